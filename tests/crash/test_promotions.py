@@ -1,4 +1,6 @@
-"""A primary is killed under load, its follower promoted: what is lost is what the lag said."""
+"""A primary is killed under load, its follower promoted: what is lost is what the lag said, and
+nothing where an OK waits for the copy.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +37,19 @@ class TimedLedger(Ledger):
 
 @pytest.mark.crash
 @pytest.mark.parametrize("number", range(ROUNDS))
+@pytest.mark.parametrize("acked", [0, 1])
 @pytest.mark.parametrize("level", ["write", "fsync"])
 async def test_a_promoted_follower_loses_at_most_its_lag_and_the_rest_is_put_aside(
-    level: str, number: int, capsys: pytest.CaptureFixture[str]
+    level: str, acked: int, number: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ledger = TimedLedger()
     load = Load(ledger, random.Random(SEED + number))
     flags = (f"--durability={level}", "--max-bytes-per-file=65536")
-    with run_nsqd(*flags) as old, run_nsqd(f"--follow={old.http}", *flags) as new:
+    wait = f"--replicas-acked={acked}"
+    with run_nsqd(*flags, wait) as old, run_nsqd(f"--follow={old.http}", *flags) as new:
         await asyncio.to_thread(until, new, whole=True)
+        if acked:
+            await asyncio.to_thread(until, old, replicas_in_force=acked)
         await load.run(old, 0.7)
         asked = time.monotonic()
         status, promoted = await asyncio.to_thread(ask, new, "POST", "/replication/promote")
@@ -55,6 +61,7 @@ async def test_a_promoted_follower_loses_at_most_its_lag_and_the_rest_is_put_asi
         with capsys.disabled():
             print(f"\nlevel {level}, seed {SEED + number}: {report}; lag {promoted}")
         assert report.invented == 0
+        assert not (acked and lost), "acknowledged, and not copied"
         late = [ledger.times[each] - (asked - promoted["lag_seconds"]) for each in lost]
         assert min(late, default=0) >= 0, "acknowledged when the copy was whole"
         await asyncio.to_thread(comes_back, old, new, report.lost)

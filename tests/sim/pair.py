@@ -8,6 +8,8 @@ from __future__ import annotations
 import copy as copying
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -15,9 +17,11 @@ from penstock.broker.broker import Broker, BrokerOptions
 from penstock.broker.channels.channel import ChannelOptions
 from penstock.broker.channels.consumer import Consumer, Delivery
 from penstock.broker.publish.commit import unplaced
+from penstock.broker.publish.staging import Outcome
 from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
 from penstock.core.errors import StorageError
+from penstock.node.replicas import ReplicaOptions, Replicas
 from penstock.nsq.nsqd.nsq_staging import stamped
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.replication.copy import FILES, Copy
@@ -127,6 +131,13 @@ def batches_of(log: Log, start: int | None = None) -> list[tuple[int, int, bytes
     return [(log.id_base, each.first_offset, bytes(each.raw)) for each in stored(log, start)]
 
 
+def written_of(log: Log) -> list[tuple[int, int, bytes]]:
+    """The same with what is not visible yet, but may be copied."""
+    raw = log.read_raw(log.start_offset, 1 << 30, for_copy=True)
+    return [(log.id_base, Batch.parse(memoryview(each), 0).first_offset, bytes(each))
+            for each in raw]  # fmt: skip
+
+
 def bodies_of(log: Log) -> set[bytes]:
     """The bodies of all messages of a log."""
     return {
@@ -143,7 +154,8 @@ class Pair:
         self.rng = Random(seed)
         self.clock = FakeClock()
         level = self.rng.choice((Durability.WRITE, Durability.WRITE, Durability.FSYNC))
-        self.options = LogOptions(self.rng.choice((600, 3000, 10**6)), 100, level)
+        self.is_acked = self.rng.random() < 0.4  # an OK waits for the copy
+        self.options = LogOptions(self.rng.choice((600, 3000, 10**6)), 100, level, self.is_acked)
         self.standing = Standing("h", 1)
         self.lives = 0
         self.serial = 0
@@ -167,10 +179,12 @@ class Pair:
     def open_primary(self) -> None:
         self.lives += 1
         self.node = Node(self.primary_disk, self.options, self.clock, f"run-{self.lives}")
+        self.replicas = Replicas(self.clock, ReplicaOptions(1, 10**6 * SECOND))
+        self.replicas.on_copied = self.on_copied
         self.note_written()
 
     def open_follower(self) -> None:
-        store = Store(self.follower_disk, "/data", self.options)
+        store = Store(self.follower_disk, "/data", replace(self.options, awaits_copies=False))
         self.copy = Copy(store, never_drop=not self.is_settled, moment=f"{self.lives}-open")
         self.late.clear()
 
@@ -206,6 +220,23 @@ class Pair:
     def published(self, topic: Topic, bodies: list[bytes]) -> None:
         if self.options.durability is Durability.FSYNC:
             self.sync_log(topic)
+        if not self.is_acked:
+            self.acknowledge(topic, bodies, None)
+            return
+        assert isinstance(topic.log, Log)
+        told = partial(self.acknowledge, topic, bodies)
+        self.replicas.wait(topic, topic.log.copies_end, [told])
+
+    def on_copied(self, topic: Topic, outcomes: list[Outcome], end: int) -> None:
+        topic.show(end)
+        for told in outcomes:
+            told(None)
+
+    def acknowledge(self, topic: Topic, bodies: list[bytes], error: StorageError | None) -> None:
+        if error is not None:
+            return
+        if self.is_acked:
+            self.whole_with.update(bodies)  # the copy has them
         epoch = self.standing.epoch
         assert self.says_ok.setdefault(epoch, self.primary_disk) is self.primary_disk
         self.acknowledged |= dict.fromkeys(bodies, epoch)
@@ -253,6 +284,7 @@ class Pair:
     def delete_topic(self) -> None:
         name = self.rng.choice(TOPICS)
         if name in self.node.broker.topics:
+            self.replicas.abandon(self.node.broker.topics[name])
             topic = self.node.broker.delete_topic(name)
             self.node.readers.pop(name, None)
             self.safe = {body: of for body, of in self.safe.items() if of != topic.name}
@@ -348,6 +380,8 @@ class Pair:
         fetch = self.copy.request("h", self.standing.epoch, self.rng.choice((1, 300, 10**6)))
         source = self.node.source(self.standing)
         asked = decode_fetch(encode_fetch(fetch))
+        if asked.run == self.node.run:
+            self.replicas.heard("follower", source.copied(asked))
         has_news = source.has_news(asked)
         answer = b"".join(source.answer(asked))
         fate = self.rng.random()
@@ -360,12 +394,16 @@ class Pair:
         elif fate < 0.3 and self.late:
             self.take(self.rng.choice(self.late))
         self.late = [*self.late[-5:], answer] if fate >= 0.2 else self.late
-        was_whole, ends = self.copy.is_whole, self.copy.ends
+        was_whole, ends = self.copy.is_whole, self.appended()
         took = self.take(answer)
         if took and was_whole and not has_news:
-            assert self.copy.ends == ends, "there was no news"
+            assert self.appended() == ends, "there was no news"
         if took and fate >= 0.2 and self.copy.is_whole:
             self.now_whole()
+
+    def appended(self) -> dict[str, int]:
+        """The ends of the copy's logs; what a failed disk kept from being synced is there."""
+        return {name: each.log.append_offset for name, each in self.copy.topics.items()}
 
     def spoiled(self, answer: bytes) -> bytes:
         place = self.rng.randrange(len(answer))
@@ -401,6 +439,9 @@ class Pair:
 
     def now_whole(self) -> None:
         """The follower says that it has everything: it has, byte for byte."""
+        places = {(each.name, each.log.id_base): each.log.next_offset
+                  for each in self.copy.topics.values()}  # fmt: skip
+        self.replicas.heard("follower", places)  # as it says with its next request
         self.copied = set(self.saved)
         self.whole_with = set(self.acknowledged)
         if not self.is_settled:
@@ -419,15 +460,17 @@ class Pair:
         there = dict.fromkeys(batches_of(log, start))
         lost = list(log.damage.lost_ranges())
         for batch in stored(copy, start):
-            if not any(first <= batch.first_offset < next_ for first, next_ in lost):
-                del there[log.id_base, batch.first_offset, bytes(batch.raw)]
+            place = log.id_base, batch.first_offset, bytes(batch.raw)
+            is_lost = any(first <= batch.first_offset < next_ for first, next_ in lost)
+            assert is_lost or place in there
+            there.pop(place, None)  # an offset may be given again behind a tail that was cut off
         assert not there
 
     # --- what must hold ------------------------------------------------------------------------
 
     def note_written(self) -> None:
         for served in self.node.served():
-            self.written.update(batches_of(served.log))
+            self.written.update(written_of(served.log))
 
     def check(self) -> None:
         """No byte in a copy that the primary did not have at that very place."""

@@ -13,7 +13,7 @@ STEPS = 120
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_copy_is_what_the_primary_has_or_had(seed: int) -> None:
+async def test_a_copy_is_what_the_primary_has_or_had(seed: int) -> None:
     pair = Pair(seed)
     for number in range(STEPS):
         pair.step()

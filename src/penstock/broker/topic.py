@@ -274,9 +274,18 @@ class Topic:
         self._stored(batches, unseen)
 
     def end_sync(self, error: StorageError | None) -> None:
-        """End a sync of the log: messages published before it began become visible."""
+        """End a sync of the log: messages published before it began become visible, unless copies
+        are awaited.
+        """
         assert isinstance(self.log, Log)
-        batches = self.log.end_sync(error)
+        self._seen(self.log.end_sync(error))
+
+    def show(self, end: int) -> None:
+        """Make messages visible that are copied up to ``end``."""
+        assert isinstance(self.log, Log)
+        self._seen(self.log.show(end))
+
+    def _seen(self, batches: list[Batch]) -> None:
         for batch in batches:
             self._unseen[batch.queue] -= batch.count
         if batches:

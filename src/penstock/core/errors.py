@@ -26,6 +26,10 @@ class ExitingError(StorageError):
         super().__init__("exiting")
 
 
+class NotCopiedError(StorageError):
+    """Fewer followers have a publish, or could have it, than its OK is to promise."""
+
+
 class TooManyFilesError(StorageError):
     """No file handle is left just now; nothing was tried, and the same may work later."""
 

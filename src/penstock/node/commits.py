@@ -3,7 +3,7 @@
 Sessions and HTTP handlers stage publishes. At the end of the pass, or at once while there is nobody
 to share with, each topic that has some commits them, its producers are told, and its consumers get
 them. At the ``fsync`` level both are served after a sync; what arrives meanwhile shares the next
-one.
+one. Where followers are to have a message before its OK, both are served when they have it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from penstock.core.clock import Clock
 from penstock.core.errors import DiskFullError, ExitingError, StorageError
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.net.wakefulness import Wakefulness
+from penstock.node.replicas import Replicas
 from penstock.node.sync_place import SyncPlace
 from penstock.storage.durability import Durability
 from penstock.storage.log import Log
@@ -59,10 +60,19 @@ class _Gathering(NamedTuple):
 class Commits:
     """The publishes of all topics on their way into the log."""
 
-    def __init__(self, clock: Clock, durability: Durability, sync_every: int) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        durability: Durability,
+        sync_every: int,
+        replicas: Replicas | None = None,
+    ) -> None:
         self._failed: dict[tuple[Topic, str], StorageError] = {}
         self._clock = clock
         self._fsync = durability is Durability.FSYNC
+        self._replicas = replicas
+        if replicas is not None:
+            replicas.on_copied = self._copied
         self._sync_every = max(1, sync_every)
         self._dirty: dict[Topic, None] = {}
         self._staged = 0
@@ -92,6 +102,9 @@ class Commits:
         """Publish with this pass of the loop; ``done`` gets None or the error afterwards."""
         if topic.exiting:
             done(ExitingError())
+            return
+        if self._replicas is not None and (refusal := self._replicas.refusal) is not None:
+            done(refusal)
             return
         topic.stage(records, delay_ns, done, queue)
         self._dirty[topic] = None
@@ -185,12 +198,30 @@ class Commits:
     ) -> None:
         """Tell the producers, at once or after the sync, and serve the consumers."""
         self._note(topic, _WRITE, error)
-        if error is None and self._fsync and isinstance(topic.log, Log):
+        is_kept = error is None and isinstance(topic.log, Log)
+        if is_kept and self._fsync:
             self._unsynced.setdefault(topic, []).extend(outcomes)
             self._sync_soon(topic)
+        elif is_kept and self._replicas is not None:
+            self._await_copies(self._replicas, topic, topic.log.append_offset, outcomes)
         else:
             _answer(topic, topic.log.next_offset - start, outcomes, error, now)
         self._sync_if_due(topic, now)
+
+    def _await_copies(
+        self, replicas: Replicas, topic: Topic, end: int, outcomes: list[Outcome]
+    ) -> None:
+        if end > topic.log.next_offset:
+            replicas.wait(topic, end, outcomes)
+        else:
+            _tell(outcomes, None)  # nothing was kept
+
+    def _copied(self, topic: Topic, outcomes: list[Outcome], end: int) -> None:
+        """Show what is copied up to ``end``, tell its producers and serve the consumers."""
+        start = topic.log.next_offset
+        topic.show(end)
+        arrived = topic.log.next_offset - start
+        _answer(topic, arrived, outcomes, None, self._clock.monotonic_ns())
 
     def _sync_if_due(self, topic: Topic, now: int) -> None:
         if topic.log.unsynced_messages >= self._sync_every and self._rested(topic, now):
@@ -267,8 +298,15 @@ class Commits:
             logger.error("TOPIC(%s): sync failed, refusing publishes until a restart - %s",
                          topic.name, error)  # fmt: skip
         self._note(topic, _SYNC, error)
-        arrived = topic.log.next_offset - start
-        _answer(topic, arrived, outcomes, error, self._clock.monotonic_ns())
+        replicas = self._replicas
+        if error is None and self._fsync and replicas is not None:
+            assert isinstance(topic.log, Log)
+            self._await_copies(replicas, topic, topic.log.synced_offset, outcomes)
+        else:
+            arrived = topic.log.next_offset - start
+            _answer(topic, arrived, outcomes, error, self._clock.monotonic_ns())
+        if topic.log.failure is not None and replicas is not None:
+            replicas.fail(topic, topic.log.failure)
         self._gather(topic, len(outcomes), self._clock.monotonic_ns() - began_ns)
 
     def _gather(self, topic: Topic, told: int, took_ns: int) -> None:
@@ -285,7 +323,9 @@ class Commits:
             self.sync(topic)
 
     async def settle(self, topic: Topic | None = None) -> None:
-        """Commit what is staged and wait until no sync is under way, of this topic or of any."""
+        """Commit what is staged and wait until no sync is under way, of this topic or of any; who
+        still waits for copies is told that it is exiting.
+        """
         while self._occupied if topic is None else topic in self._occupied:
             self._vacated.clear()
             await self._vacated.wait()
@@ -294,9 +334,11 @@ class Commits:
             for each in [each for each in self._gathering if topic in (None, each)]:
                 self.sync(each)
             if not self._syncing if topic is None else topic not in self._syncing:
-                return
+                break
             self._sync_ended.clear()
             await self._sync_ended.wait()
+        if self._replicas is not None:
+            self._replicas.abandon(topic)
 
     def forget(self, topic: Topic) -> None:
         """The topic is settled and deleted, and its troubles with it."""

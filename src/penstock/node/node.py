@@ -21,6 +21,7 @@ from penstock.node.housekeeping import Housekeeping
 from penstock.node.log_groups import LogGroups
 from penstock.node.node_metrics import NodeMetrics
 from penstock.node.registry import Registry, TopicList
+from penstock.node.replicas import NO_COPIES, ReplicaOptions, Replicas
 from penstock.storage.durability import Durability
 
 logger = logging.getLogger("penstock.node")
@@ -36,6 +37,7 @@ class NodeOptions:
     group_retention: int
     """The age at which groups that read the log are deleted; 0: at none."""
     latency_percentiles: tuple[float, ...] = ()
+    replicas: ReplicaOptions = NO_COPIES
     program: str = "nsqd"
     """The program that has the node, as its metrics name it."""
 
@@ -61,7 +63,10 @@ class Node:
         self.dialects: list[Dialect] = []
         """Those that run now and have groups to show."""
         self.topic_list = topic_list
-        self.commits = Commits(clock, options.durability, options.sync_every)
+        wanted = options.replicas
+        self.replicas = Replicas(clock, wanted) if wanted.acked else None
+        """The copies that an OK waits for; None where it waits for none."""
+        self.commits = Commits(clock, options.durability, options.sync_every, self.replicas)
         self.registry = Registry(broker, self.commits, topic_list, clock)
         self.log_groups = LogGroups(clock, options.group_retention)
         dead_letters = DeadLetters(self.registry, self.commits, clock, letters)
@@ -69,6 +74,8 @@ class Node:
                                    clock.monotonic_ns())  # fmt: skip
         self.housekeeping = Housekeeping(broker, self.commits, dead_letters, retention, clock,
                                          options.sync_timeout)  # fmt: skip
+        if self.replicas is not None:
+            self.housekeeping.ticks.append(self.replicas.tick)
         self.vitals = Vitals(options.program, clock, health=lambda: self.health)
         self.vitals.checks.append(self._missing)
         metrics = NodeMetrics(broker, lambda: self.health, memory, self.log_groups, self.dialects,

@@ -31,6 +31,7 @@ from penstock.replication.source import Served
 from penstock.replication.topic_copy import TopicCopy
 from penstock.storage.batch import Buffer
 from penstock.storage.compiled import xxh3_64_intdigest
+from penstock.storage.durability import Durability
 from penstock.storage.store import Store
 
 logger = logging.getLogger("penstock.replication")
@@ -90,8 +91,9 @@ class Copy:
         files = None if is_waiting or self._new_files else self._files
         self._asks_all = files is not None
         self._number += 1
+        is_synced = self.store.options.durability is Durability.FSYNC
         return Fetch(VERSION, self._number, history, epoch, self._run, held, files, nbytes,
-                     self._hurries, address)  # fmt: skip
+                     self._hurries, address, is_synced)  # fmt: skip
 
     def begin_run(self, hello: Hello) -> None:
         """Follow another run of the primary: all that is here is compared again."""

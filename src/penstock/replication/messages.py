@@ -39,8 +39,9 @@ class ReplicationError(PenstockError):
 class Held(msgspec.Struct, array_like=True, frozen=True):
     """A topic as the follower has it.
 
-    ``log`` is the id base, the identity of the log; ``next`` the offset that comes next. ``mark``
-    is the checksum of the last batch, to be compared, or 0. ``token`` and ``position`` name the
+    ``log`` is the id base, the identity of the log; ``next`` the offset that comes next, and
+    ``kept`` the one up to which it keeps messages as its durability says. ``mark`` is the checksum
+    of the last batch, to be compared, or 0. ``token`` and ``position`` name the
     place in the primary's journal up to which it was copied; -1: none of it is wanted now.
     """
 
@@ -50,6 +51,7 @@ class Held(msgspec.Struct, array_like=True, frozen=True):
     mark: int
     token: str
     position: int
+    kept: int = 0
 
 
 class Fetch(msgspec.Struct, array_like=True):
@@ -71,6 +73,8 @@ class Fetch(msgspec.Struct, array_like=True):
     """False if the answer may be put off until there is news."""
     address: str = ""
     """Where the follower's own HTTP can be asked for its role, ``host:port``."""
+    is_synced: bool = False
+    """True if all that it has is on stable storage there."""
 
 
 class Hello(msgspec.Struct, array_like=True, tag="h", frozen=True):

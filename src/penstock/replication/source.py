@@ -65,6 +65,19 @@ class Source:
             ]
         return _Answer(fetch).of(self._files(), self._served())
 
+    def copied(self, fetch: Fetch) -> dict[tuple[str, int], int]:
+        """The ends of what the follower keeps, by topic and log, of logs that go on from there."""
+        if fetch.run != self._hello.run:
+            return {}
+        held = {(each.topic, each.log): each for each in fetch.held}
+        found = {}
+        for served in self._served():
+            place = served.name, served.log.id_base
+            known = held.get(place)
+            if known is not None and _continues(known, served.log):
+                found[place] = known.kept
+        return found
+
     def has_news(self, fetch: Fetch) -> bool:
         """True if an answer would hold anything; quick, as it is asked again and again."""
         if fetch.run != self._hello.run:
@@ -80,7 +93,7 @@ class Source:
 
 
 def _is_news(served: Served, held: Held) -> bool:
-    if held.log != served.log.id_base or held.next != served.log.next_offset:
+    if held.log != served.log.id_base or held.next != served.log.copies_end:
         return True
     return held.position >= 0 and _place(served.journal) != (held.token, held.position)
 
@@ -124,7 +137,7 @@ class _Answer:
             self._pieces += encode_part(Gone(held.topic, held.log))
             held = None
         if held is not None and not _continues(held, log):
-            self._pieces += encode_part(Diverged(held.topic, held.log, log.next_offset))
+            self._pieces += encode_part(Diverged(held.topic, held.log, log.copies_end))
             self._more = True
             return
         if self._room <= 0:
@@ -149,11 +162,11 @@ class _Answer:
         self._pieces += encode_part(piece, journal.frames_from(position))
 
     def _batches(self, log: Log, held: Held, *, is_new: bool) -> None:
-        start, end = log.start_offset, log.next_offset
+        start, end = log.start_offset, log.copies_end
         first = max(held.next, start)
         if first == end and not is_new and held.next >= start:
             return
-        raw = log.read_raw(first, self._room)
+        raw = log.read_raw(first, self._room, for_copy=True)
         nbytes = sum(map(len, raw))
         self._room -= nbytes
         left = max(0, log.bytes_from(first) - nbytes)
@@ -163,10 +176,10 @@ class _Answer:
 
 def _continues(held: Held, log: Log) -> bool:
     """True if the log goes on where the follower's ends."""
-    if held.next > log.next_offset:
+    if held.next > log.copies_end:
         return False
     if not held.mark or held.next <= log.start_offset:
         return True  # there is nothing left to compare
-    last = log.batch_at(held.next - 1)
+    last = log.last_of(held.next)
     # None: it is lost on this side, so what else stood here cannot be told.
-    return last is not None and last.next_offset == held.next and last.checksum == held.mark
+    return last is not None and last.checksum == held.mark

@@ -79,7 +79,8 @@ class TopicCopy:
     def held(self) -> Held:
         """The content of the copy, for the next request."""
         position = -1 if self._waiting is not None else self._position
-        return Held(self.name, self.log.id_base, self._next, self._mark(), self._token, position)
+        return Held(self.name, self.log.id_base, self._next, self._mark(), self._token, position,
+                    self.log.next_offset)  # fmt: skip
 
     @property
     def _next(self) -> int:
@@ -93,8 +94,8 @@ class TopicCopy:
         if self._commit is not None and self._commit.batches:
             return self._commit.batches[-1].checksum
         log = self.log
-        end = log.next_offset
-        last = log.batch_at(end - 1) if end > log.start_offset else None
+        end = log.append_offset
+        last = log.last_of(end) if end > log.start_offset else None
         return 0 if last is None else last.checksum
 
     def new_run(self) -> None:

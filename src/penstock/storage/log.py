@@ -9,9 +9,10 @@ any more what the file holds, so nothing is acknowledged until a restart has rea
 the restart writes it again, as no sync would; below, if a power cut takes it, that is reported.
 
 Readers see the log up to ``next_offset``, the high watermark; writers continue at
-``append_offset``. The two differ only at the level ``fsync``, where messages become visible when
-they are synced: a power cut takes unsynced messages, and their offsets and ids are then given to
-others, so no reader may have seen them.
+``append_offset``. The two differ at the level ``fsync``, where messages become visible when they
+are synced, and where copies are awaited: a power cut takes unsynced messages, a promoted copy lacks
+those that it did not have, and their offsets and ids are then given to others, so no reader may
+have seen them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import Final, Protocol
 
 from penstock.core.errors import (
@@ -46,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 UNWRITTEN_BYTES_MAX: Final = 1024 * 1024
 UNSEEN_BYTES_MAX: Final = 256 * 1024 * 1024
-"""The most bytes that may wait in memory for a sync; beyond it, appends are refused."""
+"""The most bytes that may wait in memory for a sync or a copy; beyond it, appends are refused."""
 CHECKPOINT_BYTES: Final = 16 * 1024 * 1024
 DOOMED: Final = ".deleted"
 """The suffix of the directory of a deleted log, until its files are removed."""
@@ -67,6 +68,8 @@ class LogOptions:
     max_bytes_per_file: int = 100 * 1024 * 1024
     mem_queue_size: int = 10_000  # messages of the tail
     durability: Durability = Durability.WRITE
+    awaits_copies: bool = False
+    """Messages become visible by ``Log.show``, when other nodes have them."""
 
 
 class ReadableLog(Protocol):
@@ -146,8 +149,9 @@ class Log:
         self._tail = Tail(options.mem_queue_size)
         self._unwritten: list[Batch] = []
         self._unwritten_bytes = 0
-        self._hides_unsynced = options.durability is Durability.FSYNC
-        self._unseen: deque[Batch] = deque()  # appended, not synced
+        is_fsync = options.durability is Durability.FSYNC
+        self._hides = is_fsync or options.awaits_copies
+        self._unseen: deque[Batch] = deque()  # appended, not synced or copied
         self._unseen_bytes = 0
         self._finished_unsynced: list[Segment] = []
         self._new_files = True
@@ -177,7 +181,7 @@ class Log:
         self._write(batches)
         self.unsynced_messages += offset - self.append_offset
         self.append_offset = offset
-        if self._hides_unsynced:
+        if self._hides:
             self._unseen.extend(batches)
             self._unseen_bytes += sum([len(batch.raw) for batch in batches])
             return
@@ -188,7 +192,8 @@ class Log:
     @property
     def takes_one(self) -> bool:
         """True if ``append_one`` may be called: an append is written and seen at once."""
-        return self.failure is None and self.options.durability is Durability.WRITE
+        is_at_once = self.options.durability is Durability.WRITE and not self._hides
+        return self.failure is None and is_at_once
 
     def append_one(self, batch: Batch) -> None:
         """Append a batch of one message, at ``append_offset``; ``append`` without its loops.
@@ -207,8 +212,11 @@ class Log:
         if self.failure is not None:
             raise ReadOnlyError(f"{self.directory}: read-only after a failed sync: {self.failure}")
         if self._unseen_bytes > UNSEEN_BYTES_MAX:
-            raise StorageError(f"{self.directory}: the disk is too slow: {self._unseen_bytes} "
-                               "bytes wait for a sync")  # fmt: skip
+            slow, waited = "the disk is", "sync"
+            if self.options.awaits_copies:
+                slow, waited = "its copies are", "copy"
+            raise StorageError(f"{self.directory}: {slow} too slow: {self._unseen_bytes} "
+                               f"bytes wait for a {waited}")  # fmt: skip
 
     def begin_append(self, nbytes: int) -> LongAppend:
         """Begin to append about so many bytes, which need not be in memory together.
@@ -229,7 +237,7 @@ class Log:
         self._segments[-1].take(batches)
         self.unsynced_messages += batches[-1].next_offset - self.append_offset
         self.append_offset = batches[-1].next_offset
-        if self._hides_unsynced:
+        if self._hides:
             self._unseen.extend(batches)
             self._unseen_bytes += sum([len(batch.raw) for batch in batches])
             return
@@ -371,7 +379,8 @@ class Log:
         job, self._job = self._job, None
         assert job is not None, "a sync ends that has begun"
         if error is None:
-            return self._show(job.end)
+            self.synced_offset = max(self.synced_offset, job.end)
+            return [] if self.options.awaits_copies else self.show(job.end)
         if isinstance(error, TooManyFilesError):
             self._finished_unsynced = job.finished + self._finished_unsynced
             self._new_files = self._new_files or job.sync_directory
@@ -381,15 +390,22 @@ class Log:
             self._unseen.clear()  # they never become visible
         return []
 
-    def _show(self, end: int) -> list[Batch]:
-        """Make visible what is synced up to ``end``."""
+    @property
+    def copies_end(self) -> int:
+        """The end of what other nodes may copy: at ``fsync`` of what is synced."""
+        if not self.options.awaits_copies:
+            return self.next_offset
+        is_fsync = self.options.durability is Durability.FSYNC
+        return max(self.next_offset, self.synced_offset) if is_fsync else self.append_offset
+
+    def show(self, end: int) -> list[Batch]:
+        """Make visible what is synced, or copied, up to ``end``; returns these batches."""
         shown = []
         while self._unseen and self._unseen[0].next_offset <= end:
             batch = self._unseen.popleft()
             self._unseen_bytes -= len(batch.raw)
             self._remember(batch)
             shown.append(batch)
-        self.synced_offset = max(self.synced_offset, end)
         self.next_offset = max(self.next_offset, end)
         return shown
 
@@ -468,39 +484,39 @@ class Log:
         return self._segments[self._segment_of(offset)].batch(offset, self._cache)
 
     def _stored_at(self, offset: int) -> BatchRun:
+        return self._stored_below(self.next_offset, offset)
+
+    def _stored_below(self, end: int, offset: int) -> BatchRun:
         for segment in self._segments[self._segment_of(offset) :]:
             for number in range(segment.index.block_of(offset), len(segment.index)):
                 block = segment.block(number, self._cache)
                 place = block.find(offset)
-                batches = self._seen(block.batches)
+                batches = _below(end, block.batches)
                 if place < len(batches):
                     return batches, place
         return _NOTHING
 
-    def _seen(self, batches: list[Batch]) -> list[Batch]:
-        """The visible batches of a block."""
-        end = self.next_offset
-        if not batches or batches[-1].next_offset <= end:
-            return batches
-        return [batch for batch in batches if batch.next_offset <= end]
-
     def _segment_of(self, offset: int) -> int:
         return max(0, bisect_right(self._starts, offset) - 1)
 
-    def read_raw(self, offset: int, nbytes: int) -> list[memoryview]:
-        """Whole undamaged batches as stored, from the one that holds ``offset`` on.
+    def read_raw(self, offset: int, nbytes: int, *, for_copy: bool = False) -> list[memoryview]:
+        """Whole undamaged batches as stored, from the one that holds ``offset`` on, up to
+        ``next_offset``, or ``copies_end`` if ``for_copy``.
 
         At least one unless ``offset`` is the end; then as many as fit ``nbytes``. Raises
         OffsetOutOfRangeError outside of the log's bounds.
         """
-        if not self.start_offset <= offset <= self.next_offset:
-            raise OffsetOutOfRangeError(self.directory, 0, offset, self.start_offset,
-                                        self.next_offset)  # fmt: skip
+        end = self.copies_end if for_copy else self.next_offset
+        if not self.start_offset <= offset <= end:
+            raise OffsetOutOfRangeError(self.directory, 0, offset, self.start_offset, end)
         pieces: list[memoryview] = []
-        while offset < self.next_offset:
-            batches, place = self.batches_at(offset)
-            if place >= len(batches):
-                break
+        while offset < end:
+            is_visible = offset < self.next_offset
+            at = self.batches_at(offset) if is_visible else self._unseen_at(offset, end)
+            batches, place = at
+            if place >= len(batches):  # nothing is left there
+                offset = self.next_offset if is_visible else end
+                continue
             for batch in batches[place:]:
                 if pieces and nbytes < len(batch.raw):
                     return pieces
@@ -508,6 +524,21 @@ class Log:
                 nbytes -= len(batch.raw)
             offset = batches[-1].next_offset
         return pieces
+
+    def _unseen_at(self, offset: int, end: int) -> BatchRun:
+        """The run at an ``offset`` that is not visible yet, up to ``end``."""
+        run = [each for each in self._unseen if offset < each.next_offset <= end]
+        whole = list(takewhile(lambda each: not each.is_head, run))
+        return (whole, 0) if whole else self._stored_below(end, offset)
+
+    def last_of(self, end: int) -> Batch | None:
+        """The batch that ends at ``end``, visible or not; None if it is gone or damaged."""
+        if end <= self.next_offset:
+            found = self.batch_at(end - 1)
+        else:
+            batches, place = self._unseen_at(end - 1, self.append_offset)
+            found = batches[place] if batches else None
+        return found if found is not None and found.next_offset == end else None
 
     def offset_at(self, timestamp_ns: int) -> int:
         """The first offset published at ``timestamp_ns`` or later; ``next_offset`` when there is
@@ -614,3 +645,10 @@ def _starts(segments: Sequence[Segment]) -> list[int]:
     """
     ends = accumulate((segment.next_offset for segment in segments), max, initial=0)
     return [max(segment.first_offset, end) for segment, end in zip(segments, ends, strict=False)]
+
+
+def _below(end: int, batches: list[Batch]) -> list[Batch]:
+    """The batches of a block that end at ``end`` at the latest."""
+    if not batches or batches[-1].next_offset <= end:
+        return batches
+    return [batch for batch in batches if batch.next_offset <= end]

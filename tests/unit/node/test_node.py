@@ -56,6 +56,19 @@ async def test_nothing_is_deleted_before_the_start(
     await node.close()
 
 
+async def test_publishes_that_wait_for_copies_are_given_up_in_time(tmp_path: Path) -> None:
+    node = await open_node(options(tmp_path, replicas_acked=1, replicas_timeout=MILLISECOND))
+    node.start()
+    assert node.replicas is not None
+    topic = node.registry.topic("t")
+    told = asyncio.get_running_loop().create_future()
+    node.replicas.heard("b", {})
+    node.commits.publish(topic, Bodies.single(b"x"), 0, told.set_result)
+    async with asyncio.timeout(TIMEOUT_S):
+        assert str(await told) == "not copied within 0.001 s"
+    await node.close()
+
+
 async def test_a_disk_that_fails_shows_in_the_health(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = faulty_disk(monkeypatch)
     node = await open_node(options("/data"))

@@ -51,6 +51,7 @@ def test_below_fsync_what_is_appended_is_seen_at_once(level: Durability) -> None
     begun(log).run()
     assert log.end_sync() == []
     assert ends(log) == (5, 5)
+    assert log.copies_end == 5
 
 
 def test_at_fsync_what_is_appended_is_seen_when_its_sync_has_ended() -> None:
@@ -221,3 +222,74 @@ def test_offsets_that_are_left_out_are_left_out_for_readers_and_writers(disk: Fa
 @pytest.fixture
 def disk() -> FaultyDisk:
     return new_disk()
+
+
+def copied(log: Log, offset: int = 0, nbytes: int = 1 << 20) -> list[bytes]:
+    """What a copy of the log gets from an offset on."""
+    return [bytes(each) for each in log.read_raw(offset, nbytes, for_copy=True)]
+
+
+def test_where_copies_are_awaited_they_get_what_nobody_sees_yet() -> None:
+    log = new_log(new_disk(), awaits_copies=True)
+    written = fill(log, 3, 2, 4)
+    raw = [bytes(each.raw) for each in written]
+    assert (ends(log), log.copies_end, everything(log)) == ((0, 9), 9, {})
+    assert copied(log) == raw
+    assert copied(log, 3) == raw[1:]
+    assert copied(log, 0, 1) == raw[:1]
+    assert log.show(5) == written[:2]
+    assert ends(log) == (5, 9)
+    assert copied(log) == raw
+    assert copied(log, 9) == []
+    assert [log.last_of(end) for end in (3, 4, 5, 9)] == [written[0], None, *written[1:]]
+    with pytest.raises(OffsetOutOfRangeError):
+        log.read_raw(6, 100)
+    assert not log.takes_one
+
+
+def test_at_fsync_copies_get_what_is_synced() -> None:
+    log = new_log(new_disk(), durability=FSYNC, awaits_copies=True)
+    first = fill(log, 2)
+    begun(log).run()
+    fill(log, 3)
+    assert log.end_sync() == []
+    assert (ends(log), log.copies_end) == ((0, 5), 2)
+    assert copied(log) == [bytes(each.raw) for each in first]
+
+
+def test_copies_get_what_stands_behind_messages_that_are_lost() -> None:
+    disk = new_disk()
+    log = new_log(disk, awaits_copies=True)
+    fill(log, 3)
+    log.show(3)
+    log.skip_to(5)
+    later = fill(log, 2)
+    assert copied(log, 3) == [bytes(later[0].raw)]
+    assert log.last_of(5) is None
+
+
+def test_a_commit_that_is_not_in_memory_is_read_for_copies() -> None:
+    log = new_log(new_disk(), awaits_copies=True)
+    commit = log.begin_append(0)
+    parts = [
+        batch(0, 2).moved(0, ID_BASE, 7, 0, goes_on=True, went_before=False),
+        batch(2, 2).moved(2, ID_BASE + 2, 7, 0, goes_on=False, went_before=True),
+    ]
+    for each in parts:
+        commit.write(each)
+    log.end_append(commit)
+    assert ends(log) == (0, 4)
+    assert copied(log) == [bytes(each.raw) for each in parts]
+    last = log.last_of(4)
+    assert last is not None
+    assert last.checksum == parts[1].checksum
+
+
+def test_copies_that_are_too_slow_stop_writing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_module, "UNSEEN_BYTES_MAX", 10)
+    log = new_log(new_disk(), awaits_copies=True)
+    fill(log, 1)
+    with pytest.raises(StorageError, match=r"its copies are too slow: .* wait for a copy"):
+        fill(log, 1)
+    log.show(1)
+    fill(log, 1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from enum import Enum
 from typing import Any
 
 from penstock.core.quote import quote
@@ -49,6 +50,32 @@ class Kind:
     def show_default(self, value: Any) -> str:
         """The default as the usage text shows it, empty when there is nothing to say."""
         return f"{quote(value)}" if value else ""
+
+
+class Choice(Kind):
+    """One of the values of an enumeration, in any case; ``noun`` names it in an error."""
+
+    is_choice = True
+
+    def __init__(self, choices: type[Enum], noun: str, placeholder: str) -> None:
+        self.placeholder = placeholder
+        self._choices = choices
+        self._noun = noun
+
+    def from_flag(self, text: str) -> Enum:
+        try:
+            return self._choices(text.lower())
+        except ValueError:
+            known = ", ".join(str(each.value) for each in self._choices)
+            raise ValueError(f"unknown {self._noun} '{text}' ({known})") from None
+
+    def from_config(self, value: Any) -> Enum:
+        return self.from_flag(str(value))
+
+    def show(self, value: Any) -> str:
+        return str(value.value)
+
+    show_default = show
 
 
 class Bool(Kind):

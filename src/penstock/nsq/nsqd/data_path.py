@@ -48,7 +48,7 @@ async def open_node(
         raise
     node_options = NodeOptions(
         options.durability, options.sync_every, options.sync_timeout, options.group_retention,
-        options.e2e_processing_latency_percentiles, program,
+        options.e2e_processing_latency_percentiles, options.replicas(), program,
     )  # fmt: skip
     return Node(broker, node_options, clock, Memory.of(options), file, Letters)
 
@@ -83,6 +83,7 @@ def _open_broker(options: NsqdOptions, clock: Clock) -> Broker:
         max_bytes_per_file=options.max_bytes_per_file,
         mem_queue_size=max(0, options.mem_queue_size),
         durability=options.durability,
+        awaits_copies=options.replicas_acked > 0,
     )
     data_path = options.data_path or os.getcwd()
     try:

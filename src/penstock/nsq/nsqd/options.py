@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from typing import Any, Final
+from typing import Final
 from zlib import crc32
 
 from penstock.broker.channels.spent import MAX_ATTEMPTS_MAX
@@ -16,57 +16,16 @@ from penstock.broker.dead_letters import dead_letter_topic
 from penstock.broker.publish.bounds import Overflow
 from penstock.core.errors import ConfigError
 from penstock.core.names import is_valid_name
-from penstock.core.settings.option_kinds import DURATION, FLOATS, LOG_LEVEL, Kind
+from penstock.core.settings.option_kinds import DURATION, FLOATS, LOG_LEVEL, Choice
 from penstock.core.settings.options import option
 from penstock.core.settings.tls_kinds import TLS_MIN_VERSION, TLS_REQUIRED, TlsRequired
 from penstock.core.settings.web_options import WebOptions
 from penstock.core.units import HOUR, MILLISECOND, MINUTE, SECOND
+from penstock.node.replicas import Missing, ReplicaOptions
 from penstock.nsq.protocol.limits import Limits
 from penstock.storage.durability import Durability
 
 EXPERIMENTS: Final = frozenset(("topology-aware-consumption",))
-
-
-class OverflowKind(Kind):
-    """``refuse`` or ``drop-oldest``."""
-
-    placeholder = "policy"
-    is_choice = True
-
-    def from_flag(self, text: str) -> Overflow:
-        try:
-            return Overflow(text.lower())
-        except ValueError:
-            raise ValueError(f"unknown overflow policy '{text}' (refuse, drop-oldest)") from None
-
-    def from_config(self, value: Any) -> Overflow:
-        return self.from_flag(str(value))
-
-    def show(self, value: Any) -> str:
-        return str(value.value)
-
-    show_default = show
-
-
-class DurabilityKind(Kind):
-    """``memory``, ``write`` or ``fsync``."""
-
-    placeholder = "level"
-    is_choice = True
-
-    def from_flag(self, text: str) -> Durability:
-        try:
-            return Durability(text.lower())
-        except ValueError:
-            raise ValueError(f"unknown durability '{text}' (memory, write, fsync)") from None
-
-    def from_config(self, value: Any) -> Durability:
-        return self.from_flag(str(value))
-
-    def show(self, value: Any) -> str:
-        return str(value.value)
-
-    show_default = show
 
 
 def default_node_id() -> int:
@@ -133,7 +92,7 @@ class NsqdOptions(WebOptions):
         Durability.WRITE,
         "what a publish has survived when it is acknowledged: memory, write (kill -9) or fsync "
         "(power cut)",
-        kind=DurabilityKind(),
+        kind=Choice(Durability, "durability", "level"),
     )
     retention_time: int = option(0, "keep consumed messages for this long (0: no rule)",
                                  kind=DURATION)  # fmt: skip
@@ -148,6 +107,17 @@ class NsqdOptions(WebOptions):
     follow: str = option(
         "", "<addr>:<port> or URL of another nsqd's HTTP(S): be its copy, and take no publishes "
         "until promoted",
+    )  # fmt: skip
+    replicas_acked: int = option(
+        0, "copies that have a publish, at the node's durability, before its OK (0: none)"
+    )
+    replicas_timeout: int = option(
+        5 * SECOND, "time after which a publish that is not copied is answered with an error",
+        kind=DURATION,
+    )  # fmt: skip
+    replicas_missing: Missing = option(
+        Missing.REFUSE, "while fewer copies follow: refuse publishes, or go-on without",
+        kind=Choice(Missing, "way", "way"),
     )  # fmt: skip
     replication_secret_file: str = option(
         "", "file with the secret that a node and its copies share; empty: none is asked for"
@@ -178,7 +148,7 @@ class NsqdOptions(WebOptions):
     overflow: Overflow = option(
         Overflow.REFUSE,
         "what a topic does at --max-depth or --max-bytes: refuse (publishes) or drop-oldest",
-        kind=OverflowKind(),
+        kind=Choice(Overflow, "overflow policy", "policy"),
     )  # fmt: skip
     max_body_size: int = option(5 * 1024 * 1024, "bytes of the largest command body")
     max_heartbeat_interval: int = option(1 * MINUTE, "longest heartbeat interval of a client",
@@ -298,8 +268,19 @@ class NsqdOptions(WebOptions):
                               "--rocketmq-address out")  # fmt: skip
         if self.follow and self.durability is Durability.MEMORY:
             raise ConfigError("--follow needs --durability=write or fsync")
+        if self.replicas_acked < 0 or self.replicas_timeout <= 0:
+            raise ConfigError("--replicas-acked must not be negative, --replicas-timeout not 0")
+        if self.replicas_acked and self.durability is Durability.MEMORY:
+            raise ConfigError("--replicas-acked needs --durability=write or fsync")
+        if self.replicas_acked and self.rocketmq_address:
+            raise ConfigError("--replicas-acked copies no node with RocketMQ's port yet: leave "
+                              "--rocketmq-address out")  # fmt: skip
         if self.follow and not (self.http_address or (self.https_address and self.tls_cert)):
             raise ConfigError("--follow needs an HTTP port: it is promoted by it")
+
+    def replicas(self) -> ReplicaOptions:
+        """The copies that an OK waits for."""
+        return ReplicaOptions(self.replicas_acked, self.replicas_timeout, self.replicas_missing)
 
     def without_effect(self) -> list[str]:
         """The flags that were given and do nothing, but leave nobody unprotected."""

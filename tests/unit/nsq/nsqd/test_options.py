@@ -7,10 +7,11 @@ import pytest
 
 from penstock.broker.publish.bounds import Overflow
 from penstock.core.errors import ConfigError
+from penstock.core.settings.option_kinds import Choice
 from penstock.core.settings.options import load
 from penstock.core.settings.tls_kinds import TlsRequired
 from penstock.core.units import HOUR, MILLISECOND, MINUTE, SECOND
-from penstock.nsq.nsqd.options import DurabilityKind, NsqdOptions, OverflowKind, default_node_id
+from penstock.nsq.nsqd.options import NsqdOptions, default_node_id
 from penstock.storage.durability import Durability
 
 
@@ -50,7 +51,7 @@ def test_lists_add_up_and_commas_stay() -> None:
 @pytest.mark.parametrize("level", list(Durability))
 def test_durability(level: Durability) -> None:
     assert parse(f"--durability={level.value.upper()}").durability is level
-    kind = DurabilityKind()
+    kind = Choice(Durability, "durability", "level")
     assert kind.from_config(level.value) is level
     assert kind.show(level) == level.value
 
@@ -116,7 +117,7 @@ def test_a_policy_for_client_certificates_asks_tls_of_all() -> None:
 @pytest.mark.parametrize("policy", list(Overflow))
 def test_overflow(policy: Overflow) -> None:
     assert parse(f"--overflow={policy.value}").overflow is policy
-    kind = OverflowKind()
+    kind = Choice(Overflow, "overflow policy", "policy")
     assert kind.from_config(policy.value) is policy
     assert kind.show(policy) == policy.value
 

@@ -89,6 +89,8 @@ class Primary:
         self._files_at = 0
         self._look_at = 0
         self._peer: Peer | None = None
+        if node.replicas is not None:
+            node.replicas.on_news = self._news
         self._telling: asyncio.Task[None] | None = None
 
     @classmethod
@@ -148,6 +150,8 @@ class Primary:
         fetch = _decoded(request.body)
         source = self._source_for(fetch)
         self._note(fetch)
+        if fetch.run == self._run:
+            self._count_copy(source, fetch)
         later = Later()
         if fetch.hurry or fetch.run != self._run:
             later.complete(_answer(source, fetch))
@@ -155,14 +159,30 @@ class Primary:
         if len(self._waiting) >= WAITING_MAX:
             raise ApiError(503, "TOO_MANY_FOLLOWERS")
         waiting = _Waiting(fetch, later, self._node.clock.monotonic_ns() + WAIT_NS)
-        later.abandoned = lambda: self._waiting.pop(waiting, None)
+        later.abandoned = lambda: self._gone(waiting)
         self._waiting[waiting] = None
         return later
+
+    def _gone(self, waiting: _Waiting) -> None:
+        """Its connection is closed: it does not follow any more."""
+        self._waiting.pop(waiting, None)
+        if self._node.replicas is not None:
+            self._node.replicas.gone(waiting.fetch.address)
 
     def tick(self, now: int) -> None:
         """Answer those for whom there is news, or whose time is over."""
         if not self._waiting or now < self._look_at:
             return
+        self._answer_waiting(now)
+        spent = self._node.clock.monotonic_ns() - now
+        self._look_at = now + min(_LOOK_SHARE * spent, WAIT_NS)
+
+    def _news(self) -> None:
+        """An OK waits for copies."""
+        if self._waiting:
+            self._answer_waiting(self._node.clock.monotonic_ns())
+
+    def _answer_waiting(self, now: int) -> None:
         source = self._source
         assert source is not None
         ready = [each for each in self._waiting
@@ -170,8 +190,6 @@ class Primary:
         for each in ready:
             del self._waiting[each]
             each.later.complete(_answer(source, each.fetch))
-        spent = self._node.clock.monotonic_ns() - now
-        self._look_at = now + min(_LOOK_SHARE * spent, WAIT_NS)
 
     def _source_for(self, fetch: Fetch) -> Source:
         """The source for a follower that may have it. ApiError 409 or 500."""
@@ -219,11 +237,22 @@ class Primary:
         now = self._node.clock.monotonic_ns()
         held = {each.topic: each.next for each in fetch.held}
         logs = [(each.log, held.get(each.name, 0)) for each in self._served()]
-        messages = sum(log.next_offset - max(next_, log.start_offset) for log, next_ in logs)
+        messages = sum(max(0, log.next_offset - max(next_, log.start_offset))
+                       for log, next_ in logs)  # fmt: skip
         nbytes = sum(log.bytes_from(max(next_, log.start_offset)) for log, next_ in logs)
         self.followers[fetch.address] = Follower(fetch.address, now, messages, nbytes)
         if len(self.followers) > FOLLOWERS_MAX:
             del self.followers[next(iter(self.followers))]
+
+    def _count_copy(self, source: Source, fetch: Fetch) -> None:
+        """Release the publishes that this follower was waited for, if it keeps as the node does
+        what it has.
+        """
+        replicas = self._node.replicas
+        is_fsync = self._node.broker.store.options.durability is Durability.FSYNC
+        if replicas is None or not fetch.address or (is_fsync and not fetch.is_synced):
+            return
+        replicas.heard(fetch.address, source.copied(fetch))
 
     # --- the end of being primary --------------------------------------------------------------
 
@@ -272,6 +301,7 @@ class Primary:
             "epoch": standing.epoch,
             "history": standing.history,
             "followers": followers,
+            **(self._node.replicas.figures() if self._node.replicas is not None else {}),
         }
 
     def _status(self, request: Request) -> Response:

@@ -5,13 +5,20 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.broker.publish.bounds import TopicFullError
-from penstock.core.errors import DiskFullError, ExitingError, StorageError, TooManyFilesError
+from penstock.core.errors import (
+    DiskFullError,
+    ExitingError,
+    NotCopiedError,
+    StorageError,
+    TooManyFilesError,
+)
 from penstock.nsq.http_api import ApiError
 
 _REFUSALS: Final[dict[type[StorageError], str]] = {
     ExitingError: "EXITING",
     TopicFullError: "TOPIC_FULL",
     DiskFullError: "DISK_FULL",
+    NotCopiedError: "NOT_COPIED",
     TooManyFilesError: "TOO_MANY_OPEN_FILES",
 }
 """Reasons by error; any other StorageError is DISK_FAILED."""

@@ -1,0 +1,212 @@
+"""The word of followers that an OK waits for, where a node is told to wait for some.
+
+A publish is held back, neither acknowledged nor visible, until as many followers as are wanted have
+it at the node's durability level. They say so by their next request, so one round trip serves all
+publishes of a pass. Where fewer are there, publishes are refused at once, or acknowledged without
+a copy, as the operator has chosen; either way it is said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from penstock.broker.publish.staging import Outcome
+from penstock.broker.topic import Topic
+from penstock.core.clock import Clock
+from penstock.core.errors import ExitingError, NotCopiedError, StorageError
+from penstock.core.units import SECOND
+from penstock.storage.log import Log
+
+logger = logging.getLogger("penstock.replication")
+
+Place = tuple[str, int]
+"""A topic, and the identity of its log."""
+Copied = Callable[[Topic, list[Outcome], int], None]
+"""A topic is copied up to an offset, for which these producers waited."""
+
+FOLLOWS_NS: Final = 3 * SECOND
+"""A follower asks at least once a second. One that has not for this long does not follow."""
+
+
+class Missing(StrEnum):
+    """The way on with fewer followers than are wanted."""
+
+    REFUSE = "refuse"
+    GO_ON = "go-on"
+
+
+class ReplicaOptions(NamedTuple):
+    """``acked`` followers are waited for, each publish no longer than ``timeout`` ns."""
+
+    acked: int = 0
+    timeout: int = 5 * SECOND
+    missing: Missing = Missing.REFUSE
+
+
+NO_COPIES: Final = ReplicaOptions()
+
+
+class _Follower(NamedTuple):
+    """The ends of a follower's logs, when it asked last."""
+
+    asked_ns: int
+    ends: Mapping[Place, int]
+
+
+class _Held(NamedTuple):
+    """Publishes that wait for copies of a log up to ``end``."""
+
+    end: int
+    since_ns: int
+    outcomes: list[Outcome]
+
+
+class Replicas:
+    """The followers of a node, and the publishes that wait for them.
+
+    ``on_copied`` is set by the one who holds publishes back: it shows what is copied and tells the
+    producers. ``on_news`` is called once in a pass of the loop that holds more back.
+    """
+
+    def __init__(self, clock: Clock, options: ReplicaOptions) -> None:
+        self.options = options
+        self.on_copied: Copied = lambda topic, outcomes, end: None
+        self.on_news: Callable[[], None] = lambda: None
+        self._clock = clock
+        self._followers: dict[str, _Follower] = {}
+        self._held: dict[Topic, deque[_Held]] = {}
+        self._is_enough = False
+        self._is_said: bool | None = None
+        self._has_news = False
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def refusal(self) -> StorageError | None:
+        """The error of a publish now; None if it is taken."""
+        if self._is_enough or self.options.missing is Missing.GO_ON:
+            return None
+        return NotCopiedError(f"{len(self._followers)} of {self.options.acked} copies follow")
+
+    @property
+    def in_force(self) -> int:
+        """The number of copies of what is acknowledged now."""
+        return self.options.acked if self._is_enough else 0
+
+    def figures(self) -> dict[str, Any]:
+        """The part of /stats."""
+        return {
+            "replicas_acked": self.options.acked,
+            "replicas_in_force": self.in_force,
+            "replicas_missing": self.options.missing,
+            "messages_waiting": sum(topic.log.append_offset - topic.log.next_offset
+                                    for topic in self._held if isinstance(topic.log, Log)),
+        }  # fmt: skip
+
+    # --- publishes -----------------------------------------------------------------------------
+
+    def wait(self, topic: Topic, end: int, outcomes: list[Outcome]) -> None:
+        """Tell these producers when the topic's log is copied up to ``end``, or cannot be."""
+        self._held.setdefault(topic, deque()).append(
+            _Held(end, self._clock.monotonic_ns(), outcomes)
+        )
+        if not self._is_enough and self.options.missing is Missing.GO_ON:
+            self._release(topic, end)
+        elif not self._has_news:
+            self._has_news = True
+            self._loop.call_soon(self._tell_news)
+
+    def _tell_news(self) -> None:
+        self._has_news = False
+        self.on_news()
+
+    def abandon(self, topic: Topic | None = None) -> None:
+        """Tell the producers of a topic, or of all, that it is exiting."""
+        for each in list(self._held) if topic is None else [topic]:
+            self.fail(each, ExitingError())
+
+    def fail(self, topic: Topic, error: StorageError) -> None:
+        """Tell the producers of a topic that wait."""
+        for held in self._held.pop(topic, ()):
+            _tell(held.outcomes, error)
+
+    # --- followers -----------------------------------------------------------------------------
+
+    def heard(self, address: str, ends: Mapping[Place, int]) -> None:
+        """Note how far a follower is, and release what is copied often enough."""
+        self._followers[address] = _Follower(self._clock.monotonic_ns(), ends)
+        self._look()
+        for topic in list(self._held):
+            assert isinstance(topic.log, Log)
+            end = self._copied(topic.name, topic.log)
+            if end > topic.log.next_offset:
+                self._release(topic, end)
+
+    def gone(self, address: str) -> None:
+        """A follower has closed its connection."""
+        self._followers.pop(address, None)
+        self._look()
+
+    def tick(self, now: int) -> None:
+        """Forget followers that are silent, and give up publishes that have waited too long."""
+        silent = [address for address, each in self._followers.items()
+                  if now - each.asked_ns > FOLLOWS_NS]  # fmt: skip
+        for address in silent:
+            del self._followers[address]
+        self._look()
+        late = now - self.options.timeout
+        for waiting in self._held.values():
+            for place, held in enumerate(waiting):
+                if held.since_ns > late:
+                    break
+                if held.outcomes:
+                    waiting[place] = held._replace(outcomes=[])
+                    seconds = self.options.timeout / SECOND
+                    _tell(held.outcomes, NotCopiedError(f"not copied within {seconds:g} s"))
+
+    def _copied(self, name: str, log: Log) -> int:
+        """The offset up to which enough followers have a log."""
+        place = name, log.id_base
+        ends = sorted((each.ends.get(place, 0) for each in self._followers.values()), reverse=True)
+        acked = self.options.acked
+        return min(ends[acked - 1], log.append_offset) if len(ends) >= acked else 0
+
+    def _release(self, topic: Topic, end: int) -> None:
+        """Show the publishes of a topic that end at ``end`` or before, and tell their producers."""
+        waiting, shown = self._held[topic], 0
+        outcomes: list[Outcome] = []
+        while waiting and waiting[0].end <= end:
+            held = waiting.popleft()
+            outcomes += held.outcomes
+            shown = held.end
+        if not waiting:
+            del self._held[topic]
+        if shown:
+            self.on_copied(topic, outcomes, shown)
+
+    def _look(self) -> None:
+        """See whether enough follow, and say so when that has changed."""
+        present, acked = len(self._followers), self.options.acked
+        self._is_enough = present >= acked
+        if self._is_enough is self._is_said:
+            return
+        self._is_said = self._is_enough
+        if self._is_enough:
+            logger.info("copies that follow: %d; an OK waits for %d", present, acked)
+        elif self.options.missing is Missing.REFUSE:
+            logger.error("%d of %d copies follow: publishes are refused", present, acked)
+        else:
+            logger.error("%d of %d copies follow: publishes are acknowledged without them",
+                         present, acked)  # fmt: skip
+            for topic in list(self._held):
+                assert isinstance(topic.log, Log)
+                self._release(topic, topic.log.copies_end)
+
+
+def _tell(outcomes: list[Outcome], error: StorageError) -> None:
+    for done in outcomes:
+        done(error)

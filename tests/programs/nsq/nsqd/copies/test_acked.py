@@ -1,0 +1,102 @@
+"""Publishes whose OK waits for copies, at real nodes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from typing import Any
+
+import pytest
+
+from penstock.testing.daemons import Daemon, run_nsqd
+from tests.copies import WAIT_S_MAX, ask, until
+
+ACKED = "--replicas-acked=1"
+
+
+def until_in_force(primary: Daemon, number: int) -> None:
+    """Wait until an OK of the primary says that there are this many copies."""
+    for _ in range(WAIT_S_MAX * 20):
+        if ask(primary, "GET", "/replication")[1].get("replicas_in_force") == number:
+            return
+        time.sleep(0.05)
+    raise AssertionError(primary.log()[-3000:])
+
+
+def end(daemon: Daemon) -> int:
+    """The end of the log of topic t, as readers see it."""
+    status, answer = ask(daemon, "GET", "/log/offsets?topic=t")
+    return int(answer["queues"][0]["end"]) if status == 200 else -1
+
+
+def publish(daemon: Daemon, body: bytes) -> tuple[int, Any]:
+    status, answer = ask(daemon, "POST", "/pub?topic=t", body)
+    return status, answer if status == 200 else answer["message"]
+
+
+@pytest.mark.parametrize("level", ["write", "fsync"])
+def test_an_ok_is_said_when_the_copy_has_the_message(level: str) -> None:
+    flags = (f"--durability={level}", ACKED)
+    with run_nsqd(*flags) as old:
+        assert publish(old, b"0") == (503, "NOT_COPIED")
+        with socket.create_connection(("127.0.0.1", old.tcp_port), WAIT_S_MAX) as client:
+            client.sendall(b"  V2PUB t\n\0\0\0\1x")
+            answer = client.recv(4096)
+            assert b"E_PUB_FAILED PUB failed 0 of 1 copies follow" in answer, answer
+        with run_nsqd(f"--follow={old.http}", *flags) as new:
+            until_in_force(old, 1)
+            for number in range(20):
+                assert publish(old, b"%d" % number) == (200, b"OK")
+                assert end(new) >= number + 1, "the copy has it by now"
+            assert end(old) == 20
+            old.kill()
+            assert ask(new, "POST", "/replication/promote")[0] == 200
+            until(new, role="primary", epoch=2)
+            assert end(new) == 20
+            assert publish(new, b"20") == (503, "NOT_COPIED")
+
+
+def test_a_message_that_is_not_copied_is_neither_acknowledged_nor_seen() -> None:
+    with (
+        run_nsqd(ACKED, "--replicas-timeout=2s") as old,
+        run_nsqd(f"--follow={old.http}") as new,
+    ):
+        until_in_force(old, 1)
+        while publish(old, b"0") != (200, b"OK"):  # a busy machine may take two seconds
+            pass
+        before = end(old)
+        os.kill(new.pid, signal.SIGSTOP)
+        try:
+            assert publish(old, b"1") == (503, "NOT_COPIED")
+            assert end(old) == before
+            shown = ask(old, "GET", "/replication")[1]
+            assert shown["messages_waiting"] == 1
+            until_in_force(old, 0)
+            assert "0 of 1 copies follow: publishes are refused" in old.log()
+        finally:
+            os.kill(new.pid, signal.SIGCONT)
+        until_in_force(old, 1)
+        while publish(old, b"2") != (200, b"OK"):
+            pass
+        assert end(old) >= before + 2, "what was not acknowledged may be there"
+
+
+def test_a_node_may_go_on_without_copies_and_says_so() -> None:
+    with run_nsqd(ACKED, "--replicas-missing=go-on") as old:
+        assert publish(old, b"0") == (200, b"OK")
+        assert end(old) == 1
+        with run_nsqd(f"--follow={old.http}") as new:
+            until_in_force(old, 1)
+            assert publish(old, b"1") == (200, b"OK")
+            assert end(new) == 2
+        until_in_force(old, 0)
+        assert "publishes are acknowledged without" in old.log()
+        assert publish(old, b"2") == (200, b"OK")
+
+
+def test_a_copy_that_keeps_less_than_the_node_does_not_count() -> None:
+    with run_nsqd(ACKED, "--durability=fsync") as old, run_nsqd(f"--follow={old.http}") as new:
+        until(new, whole=True, error=None)
+        assert publish(old, b"0") == (503, "NOT_COPIED")

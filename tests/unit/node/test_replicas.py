@@ -1,0 +1,223 @@
+"""Publishes that wait for copies: released, refused, given up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from penstock.broker.broker import Broker, BrokerOptions
+from penstock.broker.topic import Topic
+from penstock.core.chance import SystemChance
+from penstock.core.errors import ExitingError, NotCopiedError, StorageError
+from penstock.core.units import SECOND
+from penstock.node.commits import Commits
+from penstock.node.replicas import FOLLOWS_NS, Missing, ReplicaOptions, Replicas
+from penstock.nsq.protocol.bodies import Bodies
+from penstock.storage.durability import Durability
+from penstock.storage.log import Log, LogOptions
+from penstock.storage.store import Store
+from penstock.testing.clock import FakeClock
+from penstock.testing.disk import FaultyDisk
+
+
+class Scene:
+    """A node whose OKs wait for copies, and what its producers were told."""
+
+    def __init__(
+        self,
+        acked: int = 1,
+        missing: Missing = Missing.REFUSE,
+        durability: Durability = Durability.WRITE,
+    ) -> None:
+        self.clock = FakeClock()
+        self.disk = FaultyDisk("/data")
+        options = LogOptions(durability=durability, awaits_copies=True)
+        store = Store(self.disk, "/data", options)
+        self.broker = Broker(store, self.clock, SystemChance(1), BrokerOptions())
+        self.replicas = Replicas(self.clock, ReplicaOptions(acked, 5 * SECOND, missing))
+        self.commits = Commits(self.clock, durability, 10_000, self.replicas)
+        self.topic = self.broker.topic("t")
+        self.told: list[tuple[str, StorageError | None]] = []
+
+    @property
+    def log(self) -> Log:
+        assert isinstance(self.topic.log, Log)
+        return self.topic.log
+
+    def publish(self, name: str, topic: Topic | None = None) -> None:
+        def done(error: StorageError | None) -> None:
+            self.told.append((name, error))
+
+        self.commits.publish(topic or self.topic, Bodies.single(name.encode()), 0, done)
+        self.commits.commit()
+
+    def heard(self, address: str, end: int) -> None:
+        self.replicas.heard(address, {("t", self.log.id_base): end})
+
+    def errors(self) -> list[tuple[str, type[StorageError]]]:
+        return [(name, type(error)) for name, error in self.told if error is not None]
+
+
+async def test_a_publish_is_told_and_seen_when_the_copy_has_it() -> None:
+    scene = Scene()
+    scene.heard("b", 0)
+    scene.publish("1")
+    scene.publish("2")
+    assert (scene.told, scene.log.next_offset, scene.log.append_offset) == ([], 0, 2)
+    scene.heard("b", 1)
+    assert (scene.told, scene.log.next_offset) == ([("1", None)], 1)
+    scene.heard("b", 2)
+    assert (scene.told, scene.log.next_offset) == ([("1", None), ("2", None)], 2)
+    assert scene.replicas.figures()["messages_waiting"] == 0
+
+
+async def test_as_many_copies_as_are_wanted_have_it() -> None:
+    scene = Scene(acked=2)
+    for address in ("b", "c", "d"):
+        scene.heard(address, 0)
+    scene.publish("1")
+    scene.heard("b", 1)
+    scene.heard("b", 1)
+    assert not scene.told
+    scene.heard("d", 1)
+    assert scene.told == [("1", None)]
+
+
+async def test_a_copy_of_another_log_of_that_name_does_not_count() -> None:
+    scene = Scene()
+    scene.heard("b", 0)
+    scene.publish("1")
+    scene.replicas.heard("b", {("t", scene.log.id_base + 1): 9})
+    assert not scene.told
+
+
+async def test_publishes_of_a_pass_are_shown_together() -> None:
+    scene = Scene()
+    scene.heard("b", 0)
+
+    def done(error: StorageError | None) -> None:
+        scene.told.append(("", error))
+
+    for _ in range(2):
+        scene.commits.publish(scene.topic, Bodies.from_list([b"1", b"2"]), 0, done)
+    scene.commits.commit()
+    scene.heard("b", 2)  # the answer had room for no more
+    assert (scene.told, scene.log.next_offset) == ([], 0)
+    scene.heard("b", 4)
+    assert (len(scene.told), scene.log.next_offset) == (2, 4)
+
+
+async def test_followers_hear_once_a_pass_that_there_is_news() -> None:
+    scene, news = Scene(), []
+    scene.replicas.on_news = lambda: news.append(scene.log.append_offset)
+    scene.heard("b", 0)
+    scene.publish("1")
+    scene.publish("2")
+    assert not news
+    while not news:
+        await _turn()
+    assert news == [2]
+
+
+async def test_without_copies_publishes_are_refused(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene()
+    scene.replicas.tick(scene.clock.monotonic_ns())
+    scene.publish("1")
+    assert scene.errors() == [("1", NotCopiedError)]
+    assert str(scene.told[0][1]) == "0 of 1 copies follow"
+    assert scene.log.append_offset == 0
+    assert caplog.messages == ["0 of 1 copies follow: publishes are refused"]
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+async def test_a_follower_that_is_silent_or_gone_does_not_count(is_closed: bool) -> None:
+    scene = Scene()
+    scene.heard("b", 0)
+    assert scene.replicas.in_force == 1
+    if is_closed:
+        scene.replicas.gone("b")
+    else:
+        scene.clock.advance(FOLLOWS_NS + 1)
+        scene.replicas.tick(scene.clock.monotonic_ns())
+    assert scene.replicas.in_force == 0
+    assert scene.replicas.refusal is not None
+
+
+async def test_one_that_waits_too_long_is_given_up_and_seen_once_it_is_copied() -> None:
+    scene = Scene()
+    scene.heard("b", 0)
+    scene.publish("1")
+    for _ in range(6):
+        scene.clock.advance(SECOND)
+        scene.heard("b", 0)
+        scene.replicas.tick(scene.clock.monotonic_ns())
+    assert [str(error) for _, error in scene.told] == ["not copied within 5 s"]
+    assert scene.log.next_offset == 0
+    scene.heard("b", 1)
+    assert (len(scene.told), scene.log.next_offset) == (1, 1)
+
+
+async def test_a_node_may_go_on_and_shows_what_has_waited(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    scene = Scene(missing=Missing.GO_ON)
+    scene.publish("1")
+    scene.heard("b", 1)
+    scene.publish("2")
+    assert scene.told == [("1", None)]
+    scene.replicas.gone("b")
+    assert scene.told == [("1", None), ("2", None)]
+    assert scene.log.next_offset == 2
+    assert caplog.messages == [
+        "copies that follow: 1; an OK waits for 1",
+        "0 of 1 copies follow: publishes are acknowledged without them",
+    ]
+
+
+async def test_at_fsync_a_publish_is_synced_and_then_copied() -> None:
+    scene = Scene(durability=Durability.FSYNC)
+    scene.heard("b", 0)
+    scene.publish("1")
+    while not scene.log.synced_offset:
+        await _turn()
+    assert (scene.told, scene.log.next_offset, scene.log.copies_end) == ([], 0, 1)
+    scene.heard("b", 1)
+    assert (scene.told, scene.log.next_offset) == ([("1", None)], 1)
+
+
+async def test_a_sync_of_nothing_new_waits_for_nobody() -> None:
+    scene = Scene(durability=Durability.FSYNC)
+    scene.heard("b", 0)
+    scene.commits.sync(scene.topic)  # of the new file
+    await scene.commits.settle()
+    scene.publish("1")
+    while not scene.log.synced_offset:
+        await _turn()
+    scene.heard("b", 1)
+    assert scene.told == [("1", None)]
+
+
+async def test_who_waits_while_the_node_ends_is_told() -> None:
+    scene = Scene()
+    scene.heard("b", 0)
+    scene.publish("1")
+    await scene.commits.settle()
+    assert scene.errors() == [("1", ExitingError)]
+
+
+async def test_what_a_failed_sync_may_have_lost_is_not_acknowledged() -> None:
+    scene = Scene()
+    scene.heard("b", 0)
+    scene.publish("1")
+    scene.disk.fail("sync", times=-1)
+    scene.commits.sync(scene.topic)
+    while not scene.told:
+        await _turn()
+    assert scene.errors() == [("1", StorageError)]
+
+
+async def _turn() -> None:
+    await asyncio.sleep(0.001)
