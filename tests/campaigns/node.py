@@ -22,6 +22,7 @@ PROGRAM: Final = (sys.executable, "-m", "penstock.cli.nsqd")
 class Node(Daemon):
     """The program with RocketMQ's port beside NSQ's two; all three survive a restart."""
 
+    _addresses = ("tcp", "http", "rocketmq")
     rocketmq = "127.0.0.1:0"
     circumstances: Sequence[Circumstance] | None = None
     """The faults of a forked program; None: the program is started by its command line."""
@@ -58,9 +59,6 @@ class Node(Daemon):
             return super()._launch(log)
         words = self.command()[len(self.program) :]
         return Forked(words, self.log_path, self.circumstances)
-
-    def _addresses(self) -> list[str]:
-        return [*super()._addresses(), self.rocketmq]
 
     def _listens(self, found: dict[str, str]) -> bool:
         self.rocketmq = found.get("RocketMQ", self.rocketmq)
