@@ -18,9 +18,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
-from harness import SETTLE_S, Result, median
-from nodes import print_ranges
-from report import OURS, Table, print_part, save
+from harness import SETTLE_S, Result
+from report import OURS, Table, print_rounds, save
 from scenarios import Load, publish_and_consume, publish_single
 
 from penstock.testing.daemons import Daemon, run_nsqd
@@ -102,10 +101,7 @@ def main(argv: list[str]) -> int:
     try:
         for name in args.only or SCENARIOS:
             runs = run_scenario(name, args.durability, args.rounds, load)
-            for part, by_node in runs.items():
-                table[part] = {who: median(rounds) for who, rounds in by_node.items()}
-                print_part(part, table[part])
-                print_ranges(by_node)
+            print_rounds(table, runs)
     finally:  # what was measured before a failure is of use
         save("nsqd-copies", table, {"size": args.size, "durability": args.durability})
     return 0

@@ -22,9 +22,9 @@ from pathlib import Path
 
 import clients
 import payloads
-from harness import SETTLE_S, Result, measure, median
+from harness import SETTLE_S, Result, measure
 from nsqd import ALL_IN_MEMORY
-from report import OURS, Table, print_part, save
+from report import OURS, Table, print_rounds, save
 from scenarios import BATCH, RDY, TOPIC, Load
 from wires import PLAIN
 
@@ -143,15 +143,6 @@ def run_scenario(
     return runs
 
 
-def print_ranges(by_contender: dict[str, list[Result]]) -> None:
-    """The slowest and the fastest round of each contender."""
-    ranges = []
-    for name, rounds in by_contender.items():
-        rates = sorted(each.rate for each in rounds)
-        ranges.append(f"{name} {rates[0]:,.0f} to {rates[-1]:,.0f}")
-    print(f"{'':30} {'; '.join(ranges)}", flush=True)
-
-
 def find_contenders(args: argparse.Namespace) -> list[Contender]:
     """Ours with one node and with all of them, and Go's where it is at hand."""
     ours = [sys.executable, "-m", "penstock.cli.nsqd"]
@@ -191,10 +182,7 @@ def main(argv: list[str]) -> int:
     try:
         for name in args.only or SCENARIOS:
             runs = run_scenario(name, contenders, max(2, args.nodes), args.rounds, load)
-            for part, by_contender in runs.items():
-                table[part] = {who: median(rounds) for who, rounds in by_contender.items()}
-                print_part(part, table[part])
-                print_ranges(by_contender)
+            print_rounds(table, runs)
     finally:  # what was measured before a failure is of use
         save("nsqd-nodes", table, {"size": args.size, "nodes": args.nodes})
     return 0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness import Result, environment
+from harness import Result, environment, median
 
 RESULTS = Path(__file__).parent / "results"
 OURS = "penstock"
@@ -29,6 +29,23 @@ def print_part(part: str, by_server: Mapping[str, Result]) -> None:
             f"clients {result.client_load:4.2f} CPU",
             flush=True,
         )
+
+
+def print_rounds(table: Table, runs: Mapping[str, Mapping[str, Sequence[Result]]]) -> None:
+    """Put the median of the rounds of each part into the table, and show it with their range."""
+    for part, by_server in runs.items():
+        table[part] = {who: median(rounds) for who, rounds in by_server.items()}
+        print_part(part, table[part])
+        _print_ranges(by_server)
+
+
+def _print_ranges(by_server: Mapping[str, Sequence[Result]]) -> None:
+    """The slowest and the fastest round of each server."""
+    ranges = []
+    for name, rounds in by_server.items():
+        rates = sorted(each.rate for each in rounds)
+        ranges.append(f"{name} {rates[0]:,.0f} to {rates[-1]:,.0f}")
+    print(f"{'':30} {'; '.join(ranges)}", flush=True)
 
 
 def _rate(result: Result, ours: Result | None) -> str:
