@@ -24,7 +24,7 @@ from penstock.core.errors import StorageError
 from penstock.node.replicas import ReplicaOptions, Replicas
 from penstock.nsq.nsqd.nsq_staging import stamped
 from penstock.nsq.protocol.bodies import Bodies
-from penstock.replication.copy import FILES, Copy
+from penstock.replication.copy import Copy, small_files
 from penstock.replication.messages import (
     Hello,
     ReplicationError,
@@ -108,7 +108,7 @@ class Node:
 
     def source(self, standing: Standing) -> Source:
         store = self.broker.store
-        files = {name: data for name in FILES if (data := store.read_file(name)) is not None}
+        files = small_files(store)
         hello = Hello(self.run, standing.history, standing.epoch, standing.fork or {})
         return Source(self.served, lambda: files, hello)
 

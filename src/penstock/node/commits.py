@@ -103,9 +103,11 @@ class Commits:
         if topic.exiting:
             done(ExitingError())
             return
-        if self._replicas is not None and (refusal := self._replicas.refusal) is not None:
-            done(refusal)
-            return
+        if self._replicas is not None and isinstance(topic.log, Log):
+            refusal = self._replicas.refusal
+            if refusal is not None:
+                done(refusal)
+                return
         topic.stage(records, delay_ns, done, queue)
         self._dirty[topic] = None
         if self._is_held:

@@ -48,6 +48,7 @@ class ReplicaOptions(NamedTuple):
     missing: Missing = Missing.REFUSE
 
 
+FOLLOWERS_MAX: Final = 100
 NO_COPIES: Final = ReplicaOptions()
 
 
@@ -139,6 +140,8 @@ class Replicas:
     def heard(self, address: str, ends: Mapping[Place, int]) -> None:
         """Note how far a follower is, and release what is copied often enough."""
         self._followers[address] = _Follower(self._clock.monotonic_ns(), ends)
+        if len(self._followers) > FOLLOWERS_MAX:
+            del self._followers[next(iter(self._followers))]
         self._look()
         for topic in list(self._held):
             assert isinstance(topic.log, Log)

@@ -42,6 +42,12 @@ ASIDE: Final = "aside"
 """The folder of the data path for logs that are not the primary's: a data path for each."""
 
 
+def small_files(store: Store) -> dict[str, bytes]:
+    """The content of the small files that are there, by name. Raises StorageError."""
+    found = {name: store.read_file(name) for name in FILES}
+    return {name: data for name, data in found.items() if data is not None}
+
+
 class Copy:
     """The topics of a data path as copies of a primary's; takes over the store, to be closed."""
 

@@ -13,7 +13,7 @@ from penstock.core.chance import SystemChance
 from penstock.core.errors import ExitingError, NotCopiedError, StorageError
 from penstock.core.units import SECOND
 from penstock.node.commits import Commits
-from penstock.node.replicas import FOLLOWS_NS, Missing, ReplicaOptions, Replicas
+from penstock.node.replicas import FOLLOWERS_MAX, FOLLOWS_NS, Missing, ReplicaOptions, Replicas
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.durability import Durability
 from penstock.storage.log import Log, LogOptions
@@ -129,6 +129,21 @@ async def test_without_copies_publishes_are_refused(caplog: pytest.LogCaptureFix
     assert str(scene.told[0][1]) == "0 of 1 copies follow"
     assert scene.log.append_offset == 0
     assert caplog.messages == ["0 of 1 copies follow: publishes are refused"]
+
+
+async def test_an_ephemeral_topic_is_in_memory_and_waits_for_no_copy() -> None:
+    scene = Scene()
+    scene.publish("1", scene.broker.topic("t#ephemeral"))
+    assert scene.told == [("1", None)]
+
+
+async def test_followers_are_bounded() -> None:
+    scene = Scene(acked=FOLLOWERS_MAX)
+    for number in range(2 * FOLLOWERS_MAX):
+        scene.heard(f"b{number}", 0)
+    assert scene.replicas.in_force == FOLLOWERS_MAX
+    scene.replicas.gone(f"b{FOLLOWERS_MAX}")
+    assert scene.replicas.in_force == 0
 
 
 @pytest.mark.parametrize("is_closed", [True, False])

@@ -26,7 +26,7 @@ from penstock.nsq.nsqd.copies.secret import Secret
 from penstock.nsq.nsqd.copies.successor import tell_until_heard
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.nsqd.ports import Ports
-from penstock.replication.copy import FILES
+from penstock.replication.copy import small_files
 from penstock.replication.messages import Fetch, Hello, ReplicationError, decode_fetch
 from penstock.replication.source import Served, Source
 from penstock.replication.standing import (
@@ -140,9 +140,7 @@ class Primary:
         now = self._node.clock.monotonic_ns()
         if now >= self._files_at:
             self._files_at = now + _FILES_NS
-            store = self._node.broker.store
-            found = {name: store.read_file(name) for name in FILES}
-            self._files = {name: data for name, data in found.items() if data is not None}
+            self._files = small_files(self._node.broker.store)
         return self._files
 
     def _fetch(self, request: Request) -> Later:

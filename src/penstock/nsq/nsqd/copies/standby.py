@@ -12,6 +12,7 @@ import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -31,7 +32,7 @@ from penstock.nsq.nsqd.copies.successor import shown, tell
 from penstock.nsq.nsqd.http.https import server_tls
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.nsqd.ports import Ports
-from penstock.replication.copy import FILES, Copy
+from penstock.replication.copy import Copy, small_files
 from penstock.replication.messages import Hello
 from penstock.replication.source import Source
 from penstock.replication.standing import Role, Standing, only_here, write_standing
@@ -75,7 +76,7 @@ class Standby:
         self.vitals = Vitals("nsqd", clock, health=lambda: self.health)
         self.vitals.checks.append(lambda: [f"NOK - {self.refusal}"])
         hello = Hello(os.urandom(8).hex(), standing.history, standing.epoch)
-        self.source = Source(self.copy.served, self._small_files, hello)
+        self.source = Source(self.copy.served, partial(small_files, self.copy.store), hello)
         self.pulling: Pulling | None = None
         self._peer: Peer | None = None
         self._refusals = RefusalPort(lambda: f"{self.code} {self.refusal}")
@@ -102,11 +103,6 @@ class Standby:
     def save(self) -> None:
         """Write the standing down. Raises StorageError."""
         write_standing(self.copy.store.disk, self._data_path, self.standing)
-
-    def _small_files(self) -> dict[str, bytes]:
-        store = self.copy.store
-        found = {name: store.read_file(name) for name in FILES}
-        return {name: data for name, data in found.items() if data is not None}
 
     def take_standing(self, standing: Standing) -> None:
         """Take what the successor tells a fenced node. Raises StorageError."""
