@@ -35,6 +35,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ.setdefault("JDK_JAVA_OPTIONS", java_options())
 
 SAMPLES = Path(__file__).parent / "conformance" / "samples"
+SPARK, BROWSER = "tests/spark/", "tests/browser/"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -54,21 +55,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 class ByFile(LoadScopeScheduling):
     """Where several tests run at once, those of a file stay together, for what they share; and all
-    with Spark, as a process has one session; and the few with a browser that always run, as two
-    clusters with browsers leave each other little of two processors.
+    with the Spark of their process, as a process has one session; and the few with a browser that
+    always run, as two clusters with browsers leave each other little of two processors.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        folders = ["tests/spark/"]
-        if not self.config.getoption("--all-browser-tests"):
-            folders.append("tests/browser/")
         file = nodeid.partition("::")[0]
-        return next((folder for folder in folders if file.startswith(folder)), file)
+        if _shares_spark(file):
+            return SPARK
+        if file.startswith(BROWSER) and not self.config.getoption("--all-browser-tests"):
+            return BROWSER
+        return file
+
+
+def _shares_spark(nodeid: str) -> bool:
+    return nodeid.startswith(SPARK) and not nodeid.startswith(f"{SPARK}programs/")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest of what stays together: else one process ends long after the other."""
-    items.sort(key=lambda item: not item.nodeid.startswith("tests/spark/"))
+    items.sort(key=lambda item: (not _shares_spark(item.nodeid), not item.nodeid.startswith(SPARK)))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:

@@ -33,17 +33,17 @@ DAEMONS = {"nsqlookupd", "nsqd", "mqnamesrv", "mqbroker"}
 CONSUMED = {"curl", "to_nsq", "nsq_tail", "echo"}
 """Programs whose commands a reader gives one after another, beside penstock's that end."""
 RUN_ELSEWHERE = {
-    "make run": "tests/spark/test_demo.py runs the command of this target",
+    "make run": "tests/spark/programs/test_demo.py runs the command of this target",
     "make test": "it runs this test",
     ". .venv/bin/activate": "of a shell",
     "python3 -m venv venv && . venv/bin/activate": "tests/release/test_fresh.py",
     "pip install penstock": "tests/release/test_fresh.py",
     "pip install 'penstock[spark]'": "make wheels",
     "mkdir -p run/nsqd": "the fixtures make the folder",
-    "penstock pipeline run archive": "tests/spark/test_readme.py",
-    "penstock pipeline init metrics": "tests/spark/test_readme.py",
-    "penstock pipeline test metrics.toml": "tests/spark/test_readme.py",
-    "penstock pipeline run metrics.toml": "tests/spark/test_tutorial.py",
+    "penstock pipeline run archive": "tests/spark/programs/test_readme.py",
+    "penstock pipeline init metrics": "tests/spark/programs/test_readme.py",
+    "penstock pipeline test metrics.toml": "tests/spark/programs/test_readme.py",
+    "penstock pipeline run metrics.toml": "tests/spark/programs/test_tutorial.py",
 }
 
 

@@ -161,7 +161,8 @@ def test_every_module_has_its_test(module: Path) -> None:
         return
     path = Path(name(module))
     test = path.with_name(f"test_{path.name}")
-    places = [Path("unit", test), Path("programs", test), Path("spark", test.name)]
+    places = [Path("unit", test), Path("programs", test)]
+    places += [Path("spark", test.name), Path("spark", "programs", test.name)]
     assert any((ROOT / "tests" / each).exists() for each in places), f"none of {places}"
 
 

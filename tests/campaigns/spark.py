@@ -46,7 +46,13 @@ class Attack:
     """The programs, and what befalls them."""
 
     def __init__(
-        self, stack: ExitStack, folder: Path, rng: random.Random, names: Sequence[str]
+        self,
+        stack: ExitStack,
+        folder: Path,
+        rng: random.Random,
+        names: Sequence[str],
+        *,
+        clustered: bool,
     ) -> None:
         self._rng = rng
         self._queries = {name: QUERIES[name] for name in names}
@@ -55,7 +61,7 @@ class Attack:
         self.sinks = [stack.enter_context(run_node(*FLAGS)) for _ in range(2)]
         namesrv = stack.enter_context(run_mqnamesrv())
         self.broker = stack.enter_context(run_mqbroker(name_server=namesrv.rocketmq))
-        self.driver = Driver(folder, names)
+        self.driver = Driver(folder, names, clustered=clustered)
         stack.callback(self.driver.kill)
         places = {
             "queries": list(names),
@@ -70,12 +76,14 @@ class Attack:
         (folder / PLACES).write_text(json.dumps(places))
         self.victims: dict[str, Callable[[], Awaitable[None]]] = {
             "executor": lambda: self._kill_below(EXECUTOR),
+            "worker": lambda: self._kill_below(WORKER),
             "source": lambda: self._kill_daemon(self.source),
             "driver": self._kill_driver,
-            "worker": lambda: self._kill_below(WORKER),
             "sink": lambda: self._kill_daemon(self._rng.choice(self.sinks)),
             "mqbroker": lambda: self._kill_daemon(self.broker),
         }  # fmt: skip
+        if not clustered:
+            del self.victims["executor"]
         self.kills: Counter[str] = Counter()
         self.in_batch: Counter[tuple[str, str]] = Counter()
         """Kills, by victim and query, that met it between the plan of a batch and its commit."""
@@ -196,13 +204,20 @@ async def _post(node: Node, path: str) -> None:
 
 
 async def kills_under_spark(
-    rounds: int, rng: random.Random, names: Sequence[str] = tuple(QUERIES)
+    rounds: int,
+    rng: random.Random,
+    names: Sequence[str] = tuple(QUERIES),
+    *,
+    clustered: bool = True,
 ) -> Result:
-    """Kill one of the programs each round, in turn, while producers and queries go on."""
+    """Kill one of the programs each round, in turn, while producers and queries go on.
+
+    Without a cluster, the executor is in the driver's JVM and is not killed by itself.
+    """
     found: list[str] = []
     rows: dict[str, int] = {}
     with tempfile.TemporaryDirectory(prefix="penstock-spark-") as name, ExitStack() as stack:
-        attack = Attack(stack, Path(name), rng, names)
+        attack = Attack(stack, Path(name), rng, names, clustered=clustered)
         feeds = {
             NSQ: NsqFeed(attack.source, NSQ, rng),
             ROCKETMQ: RocketmqFeed(attack.broker, ROCKETMQ, rng),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import shutil
 import struct
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
@@ -14,7 +16,7 @@ from penstock.testing.daemons import Daemon
 from . import raw_http
 from .auth_server import AuthServer, secret_of
 from .certificates import Certificates
-from .connection import CLOSED, FRAME_S_MAX, Connection, Miss
+from .connection import CLOSED, FRAME_S_MAX, RESPONSE, Connection, Miss
 from .layers import Deflate, Layer, LayerError, Snappy
 from .parts import Names, pick
 
@@ -52,12 +54,19 @@ class TcpCase:
         self.names = names
         self.peers = peers
         self.connections: dict[str, Connection] = {}
+        self.late_s = 0.0
+        """How much longer than recorded it took to get from step to step, on a busy machine."""
 
     async def run(self) -> None:
         """Play all steps. Connections stay open until `end()`, as they did when recorded."""
         position = 0
         while position < len(self.steps):
-            position += await self._play(position)
+            began = time.monotonic()
+            step = self.steps[position]
+            try:
+                position += await self._play(position)
+            finally:
+                self.late_s += max(0.0, time.monotonic() - began - _pause_s(step))
         for step in self.steps:
             if "authd" in step:
                 self._check_asked(step["authd"])
@@ -271,6 +280,14 @@ class TcpCase:
         share = channel["in_flight_count"] / count
         if not low <= share <= high or channel["depth"] or channel["message_count"] != count:
             raise Miss(where, f"{low} to {high} of {count} in flight, depth 0", channel)
+
+
+def _pause_s(step: Step) -> float:
+    """How long a step takes by its nature: a pause as recorded, a message until it is due."""
+    if "expect" in step and step["expect"]["type"] != RESPONSE:
+        return math.inf
+    milliseconds: float = step.get("quiet_ms") or step.get("sleep_ms") or 0
+    return milliseconds / 1000
 
 
 def _secret(script: Step) -> str:

@@ -15,6 +15,8 @@ class Report:
     file: str
     held: list[str] = field(default_factory=list)
     misses: dict[str, str] = field(default_factory=dict)
+    late: set[str] = field(default_factory=set)
+    """Cases that were played too slowly to prove anything."""
 
     def miss(self, name: str, error: BaseException) -> None:
         """Note a case that did not hold. What is no Miss counts as one as well."""

@@ -133,6 +133,7 @@ def log_end(node: Daemon) -> int:
 def test_clean_stops_lose_and_double_nothing(tap: Tap) -> None:
     tap.publish()
     tap.start_copying()
+    wait_until(lambda: has_topic(tap.node), lambda: "nothing is copied")
     tap.start_query()
     assert tap.wait_until_copied() == EACH
     tap.end_copying(kill=False)

@@ -19,7 +19,7 @@ import pytest
 
 from penstock.testing.daemons import Daemon, Nsqadmin, run_nsqadmin, run_nsqd
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TUTORIAL = (ROOT / "docs" / "tutorial-spark.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 WAIT_S = 400
