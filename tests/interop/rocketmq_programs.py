@@ -91,7 +91,13 @@ class Program:
         assert self.process is not None
         process, self.process = self.process, None
         process.terminate()
-        return process.wait(STOP_S_MAX)
+        try:
+            return process.wait(STOP_S_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            if self.is_ours:
+                raise
+            return process.wait()  # Java's broker of 5.3 may not end by itself
 
 
 class Servers:
