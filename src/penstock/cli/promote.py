@@ -19,9 +19,11 @@ PROMOTE_S: Final = 90.0
 _POLL_S: Final = 0.05
 
 
-def run_promote(address: str, access: Access, wait_s: float = PROMOTE_S) -> None:
-    """Promote the node at an HTTP address, and wait until it takes publishes. Raises
-    PenstockError.
+def run_promote(
+    address: str, access: Access, *, force: bool = False, wait_s: float = PROMOTE_S
+) -> None:
+    """Promote the node at an HTTP address, by ``force`` although it is not whole, and wait until it
+    takes publishes. Raises PenstockError.
     """
     tls = Tls(access.new_context(), access.server_name) if access.concerns_tls else None
     url = secured(address, access, ASK_S)
@@ -30,7 +32,7 @@ def run_promote(address: str, access: Access, wait_s: float = PROMOTE_S) -> None
         if status.get("role") == "primary":
             print(f"{address} is primary already, in epoch {status.get('epoch')}")
             return
-        reply = node.ask("POST", "/replication/promote")
+        reply = node.ask("POST", "/replication/promote" + ("?force=true" if force else ""))
         answer = parsed(reply.body)
         if reply.status != 200:
             raise PenstockError(f"{address}: {answer.get('why') or code_of(reply.body)}")

@@ -50,13 +50,18 @@ class Standing(msgspec.Struct):
     owes_fence: bool = False
     is_settled: bool = True
     """False after a change of role, until all that only this node had was put aside."""
+    was_whole: bool = False
+    """True of a copy that had all, in this epoch, and has not fallen behind since; the death of its
+    primary does not change it."""
     fenced_epoch: int = 0
     """The higher epoch that a fenced node has heard of."""
     version: int = _FORMAT
 
     def follow(self, primary: str) -> None:
         """Become a follower of the node at this address."""
-        self.is_settled = self.is_settled and self.role is Role.FOLLOWER
+        was_follower = self.role is Role.FOLLOWER
+        self.is_settled = self.is_settled and was_follower
+        self.was_whole = self.was_whole and was_follower
         self.role, self.primary, self.owes_fence = Role.FOLLOWER, primary, False
         self.followers = []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.testing.daemons import run_nsqd
-from tests.copies import ask, publish, until, until_copied
+from tests.copies import ask, cut_relay, publish, until, until_copied
 from tests.unit.cli.nodes_at_work import Commands
 
 
@@ -46,3 +46,35 @@ def test_what_is_no_follower_cannot_be_promoted(command: Commands) -> None:
         ended = command("promote", primary.http)
         assert ended.code == 1
         assert "penstock:" in ended.err
+
+
+def test_a_copy_that_is_not_whole_needs_force(command: Commands) -> None:
+    """Its link breaks in its first copy; the primary goes on, and is not asked to step back."""
+    with run_nsqd() as a:
+        for number in range(9):
+            assert ask(a, "POST", "/pub?topic=t", b"%d" % number * 1_000_000)[0] == 200
+        with cut_relay(a.http, 6_000_000) as relay, run_nsqd(f"--follow={relay}") as b:
+            shown = until(b, error=f"{relay} cannot be reached: connection refused")
+            assert (shown["whole"], shown["was_whole"]) == (False, False)
+            refused = command("promote", b.http)
+            assert refused.code == 1
+            lacks = shown["lag_messages"]
+            assert f"at least {lacks} messages ({lacks} of t), and topics" in refused.err
+            status, answer = ask(b, "POST", "/replication/promote")
+            assert (status, answer["message"], answer["behind"]) == (409, "NOT_WHOLE", {"t": lacks})
+            until(b, role="follower")
+            publish(a, "t", "the primary has not stepped back")
+            done = command("promote", b.http, "--force")
+            assert done.code == 0, done.err
+            assert f"{lacks} messages are not here" in done.out
+
+
+def test_a_whole_copy_whose_primary_is_dead_needs_none(command: Commands) -> None:
+    with run_nsqd() as a, run_nsqd(f"--follow={a.http}") as b:
+        publish(a, "t", "1")
+        until_copied(a, b, "t")
+        a.kill()
+        b.restart()
+        until(b, whole=False, was_whole=True, lag_seconds=None)
+        done = command("promote", b.http)
+        assert done.code == 0, done.err

@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 
 from penstock.core.clock import SYSTEM_CLOCK, Clock
+from penstock.core.counted import counted
 from penstock.core.errors import ConfigError, LaterFormatError, PenstockError, StorageError
 from penstock.core.units import MILLISECOND
 from penstock.net.budget import Memory
@@ -41,6 +42,15 @@ from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
 
 logger = logging.getLogger("penstock.replication")
+
+
+class NotWholeError(PenstockError):
+    """A copy that lacks what is known about; ``behind`` is the number of messages by topic."""
+
+    def __init__(self, text: str, behind: dict[str, int]) -> None:
+        super().__init__(text)
+        self.behind = behind
+
 
 DRAIN_S: Final = 30.0
 NOT_OURS: Final = ("OTHER_HISTORY", "NOT_FOUND")
@@ -73,6 +83,7 @@ class Standby:
         self.copy = Copy(_open_store(options, self._data_path), never_drop=is_own,
                          moment=f"{clock.wall_ns()}")  # fmt: skip
         self.copy.refuse_foreign = not standing.history and bool(self.copy.topics)
+        standing.was_whole = standing.was_whole and not self.copy.is_retaking
         self.vitals = Vitals("nsqd", clock, health=lambda: self.health)
         self.vitals.checks.append(lambda: [f"NOK - {self.refusal}"])
         hello = Hello(os.urandom(8).hex(), standing.history, standing.epoch)
@@ -164,21 +175,36 @@ class Standby:
 
     # --- promotion -----------------------------------------------------------------------------
 
-    async def promote(self) -> dict[str, object]:
+    async def promote(self, *, force: bool = False) -> dict[str, object]:
         """Become primary: the old one is asked to step back, and all it has is taken, if it can be
         reached. Raises PenstockError; then this node goes on as it was.
+
+        A copy that is not whole is not promoted unless by ``force``, reachable primary or not:
+        what it lacks may take longer to come than an old primary that has stepped back can wait.
         """
         async with self._promoting:
             if self.pulling is None or self._peer is None or not self.standing.history:
                 raise PenstockError("only a follower that has followed can be promoted")
             if self.standing.role is Role.PRIMARY:
                 raise PenstockError("this node is being promoted already")
+            if not (force or self.standing.was_whole):
+                raise NotWholeError(self._lacks(), self.copy.behind)
             await self.pulling.stop()
             try:
                 return await self._promote(self.pulling, self._peer)
             except PenstockError:
                 self.pulling.resume()
                 raise
+
+    def _lacks(self) -> str:
+        """The messages that a promotion would lose, as far as they are known here."""
+        behind = self.copy.behind
+        known = (f"at least {counted(sum(behind.values()), 'message')} ({shown(behind)})"
+                 if behind else "how many messages is not known here")  # fmt: skip
+        return (f"not promoted: this copy is not whole, it had not got all that "
+                f"{self.standing.primary} had when it last heard from it; what would be lost: "
+                f"{known}, and topics that it has not begun; wait until it is whole, or lose them "
+                "with --force")  # fmt: skip
 
     async def _promote(self, pulling: Pulling, peer: Peer) -> dict[str, object]:
         unknown_ns = pulling.unknown_ns

@@ -19,7 +19,7 @@ from penstock.nsq.http_api import ApiError, NsqRouter, Query, json_response, tex
 from penstock.nsq.nsqd.copies.copied_topics import CopiedTopics
 from penstock.nsq.nsqd.copies.metrics import ReplicationMetrics
 from penstock.nsq.nsqd.copies.primary import FETCH_BODY_MAX, answer_to, fence_of
-from penstock.nsq.nsqd.copies.standby import Standby
+from penstock.nsq.nsqd.copies.standby import NotWholeError, Standby
 from penstock.nsq.nsqd.http.log_api import LogApi
 from penstock.nsq.nsqd.stats.stats import memory
 from penstock.nsq.version import NSQ_VERSION, version_line
@@ -94,6 +94,7 @@ class StandbyRouter(NsqRouter):
         return figures | {
             "error": pulling.error if pulling is not None else None,
             "whole": copy.is_whole,
+            "was_whole": standing.was_whole,
             "lag_messages": copy.messages_behind,
             "lag_bytes": copy.nbytes_behind,
             "lag_seconds": None if lag_ns is None else round(lag_ns / SECOND, 3),
@@ -154,6 +155,9 @@ class StandbyRouter(NsqRouter):
         standby = self._standby
         standby.secret.check(request)
         try:
-            return await standby.promote()
+            force = Query.parse(request.query).get("force") == "true"
+            return await standby.promote(force=force)
+        except NotWholeError as error:
+            raise ApiError(409, "NOT_WHOLE", why=str(error), behind=error.behind) from None
         except PenstockError as error:
             raise ApiError(409, "NOT_PROMOTED", why=str(error)) from None
