@@ -55,6 +55,10 @@ def _told(address: str, answer: dict[str, Any], before: str) -> list[str]:
         lines.append(f"{before} could not be reached: whether it still takes publishes cannot be "
                      f"known from here; it takes none any more once it hears of epoch {epoch}, "
                      "which it is told as soon as it can be reached")  # fmt: skip
+        if not answer.get("before_hook"):
+            lines.append(f"whether another follower of {before} was promoted too cannot be known "
+                         "from here: it has no --promote-before-hook that takes a "
+                         "lease")  # fmt: skip
     if seconds is None:
         lines.append("this copy was not whole at any time since it was started: "
                      f"at least {counted(messages, 'message')} are not here")  # fmt: skip

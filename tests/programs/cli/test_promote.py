@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from penstock.testing.daemons import run_nsqd
@@ -78,3 +80,63 @@ def test_a_whole_copy_whose_primary_is_dead_needs_none(command: Commands) -> Non
         until(b, whole=False, was_whole=True, lag_seconds=None)
         done = command("promote", b.http)
         assert done.code == 0, done.err
+
+
+def test_the_hooks_of_an_operator_are_asked_before_and_told_after(
+    command: Commands, tmp_path: Path
+) -> None:
+    allowed, told = tmp_path / "allowed", tmp_path / "told"
+    before = (
+        f"--promote-before-hook=echo epoch=5; test -e {allowed} || (echo c has it; exit 4)"
+    )
+    after = f'--promote-after-hook=echo "$PENSTOCK_EPOCH $PENSTOCK_OLD_PRIMARY" >>{told}; exit 1'
+    with run_nsqd() as a, run_nsqd(f"--follow={a.http}", before, after) as b:
+        publish(a, "t", "1")
+        until_copied(a, b, "t")
+        refused = command("promote", b.http)
+        assert refused.code == 1
+        assert "--promote-before-hook ended with exit code 4: c has it" in refused.err
+        publish(a, "t", "the primary was not asked to step back")
+        until_copied(a, b, "t")
+        allowed.touch()
+        done = command("promote", b.http)
+        assert done.code == 0, done.err
+        assert f"{b.http} is primary in epoch 5" in done.out
+        b.wait_for("but --promote-after-hook ended with exit code 1")
+        until(a, role="fenced", fenced_epoch=5)
+        b.restart()
+        until(b, role="primary", epoch=5)
+        assert told.read_text() == f"5 {a.http}\n", "once for a promotion"
+
+
+def test_of_two_followers_the_one_wins_for_which_the_primary_steps_back(command: Commands) -> None:
+    with (
+        run_nsqd() as a,
+        run_nsqd(f"--follow={a.http}") as b,
+        run_nsqd(f"--follow={a.http}") as c,
+    ):
+        publish(a, "t", "1")
+        until_copied(a, b, "t")
+        until(c, whole=True, error=None)
+        assert command("promote", b.http).code == 0
+        refused = command("promote", c.http)
+        assert refused.code == 1
+        assert f"{a.http} has stepped back for {b.http} already, in epoch 2" in refused.err
+        until(c, role="follower")
+        b.kill()
+        done = command("promote", c.http, "--force")
+        assert done.code == 0, done.err
+        assert f"{c.http} is primary in epoch 3" in done.out
+        until(a, role="fenced", fenced_epoch=3, primary=c.http)
+
+
+def test_the_command_says_what_it_cannot_know(command: Commands) -> None:
+    with run_nsqd() as a, run_nsqd(f"--follow={a.http}") as b, run_nsqd(f"--follow={a.http}") as c:
+        publish(a, "t", "1")
+        until_copied(a, b, "t")
+        until(c, whole=True, error=None)
+        a.kill()
+        for follower in (b, c):
+            done = command("promote", follower.http)
+            assert done.code == 0, done.err
+            assert f"whether another follower of {a.http} was promoted too cannot be" in done.out

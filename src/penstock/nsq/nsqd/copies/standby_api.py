@@ -17,8 +17,9 @@ from penstock.net.http.server.route import Route
 from penstock.net.http.server.service import HttpServer, Request, Response
 from penstock.nsq.http_api import ApiError, NsqRouter, Query, json_response, text_response
 from penstock.nsq.nsqd.copies.copied_topics import CopiedTopics
+from penstock.nsq.nsqd.copies.hooks import HookError
 from penstock.nsq.nsqd.copies.metrics import ReplicationMetrics
-from penstock.nsq.nsqd.copies.primary import FETCH_BODY_MAX, answer_to, fence_of
+from penstock.nsq.nsqd.copies.primary import FETCH_BODY_MAX, answer_to, fence_of, stepped_back
 from penstock.nsq.nsqd.copies.standby import NotWholeError, Standby
 from penstock.nsq.nsqd.http.log_api import LogApi
 from penstock.nsq.nsqd.stats.stats import memory
@@ -144,8 +145,8 @@ class StandbyRouter(NsqRouter):
             raise ApiError(409, "FOLLOWER", primary=standing.primary)
         if fence.history != standing.history:
             raise ApiError(409, "OTHER_HISTORY")
-        if fence.epoch < standing.fenced_epoch:
-            raise ApiError(409, "LOWER_EPOCH", epoch=standing.fenced_epoch)
+        if standing.is_other_s(fence.epoch, fence.address):
+            raise stepped_back(standing)
         known = msgspec.structs.replace(standing)
         known.fence(fence.epoch, fence.address, fence.fork or standing.fork)
         standby.take_standing(known)
@@ -159,5 +160,8 @@ class StandbyRouter(NsqRouter):
             return await standby.promote(force=force)
         except NotWholeError as error:
             raise ApiError(409, "NOT_WHOLE", why=str(error), behind=error.behind) from None
+        except HookError as error:
+            why = f"not promoted: {error}"
+            raise ApiError(409, "HOOK_REFUSED", why=why) from None
         except PenstockError as error:
             raise ApiError(409, "NOT_PROMOTED", why=str(error)) from None
