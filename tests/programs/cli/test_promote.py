@@ -86,9 +86,7 @@ def test_the_hooks_of_an_operator_are_asked_before_and_told_after(
     command: Commands, tmp_path: Path
 ) -> None:
     allowed, told = tmp_path / "allowed", tmp_path / "told"
-    before = (
-        f"--promote-before-hook=echo epoch=5; test -e {allowed} || (echo c has it; exit 4)"
-    )
+    before = f"--promote-before-hook=echo epoch=5; test -e {allowed} || (echo c has it; exit 4)"
     after = f'--promote-after-hook=echo "$PENSTOCK_EPOCH $PENSTOCK_OLD_PRIMARY" >>{told}; exit 1'
     with run_nsqd() as a, run_nsqd(f"--follow={a.http}", before, after) as b:
         publish(a, "t", "1")
