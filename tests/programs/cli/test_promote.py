@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -138,3 +140,30 @@ def test_the_command_says_what_it_cannot_know(command: Commands) -> None:
             done = command("promote", follower.http)
             assert done.code == 0, done.err
             assert f"whether another follower of {a.http} was promoted too cannot be" in done.out
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["fenced before", "with a new disk"])
+def test_an_old_primary_that_follows_already_is_no_hindrance(
+    command: Commands, is_new: bool
+) -> None:
+    """A promotion that failed half-way, or a disk that was replaced, leaves two followers."""
+    with run_nsqd() as a, run_nsqd(f"--follow={a.http}") as b:
+        publish(a, "t", "1")
+        until_copied(a, b, "t")
+        history = until(b, role="follower")["history"]
+        if is_new:
+            a.kill()
+            shutil.rmtree(a.data_path)
+            a.data_path.mkdir()
+        else:
+            fence = {"history": history, "epoch": 2, "address": b.http}
+            assert ask(a, "POST", "/replication/fence", json.dumps(fence).encode())[0] == 200
+            until(a, role="fenced")
+            a.kill()
+        a.flags.append(f"--follow={b.http}")
+        a.start()
+        until(a, role="follower")
+        done = command("promote", b.http)
+        assert done.code == 0, done.err
+        until_copied(b, a, "t")
+        assert until(a)["history"] == history

@@ -268,6 +268,8 @@ class Standby:
         except PeerError as error:
             if error.code in NOT_OURS:
                 return False
+            if error.code == "FOLLOWER" and error.told.get("primary") == self.address:
+                return False  # it follows this node already, and takes nothing
             if error.code == "STEPPED_BACK":
                 winner, taken = error.told.get("primary"), int(error.told.get("epoch", epoch))
                 raise SteppedBackError(

@@ -138,13 +138,13 @@ class StandbyRouter(NsqRouter):
         standby = self._standby
         standby.secret.check(request)
         fence, standing = fence_of(request), standby.standing
-        if standing.role is not Role.FENCED:
-            is_known = fence.fork is not None and standing.epoch >= fence.epoch
-            if is_known and fence.history == standing.history:
-                return {"role": standing.role, "epoch": standing.epoch}
-            raise ApiError(409, "FOLLOWER", primary=standing.primary)
         if fence.history != standing.history:
             raise ApiError(409, "OTHER_HISTORY")
+        if standing.role is not Role.FENCED:
+            is_known = fence.fork is not None and standing.epoch >= fence.epoch
+            if is_known:
+                return {"role": standing.role, "epoch": standing.epoch}
+            raise ApiError(409, "FOLLOWER", primary=standing.primary)
         if standing.is_other_s(fence.epoch, fence.address):
             raise stepped_back(standing)
         known = msgspec.structs.replace(standing)
