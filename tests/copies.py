@@ -77,6 +77,7 @@ def cut_relay(address: str, nbytes: int) -> Iterator[str]:
                     while left > 0 and (data := server.recv(min(left, 1 << 16))):
                         client.sendall(data)
                         left -= len(data)
+                    client.shutdown(socket.SHUT_RDWR)  # or the other thread's read keeps it open
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
