@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from penstock.testing.daemons import Daemon
@@ -55,3 +59,34 @@ def until_copied(old: Daemon, new: Daemon, topic: str) -> None:
 def publish(daemon: Daemon, topic: str, *bodies: str) -> None:
     for each in bodies:
         assert ask(daemon, "POST", f"/pub?topic={topic}", each.encode()) == (200, b"OK")
+
+
+@contextmanager
+def cut_relay(address: str, nbytes: int) -> Iterator[str]:
+    """Another address of a server, at which nobody answers any more after so many bytes of it."""
+    host, _, port = address.rpartition(":")
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        left = nbytes
+        with listener, suppress(OSError):
+            while left > 0:
+                client, _ = listener.accept()
+                with client, socket.create_connection((host, int(port))) as server:
+                    threading.Thread(target=_pass_on, args=(client, server), daemon=True).start()
+                    while left > 0 and (data := server.recv(min(left, 1 << 16))):
+                        client.sendall(data)
+                        left -= len(data)
+                    client.shutdown(socket.SHUT_RDWR)  # or the other thread's read keeps it open
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    yield f"127.0.0.1:{listener.getsockname()[1]}"
+    thread.join(WAIT_S_MAX)
+
+
+def _pass_on(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(1 << 16):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)

@@ -284,21 +284,25 @@ def restore(folder: Path, /, *, data_path: Path, at: str | None = None) -> None:
 
 
 @app.command
-def promote(address: str, /, *, asking: Asking | None = None) -> None:
+def promote(address: str, /, *, force: bool = False, asking: Asking | None = None) -> None:
     """Make a follower primary: it takes publishes from then on, and the primary before none.
 
     If the primary before can be reached, it hands over all that it has first, and nothing is lost.
     Else what this command cannot know is said. The secret of nodes, if they share one, is given by
     --auth-secret.
 
+    A copy that is not whole is refused, with what would be lost.
+
     Parameters
     ----------
     address
         HTTP address of the follower, host:port or a URL.
+    force
+        Promote it although it is not whole, and lose what it lacks.
     """
     from penstock.cli.promote import run_promote
 
-    run_promote(address, (asking or Asking()).access([address]))
+    run_promote(address, (asking or Asking()).access([address]), force=force)
 
 
 @app.command

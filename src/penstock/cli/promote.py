@@ -19,9 +19,11 @@ PROMOTE_S: Final = 90.0
 _POLL_S: Final = 0.05
 
 
-def run_promote(address: str, access: Access, wait_s: float = PROMOTE_S) -> None:
-    """Promote the node at an HTTP address, and wait until it takes publishes. Raises
-    PenstockError.
+def run_promote(
+    address: str, access: Access, *, force: bool = False, wait_s: float = PROMOTE_S
+) -> None:
+    """Promote the node at an HTTP address, by ``force`` although it is not whole, and wait until it
+    takes publishes. Raises PenstockError.
     """
     tls = Tls(access.new_context(), access.server_name) if access.concerns_tls else None
     url = secured(address, access, ASK_S)
@@ -30,7 +32,7 @@ def run_promote(address: str, access: Access, wait_s: float = PROMOTE_S) -> None
         if status.get("role") == "primary":
             print(f"{address} is primary already, in epoch {status.get('epoch')}")
             return
-        reply = node.ask("POST", "/replication/promote")
+        reply = node.ask("POST", "/replication/promote" + ("?force=true" if force else ""))
         answer = parsed(reply.body)
         if reply.status != 200:
             raise PenstockError(f"{address}: {answer.get('why') or code_of(reply.body)}")
@@ -53,6 +55,10 @@ def _told(address: str, answer: dict[str, Any], before: str) -> list[str]:
         lines.append(f"{before} could not be reached: whether it still takes publishes cannot be "
                      f"known from here; it takes none any more once it hears of epoch {epoch}, "
                      "which it is told as soon as it can be reached")  # fmt: skip
+        if not answer.get("before_hook"):
+            lines.append(f"whether another follower of {before} was promoted too cannot be known "
+                         "from here: it has no --promote-before-hook that takes a "
+                         "lease")  # fmt: skip
     if seconds is None:
         lines.append("this copy was not whole at any time since it was started: "
                      f"at least {counted(messages, 'message')} are not here")  # fmt: skip

@@ -59,6 +59,8 @@ class Copy:
         """Messages that only this node had, by topic, moved to ``ASIDE`` since the start."""
         self.is_whole = False
         """True if the last answer was all there was, and is here."""
+        self.is_retaking = False
+        """True while a topic that was dropped here is copied again, of unknown length."""
         self.never_drop = never_drop
         """True while what the primary has not is put aside, or ``refuse_foreign`` refuses it."""
         self.refuse_foreign = False
@@ -86,6 +88,7 @@ class Copy:
         if copy.fault is None:
             return
         logger.error("TOPIC(%s): the copy is damaged and is taken again: %s", name, copy.fault)
+        self.is_retaking = True
         self._gone(copy)
 
     # --- asking --------------------------------------------------------------------------------
@@ -214,6 +217,7 @@ class Copy:
             self._new_files.clear()
         behind = any(copy.messages_behind for copy in self.topics.values())
         self.is_whole = self._is_all and not (is_waiting or behind or self._new_files)
+        self.is_retaking = self.is_retaking and not self.is_whole
 
     # --- what the primary has not --------------------------------------------------------------
 
@@ -231,6 +235,7 @@ class Copy:
         begin = forked if log == copy.log.id_base else min(end, log_end)
         count = max(0, log_end - max(begin, copy.log.start_offset))
         del self.topics[copy.name]
+        self.is_retaking = True
         copy.close()
         folder = self.store.put_aside(copy.name, 0, os.path.join(ASIDE, self.moment))
         self.put_aside[copy.name] = self.put_aside.get(copy.name, 0) + count
@@ -249,6 +254,12 @@ class Copy:
     @property
     def messages_behind(self) -> int:
         return sum(copy.messages_behind for copy in self.topics.values())
+
+    @property
+    def behind(self) -> dict[str, int]:
+        """Messages that are known not to be here, by topic."""
+        return {name: copy.messages_behind for name, copy in self.topics.items()
+                if copy.messages_behind}  # fmt: skip
 
     @property
     def nbytes_behind(self) -> int:

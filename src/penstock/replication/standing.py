@@ -38,7 +38,8 @@ class Standing(msgspec.Struct):
 
     ``primary`` is the address of the node that is, or was, followed. ``fork`` is where this epoch
     began, of a fenced node the next one: by topic the log and its end. ``owes_fence`` says that the
-    primary before may not know yet of its successor.
+    primary before may not know yet of its successor, ``owes_hook`` that the operator's command has
+    not been run since the promotion.
     """
 
     history: str = ""
@@ -48,21 +49,41 @@ class Standing(msgspec.Struct):
     followers: list[str] = []
     fork: dict[str, tuple[int, int]] | None = None
     owes_fence: bool = False
+    owes_hook: bool = False
     is_settled: bool = True
     """False after a change of role, until all that only this node had was put aside."""
+    was_whole: bool = False
+    """True of a copy that had all, in this epoch, and has not fallen behind since; the death of its
+    primary does not change it."""
     fenced_epoch: int = 0
     """The higher epoch that a fenced node has heard of."""
     version: int = _FORMAT
 
     def follow(self, primary: str) -> None:
         """Become a follower of the node at this address."""
-        self.is_settled = self.is_settled and self.role is Role.FOLLOWER
+        self.owes_hook = False
+        was_follower = self.role is Role.FOLLOWER
+        self.is_settled = self.is_settled and was_follower
+        self.was_whole = self.was_whole and was_follower
         self.role, self.primary, self.owes_fence = Role.FOLLOWER, primary, False
         self.followers = []
 
-    def promote(self, fork: dict[str, tuple[int, int]]) -> None:
-        """Become primary under the next epoch, which begins at these ends of the logs."""
-        self.epoch = max(self.epoch, self.fenced_epoch) + 1
+    @property
+    def next_epoch(self) -> int:
+        """The epoch above all that this node has heard of."""
+        return max(self.epoch, self.fenced_epoch) + 1
+
+    def is_other_s(self, epoch: int, successor: str) -> bool:
+        """True if this node has stepped back already, for another one or for a higher epoch."""
+        if self.role is not Role.FENCED or epoch > self.fenced_epoch:
+            return False
+        return epoch < self.fenced_epoch or successor != self.primary
+
+    def promote(self, fork: dict[str, tuple[int, int]], epoch: int = 0) -> None:
+        """Become primary under the next epoch, or a higher one; it begins at these ends of the
+        logs.
+        """
+        self.epoch = max(self.next_epoch, epoch)
         self.role, self.fork, self.owes_fence = Role.PRIMARY, fork, True
         self.is_settled = True
 
@@ -71,7 +92,7 @@ class Standing(msgspec.Struct):
         self.role, self.primary = Role.FENCED, successor or self.primary
         self.fenced_epoch = max(epoch, self.fenced_epoch)
         self.fork = None if fork is None else dict(fork)
-        self.is_settled = self.owes_fence = False
+        self.is_settled = self.owes_fence = self.owes_hook = False
 
 
 def only_here(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+from pathlib import Path
+
 import pytest
 
 from penstock.testing.daemons import run_nsqd
-from tests.copies import ask, publish, until, until_copied
+from tests.copies import ask, cut_relay, publish, until, until_copied
 from tests.unit.cli.nodes_at_work import Commands
 
 
@@ -46,3 +50,120 @@ def test_what_is_no_follower_cannot_be_promoted(command: Commands) -> None:
         ended = command("promote", primary.http)
         assert ended.code == 1
         assert "penstock:" in ended.err
+
+
+def test_a_copy_that_is_not_whole_needs_force(command: Commands) -> None:
+    """Its link breaks in its first copy; the primary goes on, and is not asked to step back."""
+    with run_nsqd() as a:
+        for number in range(9):
+            assert ask(a, "POST", "/pub?topic=t", b"%d" % number * 1_000_000)[0] == 200
+        with cut_relay(a.http, 6_000_000) as relay, run_nsqd(f"--follow={relay}") as b:
+            shown = until(b, error=f"{relay} cannot be reached: connection refused")
+            assert (shown["whole"], shown["was_whole"]) == (False, False)
+            refused = command("promote", b.http)
+            assert refused.code == 1
+            lacks = shown["lag_messages"]
+            assert f"at least {lacks} messages ({lacks} of t), and topics" in refused.err
+            status, answer = ask(b, "POST", "/replication/promote")
+            assert (status, answer["message"], answer["behind"]) == (409, "NOT_WHOLE", {"t": lacks})
+            until(b, role="follower")
+            publish(a, "t", "the primary has not stepped back")
+            done = command("promote", b.http, "--force")
+            assert done.code == 0, done.err
+            assert f"{lacks} messages are not here" in done.out
+
+
+def test_a_whole_copy_whose_primary_is_dead_needs_none(command: Commands) -> None:
+    with run_nsqd() as a, run_nsqd(f"--follow={a.http}") as b:
+        publish(a, "t", "1")
+        until_copied(a, b, "t")
+        a.kill()
+        b.restart()
+        until(b, whole=False, was_whole=True, lag_seconds=None)
+        done = command("promote", b.http)
+        assert done.code == 0, done.err
+
+
+def test_the_hooks_of_an_operator_are_asked_before_and_told_after(
+    command: Commands, tmp_path: Path
+) -> None:
+    allowed, told = tmp_path / "allowed", tmp_path / "told"
+    before = f"--promote-before-hook=echo epoch=5; test -e {allowed} || (echo c has it; exit 4)"
+    after = f'--promote-after-hook=echo "$PENSTOCK_EPOCH $PENSTOCK_OLD_PRIMARY" >>{told}; exit 1'
+    with run_nsqd() as a, run_nsqd(f"--follow={a.http}", before, after) as b:
+        publish(a, "t", "1")
+        until_copied(a, b, "t")
+        refused = command("promote", b.http)
+        assert refused.code == 1
+        assert "--promote-before-hook ended with exit code 4: c has it" in refused.err
+        publish(a, "t", "the primary was not asked to step back")
+        until_copied(a, b, "t")
+        allowed.touch()
+        done = command("promote", b.http)
+        assert done.code == 0, done.err
+        assert f"{b.http} is primary in epoch 5" in done.out
+        b.wait_for("but --promote-after-hook ended with exit code 1")
+        until(a, role="fenced", fenced_epoch=5)
+        b.restart()
+        until(b, role="primary", epoch=5)
+        assert told.read_text() == f"5 {a.http}\n", "once for a promotion"
+
+
+def test_of_two_followers_the_one_wins_for_which_the_primary_steps_back(command: Commands) -> None:
+    with (
+        run_nsqd() as a,
+        run_nsqd(f"--follow={a.http}") as b,
+        run_nsqd(f"--follow={a.http}") as c,
+    ):
+        publish(a, "t", "1")
+        until_copied(a, b, "t")
+        until(c, whole=True, error=None)
+        assert command("promote", b.http).code == 0
+        refused = command("promote", c.http)
+        assert refused.code == 1
+        assert f"{a.http} has stepped back for {b.http} already, in epoch 2" in refused.err
+        until(c, role="follower")
+        b.kill()
+        done = command("promote", c.http, "--force")
+        assert done.code == 0, done.err
+        assert f"{c.http} is primary in epoch 3" in done.out
+        until(a, role="fenced", fenced_epoch=3, primary=c.http)
+
+
+def test_the_command_says_what_it_cannot_know(command: Commands) -> None:
+    with run_nsqd() as a, run_nsqd(f"--follow={a.http}") as b, run_nsqd(f"--follow={a.http}") as c:
+        publish(a, "t", "1")
+        until_copied(a, b, "t")
+        until(c, whole=True, error=None)
+        a.kill()
+        for follower in (b, c):
+            done = command("promote", follower.http)
+            assert done.code == 0, done.err
+            assert f"whether another follower of {a.http} was promoted too cannot be" in done.out
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["fenced before", "with a new disk"])
+def test_an_old_primary_that_follows_already_is_no_hindrance(
+    command: Commands, is_new: bool
+) -> None:
+    """A promotion that failed half-way, or a disk that was replaced, leaves two followers."""
+    with run_nsqd() as a, run_nsqd(f"--follow={a.http}") as b:
+        publish(a, "t", "1")
+        until_copied(a, b, "t")
+        history = until(b, role="follower")["history"]
+        if is_new:
+            a.kill()
+            shutil.rmtree(a.data_path)
+            a.data_path.mkdir()
+        else:
+            fence = {"history": history, "epoch": 2, "address": b.http}
+            assert ask(a, "POST", "/replication/fence", json.dumps(fence).encode())[0] == 200
+            until(a, role="fenced")
+            a.kill()
+        a.flags.append(f"--follow={b.http}")
+        a.start()
+        until(a, role="follower")
+        done = command("promote", b.http)
+        assert done.code == 0, done.err
+        until_copied(b, a, "t")
+        assert until(a)["history"] == history

@@ -42,12 +42,21 @@ def test_each_promotion_begins_an_epoch_above_all_that_the_node_has_heard_of() -
     standing = Standing("h", 1)
     standing.follow("a:1")
     assert standing.role is Role.FOLLOWER
+    standing.was_whole = True
+    standing.follow("c:1")
+    assert standing.was_whole, "it copies the same under another address"
     standing.promote({"t": (7, 2)})
     assert (standing.role, standing.epoch, standing.owes_fence) == (Role.PRIMARY, 2, True)
+    assert not standing.is_other_s(2, "b:1"), "it has stepped back for nobody"
     standing.fence(5, "b:1", {"t": (7, 3)})
+    assert standing.is_other_s(4, "b:1")
+    assert standing.is_other_s(5, "c:1")
+    assert not standing.is_other_s(5, "b:1")
+    assert not standing.is_other_s(6, "c:1")
     assert (standing.role, standing.epoch, standing.primary) == (Role.FENCED, 2, "b:1")
     standing.follow("b:1")
     assert not standing.is_settled, "what only it has is to be put aside"
+    assert not standing.was_whole, "it has compared nothing yet"
     standing.promote({})
     assert standing.epoch == 6
 

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from penstock.cli.doctor.copies import examine_copies
 from penstock.cli.doctor.data_path import USED_MAX
 from penstock.cli.doctor.finding import Finding, Report, error, warning
 from penstock.cli.doctor.nodes import Node, ask_nodes, distinct
@@ -45,6 +46,7 @@ async def examine_cluster(where: Where, clock: Clock) -> Report:
         for node in answered:
             findings += [*_machine(node), *examine_traffic(node)]
         findings += [*_versions(answered), *_options(answered)]
+        findings += await examine_copies(asker, answered)
         findings += await _same_log(asker, answered)
     checked = [f"nsqlookupd {lookupd}" for lookupd in told]
     checked += [f"nsqd {node.address}: {counted(len(node.topics), 'topic')}" for node in answered]
@@ -118,7 +120,7 @@ def _reach(node: Node, lookupds: list[str]) -> Iterator[Finding]:
                     "Set --broadcast-address to what consumers reach, and "
                     "--broadcast-tcp-port where a port is mapped.")  # fmt: skip
     missing = [each for each in lookupds if each not in node.named_by]
-    if missing and not any(node.unreachable):
+    if missing and node.is_primary and not any(node.unreachable):
         yield warning("not-registered", where, f"{', '.join(missing)} does not know it",
                       "Consumers that ask there do not find it: give it "
                       "--lookupd-tcp-address.")  # fmt: skip
@@ -126,7 +128,7 @@ def _reach(node: Node, lookupds: list[str]) -> Iterator[Finding]:
 
 def _machine(node: Node) -> Iterator[Finding]:
     where = f"nsqd {node.address}"
-    if node.health != "OK":
+    if node.health != "OK" and node.is_primary:
         yield error("unhealthy", where, node.health, "Its log says more. Damage: look with "
                     "GET /damage, and with --data-path once it is stopped.")  # fmt: skip
     if abs(node.ahead_ns) > SKEW_NS + node.doubt_ns:
@@ -189,7 +191,11 @@ class _Offsets(msgspec.Struct):
 
 
 async def _same_log(asker: Asker, nodes: Sequence[Node]) -> list[Finding]:
-    """Look for two nodes with the same log: one's data path is a copy of the other's."""
+    """Look for two nodes with the same log: one's data path is a copy of the other's.
+
+    Those that follow one another are looked at as such.
+    """
+    histories = {node.address: node.replication.history or node.address for node in nodes}
     has = Counter(topic for node in nodes for topic in node.topics)
     shared = sorted(topic for topic, count in has.items() if count > 1)[:_TOPICS_MAX]
     if not shared:
@@ -210,5 +216,5 @@ async def _same_log(asker: Asker, nodes: Sequence[Node]) -> list[Finding]:
               "readers that keep offsets mix them up: stop one, and start it on an empty data "
               "path.")
         for (topic, _), addresses in places.items()
-        if len(addresses) > 1
+        if len({histories[each] for each in addresses}) > 1
     ]  # fmt: skip

@@ -50,6 +50,34 @@ class StartedInfo(Info):
     """A node's /info, with when it was started, in unix seconds."""
 
     start_time: int = 0
+    penstock_version: str = ""
+
+
+class Follower(Struct):
+    """A follower, as its primary tells of it."""
+
+    address: str = ""
+
+
+class Replication(Struct):
+    """A node's part in copies, as /replication says; a node without it is a primary."""
+
+    role: str = "primary"
+    epoch: int = 0
+    history: str = ""
+    primary: str = ""
+    followers: list[Follower] = []
+    replicas_acked: int = 0
+    replicas_in_force: int = 0
+    replicas_missing: str = ""
+    error: str | None = None
+    whole: bool = False
+    was_whole: bool = False
+    lag_messages: int = 0
+    lag_seconds: float | None = None
+    put_aside: dict[str, int] = {}
+    fenced_epoch: int = 0
+    only_here: dict[str, int] = {}
 
 
 class Node(Struct):
@@ -74,7 +102,12 @@ class Node(Struct):
     stats: NodeStats = field(default_factory=NodeStats)
     groups: NodeGroups = field(default_factory=NodeGroups)
     dead_letters: dict[str, int] = field(default_factory=dict)
+    replication: Replication = field(default_factory=Replication)
     unreachable: list[str] = field(default_factory=list)
+
+    @property
+    def is_primary(self) -> bool:
+        return self.replication.role == "primary"
 
     @property
     def topics(self) -> list[str]:
@@ -107,6 +140,9 @@ async def _ask(asker: Asker, node: Node, clock: Clock) -> None:
         node.groups = await asker.get(address, STATS, NodeGroups)
         node.health = await _health(asker, address)
         await _ask_machine(asker, node, clock)
+        said = await _answer(asker, address, "/replication", Replication)
+        node.replication = said or node.replication
+        node.penstock_version = node.penstock_version or node.info.penstock_version
         dead = await _answer(asker, address, "/deadletters/topics", DeadTopics)
         node.dead_letters = {each.topic: each.letters for each in dead.topics} if dead else {}
         for option in OPTIONS:

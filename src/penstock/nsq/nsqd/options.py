@@ -119,6 +119,16 @@ class NsqdOptions(WebOptions):
         Missing.REFUSE, "while fewer copies follow: refuse publishes, or go-on without",
         kind=Choice(Missing, "way", "way"),
     )  # fmt: skip
+    promote_before_hook: str = option(
+        "", "shell command before this follower becomes primary; an exit code other than 0 refuses "
+        "it, so it may take a lease",
+    )  # fmt: skip
+    promote_after_hook: str = option(
+        "", "shell command once this node, promoted, takes publishes; what fails is logged"
+    )
+    promote_hook_timeout: int = option(
+        30 * SECOND, "time after which a hook is killed, and has failed", kind=DURATION
+    )
     replication_secret_file: str = option(
         "", "file with the secret that a node and its copies share; empty: none is asked for"
     )
@@ -275,6 +285,8 @@ class NsqdOptions(WebOptions):
         if self.replicas_acked and self.rocketmq_address:
             raise ConfigError("--replicas-acked copies no node with RocketMQ's port yet: leave "
                               "--rocketmq-address out")  # fmt: skip
+        if self.promote_hook_timeout <= 0:
+            raise ConfigError("--promote-hook-timeout must be greater than 0")
         if self.follow and not (self.http_address or (self.https_address and self.tls_cert)):
             raise ConfigError("--follow needs an HTTP port: it is promoted by it")
 

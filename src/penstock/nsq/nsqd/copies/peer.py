@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from penstock.cluster.exchange import Endpoint, code_of
+from penstock.cluster.exchange import Endpoint, code_of, parsed
 from penstock.core.errors import PenstockError
 from penstock.core.malformed import MALFORMED
 from penstock.core.reasons import reason
@@ -26,11 +26,14 @@ ANSWER_MAX: Final = 512 * 1024 * 1024
 
 
 class PeerError(PenstockError):
-    """The other node cannot be reached, or refuses; ``code`` is its refusal."""
+    """The other node cannot be reached, or refuses; ``code`` is its refusal, ``told`` all of its
+    answer.
+    """
 
-    def __init__(self, text: str, code: str = "") -> None:
+    def __init__(self, text: str, code: str = "", told: dict[str, Any] | None = None) -> None:
         super().__init__(text)
         self.code = code
+        self.told = told or {}
 
 
 class PeerStatus(msgspec.Struct):
@@ -110,7 +113,7 @@ class Peer:
     def _checked(self, answer: Answer) -> bytes:
         if answer.status != 200:
             code = code_of(answer.body) or str(answer.status)
-            raise PeerError(f"{self.address} refuses: {code}", code)
+            raise PeerError(f"{self.address} refuses: {code}", code, parsed(answer.body))
         return answer.body
 
     async def close(self) -> None:

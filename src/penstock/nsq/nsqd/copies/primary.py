@@ -21,6 +21,7 @@ from penstock.core.units import SECOND
 from penstock.net.http.server.service import Later, Request, Response
 from penstock.net.tasks import spawn
 from penstock.nsq.http_api import ApiError, NsqRouter, json_response
+from penstock.nsq.nsqd.copies.hooks import Hooks
 from penstock.nsq.nsqd.copies.peer import Fence, Peer, address_of
 from penstock.nsq.nsqd.copies.secret import Secret
 from penstock.nsq.nsqd.copies.successor import tell_until_heard
@@ -91,7 +92,7 @@ class Primary:
         self._peer: Peer | None = None
         if node.replicas is not None:
             node.replicas.on_news = self._news
-        self._telling: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     @classmethod
     def of(cls, node: Node, options: NsqdOptions, turn: Callable[[], None]) -> Primary:
@@ -101,13 +102,25 @@ class Primary:
         return cls(node, standing, Secret.of(options.replication_secret_file), turn)
 
     def start(self, options: NsqdOptions, ports: Ports) -> None:
-        """Tell the primary before, if it may not know, that this node was promoted."""
+        """Tell the primary before, if it may not know, that this node was promoted, and the
+        operator's command.
+        """
         standing = self.standing
-        if standing is None or not standing.owes_fence:
+        if standing is None:
+            return
+        if standing.owes_hook:
+            self._tasks.append(spawn(self._run_hook(Hooks(options, ports), standing), "hook"))
+        if not standing.owes_fence:
             return
         self._peer = Peer(standing.primary, options, self._secret)
         fence = Fence(standing.history, standing.epoch, address_of(options, ports), standing.fork)
-        self._telling = spawn(tell_until_heard(self._peer, fence, self._heard), "tell")
+        self._tasks.append(spawn(tell_until_heard(self._peer, fence, self._heard), "tell"))
+
+    async def _run_hook(self, hooks: Hooks, standing: Standing) -> None:
+        await hooks.after(standing)
+        if self.standing is standing:  # it is another one's once this node is fenced
+            standing.owes_hook = False
+            self.write(standing)
 
     def _heard(self) -> None:
         assert self.standing is not None
@@ -116,10 +129,10 @@ class Primary:
 
     async def close(self) -> None:
         """End what ``start`` began."""
-        if self._telling is not None:
-            self._telling.cancel()
+        for task in self._tasks:
+            task.cancel()
             with suppress(asyncio.CancelledError):
-                await self._telling
+                await task
         if self._peer is not None:
             await self._peer.close()
 
@@ -263,6 +276,8 @@ class Primary:
             raise ApiError(409, "OTHER_HISTORY")
         if fence.epoch <= standing.epoch:
             raise ApiError(409, "LOWER_EPOCH", epoch=standing.epoch)
+        if standing.is_other_s(fence.epoch, fence.address):
+            raise stepped_back(standing)
         fenced = msgspec.structs.replace(standing)
         fenced.fence(fence.epoch, fence.address, fence.fork)
         self.write(fenced)
@@ -305,6 +320,11 @@ class Primary:
     def _status(self, request: Request) -> Response:
         figures = self.figures()
         return json_response(figures or {"role": Role.PRIMARY, "epoch": 0, "followers": []})
+
+
+def stepped_back(standing: Standing) -> ApiError:
+    """The refusal of a second successor: of two that are promoted at once, one wins."""
+    return ApiError(409, "STEPPED_BACK", epoch=standing.fenced_epoch, primary=standing.primary)
 
 
 def fence_of(request: Request) -> Fence:

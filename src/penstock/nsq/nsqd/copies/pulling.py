@@ -30,6 +30,10 @@ FRESH_NS: Final = 3 * SECOND
 """
 
 
+BEHIND_NS: Final = 10 * SECOND
+"""A copy that has known for so long what it lacks has fallen behind."""
+
+
 class Pulling:
     """The work of one follower. ``save`` writes its standing down; it raises StorageError."""
 
@@ -112,6 +116,9 @@ class Pulling:
         if copy.is_whole:
             self._whole_ns = asked_ns  # what is acknowledged after that, the answer may not have
             self._settle()
+        elif standing.was_whole and self._has_fallen_behind(asked_ns):
+            standing.was_whole = False
+            self._save()
 
     def _begin(self, hello: Hello) -> None:
         """Follow this run of the primary, if it is one of ours. Raises ReplicationError."""
@@ -124,7 +131,7 @@ class Pulling:
             raise ReplicationError(f"{address} is of epoch {hello.epoch}, older than this copy's, "
                                    f"{standing.epoch}: it is no primary any more")  # fmt: skip
         if hello.epoch > standing.epoch > 0:
-            standing.is_settled = False
+            standing.is_settled = standing.was_whole = False
         standing.history, standing.epoch = hello.history, hello.epoch
         self._save()
         self._copy.never_drop = not standing.is_settled
@@ -132,11 +139,20 @@ class Pulling:
         self._copy.begin_run(hello)
 
     def _settle(self) -> None:
-        if not self._standing.is_settled:
-            self._standing.is_settled = True
-            self._standing.fork = None
-            self._save()
-            self._copy.never_drop = False
+        standing = self._standing
+        if standing.is_settled and standing.was_whole:
+            return
+        standing.is_settled = standing.was_whole = True
+        standing.fork = None
+        self._save()
+        self._copy.never_drop = False
+
+    def _has_fallen_behind(self, asked_ns: int) -> bool:
+        """True if what this copy is known to lack is more than what is always on its way."""
+        if self._copy.is_retaking:
+            return True
+        late = self._whole_ns is None or asked_ns - self._whole_ns > BEHIND_NS
+        return late and self._copy.messages_behind > 0
 
     async def _sync(self) -> None:
         """Sync in a thread, at once at the level ``fsync``, else now and then. Raises

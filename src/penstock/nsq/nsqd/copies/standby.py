@@ -18,12 +18,14 @@ from typing import Final
 import msgspec
 
 from penstock.core.clock import SYSTEM_CLOCK, Clock
+from penstock.core.counted import counted
 from penstock.core.errors import ConfigError, LaterFormatError, PenstockError, StorageError
 from penstock.core.units import MILLISECOND
 from penstock.net.budget import Memory
 from penstock.net.http.server.service import HttpServer
 from penstock.net.tls.tls_server import over_tls
 from penstock.net.vitals.vitals import HEALTHY, Vitals
+from penstock.nsq.nsqd.copies.hooks import Hooks
 from penstock.nsq.nsqd.copies.peer import Fence, Peer, PeerError, address_of
 from penstock.nsq.nsqd.copies.pulling import Pulling
 from penstock.nsq.nsqd.copies.refusal_port import RefusalPort
@@ -41,6 +43,23 @@ from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
 
 logger = logging.getLogger("penstock.replication")
+
+
+class SteppedBackError(PenstockError):
+    """The old primary has stepped back for another node, in this ``epoch``."""
+
+    def __init__(self, text: str, epoch: int) -> None:
+        super().__init__(text)
+        self.epoch = epoch
+
+
+class NotWholeError(PenstockError):
+    """A copy that lacks what is known about; ``behind`` is the number of messages by topic."""
+
+    def __init__(self, text: str, behind: dict[str, int]) -> None:
+        super().__init__(text)
+        self.behind = behind
+
 
 DRAIN_S: Final = 30.0
 NOT_OURS: Final = ("OTHER_HISTORY", "NOT_FOUND")
@@ -67,12 +86,14 @@ class Standby:
         self.clock = clock
         self.ports = Ports(options)
         self.memory = Memory.of(options)
+        self._hooks = Hooks(options, self.ports)
         self._turn = turn
         self._data_path = options.data_path or os.getcwd()
         is_own = not standing.history or not standing.is_settled
         self.copy = Copy(_open_store(options, self._data_path), never_drop=is_own,
                          moment=f"{clock.wall_ns()}")  # fmt: skip
         self.copy.refuse_foreign = not standing.history and bool(self.copy.topics)
+        standing.was_whole = standing.was_whole and not self.copy.is_retaking
         self.vitals = Vitals("nsqd", clock, health=lambda: self.health)
         self.vitals.checks.append(lambda: [f"NOK - {self.refusal}"])
         hello = Hello(os.urandom(8).hex(), standing.history, standing.epoch)
@@ -164,31 +185,68 @@ class Standby:
 
     # --- promotion -----------------------------------------------------------------------------
 
-    async def promote(self) -> dict[str, object]:
+    async def promote(self, *, force: bool = False) -> dict[str, object]:
         """Become primary: the old one is asked to step back, and all it has is taken, if it can be
         reached. Raises PenstockError; then this node goes on as it was.
+
+        A copy that is not whole is not promoted unless by ``force``, reachable primary or not:
+        what it lacks may take longer to come than an old primary that has stepped back can wait.
         """
         async with self._promoting:
             if self.pulling is None or self._peer is None or not self.standing.history:
                 raise PenstockError("only a follower that has followed can be promoted")
             if self.standing.role is Role.PRIMARY:
                 raise PenstockError("this node is being promoted already")
-            await self.pulling.stop()
+            if not (force or self.standing.was_whole):
+                raise NotWholeError(self._lacks(), self.copy.behind)
             try:
-                return await self._promote(self.pulling, self._peer)
-            except PenstockError:
-                self.pulling.resume()
-                raise
+                return await self._try(self.pulling, self._peer, force=force)
+            except SteppedBackError as error:
+                if not force:
+                    raise
+                self.standing.fenced_epoch = max(self.standing.fenced_epoch, error.epoch)
+                return await self._try(self.pulling, self._peer, force=force)
 
-    async def _promote(self, pulling: Pulling, peer: Peer) -> dict[str, object]:
+    async def _try(self, pulling: Pulling, peer: Peer, *, force: bool) -> dict[str, object]:
+        """Become primary in the next epoch. Raises PenstockError; then this node follows on."""
+        facts = self._facts(pulling, force=force)
+        epoch = await self._hooks.before(self.standing, self.standing.next_epoch, facts)
+        await pulling.stop()
+        try:
+            return await self._promote(pulling, peer, epoch)
+        except PenstockError:
+            pulling.resume()
+            raise
+
+    def _lacks(self) -> str:
+        """The messages that a promotion would lose, as far as they are known here."""
+        behind = self.copy.behind
+        known = (f"at least {counted(sum(behind.values()), 'message')} ({shown(behind)})"
+                 if behind else "how many messages is not known here")  # fmt: skip
+        return (f"not promoted: this copy is not whole, it had not got all that "
+                f"{self.standing.primary} had when it last heard from it; what would be lost: "
+                f"{known}, and topics that it has not begun; wait until it is whole, or lose them "
+                "with --force")  # fmt: skip
+
+    def _facts(self, pulling: Pulling, *, force: bool) -> dict[str, str]:
+        """The state of the copy, in the environment of a hook that decides."""
+        seconds = seconds_up(pulling.lag_ns)
+        return {
+            "PENSTOCK_WHOLE": "true" if self.standing.was_whole else "false",
+            "PENSTOCK_FORCE": "true" if force else "false",
+            "PENSTOCK_LAG_SECONDS": "" if seconds is None else f"{seconds:g}",
+        }
+
+    async def _promote(self, pulling: Pulling, peer: Peer, epoch: int) -> dict[str, object]:
         unknown_ns = pulling.unknown_ns
-        was_told = await self._step_back(peer, None)
+        was_told = await self._step_back(peer, epoch)
         is_whole = was_told and await self._drain(pulling)
         for copy in self.copy.topics.values():
             copy.cancel_commit()
         await asyncio.to_thread(self.copy.sync)
         promoted = msgspec.structs.replace(self.standing)
-        promoted.promote(self.copy.ends)
+        promoted.promote(self.copy.ends, epoch)
+        promoted.owes_hook = bool(self.options.promote_after_hook)
         write_standing(self.copy.store.disk, self._data_path, promoted)
         self.standing = promoted
         logger.warning("promoted: primary in epoch %d", promoted.epoch)
@@ -197,20 +255,27 @@ class Standby:
             "role": promoted.role,
             "epoch": promoted.epoch,
             "old_primary_told": was_told,
+            "before_hook": bool(self.options.promote_before_hook),
             "whole": is_whole,
             "lag_seconds": 0 if is_whole else seconds_up(unknown_ns),
             "lag_messages": self.copy.messages_behind,
         }
 
-    async def _step_back(self, peer: Peer, fork: dict[str, tuple[int, int]] | None) -> bool:
-        standing = self.standing
-        fence = Fence(standing.history, max(standing.epoch, standing.fenced_epoch) + 1,
-                      self.address, fork)  # fmt: skip
+    async def _step_back(self, peer: Peer, epoch: int) -> bool:
+        fence = Fence(self.standing.history, epoch, self.address, None)
         try:
             return await tell(peer, fence)
         except PeerError as error:
             if error.code in NOT_OURS:
                 return False
+            if error.code == "FOLLOWER" and error.told.get("primary") == self.address:
+                return False  # it follows this node already, and takes nothing
+            if error.code == "STEPPED_BACK":
+                winner, taken = error.told.get("primary"), int(error.told.get("epoch", epoch))
+                raise SteppedBackError(
+                    f"not promoted: {peer.address} has stepped back for {winner} already, in epoch "
+                    f"{taken}: start this node with --follow={winner}; if that one is gone for "
+                    "good, promote this one with --force", taken) from error  # fmt: skip
             raise PenstockError(f"not promoted: {error}") from error
 
     async def _drain(self, pulling: Pulling) -> bool:

@@ -17,9 +17,10 @@ from penstock.net.http.server.route import Route
 from penstock.net.http.server.service import HttpServer, Request, Response
 from penstock.nsq.http_api import ApiError, NsqRouter, Query, json_response, text_response
 from penstock.nsq.nsqd.copies.copied_topics import CopiedTopics
+from penstock.nsq.nsqd.copies.hooks import HookError
 from penstock.nsq.nsqd.copies.metrics import ReplicationMetrics
-from penstock.nsq.nsqd.copies.primary import FETCH_BODY_MAX, answer_to, fence_of
-from penstock.nsq.nsqd.copies.standby import Standby
+from penstock.nsq.nsqd.copies.primary import FETCH_BODY_MAX, answer_to, fence_of, stepped_back
+from penstock.nsq.nsqd.copies.standby import NotWholeError, Standby
 from penstock.nsq.nsqd.http.log_api import LogApi
 from penstock.nsq.nsqd.stats.stats import memory
 from penstock.nsq.version import NSQ_VERSION, version_line
@@ -94,6 +95,7 @@ class StandbyRouter(NsqRouter):
         return figures | {
             "error": pulling.error if pulling is not None else None,
             "whole": copy.is_whole,
+            "was_whole": standing.was_whole,
             "lag_messages": copy.messages_behind,
             "lag_bytes": copy.nbytes_behind,
             "lag_seconds": None if lag_ns is None else round(lag_ns / SECOND, 3),
@@ -136,15 +138,15 @@ class StandbyRouter(NsqRouter):
         standby = self._standby
         standby.secret.check(request)
         fence, standing = fence_of(request), standby.standing
-        if standing.role is not Role.FENCED:
-            is_known = fence.fork is not None and standing.epoch >= fence.epoch
-            if is_known and fence.history == standing.history:
-                return {"role": standing.role, "epoch": standing.epoch}
-            raise ApiError(409, "FOLLOWER", primary=standing.primary)
         if fence.history != standing.history:
             raise ApiError(409, "OTHER_HISTORY")
-        if fence.epoch < standing.fenced_epoch:
-            raise ApiError(409, "LOWER_EPOCH", epoch=standing.fenced_epoch)
+        if standing.role is not Role.FENCED:
+            is_known = fence.fork is not None and standing.epoch >= fence.epoch
+            if is_known:
+                return {"role": standing.role, "epoch": standing.epoch}
+            raise ApiError(409, "FOLLOWER", primary=standing.primary)
+        if standing.is_other_s(fence.epoch, fence.address):
+            raise stepped_back(standing)
         known = msgspec.structs.replace(standing)
         known.fence(fence.epoch, fence.address, fence.fork or standing.fork)
         standby.take_standing(known)
@@ -154,6 +156,12 @@ class StandbyRouter(NsqRouter):
         standby = self._standby
         standby.secret.check(request)
         try:
-            return await standby.promote()
+            force = Query.parse(request.query).get("force") == "true"
+            return await standby.promote(force=force)
+        except NotWholeError as error:
+            raise ApiError(409, "NOT_WHOLE", why=str(error), behind=error.behind) from None
+        except HookError as error:
+            why = f"not promoted: {error}"
+            raise ApiError(409, "HOOK_REFUSED", why=why) from None
         except PenstockError as error:
             raise ApiError(409, "NOT_PROMOTED", why=str(error)) from None

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from penstock.nsq.nsqd.copies.peer import Peer, PeerError
-from penstock.nsq.nsqd.copies.pulling import FRESH_NS, Pulling
+from penstock.nsq.nsqd.copies.pulling import BEHIND_NS, FRESH_NS, Pulling
 from penstock.replication.messages import Hello, ReplicationError, decode_fetch
 from penstock.replication.source import Source
 from penstock.replication.standing import Standing
@@ -62,7 +62,7 @@ async def test_a_follower_takes_history_and_epoch_and_then_everything() -> None:
     story.primary.publish("t", b"1")
     assert story.pulling.lag_ns is None
     await story.follow()
-    assert (story.standing.history, story.standing.epoch, story.saved) == ("history", 1, 1)
+    assert (story.standing.history, story.standing.epoch, story.saved) == ("history", 1, 2)
     assert story.pulling.error is None
     assert story.pulling.lag_ns == 0
 
@@ -117,7 +117,43 @@ async def test_under_a_later_epoch_what_the_primary_has_not_is_put_aside() -> No
     await story.follow()
     assert story.copy.put_aside == {"t": 1}
     assert (story.standing.epoch, story.standing.is_settled) == (2, True)
-    assert story.saved == 3, "history, epoch, and that all is settled"
+    assert story.saved == 4, "history, that it was whole, the epoch, and that all is settled"
+
+
+async def test_a_copy_falls_behind_by_what_it_knows_and_not_by_silence() -> None:
+    story = Story()
+    for _ in range(3):
+        story.primary.publish("t", b"x" * 3_000_000)
+    await story.pulling.step()
+    await story.pulling.step()
+    assert story.copy.behind == {"t": 2}
+    assert not story.standing.was_whole
+    await story.follow()
+    assert story.standing.was_whole
+    story.peer.error = PeerError("a:4151 does not answer")
+    story.clock.advance(3600 * BEHIND_NS)
+    with pytest.raises(PeerError):
+        await story.pulling.step()
+    assert story.standing.was_whole
+    story.peer.error = None
+    for _ in range(3):
+        story.primary.publish("t", b"x" * 3_000_000)
+    await story.pulling.step()
+    assert not story.standing.was_whole
+    await story.follow()
+    assert story.standing.was_whole
+
+
+async def test_a_follower_of_another_epoch_is_not_whole_before_it_has_compared() -> None:
+    story = Story()
+    story.primary.publish("t", b"1")
+    await story.follow()
+    hello = Hello("run 2", "history", 2, {})
+    story.primary.source = Source(story.primary.served, dict, hello)
+    await story.pulling.step()
+    assert not story.standing.was_whole
+    await story.follow()
+    assert story.standing.was_whole
 
 
 async def test_the_loop_tells_its_error_and_ends_when_it_is_stopped() -> None:
