@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 BRIEFLY: Final[dict[str, tuple[str, ...]]] = {
-    "test_accessibility": ("test_a_page",),
+    "test_accessibility": ("test_every_page",),
     "test_actions": (
         "test_alice_may_and_bob_may_not",
         "test_creating_a_channel_on_its_topics_page",
@@ -79,6 +79,7 @@ BRIEFLY: Final[dict[str, tuple[str, ...]]] = {
         "test_a_topic_with_readers_of_both_dialects",
         "test_accounts_without_secrets",
         "test_deleting_counts_what_is_lost_and_wants_the_name",
+        "test_every_page_is_accessible",
         "test_letters_open_and_are_sent_again",
         "test_offsets_are_reset_after_a_preview",
         "test_topics_groups_and_servers",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -11,10 +12,23 @@ from playwright.sync_api import Locator, Page, expect
 from penstock.testing.daemons import run_nsqadmin
 from tests.rocketmq_shop import BAD, DEAD_LETTERS, MESSAGES, TOPIC, Shop
 
+from .axe import followed, in_all_looks, problems, settled
 from .conftest import OpenPage
 from .rocketmq_site import SECRET, running_guarded, running_rocketmq
 from .shooting import FITS, PHONE
 from .site import until
+
+PATHS = (
+    "/", "/rocketmq", "/rocketmq?tab=topics", "/rocketmq?tab=groups", "/rocketmq?tab=servers",
+    f"/rocketmq/topics/{TOPIC}", f"/rocketmq/topics/{TOPIC}?tab=messages",
+    f"/rocketmq/topics/{quote(DEAD_LETTERS)}?tab=messages", "/rocketmq/groups/failing",
+)  # fmt: skip
+DIALOGS = (
+    ("/rocketmq?tab=topics", "Create a topic"), (f"/rocketmq/topics/{TOPIC}", "Change"),
+    (f"/rocketmq/topics/{TOPIC}", "Delete"), ("/rocketmq?tab=groups", "Create a group"),
+    ("/rocketmq/groups/failing", "Change"), ("/rocketmq/groups/failing", "Delete"),
+    ("/rocketmq/groups/archive", "Reset offsets"),
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -171,6 +185,7 @@ def test_accounts_without_secrets(open_page: OpenPage) -> None:
         expect(row_of(page, "accounts-broker-a", "billing")).to_contain_text("invoices=PUB")
         expect(row_of(page, "accounts-broker-a", "the-admin")).to_contain_text("administrator")
         assert SECRET not in page.content()
+        assert problems(page) == []
         page.set_viewport_size(PHONE)
         page.wait_for_function(FITS)
         page.goto("about:blank")
@@ -264,3 +279,32 @@ def test_over_rocketmq_alone(open_page: OpenPage, shop: Shop) -> None:
         page.get_by_role("combobox").fill("billing")
         expect(page.get_by_role("option").filter(has_text="RocketMQ group")).to_be_visible()
         page.goto("about:blank")
+
+
+def test_every_page_is_accessible(rocket: Page) -> None:
+    found: list[str] = []
+    rocket.goto("/topics")
+    for path in PATHS:
+        found += problems(followed(rocket, path, "table, #attention li"))
+    assert found == []
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_page_is_accessible_in_all_looks(rocket: Page, path: str) -> None:
+    assert in_all_looks(settled(rocket, path, "main table, #attention li")) == []
+
+
+@pytest.mark.parametrize(("path", "name"), DIALOGS)
+def test_a_dialog_is_accessible(rocket: Page, path: str, name: str) -> None:
+    rocket.goto(path)
+    rocket.locator("main").get_by_role("button", name=name, exact=True).first.click()
+    expect(rocket.get_by_role("dialog")).to_be_visible()
+    assert in_all_looks(rocket) == []
+
+
+def test_what_became_of_a_message_is_accessible(rocket: Page) -> None:
+    rocket.goto(f"/rocketmq/topics/{TOPIC}?tab=messages&key=trade-7")
+    rocket.locator(".messages tbody tr.message").first.get_by_role("button").click()
+    rocket.get_by_role("button", name="What became of it?").click()
+    expect(rocket.locator(".fate li").first).to_be_visible()
+    assert in_all_looks(rocket) == []

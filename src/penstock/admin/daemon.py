@@ -15,6 +15,7 @@ from penstock.admin.graphite import GraphiteApi
 from penstock.admin.groups_api import GroupsApi
 from penstock.admin.messages.api import MessagesApi
 from penstock.admin.metrics import AdminVitals
+from penstock.admin.nodes.copies import CopiesApi
 from penstock.admin.nodes.machines import MachinesApi
 from penstock.admin.notifications import Notifier
 from penstock.admin.options import AdminOptions, checked
@@ -66,6 +67,7 @@ class Nsqadmin:
         self._groups.add_routes(router)
         DamageApi(self.cluster).add_routes(router)
         MachinesApi(self.cluster).add_routes(router)
+        CopiesApi(self.cluster, clock).add_routes(router)
         ActionsApi(Changes(self.cluster), access, self.notifier).add_routes(router)
         MessagesApi(self.cluster, access, self.notifier).add_routes(router)
         self._rocketmq = self._open_rocketmq(access)

@@ -295,10 +295,12 @@ class Primary:
         return [each for each in self.followers.values() if each.asked_ns >= least]
 
     def figures(self) -> dict[str, Any] | None:
-        """The node's part of /stats; None of a node that was never copied."""
+        """The node's part of /stats; None of a node that was never copied, nor is to be."""
         standing = self.standing
+        level = self._node.replicas.figures() if self._node.replicas is not None else {}
         if standing is None:
-            return None
+            none: dict[str, Any] = {"role": Role.PRIMARY, "epoch": 0, "followers": []}
+            return none | level if level else None
         now = self._node.clock.monotonic_ns()
         followers = [
             {
@@ -314,7 +316,8 @@ class Primary:
             "epoch": standing.epoch,
             "history": standing.history,
             "followers": followers,
-            **(self._node.replicas.figures() if self._node.replicas is not None else {}),
+            **({"before": standing.primary} if standing.primary else {}),
+            **level,
         }
 
     def _status(self, request: Request) -> Response:

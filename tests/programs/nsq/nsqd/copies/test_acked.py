@@ -41,6 +41,7 @@ def test_an_ok_is_said_when_the_copy_has_the_message(level: str) -> None:
     flags = (f"--durability={level}", ACKED)
     with run_nsqd(*flags) as old:
         assert publish(old, b"0") == (503, "NOT_COPIED")
+        until(old, epoch=0, replicas_acked=1, replicas_in_force=0, replicas_missing="refuse")
         with socket.create_connection(("127.0.0.1", old.tcp_port), WAIT_S_MAX) as client:
             client.sendall(b"  V2PUB t\n\0\0\0\1x")
             answer = client.recv(4096)
@@ -53,7 +54,7 @@ def test_an_ok_is_said_when_the_copy_has_the_message(level: str) -> None:
             assert end(old) == 20
             old.kill()
             assert ask(new, "POST", "/replication/promote")[0] == 200
-            until(new, role="primary", epoch=2)
+            until(new, role="primary", epoch=2, before=old.http)
             assert end(new) == 20
             assert publish(new, b"20") == (503, "NOT_COPIED")
 

@@ -30,6 +30,12 @@ export const TITLES = {
   pipeline: "pipeline",
   disabled: "disabled",
   disk: "disk",
+  fenced: "fenced",
+  not_following: "does not follow",
+  copy_gone: "copy gone",
+  copy_behind: "copy behind",
+  uncopied: "refuses",
+  without_copies: "without copies",
 };
 const ADDRESSES = {
   node: to.node,
@@ -61,6 +67,10 @@ const RULES = [
   ["no channel", "a topic whose messages wait for a first channel, and that no group reads"],
   ["dead letters", "any that are still to be dealt with; of RocketMQ's groups any that are kept"],
   ["pipeline", "one that has failed, or tells nothing any more though it has not ended"],
+  ["fenced", "a node that takes nothing, since another was promoted after it"],
+  ["copy behind", "a second copy that has not had all for 30 s, or lacks 64 MiB"],
+  ["copy gone, does not follow", "a second copy that does not ask its primary any more, or cannot follow it"],
+  ["without copies, refuses", "a primary with fewer copies than an OK is to wait for"],
 ];
 const ROCKETMQ_RULES = [
   ["no answer", "a broker or name server that is silent"],
@@ -123,8 +133,29 @@ export function textOf(item) {
       ? "messages are deleted that are not old yet" : "messages are deleted before their time");
     case "pipeline": return item.pipeline.state === "failed" ? `failed: ${item.pipeline.error}`
       : `has told nothing for ${seconds(item.pipeline.age)}`;
-    default: return "";
+    default: return item.copy ? copyText(item) : "";
   }
+}
+
+/** What is the matter with a node and its second copies. */
+function copyText({ kind, copy }) {
+  const { primary, replicas_acked: wanted, lag_messages: messages, lag_seconds: late } = copy;
+  const only = Object.values(copy.only_here).reduce((sum, each) => sum + each, 0);
+  switch (kind) {
+    case "fenced": return `takes nothing: ${primary || "another node"} was promoted after it` +
+      (only ? `; ${count(only)} messages are only here` : "");
+    case "not_following": return `a copy of ${primary} that cannot follow: ${copy.error}`;
+    case "copy_gone": return primary ? `a copy of ${primary} that does not ask for news any more`
+      : "was one of a pair within the last hour, and does not answer";
+    case "copy_behind": return `a copy of ${primary} that lacks ${count(messages)} messages` +
+      (late ? `, ${seconds(late)} behind` : "");
+    case "uncopied": return `refuses publishes: ${tooFew(wanted)}`;
+    default: return `says OK without copies: ${tooFew(wanted)}`;
+  }
+}
+
+function tooFew(wanted) {
+  return wanted === 1 ? "no copy follows" : `fewer than ${count(wanted)} copies follow`;
 }
 
 function waiting(depth) {

@@ -25,13 +25,14 @@ const GROUP = "@";
  *   pipelines: {id: string, name: string, state: string, age: number, error: string}[],
  *   rocketmq: {items: object[], groups: string[]},   what the API judges of RocketMQ's groups and servers,
  *     and the groups that it has judged: nothing else is told of these
+ *   copies: {node: string, verdicts: object[]}[],   nodes with second copies, and these
  * }} cluster
  * @returns {{kind: string, level: "bad"|"warn", page: string, names: string[], weight: number, ...}[]}
  *   `kind` is one of those that features/alerts.js has titles for; what else it has is what words are
  *   made of
  */
 export function attention({ queues, nodes, silent, missing, givenUp = [], damage, letters, groups, pipelines,
-  rocketmq = { items: [], groups: [] } }) {
+  rocketmq = { items: [], groups: [] }, copies = [] }) {
   const dead = new Set(letters.map(({ topic }) => topic));
   const judged = new Set(rocketmq.groups);
   const found = [
@@ -50,6 +51,8 @@ export function attention({ queues, nodes, silent, missing, givenUp = [], damage
     ...groups.filter(({ group, verdict }) => verdict.level && !judged.has(group))
       .map(({ topic, group, verdict }) => ({ ...verdict, page: "groups", names: [topic, group] })),
     ...rocketmq.items,
+    ...copies.flatMap((copy) => copy.verdicts.map(({ kind, level }) =>
+      item(kind, level, "node", [copy.node], Infinity, { copy }))),
     ...pipelines.filter(({ state }) => state === "failed" || state === "silent").map((pipeline) =>
       item("pipeline", "bad", "pipeline", [pipeline.id], Infinity, { title: pipeline.name, pipeline })),
     ...queues.filter(({ names: [topic] }) => !dead.has(topic)).filter((queue) => !isReadByBrokers(queue))

@@ -186,7 +186,8 @@ function view(state, { type, press, choose }) {
     h("input", {
       class: "palette-input", type: "text", value: wish, placeholder: "Go to a topic, channel, node or page",
       autofocus: true, autocomplete: "off", spellcheck: "false", "aria-label": "Go to", role: "combobox",
-      "aria-expanded": "true", "aria-controls": "palette-list", "aria-autocomplete": "list",
+      "aria-expanded": String(found.length > 0), "aria-autocomplete": "list",
+      "aria-controls": found.length ? "palette-list" : null,
       "aria-activedescendant": found.length ? `place-${at}` : null,
       oninput: (event) => type(event.target.value), onkeydown: press,
     }),

@@ -2,8 +2,12 @@
 
 import { h } from "../core/dom.js";
 import { to } from "../core/router.js";
+import { empty, heading } from "../widgets/ui.js";
 
 export default function missing(page) {
   page.title = "Not found";
-  return () => h("p", {}, "There is no such page. ", h("a", { href: to.overview() }, "To the overview"));
+  return () => [
+    heading({ title: "Not found" }),
+    empty("There is no such page", h("a", { href: to.overview() }, "To the overview")),
+  ];
 }

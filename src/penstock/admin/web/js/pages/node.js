@@ -8,6 +8,7 @@ import { to } from "../core/router.js";
 import { settings } from "../core/settings.js";
 import { measure } from "../core/speeds.js";
 import { many } from "../features/consequences.js";
+import { copies, copyPanel } from "../features/copies.js";
 import { staleKind } from "../features/lost.js";
 import { machineFacts, machines, portsText, versions } from "../features/machines.js";
 import { addressOf } from "../features/nodes.js";
@@ -29,21 +30,25 @@ export default function node(page) {
   page.title = name;
   page.follow({ node: name, level: "topics" });
   const state = { page, name, standing: null, problem: "", known: null, stats: null, at: 0,
-    asked: new Set(), topics: measure(), clients: measure(), under: machines(name) };
+    asked: new Set(), topics: measure(), clients: measure(), under: machines(name),
+    copies: copies() };
   const hour = past(page, { node: name });
   page.load((signal) => look(state, signal), AGAIN_S);
   page.load(state.under.load, AGAIN_S);
+  page.load(state.copies.load, AGAIN_S);
 
   return () => {
     const { standing, known, stats } = state;
     askForOpened(state);
     if (!standing) return [head(state), !page.error && loading()];
-    if (standing === GONE && !known) return [head(state), unknown(name)];
+    const copy = state.copies.of(name);
+    if (standing === GONE && !known) return [head(state), copy ? copyPanel(copy) : unknown(name)];
     return [
       head(state),
       standing !== ANSWERS && missing(state),
       warning(stats?.message, page),
       described(known, standing === ANSWERS ? state.under.of(name) : null),
+      copyPanel(copy),
       stats && figures(state, hour),
       section({ title: hourTitle(hour), id: "charts" }, charts(hour)),
       graphs(page, { node: name }),

@@ -6,6 +6,7 @@ import { ago, clock, count, rate } from "../core/format.js";
 import { to } from "../core/router.js";
 import { settings } from "../core/settings.js";
 import { fold, folds } from "../core/unfolded.js";
+import { copies, copiesSection } from "../features/copies.js";
 import { staleKind } from "../features/lost.js";
 import { machineColumns, machines, portsText, reasons, versions } from "../features/machines.js";
 import { addressOf, isSilent } from "../features/nodes.js";
@@ -23,6 +24,8 @@ export default function nodes(page) {
   const under = machines();
   let told = null;
   page.load(under.load, AGAIN_S);
+  const pairs = copies();
+  page.load(pairs.load, AGAIN_S);
 
   page.load(async (signal) => {
     told = await get("/api/nodes", {}, signal);
@@ -38,6 +41,7 @@ export default function nodes(page) {
       heading(title),
       warning(told.message, page),
       nodeTable(page, rowsOf(told.nodes ?? [], seen, live, under)),
+      copiesSection(page, pairs.all()),
     ];
   };
 }

@@ -9,6 +9,7 @@ import { to } from "../core/router.js";
 import { settings } from "../core/settings.js";
 import { alerts } from "../features/alerts.js";
 import { attention } from "../features/attention.js";
+import { known as copiesKnown } from "../features/copies.js";
 import { lostBadge, staleKind } from "../features/lost.js";
 import { addressOf, isSilent } from "../features/nodes.js";
 import { sparkline } from "../widgets/chart.js";
@@ -23,7 +24,7 @@ export default function overview(page) {
   page.title = "Overview";
   const live = page.follow({ level: "overview" });
   const seen = { nodes: null, topics: null, damage: [], letters: [], groups: [], pipelines: [],
-    rocketmq: { items: [], groups: [] }, counter: null };
+    rocketmq: { items: [], groups: [] }, copies: [], counter: null };
   const hour = past(page);
   loadAll(page, seen);
 
@@ -58,6 +59,9 @@ function loadAll(page, seen) {
   page.load(async (signal) => {
     seen.pipelines = (await get("/api/pipelines", {}, signal)).pipelines;
   }, AGAIN_S);
+  page.load(async (signal) => {
+    seen.copies = await copiesKnown(signal);
+  }, AGAIN_S);
   if (settings.hasRocketmq) {
     page.load(async (signal) => {
       seen.rocketmq = await get("/api/rocketmq/attention", {}, signal);
@@ -71,13 +75,14 @@ function loadAll(page, seen) {
 }
 
 /** What wants attention. */
-function found({ nodes: { nodes: told }, damage, letters, groups, pipelines, rocketmq }, live) {
+function found({ nodes: { nodes: told }, damage, letters, groups, pipelines, rocketmq, copies }, live) {
   const nodes = (told ?? []).map((node) =>
     ({ address: addressOf(node), version: node.version, isOld: node.out_of_date }));
   const silent = nodes.map(({ address }) => address).filter((address) => isSilent(live, address));
   return attention({
     queues: live.attention, nodes, silent, missing: live.missing, givenUp: live.givenUp, damage, letters,
     groups: live.at ? [] : groups, pipelines, rocketmq,
+    copies,
   });
 }
 

@@ -133,7 +133,9 @@ function hexView(body) {
   body.rows ??= hexRows(body.bytes);
   const column = (name) =>
     h("pre", { class: `hex-${name}` }, body.rows.map((row) => row[name]).join("\n"));
-  return h("div", { class: "body-hex" }, column("offset"), column("hex"), column("ascii"));
+  // focusable, as it is wider than a phone and only the keyboard's focus can scroll it
+  return h("div", { class: "body-hex", tabindex: "0", role: "group", "aria-label": "Bytes" },
+    column("offset"), column("hex"), column("ascii"));
 }
 
 /** The lines that are not folded away, as many as were asked for. */

@@ -47,7 +47,7 @@ async function load(page, topic, known, { offset_id: id, unique }) {
 
 function groupsPart(page, topic, message, groups) {
   return [
-    h("h3", {}, "In its groups"),
+    h("h2", {}, "In its groups"),
     groups.length === 0 ? h("p", { class: "faint" }, "No group reads the topic on its broker.")
       : h("ul", { class: "fate-list" }, groups.map((each) => h("li", { key: each.group },
         groupLink(each.group), badge(...STATES[each.state]),
@@ -88,12 +88,12 @@ function tracePart({ sent, ended, consumed }) {
     ...consumed.map((each) => [each, "handled by", each.retries > 0 && `try ${count(each.retries + 1)}`]),
   ];
   if (!rows.length) {
-    return [h("h3", {}, "Trace"), h("p", { class: "faint" },
+    return [h("h2", {}, "Trace"), h("p", { class: "faint" },
       "No client has told of it. Clients send traces where they are configured to, and brokers keep them ",
       "for a while.")];
   }
   return [
-    h("h3", {}, "Trace"),
+    h("h2", {}, "Trace"),
     h("ul", { class: "fate-list" }, rows.map(([each, what, more], at) => h("li", { key: at },
       h("span", { class: "faint" }, stampMs(each.time_ms || null)),
       h("span", {}, what, " ", each.group ? groupOf(each, what) : "a group", " at ", each.client),

@@ -1,0 +1,140 @@
+"""/api/copies: nodes with second copies, and these copies. Ours, not upstream's.
+
+A standby is registered at no nsqlookupd. Nodes that are name it: a primary its followers and the
+primary before it, a follower its primary. Whom nsqadmin has seen it remembers for an hour, so that
+a copy that is gone is missed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+from penstock.admin.api import answering
+from penstock.admin.router import AdminRouter
+from penstock.admin.verdicts.copies import verdicts_on, verdicts_on_silent
+from penstock.cluster.cluster import Cluster
+from penstock.cluster.copies import FOLLOWER, TARGET, Replication, Told, not_asked
+from penstock.cluster.errors import RefusedError
+from penstock.cluster.fanout import Warnings, try_all
+from penstock.core.clock import Clock
+from penstock.core.units import SECOND
+from penstock.net.http.server.service import Request
+from penstock.nsq.http_api import Query
+
+REMEMBERED_NS: Final = 3600 * SECOND
+REMEMBERED_MAX: Final = 1000
+
+
+class Copy(Struct):
+    """A node with copies, or one of these. None is what is not known, or not of its role.
+
+    ``followers`` are addresses, ``asked_seconds_ago`` is the primary's word on a follower.
+    """
+
+    node: str
+    answers: bool
+    role: str
+    epoch: int | None = None
+    primary: str = ""
+    followers: list[str] = []
+    lag_messages: int | None = None
+    lag_bytes: int | None = None
+    lag_seconds: float | None = None
+    asked_seconds_ago: float | None = None
+    error: str | None = None
+    replicas_acked: int = 0
+    replicas_in_force: int = 0
+    replicas_missing: str = ""
+    messages_waiting: int = 0
+    only_here: dict[str, int] = {}
+    verdicts: list[dict[str, Any]] = []
+
+
+class CopiesApi:
+    """The one endpoint: all of them, or those of the node that is named."""
+
+    def __init__(self, cluster: Cluster, clock: Clock) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._seen: dict[str, int] = {}
+        """By address, when the node was last seen to be one of several."""
+
+    def add_routes(self, router: AdminRouter) -> None:
+        router.v1("GET", "/api/copies", answering(self._answer))
+
+    async def _answer(self, request: Request) -> Any:
+        wanted, warnings = Query.parse(request.query).get("node") or "", Warnings()
+        producers = await self._cluster.producers(warnings, with_topics=False)
+        asked = dict.fromkeys([each.http_address for each in producers] + self._remembered())
+        found = await self._ask(list(asked))
+        more = not_asked(found.items(), asked)
+        found |= await self._ask(more)
+        rows = rows_of(found, [*asked, *more], set(self._seen))
+        self._remember(found)
+        rows = [each for each in rows if wanted in ("", each.node, each.primary, *each.followers)]
+        return {"copies": rows, "message": warnings.message}
+
+    async def _ask(self, addresses: list[str]) -> dict[str, Replication]:
+        """The answers of those that have copies; the pages say elsewhere who is silent."""
+        found = await try_all(addresses, self._replication)
+        return {name: each for name, each in found.answers if each is not None and each.has_copies}
+
+    async def _replication(self, address: str) -> Replication | None:
+        """None of Go's nsqd, and of an address that cannot be one. Raises UpstreamError."""
+        try:
+            return await self._cluster.asker.get(address, TARGET, Replication)
+        except (RefusedError, ValueError):
+            return None
+
+    def _remembered(self) -> list[str]:
+        least = self._clock.monotonic_ns() - REMEMBERED_NS
+        self._seen = {name: at for name, at in self._seen.items() if at >= least}
+        return list(self._seen)
+
+    def _remember(self, found: dict[str, Replication]) -> None:
+        now = self._clock.monotonic_ns()
+        present = [*found, *(each.address for told in found.values() for each in told.followers)]
+        for name in present:
+            self._seen.pop(name, None)
+            self._seen[name] = now
+        while len(self._seen) > REMEMBERED_MAX:
+            del self._seen[next(iter(self._seen))]
+
+
+def rows_of(found: dict[str, Replication], asked: list[str], seen: set[str]) -> list[Copy]:
+    """A row for each node that answers, and for each that is named or was seen and does not.
+
+    A primary comes before its followers.
+    """
+    followers = {each.address: (name, each) for name, told in found.items()
+                 for each in told.followers}  # fmt: skip
+    rows = [_row(name, told, followers.get(name)) for name, told in found.items()]
+    silent = [name for name in asked if name not in found and (name in followers or name in seen)]
+    rows += [_silent_row(name, followers.get(name)) for name in silent]
+    return sorted(rows, key=lambda each: (each.primary or each.node, each.primary != "", each.node))
+
+
+def _row(name: str, told: Replication, seen: tuple[str, Told] | None) -> Copy:
+    row = Copy(
+        name, True, told.role, told.epoch, told.primary,
+        followers=[each.address for each in told.followers],
+        replicas_acked=told.replicas_acked, replicas_in_force=told.replicas_in_force,
+        replicas_missing=told.replicas_missing, messages_waiting=told.messages_waiting,
+        only_here=told.only_here, verdicts=verdicts_on(told),
+    )  # fmt: skip
+    if told.role == FOLLOWER:
+        row.lag_messages, row.lag_bytes = told.lag_messages, told.lag_bytes
+        row.lag_seconds, row.error = told.lag_seconds, told.error
+        row.asked_seconds_ago = seen[1].asked_seconds_ago if seen else None
+    return row
+
+
+def _silent_row(name: str, seen: tuple[str, Told] | None) -> Copy:
+    row = Copy(name, False, FOLLOWER if seen else "", verdicts=verdicts_on_silent(seen and seen[1]))
+    if seen is not None:
+        row.primary, told = seen
+        row.lag_messages, row.lag_bytes = told.lag_messages, told.lag_bytes
+        row.asked_seconds_ago = told.asked_seconds_ago
+    return row

@@ -1,0 +1,64 @@
+"""A node and its second copies, as each tells of itself at /replication: values, and who they name.
+
+Go's nsqd has no copies, nor has one of ours that never had any: these give no `Replication`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import Struct
+
+TARGET: Final = "/replication"
+PRIMARY, FOLLOWER, FENCED = "primary", "follower", "fenced"
+
+
+class Told(Struct):
+    """A follower as its primary saw it when it asked last."""
+
+    address: str
+    lag_messages: int = 0
+    lag_bytes: int = 0
+    asked_seconds_ago: float = 0
+
+
+class Replication(Struct):
+    """The part of an answer that is shown; what a role does not tell is left as it is here.
+
+    ``before`` is the primary before this one, ``lag_seconds`` None where nobody knows it.
+    """
+
+    role: str
+    epoch: int = 0
+    primary: str = ""
+    before: str = ""
+    followers: list[Told] = []
+    replicas_acked: int = 0
+    replicas_in_force: int = 0
+    replicas_missing: str = ""
+    messages_waiting: int = 0
+    error: str | None = None
+    whole: bool = False
+    lag_messages: int = 0
+    lag_bytes: int = 0
+    lag_seconds: float | None = None
+    only_here: dict[str, int] = {}
+
+    @property
+    def has_copies(self) -> bool:
+        """True of a node that is one of several, or is to be."""
+        return self.role != PRIMARY or self.epoch > 0 or self.replicas_acked > 0
+
+    @property
+    def named(self) -> list[str]:
+        """The other nodes of the same history, as far as this one names them."""
+        others = [self.primary, self.before, *(each.address for each in self.followers)]
+        return [each for each in dict.fromkeys(others) if each]
+
+
+def not_asked(found: Iterable[tuple[str, Replication]], asked: Iterable[str]) -> list[str]:
+    """The nodes that these name and that were not asked: a standby is registered nowhere."""
+    known = set(asked)
+    named = (name for _, each in found for name in each.named)
+    return [each for each in dict.fromkeys(named) if each not in known]
