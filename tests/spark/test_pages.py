@@ -142,7 +142,8 @@ def test_a_difference_reads_as_shown(spark: SparkSession, tmp_path: Path) -> Non
     (case,) = made.spec.tests
     found = [line.strip() for each in run_case(made, spark, case) for line in each.lines()]
     shown = sample("pipelines.md", "FAILED").splitlines()
-    assert case.name in shown[0]
+    line_number = text.splitlines().index("[[tests]]") + 1
+    assert shown[0] == f"FAILED  metrics.toml:{line_number}: {case.name}"
     for line in shown[1:]:
         beginning = line.removesuffix(" ...").strip()
         assert any(each.startswith(beginning) for each in found), found
