@@ -29,6 +29,18 @@ from tests.programs.rocketmq.client.servers import run_servers
 ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 LASTING = ("nsqlookupd", "nsqd", "nsqadmin", "mqnamesrv", "mqbroker", "nsq_to_nsq")
 """Programs that a reader leaves running; the daemons among them run already, on other ports."""
+ABOUT_NSQ = [
+    "tutorial-nsq",
+    "nsqlookupd",
+    "beyond-nsq",
+    "production",
+    "backup",
+    "rolling",
+    "upgrade",
+]
+OF_GOS = ["from-nsqd", "nsqd"]
+FOLLOWED = [*ABOUT_NSQ, *OF_GOS, "tutorial-rocketmq", "from-rocketmq"]
+"""The pages of these tests; tests/page_blocks.py has them too."""
 ENDING = {"--version", "-p"}
 """Flags with which they print something and end."""
 
@@ -50,6 +62,8 @@ class Reader:
             elif language == "sh":
                 for line in text.replace("\\\n", " ").splitlines():
                     self._command(line)
+            elif language == "cron":
+                self._command(text.split(maxsplit=6)[-1])
             elif language == "log":
                 assert without_figures(text) in without_figures(self._log)
             else:
@@ -116,16 +130,13 @@ def addresses(lookupd: Daemon, nsqd: Daemon) -> dict[str, str]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "page",
-    ["tutorial-nsq", "nsqlookupd", "beyond-nsq", "production", "backup", "rolling", "upgrade"],
-)
+@pytest.mark.parametrize("page", ABOUT_NSQ)
 def test_a_page_about_nsq(page: str, tmp_path: Path) -> None:
     with reader_of(tmp_path / "data") as reader:
         reader.follow(DOCS / f"{page}.md")
 
 
-@pytest.mark.parametrize("page", ["from-nsqd", "nsqd"])
+@pytest.mark.parametrize("page", OF_GOS)
 def test_a_page_about_a_node_that_was_gos(page: str, tmp_path: Path) -> None:
     gos = ROOT / "tests" / "fixtures" / "go-nsqd" / "clean-stop"
     shutil.copytree(gos, tmp_path / "data")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,24 @@ from tests.monitoring.alerts import Alert, groups
 from tests.monitoring.generated import ROOT, RULES
 from tests.monitoring.prometheus import promtool
 from tests.monitoring.rules import rule_tests
+from tests.page_blocks import sample
 
 
 def test_the_configuration_and_the_rules_are_prometheus() -> None:
     promtool("check", "config", str(ROOT / "deploy" / "prometheus" / "prometheus.yml"))
     count = sum(len(group.alerts) for group in groups())
     assert f"{count} rules found" in promtool("check", "rules", str(RULES))
+
+
+def test_the_page_has_a_configuration_and_queries_of_prometheus(tmp_path: Path) -> None:
+    config, rules = tmp_path / "prometheus.yml", tmp_path / "rules.yml"
+    config.write_text(sample("monitoring.md", "```yaml"))
+    promtool("check", "config", str(config))
+    lines = sample("monitoring.md", "```promql").splitlines()
+    queries = [line for line in lines if not line.startswith("#")]
+    rows = [f"{{record: 'r{n}', expr: {json.dumps(query)}}}" for n, query in enumerate(queries)]
+    rules.write_text(f"groups: [{{name: page, rules: [{', '.join(rows)}]}}]\n")
+    assert f"{len(queries)} rules found" in promtool("check", "rules", str(rules))
 
 
 def test_every_alert_fires_on_its_figures_and_not_on_others(tmp_path: Path) -> None:

@@ -1,16 +1,21 @@
-"""Files and SQL on the pages about pipelines, before Spark's analyser."""
+"""The pages' programs for Spark over real nodes, and pipelines' files before its analyser."""
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from penstock.spark.pipelines import Pipeline
 from penstock.spark.pipelines.cases import run_case
-from tests.pages import DOCS, blocks, completed
+from penstock.testing.daemons import RocketMQ, run_rocketmq
+from tests.forwarding import create, publish
+from tests.page_blocks import sample
+from tests.pages import DOCS, ROOT, blocks, completed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,3 +53,108 @@ def test_statements_between_the_lines_fit_the_file_above(
         text = re.sub(r'(?s)query = (""".*?"""|"[^"]*")', f'query = """{statement}"""', first)
         assert statement in text
         pipeline(text, tmp_path).check(spark)
+
+
+# --- programs, over real nodes --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def rocketmq() -> Iterator[RocketMQ]:
+    """A broker, which speaks NSQ as well, with messages in the topics of the pages."""
+    with run_rocketmq() as rocketmq:
+        for topic in ("events", "clicks", "orders", "totals"):
+            create(rocketmq.broker, topic, "c")
+            publish(rocketmq.broker, topic, [b'{"country": "DE", "amount": 2, "total": 200}'] * 2)
+        yield rocketmq
+
+
+def here(text: str, rocketmq: RocketMQ, folder: Path) -> str:
+    """A program with the address of this node in the place of all others, and its files here."""
+    text = text.replace("127.0.0.1:9876", rocketmq.address)
+    text = text.replace("ns1:9876;ns2:9876", rocketmq.address)
+    text = re.sub(r"(?:lookupd|here|there|127.0.0.1):41[56]1", rocketmq.broker.http, text)
+    text = text.replace("lookupd_http_address", "nsqd_http_address")
+    return re.sub(r'"(?:run|lake|/shared)/', f'"{folder}/', text)
+
+
+FRAGMENTS = [text for text in blocks(DOCS / "spark.md", "python") if "options(...)" not in text]
+
+
+@pytest.mark.parametrize("number", range(len(FRAGMENTS)))
+def test_fragments_run(
+    spark: SparkSession, rocketmq: RocketMQ, tmp_path: Path, number: int
+) -> None:
+    text = here(FRAGMENTS[number], rocketmq, tmp_path)
+    rows = spark.range(2).selectExpr("cast(id as string) as body")
+    rows.createOrReplaceTempView("totals")
+    if "query = (" in text:
+        rows = streamed(spark, rocketmq)
+    names: dict[str, Any] = {"spark": spark, "rows": rows}
+    try:
+        *first, last = ast.parse(text).body
+        exec(ast.unparse(ast.Module(first, [])), names)
+        if not isinstance(last, ast.Expr):
+            exec(ast.unparse(last), names)
+            return
+        made = eval(ast.unparse(last), names)
+        if hasattr(made, "load") and "topic=" in text and "tls_" not in text:
+            assert made.load().schema
+        elif hasattr(made, "collect"):
+            assert made.collect()
+    finally:
+        for query in spark.streams.active:
+            query.processAllAvailable()
+            query.stop()
+        spark.sql("drop table if exists clicks")
+
+
+def test_the_lake_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    lake = spark.sql("select 'events' as topic, date'2026-01-01' as date, 13 as hour, 'a' as body")
+    lake.write.partitionBy("topic", "date", "hour").parquet(f"{tmp_path}/lake")
+    text = sample("pipelines/archive.md", "```python").replace('"run/', f'"{tmp_path}/')
+    names: dict[str, Any] = {}
+    exec(text, names)
+    assert names["lake"].count() == 1
+
+
+def test_a_pipeline_is_started_by_a_program(
+    spark: SparkSession, rocketmq: RocketMQ, tmp_path: Path
+) -> None:
+    file = tmp_path / "metrics.toml"
+    own = f'checkpoint = "{tmp_path}/checkpoint"\n'
+    topic = here(sample("pipelines.md", 'topic = "orders_de"'), rocketmq, tmp_path)
+    file.write_text(f"{topic}\n[run]\n{own}")
+    text = sample("pipelines.md", "Pipeline.from_file").replace("metrics.toml", str(file))
+    *first, last = text.strip().splitlines()
+    names: dict[str, Any] = {}
+    exec("\n".join(first), names)
+    names["queries"][0].processAllAvailable()
+    for query in names["queries"]:
+        query.stop()
+    assert last == "queries[0].awaitTermination()"
+
+
+def test_a_difference_reads_as_shown(spark: SparkSession, tmp_path: Path) -> None:
+    text = sample("pipelines/metrics.md", "```toml")
+    file = tmp_path / "metrics.toml"
+    file.write_text(text.replace('"requests":2', '"requests":3'))
+    made = Pipeline.from_file(file)
+    (case,) = made.spec.tests
+    found = [line.strip() for each in run_case(made, spark, case) for line in each.lines()]
+    shown = sample("pipelines.md", "FAILED").splitlines()
+    line_number = text.splitlines().index("[[tests]]") + 1
+    assert shown[0] == f"FAILED  metrics.toml:{line_number}: {case.name}"
+    for line in shown[1:]:
+        beginning = line.removesuffix(" ...").strip()
+        assert any(each.startswith(beginning) for each in found), found
+
+
+def test_the_file_of_declarative_pipelines_has_the_keys_of_a_real_one() -> None:
+    real = (ROOT / "tests/fixtures/same_job/spark-pipeline.yml").read_text()
+    shown = sample("pipelines.md", "```yaml")
+    assert set(re.findall(r"^\w+", shown, re.M)) == set(re.findall(r"^\w+", real, re.M))
+
+
+def streamed(spark: SparkSession, rocketmq: RocketMQ) -> Any:
+    reader = spark.readStream.format("nsq").option("nsqd_http_address", rocketmq.broker.http)
+    return reader.option("topic", "events").load().select("body")

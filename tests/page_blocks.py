@@ -1,0 +1,143 @@
+"""Every block of code of the documentation's pages, and what runs or holds it.
+
+A block of commands (`sh`), of a session (`console`) or of Python is run by
+`tests/test_page_commands.py` or `tests/test_page_programs.py`, unless a row here says which other
+test runs it, or why none can on a machine like this. A block in any other language needs a row.
+`tests/test_page_blocks.py` says so.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatch
+from functools import cache
+from typing import Final, NamedTuple
+
+from tests.pages import DOCS, PAGES, all_blocks
+
+RUN: Final = {"sh", "console", "python"}
+"""The languages whose blocks are run without a row."""
+
+_COMMANDS = "tests/test_tutorials.py"
+_SAMPLES = "tests/test_page_samples.py"
+_SPARK = "tests/spark/test_pages.py"
+_RUN = "each would start a Spark: tests/spark/test_pages.py has its file checked and tested"
+_CLUSTER = "tests/spark/test_cluster.py"
+_RELEASE = "tests/release/test_fresh.py installs the wheel"
+_SYSTEMD = "needs root and systemd; tests/deploy/test_systemd.py checks the units"
+_DRAWING = "a drawing"
+
+ROWS: Final = (
+    # pages, what a block has in it (its first line with its language too), the test or the reason
+    ("arrow.md", "pip install", _RELEASE),
+    ("backup.md", "", _COMMANDS),
+    ("beyond-nsq.md", "", _COMMANDS),
+    ("cli.md", "```text", _SAMPLES),
+    ("client.md", "asyncio.run(main())", _COMMANDS),
+    ("client.md", "nsq.client.blocking import", _COMMANDS),
+    ("client.md", "max_in_flight 9", _DRAWING + "; tests/unit/nsq/client has its figures"),
+    ("client.md", "failure", _DRAWING + "; tests/unit/nsq/client has its figures"),
+    ("client.md", "```log", _SAMPLES),
+    ("cluster.md", "penstock pipeline submit", _CLUSTER),
+    ("cluster.md", "spark-class", _CLUSTER),
+    ("cluster.md", "--py-files", "tests/spark/programs/test_shipping.py"),
+    ("cluster.md", "```dockerfile", "needs docker and images; " + _SAMPLES + " reads it"),
+    ("deploy.md", "```json", _SAMPLES),
+    ("deploy.md", "```ini", _SAMPLES),
+    ("deploy.md", "systemctl", _SYSTEMD),
+    ("deploy.md", "docker build", "needs docker; tests/deploy/test_docker.py follows its steps"),
+    ("deploy.md", "helm install", "needs a cluster; tests/deploy/test_manifests.py has its files"),
+    ("from-nsqd.md", "", _COMMANDS),
+    ("from-pynsq.md", "", _COMMANDS),
+    ("from-rocketmq.md", "", _COMMANDS),
+    ("monitoring.md", "```yaml", "tests/monitoring/test_rules.py"),
+    ("monitoring.md", "```promql", "tests/monitoring/test_rules.py"),
+    ("nsqadmin.md", "```json", _SAMPLES),
+    ("nsqd.md", "", _COMMANDS),
+    ("nsqlookupd.md", "", _COMMANDS),
+    ("observability.md", "```json", _SAMPLES),
+    ("observability.md", "nsq.127_0_0_1_4151", _SAMPLES),
+    ("observability.md", "go tool pprof", "needs Go; tests/programs/nsq/test_debug_pages.py"),
+    ("observability.md", "4151/pipelines", _SAMPLES),
+    ("pipelines*.md", "```toml", _SPARK),
+    ("pipelines.md", "dp.table", "needs spark-pipelines; tests/test_pages.py checks its imports"),
+    ("pipelines*.md", "```python", _SPARK),
+    ("pipelines*.md", "penstock pipeline run", _RUN),
+    ("pipelines.md", "pipeline compact", "tests/spark/test_compaction.py"),
+    ("pipelines.md", "pipeline submit", _CLUSTER),
+    ("pipelines.md", "```yaml", _SPARK),
+    ("pipelines.md", "FAILED", _SPARK),
+    ("pipelines.md", "became", "tests/unit/cli/pipeline/test_compact.py"),
+    ("production.md", "", _COMMANDS),
+    ("replication.md", "```mermaid", _DRAWING),
+    ("rocketmq-client.md", "asyncio.run(main())", _COMMANDS),
+    ("rocketmq-client.md", "rocketmq.client.blocking import", _COMMANDS),
+    ("rocketmq.md", "```yaml", _SAMPLES),
+    ("rolling.md", "", _COMMANDS),
+    ("scaling.md", "pyenv", "builds a Python, which takes minutes"),
+    ("security.md", "```json", _SAMPLES),
+    ("spark.md", "options(...)", "leaves options out; pipelines use the function in all tests"),
+    ("spark.md", "```python", _SPARK),
+    ("spark.md", "```properties", _SAMPLES),
+    ("spark.md", "spark-submit", _SAMPLES),
+    ("spec/nsq.md", "```text", _SAMPLES),
+    ("spec/rocketmq.md", "clientID", "no JSON, but the kinds of its values; tests/unit/rocketmq"),
+    ("spec/rocketmq.md", "```text", _SAMPLES),
+    ("tap.md", "──", _DRAWING),
+    ("tap.md", "--data-path", "tests/spark/test_tap.py"),
+    ("tap.md", "nsq_to_nsq", "tests/spark/test_tap.py"),
+    ("tap.md", "```python", "tests/spark/test_tap.py"),
+    ("testing.md", "", "tests/test_testing_page.py"),
+    ("tutorial-nsq.md", "", _COMMANDS),
+    ("tutorial-rocketmq.md", "", _COMMANDS),
+    ("tutorial-spark.md", "", "tests/spark/programs/test_tutorial.py"),
+    ("upgrade.md", "", _COMMANDS),
+)  # fmt: skip
+
+
+class Block(NamedTuple):
+    """A block of a page, which has its path below docs."""
+
+    page: str
+    language: str
+    text: str
+
+    def name(self) -> str:
+        """The page and the beginning of the block, for people."""
+        return f"{self.page}: {self.text.split('#')[0].split(chr(10))[0].strip()[:50]}"
+
+    def row(self) -> int | None:
+        """The number of the first row that is about this block."""
+        marked = f"```{self.language}\n{self.text}"
+        found = (n for n, (page, mark, _) in enumerate(ROWS)
+                 if fnmatch(self.page, page) and mark in marked)  # fmt: skip
+        return next(found, None)
+
+
+@cache
+def page_blocks() -> tuple[Block, ...]:
+    return tuple(
+        Block(page.relative_to(DOCS).as_posix(), language, text)
+        for page in PAGES
+        for language, text in all_blocks(page)
+    )
+
+
+def without_row(*languages: str) -> list[Block]:
+    """The blocks in these languages that no row is about."""
+    return [each for each in page_blocks() if each.language in languages and each.row() is None]
+
+
+def held_by(test: str) -> list[Block]:
+    """The blocks that a row leaves to this test."""
+    return [
+        each for each in page_blocks() if (row := each.row()) is not None and test in ROWS[row][2]
+    ]
+
+
+def sample(page: str, mark: str) -> str:
+    """The text of the only block of a page that has this in it."""
+    (found,) = (
+        each.text for each in page_blocks()
+        if each.page == page and mark in f"```{each.language}\n{each.text}"
+    )  # fmt: skip
+    return found
