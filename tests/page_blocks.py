@@ -24,6 +24,7 @@ _RUN = "each would start a Spark: tests/spark/test_pages.py has its file checked
 _CLUSTER = "tests/spark/test_cluster.py"
 _RELEASE = "tests/release/test_fresh.py installs the wheel"
 _SYSTEMD = "needs root and systemd; tests/deploy/test_systemd.py checks the units"
+_PAIR = "needs root and systemd; tests/deploy/test_pair.py runs its programs"
 _DRAWING = "a drawing"
 
 ROWS: Final = (
@@ -69,6 +70,9 @@ ROWS: Final = (
     ("pipelines.md", "became", "tests/unit/cli/pipeline/test_compact.py"),
     ("production.md", "", _COMMANDS),
     ("replication.md", "```mermaid", _DRAWING),
+    ("replication.md", "b:4151/replication", "tests/programs/cli/test_promote.py"),
+    ("replication.md", "nsqd-pair.service", _PAIR),
+    ("replication.md", "kubectl apply", "needs a cluster; tests/deploy/test_pair.py has its files"),
     ("rocketmq-client.md", "asyncio.run(main())", _COMMANDS),
     ("rocketmq-client.md", "rocketmq.client.blocking import", _COMMANDS),
     ("rocketmq.md", "```yaml", _SAMPLES),

@@ -150,8 +150,10 @@ class Scene:
         await asyncio.to_thread(self.servers.wait)
 
     async def join(self) -> None:
+        """One more in each group; that in order loses fewer, and has enough sooner."""
         for group in self.groups:
-            group.join()
+            if len(group.members) < MEMBERS_MAX:
+                group.join()
 
     async def leave(self) -> None:
         for group in self.groups:
@@ -172,10 +174,10 @@ class Scene:
             self.leave, self.die,
         )  # fmt: skip
         kind = kinds[number % len(kinds)]
-        fewest, most = (f(len(group.members) for group in self.groups) for f in (min, max))
+        fewest = min(len(group.members) for group in self.groups)
         if kind in (self.leave, self.die) and fewest < 2:
             return self.join
-        return self.leave if kind == self.join and most >= MEMBERS_MAX else kind
+        return self.leave if kind == self.join and fewest >= MEMBERS_MAX else kind
 
 
 async def _cancel(tasks: list[asyncio.Task[None]]) -> None:

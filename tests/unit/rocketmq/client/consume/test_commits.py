@@ -7,11 +7,11 @@ import pytest
 from penstock.rocketmq.client.consume.commits import Commits
 from penstock.rocketmq.client.consume.held import HeldQueue
 from penstock.rocketmq.client.errors import NotConnected
-from penstock.rocketmq.client.network.jobs import Job
+from penstock.rocketmq.client.network.jobs import Job, Promise
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 from tests.unit.rocketmq.client.memory_hub import MemoryHub
 
-QUEUES = [MessageQueue("a", number, "T") for number in range(2)]
+QUEUES = [MessageQueue("a", number, "T") for number in range(3)]
 
 
 class Store:
@@ -20,6 +20,7 @@ class Store:
     def __init__(self) -> None:
         self.written: list[dict[MessageQueue, int]] = []
         self.fails = False
+        self.answers: list[Promise[None]] = []
 
     async def read(self, queue: MessageQueue) -> int | None:
         return None
@@ -28,12 +29,14 @@ class Store:
         if self.fails:
             raise NotConnected("a:1", "gone")
         self.written.append(offsets)
+        if self.answers:
+            await self.answers.pop()
 
 
 def test_only_what_has_changed_is_written() -> None:
     hub, store = MemoryHub(), Store()
     commits = Commits(hub, "G", store)
-    first, second = (HeldQueue(queue, 5) for queue in QUEUES)
+    first, second = (HeldQueue(queue, 5) for queue in QUEUES[:2])
     hub.does(Job(commits.write([first, second])))
     hub.does(Job(commits.write([first, second])))
     second.next_offset = 7
@@ -50,3 +53,18 @@ def test_one_that_fails_is_told_and_tried_again(caplog: pytest.LogCaptureFixture
     store.fails = False
     hub.does(Job(commits.write([held])))
     assert store.written == [{QUEUES[0]: 5}]
+
+
+def test_the_first_commit_of_a_topic_is_alone() -> None:
+    """Java's broker may lose one of two that make the group's table."""
+    hub, store = MemoryHub(), Store()
+    commits, answer = Commits(hub, "G", store), Promise[None]()
+    store.answers.append(answer)
+    job = Job(commits.write([HeldQueue(queue, 5) for queue in QUEUES]))
+    assert store.written == [{QUEUES[0]: 5}]
+    answer.keep(None)
+    hub.does(job)
+    assert store.written == [{queue: 5} for queue in QUEUES]
+    store.answers.append(Promise[None]())
+    Job(commits.write([HeldQueue(queue, 6) for queue in QUEUES]))
+    assert store.written[3:] == [{queue: 6} for queue in QUEUES]
