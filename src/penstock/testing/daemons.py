@@ -33,7 +33,10 @@ START_S_MAX = 60.0
 STOP_S_MAX = 20.0
 LOG_TAIL_LINES = 30
 
-_LISTENING = re.compile(r"\b(TCP|HTTPS?|RocketMQ): listening on (\S+:\d+)\s*$", re.MULTILINE)
+# In a log of JSON a quotation mark ends the message.
+_LISTENING = re.compile(
+    r'\b(TCP|HTTPS?|RocketMQ): listening on ([^\s"]+:\d+)(?:"|\s*$)', re.MULTILINE
+)
 _ANY: Final = "127.0.0.1:0"
 
 

@@ -51,6 +51,12 @@ def test_ports_come_from_the_log(program: list[str]) -> None:
         assert daemon.pid > 0
 
 
+def test_ports_come_from_a_log_of_json() -> None:
+    with run_nsqd("--log-format=json") as daemon:
+        assert daemon.http_port
+        assert '"TCP: listening on ' in daemon.log()
+
+
 def test_temporary_data_path_is_removed(program: list[str]) -> None:
     with run_nsqd(program=program) as daemon:
         assert daemon.data_path.is_dir()
