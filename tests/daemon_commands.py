@@ -18,7 +18,7 @@ def command(program: str, home: Path) -> list[str]:
 
 def _flags(program: str, home: Path) -> list[str]:
     if program.startswith("mq"):
-        return ["-c", str(_properties(program, home))]
+        return ["-c", str(properties(program, home))]
     flags = {
         "nsqd": ["--tcp-address=127.0.0.1:0", f"--data-path={home}"],
         "nsqlookupd": ["--tcp-address=127.0.0.1:0"],
@@ -27,7 +27,8 @@ def _flags(program: str, home: Path) -> list[str]:
     return ["--http-address=127.0.0.1:0", *flags[program]]
 
 
-def _properties(program: str, home: Path) -> Path:
+def properties(program: str, home: Path) -> Path:
+    """A file for one of RocketMQ's daemons, with all that it writes below ``home``."""
     own: dict[str, dict[str, object]] = {
         "mqnamesrv": {"kvConfigPath": home / "kvConfig.json"},
         "mqbroker": {"storePathRootDir": home / "store", "brokerIP1": "127.0.0.1"},

@@ -16,8 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryFile, mkdtemp
 from urllib.request import urlopen
 
-from penstock.core.settings import java_properties
 from penstock.testing.daemons import Daemon
+from tests.daemon_commands import properties
 from tests.forwarding import publish, wait_until
 from tests.page_site import Site
 from tests.ports import unused_address
@@ -144,22 +144,10 @@ class Terminal:
         http = "127.0.0.1:0"
         if "/var/lib/nsqd" in line or "--replicas" in line:
             http = self._nodes["b:4151" if "--follow=a" in line else "a:4151"]
-        file = _properties(program, data)
+        file = properties(program, data) if program.startswith("mq") else ""
         own = DAEMONS.get(program, "").format(http=http, data=data, file=file)
         rest = re.sub(r"^-c \S+", "", rest)  # the page's file is in the other's place
         return f"{program} {own} {rest}".replace("=/var/lib/nsqd", f"={data}")
-
-
-def _properties(program: str, folder: Path) -> Path:
-    """A file for RocketMQ's daemons, in the place of the page's."""
-    own: dict[str, dict[str, object]] = {
-        "mqnamesrv": {"kvConfigPath": folder / "kvConfig.json"},
-        "mqbroker": {"storePathRootDir": folder / "store", "brokerIP1": "127.0.0.1"},
-    }
-    file = folder / "daemon.properties"
-    shared = {"bindAddress": "127.0.0.1", "listenPort": 0}
-    file.write_text(java_properties.dumps({**shared, **own.get(program, {})}))
-    return file
 
 
 def goes_on(line: str) -> bool:

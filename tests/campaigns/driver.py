@@ -2,7 +2,7 @@
 
 The cluster has two executors below the driver, each a JVM; driver and executors run in a Python
 that has what docs/spark.md asks of an executor, and the zip. Alone, all is in one JVM, in the
-Python of the tests: it starts in a quarter of the time.
+Python of the tests.
 """
 
 from __future__ import annotations

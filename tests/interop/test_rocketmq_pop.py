@@ -22,18 +22,16 @@ COUNT = 20
 SECONDS = 180.0
 
 
-def newest() -> Path | None:
-    """The jars of the newest client that can pop."""
+def compiled(program: str, folder: Path) -> str:
+    """The class path of a program for the newest client of version 5; skips without one."""
     able = [name for name in FOLDERS if int(name.split(".")[0]) >= 5]
-    return FOLDERS[max(able)] if able else None
+    if not able or missing():
+        pytest.skip(missing() or "no client of version 5 is at hand")
+    return compile_java(FOLDERS[max(able)], folder / "classes", program)
 
 
 def test_a_java_consumer_pops(tmp_path: Path) -> None:
-    reason = missing()
-    folder = newest() if reason is None else None
-    if folder is None:
-        pytest.skip(reason or "no client of version 5 is at hand")
-    class_path = compile_java(folder, tmp_path / "classes", "Pop")
+    class_path = compiled("Pop", tmp_path)
     with run_mqnamesrv() as names, run_mqbroker(name_server=names.rocketmq) as broker:
         client = RawClient(broker.port)
         answer = client.ask(
@@ -84,11 +82,7 @@ c 0
 
 def test_a_java_client_pops_in_order(tmp_path: Path) -> None:
     """One batch of a queue at a time, counted and acknowledged by receipts that Java makes."""
-    reason = missing()
-    folder = newest() if reason is None else None
-    if folder is None:
-        pytest.skip(reason or "no client of version 5 is at hand")
-    class_path = compile_java(folder, tmp_path / "classes", "PopInOrder")
+    class_path = compiled("PopInOrder", tmp_path)
     with run_mqbroker() as broker:
         client = RawClient(broker.port)
         client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, b'{"groupName":"G"}')

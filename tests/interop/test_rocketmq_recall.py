@@ -10,10 +10,11 @@ import pytest
 
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.testing.daemons import run_mqbroker, run_mqnamesrv
+from tests.programs.rocketmq.client.servers import make_topic
 from tests.unit.rocketmq.raw_client import RawClient
 
-from .test_rocketmq_java import JVM, compile_java, missing
-from .test_rocketmq_pop import SECONDS, newest
+from .test_rocketmq_java import JVM
+from .test_rocketmq_pop import SECONDS, compiled
 
 pytestmark = pytest.mark.interop
 
@@ -21,21 +22,13 @@ STEPS = "first SEND_OK\nsecond SEND_OK\nrecalled true\n"
 
 
 def test_a_java_producer_takes_a_message_back(tmp_path: Path) -> None:
-    reason = missing()
-    folder = newest() if reason is None else None
-    if folder is None:
-        pytest.skip(reason or "no client of version 5 is at hand")
-    class_path = compile_java(folder, tmp_path / "classes", "Recall")
+    class_path = compiled("Recall", tmp_path)
     with (
         run_mqnamesrv() as names,
         run_mqbroker(name_server=names.rocketmq, recallMessageEnable="true") as broker,
     ):
+        make_topic(broker, "T", queues=1)
         client = RawClient(broker.port)
-        answer = client.ask(
-            RequestCode.UPDATE_AND_CREATE_TOPIC, topic="T", defaultTopic="TBW102", perm=6,
-            readQueueNums=1, writeQueueNums=1, topicFilterType="SINGLE_TAG", order="false",
-        )  # fmt: skip
-        assert answer.code == ResponseCode.SUCCESS, answer.remark
         ended = subprocess.run(
             ["nice", "java", *JVM, f"-Duser.home={tmp_path}", "-cp", class_path, "Recall",
              names.rocketmq, "T"],

@@ -11,6 +11,12 @@ from typing import Final
 from msgspec import Struct
 
 TARGET: Final = "/replication"
+BEHIND_S: Final = 10.0
+"""The seconds since a follower was whole from which on it is far behind, as nsqd has it: then a
+promotion needs ``--force``.
+"""
+BEHIND_BYTES: Final = 64 << 20
+"""The bytes that a follower has not yet from which on it is far behind."""
 PRIMARY, FOLLOWER, FENCED = "primary", "follower", "fenced"
 
 
@@ -26,11 +32,13 @@ class Told(Struct):
 class Replication(Struct):
     """The part of an answer that is shown; what a role does not tell is left as it is here.
 
-    ``before`` is the primary before this one, ``lag_seconds`` None where nobody knows it.
+    ``before`` is the primary before this one, ``lag_seconds`` None of a follower that was not whole
+    since its start. ``put_aside`` and ``only_here`` count messages by topic.
     """
 
-    role: str
+    role: str = PRIMARY
     epoch: int = 0
+    history: str = ""
     primary: str = ""
     before: str = ""
     followers: list[Told] = []
@@ -40,10 +48,19 @@ class Replication(Struct):
     messages_waiting: int = 0
     error: str | None = None
     whole: bool = False
+    was_whole: bool = False
     lag_messages: int = 0
     lag_bytes: int = 0
     lag_seconds: float | None = None
+    put_aside: dict[str, int] = {}
+    fenced_epoch: int = 0
     only_here: dict[str, int] = {}
+
+    @property
+    def is_far_behind(self) -> bool:
+        """True of a follower whose primary's loss would cost more than the last moments."""
+        late = self.lag_seconds is None or self.lag_seconds >= BEHIND_S
+        return (late and not self.whole) or self.lag_bytes >= BEHIND_BYTES
 
     @property
     def has_copies(self) -> bool:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from penstock.cluster.copies import FENCED, FOLLOWER, Replication, Told
+from penstock.cluster.copies import BEHIND_BYTES, FENCED, FOLLOWER, Replication, Told
 
 WARN, BAD = "warn", "bad"  # as in rule.py, which loads numpy
-BEHIND_S: Final = 30.0
-"""The seconds since a follower was whole from which on it counts as far behind."""
-BEHIND_BYTES: Final = 64 << 20
-"""The bytes that a follower has not yet from which on it counts as far behind."""
 GONE_S: Final = 10.0
 """The seconds without a request from which on a follower counts as gone; it asks each second."""
 _REFUSE: Final = "refuse"
@@ -38,10 +34,7 @@ def verdicts_on_silent(seen: Told | None) -> list[dict[str, Any]]:
 def _on_follower(told: Replication) -> list[dict[str, Any]]:
     if told.error is not None:
         return [_verdict("not_following", BAD)]
-    is_late = told.lag_seconds is not None and told.lag_seconds >= BEHIND_S
-    if is_late or told.lag_bytes >= BEHIND_BYTES:
-        return [_verdict("copy_behind", WARN)]
-    return []
+    return [_verdict("copy_behind", WARN)] if told.is_far_behind else []
 
 
 def _verdict(kind: str, level: str) -> dict[str, Any]:

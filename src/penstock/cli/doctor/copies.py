@@ -13,13 +13,19 @@ from typing import Final
 from msgspec import Struct
 
 from penstock.cli.doctor.finding import Finding, error, warning
-from penstock.cli.doctor.nodes import Node, Replication
+from penstock.cli.doctor.nodes import Node
 from penstock.cluster.asker import Asker
+from penstock.cluster.copies import (
+    FENCED,
+    FOLLOWER,
+    PRIMARY,
+    TARGET,
+    Replication,
+    not_asked,
+)
 from penstock.cluster.errors import UpstreamError
 from penstock.core.counted import counted
 
-LAG_S_MAX: Final = 10.0
-"""A copy that was not whole for so long, though its primary answers, is far behind."""
 _TOPICS_MAX: Final = 5
 
 
@@ -35,34 +41,26 @@ async def examine_copies(asker: Asker, nodes: Sequence[Node]) -> list[Finding]:
     """Look at the roles of these nodes, and of those that they name."""
     known = {each.info.http_address: Known(each.address, each.replication) for each in nodes}
     known |= {each.address: known[each.info.http_address] for each in nodes}
-    named = [address for each in nodes for address in _named(each.replication)]
-    others = [address for address in dict.fromkeys(named) if address not in known]
+    others = not_asked([(each.address, each.replication) for each in nodes], known)
     for address, said in zip(others, await _roles(asker, others), strict=True):
         if said is not None:
             known[address] = Known(address, said, is_asked=False)
     found: list[Finding] = []
     for node in nodes:
         where, said = f"nsqd {node.address}", node.replication
-        match said.role:
-            case "follower":
-                found += _follower(node, known.get(said.primary))
-            case "fenced":
-                found += _fenced(where, said)
-            case _:
-                found += _primary(where, said)
+        if said.role == FOLLOWER:
+            found += _follower(node, known.get(said.primary))
+        elif said.role == FENCED:
+            found += _fenced(where, said)
+        else:
+            found += _primary(where, said)
     return found + list(_two_primaries({each.address: each for each in known.values()}.values()))
-
-
-def _named(said: Replication) -> list[str]:
-    return [each.address for each in said.followers if each.address] + (
-        [said.primary] if said.primary else []
-    )
 
 
 async def _roles(asker: Asker, addresses: Iterable[str]) -> list[Replication | None]:
     async def ask(address: str) -> Replication | None:
         try:
-            return await asker.get(address, "/replication", Replication)
+            return await asker.get(address, TARGET, Replication)
         except UpstreamError:
             return None
 
@@ -77,7 +75,7 @@ def _follower(node: Node, primary: Known | None) -> Iterator[Finding]:
         what = f"its primary {said.primary} does not answer; {_age(said)}"
         remedy = f"Start that again, if it can be. {_promotion(address, said)}."
         yield error("no-primary", where, what, remedy)
-    elif primary.said.role == "follower":
+    elif primary.said.role == FOLLOWER:
         own = primary.said.primary
         is_circle = own in addresses
         remedy = (
@@ -91,7 +89,7 @@ def _follower(node: Node, primary: Known | None) -> Iterator[Finding]:
             f"it follows {said.primary}, which is itself a follower, of {own}, and gives no copies",
             remedy,
         )
-    elif primary.said.role == "fenced":
+    elif primary.said.role == FENCED:
         yield error("follows-fenced", where, f"it follows {said.primary}, which is fenced: "
                     f"{primary.said.primary} is primary in epoch {primary.said.fenced_epoch}",
                     f"Start it with --follow={primary.said.primary}.")  # fmt: skip
@@ -99,7 +97,7 @@ def _follower(node: Node, primary: Known | None) -> Iterator[Finding]:
         yield error("not-following", where, f"{said.error}; {_age(said)}", "Its log says since "
                     "when. Look at the address in --follow, the secret, TLS and the disks of "
                     "both; a primary with a new disk has another history.")  # fmt: skip
-    elif not said.whole and (said.lag_seconds is None or said.lag_seconds > LAG_S_MAX):
+    elif said.is_far_behind:
         yield warning("copy-behind", where, f"it lacks {counted(said.lag_messages, 'message')} "
                       f"of {said.primary} at least; {_age(said)}", "A first copy takes its time. "
                       "Else the network or this node's disk is slower than the publishes. If the "
@@ -152,7 +150,7 @@ def _two_primaries(known: Iterable[Known]) -> Iterator[Finding]:
     """Look for nodes of one history that take publishes side by side."""
     histories: dict[str, list[Known]] = {}
     for each in known:
-        if each.said.role == "primary" and each.said.history:
+        if each.said.role == PRIMARY and each.said.history:
             histories.setdefault(each.said.history, []).append(each)
     for nodes in histories.values():
         if len(nodes) < 2:

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from penstock.cluster.asker import Asker
 from penstock.cluster.cluster import STATS
+from penstock.cluster.copies import PRIMARY, TARGET, Replication
 from penstock.cluster.errors import RefusedError, UpstreamError
 from penstock.cluster.groups import NodeGroups
 from penstock.cluster.producers import Info
@@ -53,33 +54,6 @@ class StartedInfo(Info):
     penstock_version: str = ""
 
 
-class Follower(Struct):
-    """A follower, as its primary tells of it."""
-
-    address: str = ""
-
-
-class Replication(Struct):
-    """A node's part in copies, as /replication says; a node without it is a primary."""
-
-    role: str = "primary"
-    epoch: int = 0
-    history: str = ""
-    primary: str = ""
-    followers: list[Follower] = []
-    replicas_acked: int = 0
-    replicas_in_force: int = 0
-    replicas_missing: str = ""
-    error: str | None = None
-    whole: bool = False
-    was_whole: bool = False
-    lag_messages: int = 0
-    lag_seconds: float | None = None
-    put_aside: dict[str, int] = {}
-    fenced_epoch: int = 0
-    only_here: dict[str, int] = {}
-
-
 class Node(Struct):
     """The answers of a node; ``failure`` is why it gave none.
 
@@ -107,7 +81,7 @@ class Node(Struct):
 
     @property
     def is_primary(self) -> bool:
-        return self.replication.role == "primary"
+        return self.replication.role == PRIMARY
 
     @property
     def topics(self) -> list[str]:
@@ -140,7 +114,7 @@ async def _ask(asker: Asker, node: Node, clock: Clock) -> None:
         node.groups = await asker.get(address, STATS, NodeGroups)
         node.health = await _health(asker, address)
         await _ask_machine(asker, node, clock)
-        said = await _answer(asker, address, "/replication", Replication)
+        said = await _answer(asker, address, TARGET, Replication)
         node.replication = said or node.replication
         node.penstock_version = node.penstock_version or node.info.penstock_version
         dead = await _answer(asker, address, "/deadletters/topics", DeadTopics)

@@ -70,6 +70,8 @@ class BrokerLog:
         self._link = link
         self._group = group
         self._topics: set[str] = set()
+        self._committed: set[tuple[str, str]] = set()
+        """Groups and topics whose first commit was answered."""
         self._beat_ns: int | None = None
 
     def close(self) -> None:
@@ -167,10 +169,19 @@ class BrokerLog:
                 for queue, offset in queues.items()
             ]
             try:
-                self._ask_all(RequestCode.UPDATE_CONSUMER_OFFSET, asked, topic)
+                self._commit(group, topic, asked)
             except (LogError, TopicNotFound) as error:
                 failed[topic] = error
         return failed
+
+    def _commit(self, group: str, topic: str, asked: Sequence[Mapping[str, object]]) -> None:
+        """Commit queues together, but the first of a topic alone: with it Java's broker makes the
+        group's table, and of two that come at once it may lose one.
+        """
+        alone = 0 if (group, topic) in self._committed else 1
+        for part in filter(None, (asked[:alone], asked[alone:])):
+            self._ask_all(RequestCode.UPDATE_CONSUMER_OFFSET, part, topic)
+        self._committed.add((group, topic))
 
     def delete_groups(self, group: str, topics: Sequence[str]) -> dict[str, ClientError]:
         """Nothing to delete: a group's offsets hold no messages."""

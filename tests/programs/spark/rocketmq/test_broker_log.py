@@ -121,6 +121,21 @@ def test_a_group_is_a_member_that_tells_how_far_it_is(
     assert broker.committed["t", "g", 0] == 9
 
 
+def test_the_first_commit_of_a_group_in_a_topic_is_answered_before_the_next(
+    broker: ScriptedBroker, log: BrokerLog
+) -> None:
+    """Java's broker makes the group's table with it, and may lose one of two that come at once."""
+    for number in (0, 1):
+        broker.queue(number=number)
+    broker.refuse[RequestCode.UPDATE_CONSUMER_OFFSET] = (ResponseCode.SYSTEM_ERROR, "busy")
+    assert list(log.commit_all("g", {"t": {0: 5, 1: 7}})) == ["t"]
+    assert broker.commits() == [0]
+    broker.refuse.clear()
+    assert log.commit_all("g", {"t": {0: 5, 1: 7}}) == {}
+    assert broker.commits() == [0, 0, 1]
+    assert broker.committed == {("t", "g", 0): 5, ("t", "g", 1): 7}
+
+
 def test_without_a_group_nobody_is_told(broker: ScriptedBroker) -> None:
     broker.queue().append([b"x"])
     log = BrokerLog(RemotingLink(broker.address, 30.0), "")

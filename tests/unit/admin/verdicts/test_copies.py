@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.admin.verdicts.copies import BEHIND_BYTES, BEHIND_S, GONE_S
+from penstock.admin.verdicts.copies import GONE_S
 from penstock.admin.verdicts.copies import verdicts_on as on
 from penstock.admin.verdicts.copies import verdicts_on_silent as on_silent
-from penstock.cluster.copies import Replication, Told
+from penstock.cluster.copies import BEHIND_BYTES, BEHIND_S, Replication, Told
 
 
 def kinds(found: list[dict[str, object]]) -> list[tuple[object, object]]:
@@ -25,9 +25,10 @@ def kinds(found: list[dict[str, object]]) -> list[tuple[object, object]]:
          [("without_copies", "warn")]),
         (Replication("fenced", 1), [("fenced", "bad")]),
         (Replication("follower", 1, lag_seconds=BEHIND_S - 1, lag_bytes=BEHIND_BYTES - 1), []),
-        (Replication("follower", 1, lag_seconds=None), []),
+        (Replication("follower", 1, whole=True, lag_seconds=BEHIND_S), []),
+        (Replication("follower", 1, lag_seconds=None), [("copy_behind", "warn")]),
         (Replication("follower", 1, lag_seconds=BEHIND_S), [("copy_behind", "warn")]),
-        (Replication("follower", 1, lag_bytes=BEHIND_BYTES), [("copy_behind", "warn")]),
+        (Replication("follower", 1, whole=True, lag_bytes=BEHIND_BYTES), [("copy_behind", "warn")]),
         (Replication("follower", 1, error="OTHER_HISTORY", lag_seconds=BEHIND_S),
          [("not_following", "bad")]),
     ],

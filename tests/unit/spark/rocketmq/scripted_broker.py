@@ -85,11 +85,14 @@ class ScriptedBroker:
 
     def pulls(self) -> list[int]:
         """The offsets that were asked for."""
-        return [
-            request.int64("queueOffset")
-            for request in self.requests
-            if request.code == RequestCode.PULL_MESSAGE
-        ]
+        return [each.int64("queueOffset") for each in self._asked(RequestCode.PULL_MESSAGE)]
+
+    def commits(self) -> list[int]:
+        """The queues whose offsets were to be stored."""
+        return [each.int32("queueId") for each in self._asked(RequestCode.UPDATE_CONSUMER_OFFSET)]
+
+    def _asked(self, code: RequestCode) -> list[Command]:
+        return [request for request in self.requests if request.code == code]
 
     def answer(self, request: Command) -> Command:
         self.requests.append(request)
