@@ -211,10 +211,10 @@ async def _same_log(asker: Asker, nodes: Sequence[Node]) -> list[Finding]:
             for queue in each.queues[:1]:
                 places.setdefault((each.topic, queue.log), []).append(node.address)
     return [
-        error("same-identity", ", ".join(addresses), f"their topic {topic} is the same log: one "
-              "data path is a copy of the other", "Messages of both have the same ids, and "
-              "readers that keep offsets mix them up: stop one, and start it on an empty data "
-              "path.")
+        error("same-identity", ", ".join(f"nsqd {each}" for each in addresses),
+              f"their topic {topic} is the same log: one data path is a copy of the other",
+              "Messages of both have the same ids, and readers that keep offsets mix them up: stop "
+              "one, and start it on an empty data path.")
         for (topic, _), addresses in places.items()
         if len({histories[each] for each in addresses}) > 1
     ]  # fmt: skip

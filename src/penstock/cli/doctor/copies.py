@@ -166,7 +166,7 @@ def _two_primaries(known: Iterable[Known]) -> Iterator[Finding]:
             remedy = ("Two followers were promoted at once. Choose one, stop the others, and start "
                       "them with --follow: what only they have is put aside. A lease in "
                       "--promote-before-hook prevents it")  # fmt: skip
-        yield error("two-primaries", ", ".join(each.address for each in nodes),
+        yield error("two-primaries", ", ".join(f"nsqd {each.address}" for each in nodes),
                     f"they are copies of one another, and all take publishes: {shown}",
                     f"{remedy}.")  # fmt: skip
 

@@ -16,7 +16,7 @@ def examine_traffic(node: Node) -> Iterator[Finding]:
     """Look at what waits in each topic of a node."""
     groups = {each.topic_name: each for each in node.groups.topics or ()}
     for topic in node.stats.topics or ():
-        where = f"{node.address}, topic {topic.topic_name}"
+        where = f"nsqd {node.address}, topic {topic.topic_name}"
         told = groups.get(topic.topic_name, ToldTopic())
         if topic.topic_name in node.dead_letters:
             yield from _dead(where, topic.topic_name, node.dead_letters[topic.topic_name])
