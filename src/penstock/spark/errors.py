@@ -69,6 +69,11 @@ _DISK_FULL = (
     "the disk of the checkpoint, of the sink or of Spark's temporary files is full "
     f"({_NO_SPACE}); make room and run the same command to go on"
 )
+# Java's words for a jar that was compiled against other classes than those that are here.
+_OTHER_CLASSES = re.compile(
+    r"java\.lang\.(?:NoSuchMethod|NoSuchField|AbstractMethod|IncompatibleClassChange)Error: "
+    r"(?P<message>[^\n]{0,200})"
+)
 
 
 def explain(error: BaseException) -> str:
@@ -83,11 +88,21 @@ def explain(error: BaseException) -> str:
     if str(cause).partition("\n")[0] in _UNANSWERED:
         return _PROCESS_ENDED
     stacks = (getattr(each, "_stackTrace", None) for each in (error, cause))
-    if any(_NO_SPACE in str(each) for each in (text, cause, *stacks)):
+    whole = "\n".join(map(str, (text, cause, *stacks)))
+    if _NO_SPACE in whole:
         return _DISK_FULL
+    if other := _OTHER_CLASSES.search(whole):
+        return _of_another_spark(other["message"])
     text = _CLASS.sub("", _CALLED.sub("", text))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return _readable(lines[0]) if lines else type(error).__name__
+
+
+def _of_another_spark(message: str) -> str:
+    return (
+        "a jar of packages is not made for this version of Spark: take the jar of this version, or "
+        f"the version of pyspark that the jar is made for ({message})"
+    )
 
 
 def _readable(line: str) -> str:

@@ -53,6 +53,19 @@ def test_nothing_of_py4j_stands_before_an_error_of_java() -> None:
     assert explain(RuntimeError(wall)) == "Python worker failed to connect back."
 
 
+def test_a_jar_that_is_made_for_another_spark_is_named_as_such() -> None:
+    method = "java.lang.NoSuchMethodError: 'void org.apache.spark.LogicalRDD.<init>(scala.Seq)'"
+    streamed = RuntimeError("'void org.apache.spark.LogicalRDD.<init>(scala.Seq)'")
+    streamed._stackTrace = f"{method}\n\tat io.delta.X"  # type: ignore[attr-defined]
+    called = RuntimeError(
+        "An error occurred while calling o62.sql.\n: java.lang.IncompatibleClassChangeError: "
+        "class org.apache.iceberg.spark.source.SparkView can not implement View\n\tat org.x"
+    )
+    for error, said in ((streamed, "LogicalRDD.<init>(scala.Seq)')"), (called, "implement View)")):
+        assert explain(error).startswith("a jar of packages is not made for this version of Spark")
+        assert explain(error).endswith(said)
+
+
 @pytest.mark.parametrize(
     "cause",
     ["io.EOFException", "net.SocketException: Connection reset", "io.IOException: Broken pipe"],
