@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -31,6 +32,10 @@ providers._get_local_constants = lambda: providers._local_constants
 # A shell has what it runs in the background ignore Ctrl-C, and all that tests start would, too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Collecting 20,000 tests makes hundreds of thousands of objects that stay.
+_GC_THRESHOLDS = gc.get_threshold()
+gc.set_threshold(50_000, 20, 100)
 
 os.environ.setdefault("JDK_JAVA_OPTIONS", java_options())
 
@@ -75,6 +80,13 @@ def _shares_spark(nodeid: str) -> bool:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest of what stays together: else one process ends long after the other."""
     items.sort(key=lambda item: (not _shares_spark(item.nodeid), not item.nodeid.startswith(SPARK)))
+
+
+def pytest_collection_finish() -> None:
+    """Set the collected tests aside, as each full garbage collection would look through them."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
