@@ -40,7 +40,7 @@ ROWS: Final = (
     ("client.md", "```log", _SAMPLES),
     ("cluster.md", "penstock pipeline submit", _CLUSTER),
     ("cluster.md", "spark-class", _CLUSTER),
-    ("cluster.md", "--py-files", "tests/spark/programs/test_shipping.py"),
+    ("cluster.md", "--py-files", _CLUSTER),
     ("cluster.md", "```dockerfile", "needs docker and images; " + _SAMPLES + " reads it"),
     ("deploy.md", "```json", _SAMPLES),
     ("deploy.md", "```ini", _SAMPLES),
@@ -93,7 +93,7 @@ ROWS: Final = (
     ("testing.md", "", "tests/test_testing_page.py"),
     ("tutorial-nsq.md", "", _COMMANDS),
     ("tutorial-rocketmq.md", "", _COMMANDS),
-    ("tutorial-spark.md", "", "tests/spark/programs/test_tutorial.py"),
+    ("tutorial-spark.md", "", "tests/spark/test_tutorial.py"),
     ("upgrade.md", "", _COMMANDS),
 )  # fmt: skip
 
