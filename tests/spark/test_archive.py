@@ -86,8 +86,9 @@ def wait_for_batches(folder: Path, runs: Callable[[], bool], count: int) -> None
 
 
 def test_killed_and_resumed_without_loss_or_doubles(
-    spark: SparkSession, nsqd: Daemon, tmp_path: Path
+    spark: SparkSession, penstock: Callable[..., object], nsqd: Daemon, tmp_path: Path
 ) -> None:
+    """As a program, and then over the one Spark."""
     publish(nsqd, 0, ROWS)
     where = f"--nsqd-http-address={nsqd.http}"
     small = "--max-records-per-trigger=4000"
@@ -103,10 +104,7 @@ def test_killed_and_resumed_without_loss_or_doubles(
     assert committed_batches(tmp_path) < ROWS // 4000
 
     publish(nsqd, ROWS, ROWS + 777)
-    second = subprocess.run(
-        process(pipeline(tmp_path, where, NOW)), capture_output=True, text=True, timeout=240
-    )
-    assert second.returncode == 0, second.stdout + second.stderr
+    penstock(*pipeline(tmp_path, where, NOW))
 
     lake = spark.read.parquet(str(tmp_path / "lake"))
     assert {"topic", "date", "hour", "node", "queue", "offset", "id", "body"} <= set(lake.columns)
