@@ -21,7 +21,7 @@ _COMMANDS = "tests/test_tutorials.py"
 _SAMPLES = "tests/test_page_samples.py"
 _SPARK = "tests/spark/test_pages.py"
 _RUN = "each would start a Spark: tests/spark/test_pages.py has its file checked and tested"
-_CLUSTER = "tests/spark/test_cluster.py"
+_CLUSTER = "tests/spark/test_cluster.py, tests/spark/test_submitted.py"
 _RELEASE = "tests/release/test_fresh.py installs the wheel"
 _SYSTEMD = "needs root and systemd; tests/deploy/test_systemd.py checks the units"
 _PAIR = "needs root and systemd; tests/deploy/test_pair.py runs its programs"
@@ -39,8 +39,8 @@ ROWS: Final = (
     ("client.md", "failure", _DRAWING + "; tests/unit/nsq/client has its figures"),
     ("client.md", "```log", _SAMPLES),
     ("cluster.md", "penstock pipeline submit", _CLUSTER),
-    ("cluster.md", "spark-class", _CLUSTER),
-    ("cluster.md", "--py-files", "tests/spark/programs/test_shipping.py"),
+    ("cluster.md", "spark-class", "tests/spark/test_submitted.py"),
+    ("cluster.md", "--py-files", "tests/spark/test_submitted.py"),
     ("cluster.md", "```dockerfile", "needs docker and images; " + _SAMPLES + " reads it"),
     ("deploy.md", "```json", _SAMPLES),
     ("deploy.md", "```ini", _SAMPLES),
@@ -93,7 +93,7 @@ ROWS: Final = (
     ("testing.md", "", "tests/test_testing_page.py"),
     ("tutorial-nsq.md", "", _COMMANDS),
     ("tutorial-rocketmq.md", "", _COMMANDS),
-    ("tutorial-spark.md", "", "tests/spark/programs/test_tutorial.py"),
+    ("tutorial-spark.md", "", "tests/spark/test_tutorial.py"),
     ("upgrade.md", "", _COMMANDS),
 )  # fmt: skip
 

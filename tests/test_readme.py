@@ -40,10 +40,10 @@ RUN_ELSEWHERE = {
     "pip install penstock": "tests/release/test_fresh.py",
     "pip install 'penstock[spark]'": "make wheels",
     "mkdir -p run/nsqd": "the fixtures make the folder",
-    "penstock pipeline run archive": "tests/spark/programs/test_readme.py",
-    "penstock pipeline init metrics": "tests/spark/programs/test_readme.py",
-    "penstock pipeline test metrics.toml": "tests/spark/programs/test_readme.py",
-    "penstock pipeline run metrics.toml": "tests/spark/programs/test_tutorial.py",
+    "penstock pipeline run archive": "tests/spark/test_archive.py",
+    "penstock pipeline init metrics": "tests/spark/test_tutorial.py",
+    "penstock pipeline test metrics.toml": "tests/spark/test_tutorial.py",
+    "penstock pipeline run metrics.toml": "tests/spark/test_tutorial.py",
 }
 
 

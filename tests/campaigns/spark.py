@@ -13,13 +13,13 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow.parquet as pq
 
 import penstock.arrow
 from penstock.net.http.client.once import request
-from penstock.testing.daemons import Daemon, run_mqbroker, run_mqnamesrv
+from penstock.testing.daemons import Daemon, MqBroker, run_mqbroker, run_mqnamesrv
 from penstock.testing.ledger import Ledger
 from tests.crash import load
 from tests.crash.rocketmq_client import Connection
@@ -59,20 +59,19 @@ class Attack:
         self._folder = folder
         self.source = stack.enter_context(run_node(*FLAGS))
         self.sinks = [stack.enter_context(run_node(*FLAGS)) for _ in range(2)]
-        namesrv = stack.enter_context(run_mqnamesrv())
-        self.broker = stack.enter_context(run_mqbroker(name_server=namesrv.rocketmq))
+        self.rocketmq = _run_rocketmq(stack) if any(map(_is_rocketmqs, self._queries)) else None
         self.driver = Driver(folder, names, clustered=clustered)
         stack.callback(self.driver.kill)
-        places = {
+        places: dict[str, Any] = {
             "queries": list(names),
             "log": _place("nsq", nsqd_http_address=self.source.http),
-            "broker's log": _place("rocketmq", nsqd_http_address=self.broker.http),
-            "broker": _place("rocketmq", namesrvAddr=namesrv.rocketmq),
-            "sinks": {
-                "nsq": {"nsqd_http_address": ",".join(node.http for node in self.sinks)},
-                "rocketmq": {"nsqd_http_address": self.broker.http},
-            },
+            "sinks": {"nsq": {"nsqd_http_address": ",".join(node.http for node in self.sinks)}},
         }
+        if self.rocketmq is not None:
+            broker = {"nsqd_http_address": self.rocketmq.broker.http}
+            places["broker's log"] = _place("rocketmq", **broker)
+            places["broker"] = _place("rocketmq", namesrvAddr=self.rocketmq.address)
+            places["sinks"]["rocketmq"] = broker
         (folder / PLACES).write_text(json.dumps(places))
         self.victims: dict[str, Callable[[], Awaitable[None]]] = {
             "executor": lambda: self._kill_below(EXECUTOR),
@@ -80,8 +79,10 @@ class Attack:
             "source": lambda: self._kill_daemon(self.source),
             "driver": self._kill_driver,
             "sink": lambda: self._kill_daemon(self._rng.choice(self.sinks)),
-            "mqbroker": lambda: self._kill_daemon(self.broker),
         }  # fmt: skip
+        if self.rocketmq is not None:
+            broker_ = self.rocketmq.broker
+            self.victims["mqbroker"] = lambda: self._kill_daemon(broker_)
         if not clustered:
             del self.victims["executor"]
         self.kills: Counter[str] = Counter()
@@ -94,7 +95,9 @@ class Attack:
         for node, topic in [(self.source, NSQ), *((n, t) for n in self.sinks for t in COPIES)]:
             await _post(node, f"/topic/create?topic={topic}")
             await _post(node, f"/channel/create?topic={topic}&channel=ch")
-        connection = await Connection.open(self.broker.port)
+        if self.rocketmq is None:
+            return
+        connection = await Connection.open(self.rocketmq.broker.port)
         for topic in (ROCKETMQ, *(n for n, each in QUERIES.items() if each.sink == "rocketmq")):
             await connection.make_topic(topic, QUEUES)
         connection.close()
@@ -177,8 +180,8 @@ class Attack:
         if name in ARCHIVES:
             table = await asyncio.to_thread(pq.read_table, exported(self._folder, name))
             _see(ledger, table.to_batches())
-        elif QUERIES[name].sink == "rocketmq":
-            where = {"format": "rocketmq", "nsqd_http_address": self.broker.http}
+        elif QUERIES[name].sink == "rocketmq" and self.rocketmq is not None:
+            where = {"format": "rocketmq", "nsqd_http_address": self.rocketmq.broker.http}
             _see(ledger, penstock.arrow.read(name, columns=["body"], **where))
         elif QUERIES[name].exact:  # as a consumer gets them
             drained = load.Load(ledger, self._rng, topic=name)
@@ -186,6 +189,24 @@ class Attack:
         else:
             addresses = [node.http for node in self.sinks]
             _see(ledger, penstock.arrow.read(name, columns=["body"], nsqd_http_address=addresses))
+
+
+class _RocketMQ(NamedTuple):
+    """A broker and the address of its name server."""
+
+    broker: MqBroker
+    address: str
+
+
+def _run_rocketmq(stack: ExitStack) -> _RocketMQ:
+    namesrv = stack.enter_context(run_mqnamesrv())
+    broker = stack.enter_context(run_mqbroker(name_server=namesrv.rocketmq))
+    return _RocketMQ(broker, namesrv.rocketmq)
+
+
+def _is_rocketmqs(name: str) -> bool:
+    """True for a query that reads or writes there."""
+    return QUERIES[name].topic == ROCKETMQ or QUERIES[name].sink == "rocketmq"
 
 
 def _place(format: str, **options: str) -> dict[str, Any]:
@@ -218,10 +239,9 @@ async def kills_under_spark(
     rows: dict[str, int] = {}
     with tempfile.TemporaryDirectory(prefix="penstock-spark-") as name, ExitStack() as stack:
         attack = Attack(stack, Path(name), rng, names, clustered=clustered)
-        feeds = {
-            NSQ: NsqFeed(attack.source, NSQ, rng),
-            ROCKETMQ: RocketmqFeed(attack.broker, ROCKETMQ, rng),
-        }
+        feeds: dict[str, Feed] = {NSQ: NsqFeed(attack.source, NSQ, rng)}
+        if attack.rocketmq is not None:
+            feeds[ROCKETMQ] = RocketmqFeed(attack.rocketmq.broker, ROCKETMQ, rng)
         try:
             await attack.prepare()
             await _rounds(attack, feeds, rounds)

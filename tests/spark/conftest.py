@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,22 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         )
     yield running
     stop(running)
+
+
+@pytest.fixture
+def lent(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
+    """The one Spark in the place of those that commands start and end: each takes ten seconds."""
+    monkeypatch.setattr("penstock.spark.session.session", lambda *_, **__: spark)
+    monkeypatch.setattr("penstock.spark.session.stop", lambda _: None)
+    return spark
+
+
+@pytest.fixture
+def penstock(lent: SparkSession) -> Callable[..., object]:
+    """The command of this name, given its words, in this process and over the one Spark."""
+    from penstock.cli.penstock import app
+
+    return lambda *words: app([str(word) for word in words], result_action="return_value")
 
 
 @pytest.fixture

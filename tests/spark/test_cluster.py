@@ -1,18 +1,14 @@
-"""docs/cluster.md, run: a real standalone cluster; YARN and Kubernetes up to their own servers."""
+"""docs/cluster.md, run: YARN and Kubernetes; test_submitted.py has the standalone cluster."""
 
 from __future__ import annotations
 
 import json
 import os
 import shlex
-import signal
-import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,11 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.spark.java import home_for_spark_submit
-from tests.environments import python_with, site_packages
 from tests.pages import DOCS, commands
-from tests.ports import unused_address
-from tests.processes import below
-from tests.spark.fake_log_server import FakeLogServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,8 +25,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="starts Spark by
 
 PAGE = DOCS / "cluster.md"
 EXECUTORS_NEED = ("numpy", "pyarrow", "pyspark", "py4j")
-START_S_MAX = 300
-BODIES = [f"{number:05d}".encode() for number in range(2000)]
 FILE = """
 [source]
 topic = "t"
@@ -79,73 +69,6 @@ def environment() -> dict[str, str]:
     ours = {"JAVA_HOME": str(home_for_spark_submit())}
     left_out = ("SPARK_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")  # of a session in here
     return {name: value for name, value in os.environ.items() if name not in left_out} | ours
-
-
-# --- standalone -----------------------------------------------------------------------------------
-
-
-@contextmanager
-def started(words: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A program of Spark's, killed at the end with all below it."""
-    with log.open("wb") as out:
-        process = subprocess.Popen(words, stdout=out, stderr=out, env=environment(), cwd=log.parent)
-    try:
-        yield process
-    finally:
-        for pid in (process.pid, *below(process.pid)):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        process.wait()
-
-
-def wait_until_listens(process: subprocess.Popen[bytes], address: str, log: Path) -> None:
-    host, _, port = address.partition(":")
-    deadline = time.monotonic() + START_S_MAX
-    while True:
-        with suppress(OSError), socket.create_connection((host, int(port))):
-            return
-        assert process.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.1)
-
-
-@pytest.fixture
-def master(tmp_path: Path) -> Iterator[str]:
-    """A master and a worker, by the page's commands: the address of the master."""
-    import pyspark
-
-    program = Path(pyspark.__file__).parent / "bin" / "spark-class"
-    address = unused_address()
-    host, _, port = address.partition(":")
-    here = {"spark-class": str(program), "10.0.0.1": host, "7077": port}
-    first = changed(page_command("org.apache.spark.deploy.master.Master"), here)
-    second = changed(page_command("org.apache.spark.deploy.worker.Worker"), here)
-    log = tmp_path / "master.log"
-    with started([*first, "--webui-port", "0"], log) as process:
-        wait_until_listens(process, address, log)
-        own = ["--host", host, "--webui-port", "0", "--work-dir", str(tmp_path / "work")]
-        with started([*second[:-1], *own, second[-1]], tmp_path / "worker.log"):
-            yield second[-1]
-
-
-def test_standalone_executors_with_the_zip_alone(
-    spark: SparkSession, master: str, server: FakeLogServer, tmp_path: Path
-) -> None:
-    server.queue("t").append(BODIES)
-    bare = python_with(tmp_path / "bare", *EXECUTORS_NEED)
-    assert not (site_packages(tmp_path / "bare") / "penstock").exists()
-    file = pipeline(tmp_path, server.address)
-    words = page_command("submit", "spark://10.0.0.1:7077")
-    places = {
-        "metrics.toml": str(file), "spark://10.0.0.1:7077": master, "/usr/bin/python3": str(bare)
-    }  # fmt: skip
-    ended = subprocess.run(
-        with_flag("--available-now", changed(words, places)),
-        env=environment(), capture_output=True, text=True, timeout=580,
-    )  # fmt: skip
-    assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-3000:]
-    rows = spark.read.json(str(tmp_path / "out")).orderBy("offset").collect()
-    assert [(row.offset, row.text.encode()) for row in rows] == list(enumerate(BODIES))
 
 
 # --- Kubernetes -----------------------------------------------------------------------------------

@@ -108,12 +108,10 @@ class Site:
 
 
 @pytest.fixture
-def site(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+def site(lent: SparkSession, tmp_path: Path) -> Iterator[Site]:
     """The command's own code, but for the start and the end of Spark."""
-    monkeypatch.setattr("penstock.spark.session.session", lambda *_, **__: spark)
-    monkeypatch.setattr("penstock.spark.session.stop", lambda _: None)
     with run_nsqd("--broadcast-address=127.0.0.1") as nsqd:
-        yield Site(spark, nsqd, tmp_path)
+        yield Site(lent, nsqd, tmp_path)
 
 
 def test_a_row_that_the_sql_cannot_take_stays_to_be_read(site: Site) -> None:

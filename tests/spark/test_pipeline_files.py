@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +76,7 @@ def request(minute: int, status: int) -> bytes:
 
 
 def test_metrics_run_live_end_after_the_batch_and_go_on(
-    spark: SparkSession, nsqd: Daemon, tmp_path: Path
+    spark: SparkSession, penstock: Callable[..., object], nsqd: Daemon, tmp_path: Path
 ) -> None:
     text = (ROOT / "examples/api-metrics.toml").read_text()
     file = tmp_path / "api-metrics.toml"
@@ -100,8 +100,7 @@ def test_metrics_run_live_end_after_the_batch_and_go_on(
     assert (status.read(str(checkpoint)) or {})["state"] == "stopped"
 
     publish(nsqd, "api_requests", [request(20, 200)])
-    again = command("run", file, "--available-now")
-    assert again.returncode == 0, again.stdout + again.stderr
+    penstock("pipeline", "run", file, "--available-now")
     assert bodies(spark, nsqd, "api_metrics") == [
         {"minute": "2026-01-01T10:00:00.000Z", "endpoint": "/a", "requests": 2, "errors": 1,
          "p99": 1.5},
@@ -112,14 +111,16 @@ def test_metrics_run_live_end_after_the_batch_and_go_on(
     assert (bad["reason"], bad["body"], bad["offset"]) == ("the body is not JSON", "broken", 2)
 
 
-def test_tests_and_validation_from_the_command_line(tmp_path: Path) -> None:
+def test_tests_and_validation_from_the_command_line(
+    penstock: Callable[..., object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "wrong.toml"
     shutil.copy(ROOT / "examples/nsq_to_nsq.toml", file)
     text = file.read_text()
     file.write_text(text.replace("output = [{body", 'output = [{body = "other"}, {body'))
-    failed = command("test", file, ROOT / "examples/nsq_to_file.toml")
-    assert failed.returncode == 1, failed.stderr
-    assert failed.stdout.splitlines() == [
+    with pytest.raises(SystemExit, match=r"^1$"):
+        penstock("pipeline", "test", file, ROOT / "examples/nsq_to_file.toml")
+    assert capsys.readouterr().out.splitlines() == [
         f"FAILED  {file}:17: errors only",
         "    output (- wanted, + came):",
         '      - {body = "other"}',
@@ -127,10 +128,9 @@ def test_tests_and_validation_from_the_command_line(tmp_path: Path) -> None:
         "1 passed, 1 failed",
     ]
     file.write_text(text.replace("select body", "select bdy"))
-    wrong = command("validate", file, ROOT / "examples/nsq_to_file.toml")
-    assert wrong.returncode == 1
-    assert "`bdy` cannot be resolved" in wrong.stderr
-    assert wrong.stderr.count("\n") == 1
-    assert wrong.stdout.startswith(
-        f"{ROOT}/examples/nsq_to_file.toml: nsq_to_file reads nsq events"
-    )
+    with pytest.raises(SystemExit, match=r"^1$"):
+        penstock("pipeline", "validate", file, ROOT / "examples/nsq_to_file.toml")
+    out, err = capsys.readouterr()
+    assert "`bdy` cannot be resolved" in err
+    assert err.count("\n") == 1
+    assert out.startswith(f"{ROOT}/examples/nsq_to_file.toml: nsq_to_file reads nsq events")

@@ -1,10 +1,15 @@
-"""The commands of docs/tutorial-spark.md, run as they stand there over daemons on other ports."""
+"""The commands of docs/tutorial-spark.md, run as they stand there over daemons on other ports.
+
+Two of those that start Spark are programs, ``test`` and ``run``; the others take that of the tests.
+"""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -19,7 +24,7 @@ import pytest
 
 from penstock.testing.daemons import Daemon, Nsqadmin, run_nsqadmin, run_nsqd
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 TUTORIAL = (ROOT / "docs" / "tutorial-spark.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 WAIT_S = 400
@@ -124,11 +129,16 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
         yield reader
 
 
-def test_the_file_that_it_shows_is_written_and_passes_its_test(reader: Reader) -> None:
+def test_the_file_that_it_shows_is_written_and_passes_its_test(
+    penstock: Callable[..., object], reader: Reader, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     file = reader.folder / "metrics.toml"
     written = re.sub(r" +#.*", "", file.read_text()).partition("\n[[tests]]")[0]
     assert blocks("toml")[0].strip() in written
-    assert "metrics reads nsq api_requests" in reader.run(COMMANDS.validate)
+    monkeypatch.chdir(reader.folder)
+    penstock(*shlex.split(COMMANDS.validate)[1:])
+    assert "metrics reads nsq api_requests" in capsys.readouterr().out
     assert reader.run(COMMANDS.test).endswith(blocks("text")[0])
 
 
@@ -148,19 +158,22 @@ def test_the_pipeline_runs_and_is_seen(reader: Reader) -> None:
     assert {each["state"] for each in reader.pipelines().values()} == {"stopped"}
 
 
-def test_the_result_is_read(reader: Reader) -> None:
-    """Both statements by one command, as each start of Spark takes ten seconds and more."""
+def test_the_result_is_read(
+    penstock: Callable[..., object], reader: Reader, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The first statement as a word of the command, the second on its standard input."""
     minute, letter = (json.loads(each) for each in blocks("json"))
     reader.publish("api_metrics", minute)
     reader.publish("api_requests.bad", letter)
-    statements = re.findall(r'penstock pipeline sql "(.*)"', COMMANDS.read + COMMANDS.read_bad)
-    assert len(statements) == 2
-    (reader.folder / "both.sql").write_text("".join(f"{each};\n" for each in statements))
-    shown = reader.run("penstock pipeline sql < both.sql")
-    first = re.search(r"\{.*\}", shown)
-    assert first
-    assert set(json.loads(first[0])) == set(minute)
-    assert letter["body"] in shown
+    penstock(*shlex.split(reader.here(COMMANDS.read))[1:])
+    found = re.search(r"\{.*\}", capsys.readouterr().out)
+    assert found
+    assert set(json.loads(found[0])) == set(minute)
+    *command, statement = shlex.split(reader.here(COMMANDS.read_bad))
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{statement};\n"))
+    penstock(*command[1:])
+    assert letter["body"] in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("page", re.findall(r"\]\((?!http)([\w/.-]+)", TUTORIAL))
