@@ -11,7 +11,7 @@ from penstock.net.http.client.once import request
 from penstock.testing.daemons import Daemon, run_nsqd
 
 _SECONDS = 60.0
-ROUNDS = 5
+ROUNDS = 2
 
 
 async def ask(nsqd: Daemon, method: str, path: str) -> Any:

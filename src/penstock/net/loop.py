@@ -15,6 +15,7 @@ work before the daemon serves, which lets the loop look at no signal, goes into 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import gc
 import os
 import signal
@@ -48,6 +49,8 @@ def run(main: Coroutine[Any, Any, int | None]) -> int:
     """
     raise_file_limit()
     _open_standard_streams()
+    # What is left at the end goes with the process: Python need not look through it for garbage.
+    atexit.register(gc.freeze)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         try:
             return runner.run(_with_signals(main)) or 0

@@ -6,9 +6,7 @@ tests/spark/programs/test_demo.py has all that is before.
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
 import urllib.request
 from pathlib import Path
 from types import SimpleNamespace
@@ -47,7 +45,7 @@ def test_the_services_stay_until_ctrl_c(
     def look_and_interrupt(_: float) -> None:
         with urllib.request.urlopen(f"{Played.admin}api/topics", timeout=30) as answer:
             topics.extend(json.load(answer)["topics"])
-        os.kill(os.getpid(), signal.SIGINT)
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(demo, "time", SimpleNamespace(sleep=look_and_interrupt))
     demo.run_demo(0, 2, keep=True, stay=True)

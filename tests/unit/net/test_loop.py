@@ -3,10 +3,20 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 
 from penstock.net import loop
+
+
+@pytest.fixture(autouse=True)
+def _handlers() -> Iterator[None]:
+    """Restore what uvloop's signal handlers leave behind, which a program that ends needs not."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(params=["", "asyncio"])
