@@ -4,8 +4,8 @@
     python bench/rocketmq_clients.py --java FOLDER        and Java's, whose jars are there
     python bench/rocketmq_clients.py --quick --only sync  one short round of one job
 
-The clients take turns, each run has a fresh broker, and the median counts. The third column is the
-processor time for a message, the last one our rate divided by the other's. The C++ library has
+The clients take turns, each run has a fresh broker; printed are the median and the range of the
+rates, the processor time for a message, and our rate divided by the other's. The C++ library has
 neither pipelined sends nor batches that a broker takes apart: single sends stand there.
 """
 
@@ -32,7 +32,7 @@ HERE = Path(__file__).parent
 JOBS = {"sync": 10_000, "pipelined": 100_000, "batch": 400_000, "consume": 200_000}
 INSTEAD = {("cpp", "pipelined"): "sync", ("cpp", "batch"): "sync"}
 PLAY_S_MAX = 300
-ROUNDS = 3
+ROUNDS = 5
 
 
 def command_of(library: str, job: str, name_server: str, count: int, java: str) -> list[str]:
@@ -96,7 +96,9 @@ def compare(libraries: list[str], job: str, count: int, rounds: int, java: str) 
         ratio = rates["penstock"] / rates[library]
         instead = INSTEAD.get((library, job))
         name = f"{library} ({instead})" if instead else library
-        print(f"  {name:16} {rates[library]:12,.0f}/s {processor:8.1f} us {ratio:6.2f}", flush=True)
+        low, high = min(found[library])[0], max(found[library])[0]
+        speed = f"{rates[library]:10,.0f}/s ({low:,.0f} to {high:,.0f})"
+        print(f"  {name:16} {speed:32} {processor:8.1f} us {ratio:6.2f}", flush=True)
 
 
 def compile_java(folder: str, classes: str) -> str:

@@ -15,8 +15,8 @@ COLOURS: Final = ("color-contrast", "link-in-text-block")
 
 
 _FOLLOW: Final = """
-(path) => {
-  document.querySelector("main").dataset.left = "";
+(main, path) => {
+  main.dataset.left = "";
   history.pushState(null, "", path);
   dispatchEvent(new PopStateEvent("popstate"));
 }
@@ -69,7 +69,7 @@ def followed(page: Page, path: str, shown: str) -> Page:
     """The same as by a link from the page before: no document is loaded again, which is cheap."""
     if urlsplit(page.url).path == urlsplit(path).path:
         return settled(page, path, shown)  # the page would keep what is waited for
-    page.evaluate(_FOLLOW, path)
+    page.locator("main").evaluate(_FOLLOW, path)  # which waits until it is there
     return _once_there(page, page.locator("main:not([data-left])").locator(shown))
 
 

@@ -20,7 +20,7 @@ from tests.copies import WAIT_S_MAX, ask, until
 
 from .load import Load
 
-ROUNDS = int(os.environ.get("PENSTOCK_PROMOTIONS", "2"))
+ROUNDS = int(os.environ.get("PENSTOCK_PROMOTIONS", "1"))
 SEED = int(os.environ.get("PENSTOCK_KILL_SEED", "0")) or random.SystemRandom().getrandbits(32)
 
 

@@ -192,9 +192,9 @@ def check(rows: list[str], wanted: list[list[str]]) -> None:
     ("form", "level", "rounds"),
     [
         (Nsq(), "write", ROUNDS),
-        (Nsq(), "fsync", ROUNDS // 5),
-        (Rocketmq(), "write", ROUNDS // 5),
-        (Rocketmq(), "fsync", ROUNDS // 10),
+        (Nsq(), "fsync", max(1, ROUNDS // 5)),
+        (Rocketmq(), "write", max(1, ROUNDS // 5)),
+        (Rocketmq(), "fsync", max(1, ROUNDS // 10)),
     ],
 )
 async def test_each_row_is_there_exactly_once_after_kills(
