@@ -46,7 +46,10 @@ class Load:
     def _publish(self) -> None:
         wire = Wire(self._nsqd.tcp)
         frames = wire.frames()
-        while not self._ends.is_set():
+        is_last = False
+        while not is_last:
+            # One more after the end is told, for which the consumer may be waiting.
+            is_last = self._ends.is_set()
             first = self.acknowledged
             wire.send(encode.multi_publish("t", [body(first + n) for n in range(PILE)]))
             next(frames)
