@@ -144,10 +144,16 @@ class Daemon:
 
     def _listens(self, found: dict[str, str]) -> bool:
         """Take over the addresses that the log names; whether they are all."""
-        if "TCP" not in found or "HTTP" not in found:
+        if not {"TCP", "HTTP", *self._more_ports()} <= found.keys():
             return False
         self.tcp, self.http, self.https = found["TCP"], found["HTTP"], found.get("HTTPS")
         return True
+
+    def _more_ports(self) -> Iterator[str]:
+        """HTTPS where these flags open it, which is logged after the others."""
+        given = dict(flag.split("=", 1) for flag in self.flags if "=" in flag)
+        if given.get("--https-address") and given.get("--tls-cert"):
+            yield "HTTPS"
 
     def stop(self, timeout_s: float = STOP_S_MAX) -> int:
         """SIGTERM and wait; returns the exit code (0 = graceful). Raises DaemonError when stuck."""

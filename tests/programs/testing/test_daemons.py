@@ -30,6 +30,7 @@ servers = []
 for name in ("tcp", "http", "https"):
     if name + "-address" in flags:
         host, port = flags[name + "-address"].split(":")
+        time.sleep(0.1)  # each port is logged on its own
         servers.append(socket.create_server((host, int(port))))
         address = "%s:%d" % servers[-1].getsockname()
         print("[nsqd] INFO:", name.upper() + ": listening on", address, file=sys.stderr, flush=True)
@@ -45,7 +46,8 @@ def program(tmp_path: Path) -> list[str]:
 
 
 def test_ports_come_from_the_log(program: list[str]) -> None:
-    with run_nsqd("--https-address=127.0.0.1:0", program=program) as daemon:
+    secured = ("--https-address=127.0.0.1:0", "--tls-cert=any")
+    with run_nsqd(*secured, program=program) as daemon:
         assert daemon.tcp == f"127.0.0.1:{daemon.tcp_port}"
         assert len({daemon.tcp_port, daemon.http_port, daemon.https_port, 0}) == 4
         assert daemon.pid > 0
