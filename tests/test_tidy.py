@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Collection, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,7 @@ def name(module: Path) -> str:
     return module.relative_to(SOURCE).as_posix()
 
 
+@cache
 def tree(module: Path) -> ast.Module:
     return ast.parse(module.read_text(), str(module))
 
@@ -84,15 +86,16 @@ def floor_of(path: str) -> str:
     return path.split("/")[0].removesuffix(".py")
 
 
-@pytest.mark.parametrize("module", MODULES, ids=name)
-def test_floors(module: Path) -> None:
-    own = floor_of(name(module))
-    for imported in imports(module):
-        parts = imported.split(".")
-        if parts[0] != "penstock" or len(parts) == 1 or own not in FLOORS:
-            continue
-        other = parts[1]
-        assert other == own or FLOORS[other] < FLOORS[own], f"{own} imports {imported}"
+def test_floors() -> None:
+    crossed = [
+        f"{name(module)} imports {imported}"
+        for module in MODULES
+        if (own := floor_of(name(module))) in FLOORS
+        for imported in imports(module)
+        if (parts := imported.split("."))[0] == "penstock" and len(parts) > 1
+        if parts[1] != own and FLOORS[parts[1]] >= FLOORS[own]
+    ]
+    assert crossed == []
 
 
 def module_name(module: Path) -> str:
@@ -123,47 +126,58 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
     assert not circles, "in a circle, or above one"
 
 
-@pytest.mark.parametrize("module", MODULES, ids=name)
-def test_protocols_and_the_broker_do_no_io(module: Path) -> None:
-    path = name(module)
-    if "protocol" not in path and not path.startswith("broker/"):
-        return
-    assert not PURE & {imported.split(".")[0] for imported in imports(module)}
+def test_protocols_and_the_broker_do_no_io() -> None:
+    pure = [module for module in MODULES if "protocol" in name(module)]
+    pure += [module for module in MODULES if name(module).startswith("broker/")]
+    found = {name(each): PURE & {whole.split(".")[0] for whole in imports(each)} for each in pure}
+    assert {module: banned for module, banned in found.items() if banned} == {}
 
 
-@pytest.mark.parametrize("module", MODULES, ids=name)
-def test_clock_tasks_and_syncs_have_one_home(module: Path) -> None:
-    if name(module).startswith(("testing/", "spark/pipelines/")):
-        return
-    for node in ast.walk(tree(module)):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            homes = ONLY_IN.get(f"{node.value.id}.{node.attr}")
-            assert homes is None or name(module) in homes, f"line {node.lineno}"
+def test_clock_tasks_and_syncs_have_one_home() -> None:
+    elsewhere = [
+        f"{name(module)}:{node.lineno}: {called}"
+        for module in MODULES
+        if not name(module).startswith(("testing/", "spark/pipelines/"))
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+        if name(module) not in ONLY_IN.get(called := f"{node.value.id}.{node.attr}", name(module))
+    ]
+    assert elsewhere == []
 
 
-@pytest.mark.parametrize("module", MODULES, ids=name)
-def test_sizes_and_docstrings(module: Path) -> None:
-    lines = module.read_text().count("\n")
-    assert lines <= MODULE_LINES_MAX
-    parsed = tree(module)
-    docstring = ast.get_docstring(parsed)
-    assert len(docstring or "") > 10, "a module says what it is"
-    for node in ast.walk(parsed):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            length = (node.end_lineno or node.lineno) - node.lineno + 1
-            assert length <= FUNCTION_LINES_MAX, f"{node.name} has {length} lines"
+def test_sizes() -> None:
+    assert [name(each) for each in MODULES if lines_of(each) > MODULE_LINES_MAX] == []
+    long = [
+        f"{name(module)}: {node.name} has {length} lines"
+        for module in MODULES
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if (length := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES_MAX
+    ]
+    assert long == []
 
 
-@pytest.mark.parametrize("module", MODULES, ids=name)
-def test_every_module_has_its_test(module: Path) -> None:
+def lines_of(module: Path) -> int:
+    return module.read_text().count("\n")
+
+
+def test_a_module_says_what_it_is() -> None:
+    silent = [name(each) for each in MODULES if len(ast.get_docstring(tree(each)) or "") <= 10]
+    assert silent == []
+
+
+def test_every_module_has_its_test() -> None:
     """Its unit test, or the one that needs a process or a port, or starts a real Spark."""
-    if module.name in ("__init__.py", "__main__.py") or not tree(module).body[1:]:
-        return
+    programs = [each for each in MODULES if each.name not in ("__init__.py", "__main__.py")]
+    assert [name(each) for each in programs if tree(each).body[1:] and not has_test(each)] == []
+
+
+def has_test(module: Path) -> bool:
     path = Path(name(module))
     test = path.with_name(f"test_{path.name}")
     places = [Path("unit", test), Path("programs", test)]
     places += [Path("spark", test.name), Path("spark", "programs", test.name)]
-    assert any((ROOT / "tests" / each).exists() for each in places), f"none of {places}"
+    return any((ROOT / "tests" / each).exists() for each in places)
 
 
 def test_a_folder_is_a_room() -> None:
