@@ -15,6 +15,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,11 +27,13 @@ from penstock.testing.daemons import Daemon, RocketMQ, run_nsqd, run_rocketmq
 from tests.conformance.certificates import Certificates
 from tests.forwarding import channel, create, publish
 from tests.page_blocks import sample, without_row
+from tests.pages import DOCS
 
 FRAGMENTS = {
     "arrow.md": ["import duckdb"],
     "client.md": ["consumer.deliveries()", "config = Config(", "class Count", "import pytest"],
     "rocketmq-client.md": ["run_batches", "LitePullConsumer"],
+    "tracing.md": ["traceparent"],
 }
 
 
@@ -182,6 +185,20 @@ async def test_pulling_and_popping(rocketmq: RocketMQ) -> None:
     async with sending(rocketmq, "orders"):
         await ran(text, names)
     assert names["messages"]
+
+
+# --- traces ---------------------------------------------------------------------------------------
+
+
+async def test_a_consumer_takes_part_in_the_trace() -> None:
+    text = sample("tracing.md", "traceparent")
+    seen = "seen.append(trace.get_current_span().get_span_context())"
+    names: dict[str, Any] = {"seen": []}
+    await ran(text.replace("...", seen), names)
+    await names["handle"](SimpleNamespace(id=b"0400000000000007", attempts=1))
+    (place,) = names["seen"]
+    page = (DOCS / "tracing.md").read_text(encoding="utf-8")
+    assert f"{place.trace_id:032x}-{place.span_id:016x}-01" in page
 
 
 # --- Arrow ----------------------------------------------------------------------------------------

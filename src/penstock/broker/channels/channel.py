@@ -19,6 +19,7 @@ from penstock.broker.channels.channel_progress import ChannelProgress
 from penstock.broker.channels.channel_state import ChannelState
 from penstock.broker.channels.consumer import Consumer, Delivery
 from penstock.broker.channels.deferred import DeferredRange
+from penstock.broker.channels.delivery_observer import DeliveryObserver
 from penstock.broker.channels.latency import Latency
 from penstock.broker.channels.spent import (
     MOVE_BYTES_MAX,
@@ -92,6 +93,7 @@ class Channel:
         self.latency: Latency | None = None
         if options.latency_window_ns:
             self.latency = Latency(options.latency_window_ns, clock, self.state.in_flight)
+        self.observer: DeliveryObserver | None = None
         self.consumers: list[Consumer] = []
         self.paused = False
         self.max_attempts = 0  # 0: any number
@@ -161,22 +163,28 @@ class Channel:
         failed: list[int] = []
         flights = consumer.flights
         before = flights.count
-        latency = self.latency
+        watched = self.latency is not None or self.observer is not None
         for first, next_ in runs(offsets):
             if flights.finish(first, next_):
-                if latency is not None:
-                    latency.finished(first, next_)
+                if watched:
+                    self._finished(first, next_)
                 continue
             for offset in range(first, next_):
                 if flights.take(offset) is None:
                     failed.append(offset)
-                elif latency is not None:
-                    latency.finished(offset, offset + 1)
+                elif watched:
+                    self._finished(offset, offset + 1)
         if flights.count < before:
             consumer.finish_count += before - flights.count
             self.state.changed = True
             self.refresh(consumer)
         return failed
+
+    def _finished(self, first: int, next_: int) -> None:
+        if self.latency is not None:
+            self.latency.finished(first, next_)
+        if self.observer is not None:
+            self.observer.finished(first, next_)
 
     def requeue(self, consumer: Consumer, offset: int, delay_ns: int, now: int) -> None:
         """REQ: deliver the message again, after a delay or, with 0, at the tail.
@@ -188,6 +196,8 @@ class Channel:
             raise NotInFlightError(self.why_not(offset))
         consumer.requeue_count += 1
         self.requeue_count += 1
+        if self.observer is not None:
+            self.observer.requeued(offset)
         if delay_ns > 0:
             self._defer(now + delay_ns, offset, offset + 1, odd.attempts)
         else:
@@ -267,6 +277,8 @@ class Channel:
             self.delivered_counts[consumer.locality] += delivered
             if self.latency is not None:
                 self.latency.delivered(deliveries)
+            if self.observer is not None:
+                self.observer.delivered(deliveries)
             consumer.deliver(deliveries)
             self.state.changed = True
         return bool(deliveries)
@@ -371,6 +383,8 @@ class Channel:
         for flights in state.holders():
             for first, next_, attempts in flights.expire(now):
                 self.timeout_count += next_ - first
+                if self.observer is not None:
+                    self.observer.timed_out(first, next_)
                 self._requeue(first, next_, attempts)
         state.departed = [flights for flights in state.departed if flights.count]
         for _, first, next_, attempts in state.deferred.due(now):
@@ -473,6 +487,8 @@ class Channel:
         self.state.empty()
         if self.latency is not None:
             self.latency.emptied()
+        if self.observer is not None:
+            self.observer.emptied()
         for consumer in self.consumers:
             self.refresh(consumer)
 

@@ -34,6 +34,7 @@ from penstock.nsq.nsqd.tcp.auth_servers import AuthServers
 from penstock.nsq.nsqd.tcp.connection import Connection
 from penstock.nsq.nsqd.tcp.context import Context
 from penstock.nsq.nsqd.tcp.session import Session
+from penstock.nsq.nsqd.tracing.tracing import Tracing
 from penstock.nsq.version import NSQ_VERSION, version_line
 
 logger = logging.getLogger("penstock.nsqd")
@@ -72,6 +73,7 @@ class Nsqd(Observer):
         self.lookup = lookup.Lookup(self._identity, self._registrations, options.max_body_size,
                                     options.http_client_request_timeout)  # fmt: skip
         self.primary = Primary.of(node, options, turn)
+        self.tracing = Tracing.of(node, options)
         sources = StatSources(node, options, self.sessions, self.staged_parts, self.pipelines,
                               self.auth_servers, self.primary.figures)  # fmt: skip
         self._metrics = NsqdMetrics(sources, self.lookup)
@@ -104,6 +106,8 @@ class Nsqd(Observer):
         for flag in self.options.without_effect():
             logger.warning("%s has no effect yet", flag)
         self.node.registry.observe(self)
+        if self.tracing is not None:
+            self.tracing.start()
         self.node.vitals.checks.append(self.lookup.missing)
         self.node.vitals.sources.append(self._metrics.source)
         self.node.vitals.sources.append(ReplicationMetrics(self.primary.figures).source)
@@ -195,3 +199,5 @@ class Nsqd(Observer):
         for server in {self._http, self._plain_http}:
             server.close_connections()
         await self.lookup.close()
+        if self.tracing is not None:
+            await self.tracing.close()

@@ -1,0 +1,1 @@
+"""Traces of publishes and deliveries, for OpenTelemetry (``--trace-messages``)."""
