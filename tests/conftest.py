@@ -19,7 +19,9 @@ from tests.spark.class_archive import java_options
 # ones, for long.
 # On a busy machine examples are slow to make, which says nothing of the tests.
 BUSY = [HealthCheck.too_slow]
-settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=BUSY)
+settings.register_profile(
+    "ci", max_examples=50, derandomize=True, deadline=None, suppress_health_check=BUSY
+)
 settings.register_profile(
     "quick", max_examples=20, derandomize=True, deadline=None, suppress_health_check=BUSY
 )

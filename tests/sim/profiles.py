@@ -15,7 +15,7 @@ _PROFILES = {
     # To make a story shorter takes minutes, which CI does not have; a story takes 35 ms.
     "ci": settings(
         _BASE,
-        max_examples=400,
+        max_examples=250,
         stateful_step_count=50,
         derandomize=True,
         database=None,
