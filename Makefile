@@ -59,7 +59,7 @@ check: dev lint types  ## the loop of a minute: lint, types, and the tests witho
 	@HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),quick) $(PYTEST) -q $(TOGETHER) tests/unit
 
 test: install $(CLASSES)  ## all tests, some minutes
-	@echo "all tests take about 18 minutes on two processors; make check is the minute before"
+	@echo "all tests take about 16 minutes on two processors; make check is the minute before"
 	@$(PYTEST) -q $(TOGETHER)
 
 coverage: dev  ## the branches that unit tests take in storage, broker, node and the protocols

@@ -19,23 +19,23 @@ from penstock.core.ids import ID_LENGTH
 _VERSION: Final = "00"
 
 
-class SpanPlace(NamedTuple):
+class SpanIds(NamedTuple):
     """The identifiers of a span: its trace's, of 128 bits, and its own, of 64."""
 
     trace_id: int
     span_id: int
 
 
-def publish_place(topic: str, message_id: int) -> SpanPlace:
-    """The place of the span of a message's publish, which is the root of its trace."""
+def publish_span(topic: str, message_id: int) -> SpanIds:
+    """The identifiers of the span of a message's publish, which is the root of its trace."""
     digest = sha256(f"{topic}/{message_id:016x}".encode()).digest()
-    return SpanPlace(int.from_bytes(digest[:16]), int.from_bytes(digest[16:24]))
+    return SpanIds(int.from_bytes(digest[:16]), int.from_bytes(digest[16:24]))
 
 
-def delivery_place(topic: str, channel: str, message_id: int, attempts: int) -> SpanPlace:
-    """The place of the span of one delivery of a message to a channel; attempts count from 1."""
+def delivery_span(topic: str, channel: str, message_id: int, attempts: int) -> SpanIds:
+    """The identifiers of the span of a delivery to a channel; attempts count from 1."""
     digest = sha256(f"{topic}/{message_id:016x}/{channel}/{attempts}".encode()).digest()
-    return SpanPlace(publish_place(topic, message_id).trace_id, int.from_bytes(digest[:8]))
+    return SpanIds(publish_span(topic, message_id).trace_id, int.from_bytes(digest[:8]))
 
 
 def traceparent(
@@ -51,6 +51,6 @@ def traceparent(
     if len(digits) != ID_LENGTH:
         raise ValueError(f"{digits!r} is no message id of {ID_LENGTH} hex digits")
     number = int(digits, 16)
-    place = delivery_place(topic, channel, number, attempts)
+    ids = delivery_span(topic, channel, number, attempts)
     sampled = every > 0 and number % every == 0
-    return f"{_VERSION}-{place.trace_id:032x}-{place.span_id:016x}-{sampled:02x}"
+    return f"{_VERSION}-{ids.trace_id:032x}-{ids.span_id:016x}-{sampled:02x}"

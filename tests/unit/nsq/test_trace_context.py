@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from penstock.nsq.trace_context import delivery_place, publish_place, traceparent
+from penstock.nsq.trace_context import delivery_span, publish_span, traceparent
 
 MESSAGE = 0x0400000000000007
 
 
 def test_known_identifiers() -> None:
-    publish = publish_place("orders", MESSAGE)
-    first = delivery_place("orders", "billing", MESSAGE, 1)
+    publish = publish_span("orders", MESSAGE)
+    first = delivery_span("orders", "billing", MESSAGE, 1)
     assert f"{publish.trace_id:032x}" == "b323fc52e3cde0b07a0a4a5ffa8669a7"
     assert f"{publish.span_id:016x}" == "622663bc6a78bb7e"
     assert f"{first.trace_id:032x}" == "b323fc52e3cde0b07a0a4a5ffa8669a7"
@@ -21,15 +21,15 @@ def test_known_identifiers() -> None:
 
 
 def test_each_delivery_has_a_span_of_its_own() -> None:
-    places = {
-        delivery_place(topic, channel, message, attempts)
+    spans = {
+        delivery_span(topic, channel, message, attempts)
         for topic in ("orders", "refunds")
         for channel in ("billing", "mail")
         for message in (7, 8)
         for attempts in (1, 2)
     }
-    assert len({place.span_id for place in places}) == 16
-    assert len({place.trace_id for place in places}) == 4
+    assert len({span.span_id for span in spans}) == 16
+    assert len({span.trace_id for span in spans}) == 4
 
 
 def test_the_header_of_a_received_message() -> None:

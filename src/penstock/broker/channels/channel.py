@@ -90,10 +90,11 @@ class Channel:
         self.ephemeral = is_ephemeral(name)
         self.state = ChannelState(cursor, options.mem_queue_size, bounded=bounded or self.ephemeral)
         self.progress = ChannelProgress(name, log, self.state, clock)
+        self.observers: list[DeliveryObserver] = []
         self.latency: Latency | None = None
         if options.latency_window_ns:
             self.latency = Latency(options.latency_window_ns, clock, self.state.in_flight)
-        self.observer: DeliveryObserver | None = None
+            self.observers.append(self.latency)
         self.consumers: list[Consumer] = []
         self.paused = False
         self.max_attempts = 0  # 0: any number
@@ -163,16 +164,14 @@ class Channel:
         failed: list[int] = []
         flights = consumer.flights
         before = flights.count
-        watched = self.latency is not None or self.observer is not None
         for first, next_ in runs(offsets):
             if flights.finish(first, next_):
-                if watched:
-                    self._finished(first, next_)
+                self._finished(first, next_)
                 continue
             for offset in range(first, next_):
                 if flights.take(offset) is None:
                     failed.append(offset)
-                elif watched:
+                else:
                     self._finished(offset, offset + 1)
         if flights.count < before:
             consumer.finish_count += before - flights.count
@@ -181,10 +180,8 @@ class Channel:
         return failed
 
     def _finished(self, first: int, next_: int) -> None:
-        if self.latency is not None:
-            self.latency.finished(first, next_)
-        if self.observer is not None:
-            self.observer.finished(first, next_)
+        for observer in self.observers:
+            observer.finished(first, next_)
 
     def requeue(self, consumer: Consumer, offset: int, delay_ns: int, now: int) -> None:
         """REQ: deliver the message again, after a delay or, with 0, at the tail.
@@ -196,8 +193,8 @@ class Channel:
             raise NotInFlightError(self.why_not(offset))
         consumer.requeue_count += 1
         self.requeue_count += 1
-        if self.observer is not None:
-            self.observer.requeued(offset)
+        for observer in self.observers:
+            observer.requeued(offset)
         if delay_ns > 0:
             self._defer(now + delay_ns, offset, offset + 1, odd.attempts)
         else:
@@ -275,10 +272,8 @@ class Channel:
             delivered = sum([d.next - d.first for d in deliveries])
             consumer.message_count += delivered
             self.delivered_counts[consumer.locality] += delivered
-            if self.latency is not None:
-                self.latency.delivered(deliveries)
-            if self.observer is not None:
-                self.observer.delivered(deliveries)
+            for observer in self.observers:
+                observer.delivered(deliveries)
             consumer.deliver(deliveries)
             self.state.changed = True
         return bool(deliveries)
@@ -383,8 +378,8 @@ class Channel:
         for flights in state.holders():
             for first, next_, attempts in flights.expire(now):
                 self.timeout_count += next_ - first
-                if self.observer is not None:
-                    self.observer.timed_out(first, next_)
+                for observer in self.observers:
+                    observer.timed_out(first, next_)
                 self._requeue(first, next_, attempts)
         state.departed = [flights for flights in state.departed if flights.count]
         for _, first, next_, attempts in state.deferred.due(now):
@@ -485,10 +480,8 @@ class Channel:
     def empty(self) -> None:
         """Forget all: waiting, deferred and in flight. Later finishes of those fail."""
         self.state.empty()
-        if self.latency is not None:
-            self.latency.emptied()
-        if self.observer is not None:
-            self.observer.emptied()
+        for observer in self.observers:
+            observer.emptied()
         for consumer in self.consumers:
             self.refresh(consumer)
 

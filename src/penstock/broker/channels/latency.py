@@ -9,12 +9,13 @@ message.
 from __future__ import annotations
 
 from penstock.broker.channels.consumer import Delivery
+from penstock.broker.channels.delivery_observer import DeliveryObserver
 from penstock.broker.channels.publish_times import InFlight, PublishTimes
 from penstock.core.clock import Clock
 from penstock.core.quantiles import Quantiles, Summary
 
 
-class Latency:
+class Latency(DeliveryObserver):
     """The measured times of one channel, in nanoseconds.
 
     ``count`` and ``total_ns`` are of all finished messages since the start, not of the window.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from penstock.broker.channels.consumer import Delivery
+from penstock.broker.channels.delivery_observer import DeliveryObserver
 from penstock.core.units import SECOND
 from tests.unit.broker.conftest import TIMEOUT, Reader, World
 
 
-class Notes:
-    """A DeliveryObserver that writes all down."""
+class Notes(DeliveryObserver):
+    """Writes all down."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[object, ...]] = []
@@ -35,7 +36,8 @@ class Notes:
 
 def test_every_end_of_a_delivery(world: World) -> None:
     channel = world.channel()
-    notes = channel.observer = Notes()
+    notes = Notes()
+    channel.observers.append(notes)
     reader = Reader(world, channel, 10)
     world.publish(b"a", b"b", b"c", b"d")
     reader.take()

@@ -12,11 +12,12 @@ from typing import Final, NamedTuple
 
 from penstock.broker.channels.channel import Channel
 from penstock.broker.channels.consumer import Delivery
+from penstock.broker.channels.delivery_observer import DeliveryObserver
 from penstock.broker.publish.records import PlacedRecords
 from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
 from penstock.node.registry import Observer
-from penstock.nsq.trace_context import SpanPlace, delivery_place, publish_place
+from penstock.nsq.trace_context import SpanIds, delivery_span, publish_span
 from penstock.storage.batch import Batch
 
 OPEN_MAX: Final = 10_000
@@ -30,8 +31,8 @@ class MessageSpan(NamedTuple):
     delivery: finished, requeued, timed out, or dropped by an emptied or deleted channel.
     """
 
-    place: SpanPlace
-    parent: SpanPlace | None
+    ids: SpanIds
+    parent: SpanIds | None
     topic: str
     channel: str
     message_id: int
@@ -80,20 +81,16 @@ class MessageSpans(Observer):
         for batch in batches:
             for offset in traced(batch.first_offset, batch.next_offset, base, self._every):
                 begun = batch.timestamp_ns
-                self._emit(MessageSpan(publish_place(topic, base + offset), None, topic, "",
+                self._emit(MessageSpan(publish_span(topic, base + offset), None, topic, "",
                                        base + offset, 0, begun, max(now, begun), ""))  # fmt: skip
 
     def channel_created(self, topic: Topic, channel: Channel) -> None:
         """Observe its deliveries from now on."""
-        channel.observer = ChannelSpans(channel, self._clock, self._every, self._emit, self._open)
-
-    def channel_deleted(self, topic: Topic, channel: Channel) -> None:
-        """End the spans of what it had in flight."""
-        if channel.observer is not None:
-            channel.observer.emptied()
+        spans = ChannelSpans(channel, self._clock, self._every, self._emit, self._open)
+        channel.observers.append(spans)
 
 
-class ChannelSpans:
+class ChannelSpans(DeliveryObserver):
     """The spans of one channel's deliveries; ``deliveries`` holds the open ones of all channels."""
 
     __slots__ = ("_base", "_clock", "_deliveries", "_emit", "_every", "_name", "_topic")
@@ -143,10 +140,10 @@ class ChannelSpans:
             if begun is None:
                 continue
             message_id = self._base + offset
-            place = delivery_place(self._topic, self._name, message_id, begun.attempts)
-            parent = publish_place(self._topic, message_id)
+            ids = delivery_span(self._topic, self._name, message_id, begun.attempts)
+            parent = publish_span(self._topic, message_id)
             end_ns = max(now, begun.start_ns)  # the wall clock may have been set back
-            self._emit(MessageSpan(place, parent, self._topic, self._name, message_id,
+            self._emit(MessageSpan(ids, parent, self._topic, self._name, message_id,
                                    begun.attempts, begun.start_ns, end_ns, outcome))  # fmt: skip
 
 

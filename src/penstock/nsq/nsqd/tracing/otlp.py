@@ -24,7 +24,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, StatusC
 from penstock import __version__
 from penstock.core.redaction import without_secrets
 from penstock.nsq.nsqd.tracing.message_spans import MessageSpan
-from penstock.nsq.trace_context import SpanPlace
+from penstock.nsq.trace_context import SpanIds
 
 logger = logging.getLogger("penstock.nsqd")
 
@@ -42,13 +42,13 @@ class _Lines(logging.Handler):
 class _GivenIds(IdGenerator):
     """Identifiers of the span that is made next, as they are computed and not drawn."""
 
-    place = SpanPlace(1, 1)
+    ids = SpanIds(1, 1)
 
     def generate_trace_id(self) -> int:
-        return self.place.trace_id
+        return self.ids.trace_id
 
     def generate_span_id(self) -> int:
-        return self.place.span_id
+        return self.ids.span_id
 
 
 class Otlp:
@@ -65,16 +65,16 @@ class Otlp:
                 "service.instance.id": instance}  # fmt: skip
         resource = Resource.create(ours).merge(OTELResourceDetector().detect())
         self.address = _address()
-        self._ids = _GivenIds()
+        self._given = _GivenIds()
         self._provider = TracerProvider(
-            sampler=ALWAYS_ON, resource=resource, id_generator=self._ids, shutdown_on_exit=False
+            sampler=ALWAYS_ON, resource=resource, id_generator=self._given, shutdown_on_exit=False
         )
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("penstock.nsqd", __version__)
 
     def emit(self, span: MessageSpan) -> None:
         """Hand a span over to be sent; it is dropped if too many wait."""
-        self._ids.place = span.place
+        self._given.ids = span.ids
         operation = "deliver" if span.parent else "publish"
         made = self._tracer.start_span(
             f"{operation} {span.topic}",
@@ -104,12 +104,12 @@ def _address() -> str:
     )
 
 
-def _context(parent: SpanPlace | None) -> Context:
+def _context(parent: SpanIds | None) -> Context:
     """A context in which a span gets this parent; without one, a context with no parent at all."""
     if parent is None:
         return Context()
-    place = SpanContext(*parent, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
-    return trace.set_span_in_context(NonRecordingSpan(place), Context())
+    found = SpanContext(*parent, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+    return trace.set_span_in_context(NonRecordingSpan(found), Context())
 
 
 def _attributes(span: MessageSpan, operation: str) -> dict[str, str | int]:

@@ -44,14 +44,16 @@ class Tracing:
 
     @classmethod
     def of(cls, node: Node, options: NsqdOptions) -> Tracing | None:
-        """The tracing that the options ask for. Raises ConfigError."""
+        """The tracing that the options ask for, which ``check_tracing`` has passed. Raises
+        ConfigError.
+        """
         if not options.trace_messages:
             return None
-        check_tracing(options)
         from penstock.nsq.nsqd.tracing.otlp import Otlp
 
         try:
-            otlp = Otlp(f"{options.broadcast_address}:{options.tcp_address.rpartition(':')[2]}")
+            port = options.broadcast_tcp_port or options.tcp_address.rpartition(":")[2]
+            otlp = Otlp(f"{options.broadcast_address}:{port}")
         except ValueError as error:
             raise ConfigError(f"--trace-messages: a wrong OTEL_ variable - {error}") from error
         return cls(node, options.trace_messages, otlp)

@@ -8,7 +8,7 @@ from penstock.broker.channels.channel import Channel
 from penstock.core.units import SECOND
 from penstock.nsq.nsqd.tracing import message_spans
 from penstock.nsq.nsqd.tracing.message_spans import MessageSpan, MessageSpans, traced
-from penstock.nsq.trace_context import delivery_place, publish_place
+from penstock.nsq.trace_context import delivery_span, publish_span
 from tests.unit.broker.conftest import TIMEOUT, Reader, World
 
 
@@ -53,9 +53,9 @@ def test_a_publish_and_its_delivery() -> None:
     it.world.clock.advance(2 * SECOND)
     reader.finish(0)
     published, delivered = it.take()
-    root = publish_place("t", it.base)
+    root = publish_span("t", it.base)
     assert published == MessageSpan(root, None, "t", "", it.base, 0, begun, begun, "")
-    assert delivered == MessageSpan(delivery_place("t", "c", it.base, 1), root, "t", "c", it.base,
+    assert delivered == MessageSpan(delivery_span("t", "c", it.base, 1), root, "t", "c", it.base,
                                     1, begun + SECOND, begun + 3 * SECOND, "finished")  # fmt: skip
 
 
@@ -89,7 +89,7 @@ def test_channels_have_deliveries_of_their_own() -> None:
     it.world.publish(b"a")
     for reader in readers:
         reader.take()
-    it.maker.channel_deleted(it.world.topic, it.channel)
+    it.world.topic.delete_channel("c")
     readers[1].finish(0)
     assert it.outcomes() == [(0, "c", 1, "dropped"), (0, "other", 1, "finished")]
 
