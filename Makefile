@@ -13,7 +13,7 @@ TOGETHER := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadscope
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help dev install run up check test coverage lint format types ci bench bench-nodes bench-copies bench-archive bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots pictures notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide manifests mqadmin-page mqadmin-samples monitoring wheel wheels audit sbom release reference campaign-clients clean
+.PHONY: help dev install run up check test long coverage lint format types ci bench bench-nodes bench-copies bench-archive bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots pictures notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide manifests mqadmin-page mqadmin-samples monitoring wheel wheels audit sbom release reference campaign-clients clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,8 +59,11 @@ check: dev lint types  ## the loop of a minute: lint, types, and the tests witho
 	@HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),quick) $(PYTEST) -q $(TOGETHER) tests/unit
 
 test: install $(CLASSES)  ## all tests, some minutes
-	@echo "all tests take about 16 minutes on two processors; make check is the minute before"
-	@$(PYTEST) -q $(TOGETHER)
+	@echo "all tests take about 14 minutes on two processors; make check is the minute before"
+	@$(PYTEST) -q $(TOGETHER) -m "not long"
+
+long: install $(CLASSES)  ## the few that `make test` leaves out, as each takes a Spark for itself: 2 minutes
+	@$(PYTEST) -v -m long
 
 coverage: dev  ## the branches that unit tests take in storage, broker, node and the protocols
 	@HYPOTHESIS_PROFILE=quick $(BIN)/python -m tests.coverage
