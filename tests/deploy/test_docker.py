@@ -74,8 +74,11 @@ def test_the_ignored_files_hold_no_bytecode() -> None:
     assert any(fnmatch("src/penstock/__pycache__", each) for each in patterns if each[0] != "!")
 
 
-def test_the_steps_of_the_brokers_image_make_programs_that_start(tmp_path: Path) -> None:
+def test_the_steps_of_the_brokers_image_make_programs_that_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = DOCKER / "Dockerfile"
+    monkeypatch.setenv("EXTRAS", "otel")
     environment = build(file, tmp_path)
     program, *flags = json.loads(value(steps(file), "CMD"))
     with run_nsqd(program=str(environment / "bin" / program)) as nsqd:
@@ -85,7 +88,7 @@ def test_the_steps_of_the_brokers_image_make_programs_that_start(tmp_path: Path)
         words = [str(environment / "bin" / other), "--version"]
         assert subprocess.check_output(words, cwd=tmp_path, timeout=60)
     installed = {each.name.partition("-")[0] for each in environment.glob("lib/*/site-packages/*")}
-    assert "penstock" in installed
+    assert {"penstock", "opentelemetry"} <= installed
     assert "pyspark" not in installed
 
 

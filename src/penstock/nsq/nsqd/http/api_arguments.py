@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from penstock.broker.channels.channel import Channel
 from penstock.broker.topic import Topic
 from penstock.core.errors import OffsetOutOfRangeError, StorageError
 from penstock.core.units import parse_duration
-from penstock.net.http.server.service import Response
+from penstock.net.http.server.service import Request, Response
 from penstock.nsq.http_api import ApiError, Query, json_response
 
 _NUMBER = re.compile(r"[0-9]{1,19}")
@@ -95,6 +95,18 @@ def offset_at(topic: Topic, timestamp_ns: int) -> int:
         return topic.log.offset_at(timestamp_ns)
     except StorageError:
         raise ApiError(500, "INTERNAL_ERROR") from None
+
+
+def within_log(answer: Callable[[Request], Any]) -> Callable[[Request], Any]:
+    """The handler, with 416 for an offset that the log does not hold."""
+
+    def answer_or_refuse(request: Request) -> Any:
+        try:
+            return answer(request)
+        except OffsetOutOfRangeError as error:
+            return out_of_range(error)
+
+    return answer_or_refuse
 
 
 def out_of_range(error: OffsetOutOfRangeError) -> Response:

@@ -7,15 +7,14 @@ from typing import Any
 
 from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
-from penstock.core.errors import OffsetOutOfRangeError
 from penstock.net.http.server.service import Request
 from penstock.node.registry import Registry
 from penstock.nsq.http_api import ApiError, NsqRouter, Query
 from penstock.nsq.nsqd.http.api_arguments import (
     existing_channel,
     existing_topic,
-    out_of_range,
     position,
+    within_log,
 )
 from penstock.nsq.nsqd.http.write_down import check_written
 
@@ -31,19 +30,16 @@ class ReplayApi:
         self._clock = clock
 
     def add_routes(self, router: NsqRouter) -> None:
-        router.v1("POST", "/channel/create", self._create)
-        router.v1("GET", "/channel/seek", self._preview)
-        router.v1("POST", "/channel/seek", self._seek)
+        router.v1("POST", "/channel/create", within_log(self._create))
+        router.v1("GET", "/channel/seek", within_log(self._preview))
+        router.v1("POST", "/channel/seek", within_log(self._seek))
 
     def _create(self, request: Request) -> Any:
         """Create a channel as NSQ does; with a position it must be a new one, and starts there."""
         query = Query.parse(request.query)
         _, name = query.topic_and_channel()
         topic = existing_topic(self._topics, query)
-        try:
-            offset = position(query, topic, self._clock.wall_ns())
-        except OffsetOutOfRangeError as error:
-            return out_of_range(error)
+        offset = position(query, topic, self._clock.wall_ns())
         if offset is None:
             self._registry.channel(topic, name)
             check_written(topic)
@@ -62,10 +58,7 @@ class ReplayApi:
         """
         query = Query.parse(request.query)
         topic, channel = existing_channel(self._topics, query)
-        try:
-            offset = _place(query, topic, self._clock)
-        except OffsetOutOfRangeError as error:
-            return out_of_range(error)
+        offset = _place(query, topic, self._clock)
         state, end = channel.state, topic.log.next_offset
         head = max(topic.head, state.head)  # what is behind it will come whatever is done here
         below = state.unfinished_below(offset)
@@ -78,10 +71,7 @@ class ReplayApi:
         """Move a channel's cursor; what it held is forgotten, as when it is emptied."""
         query = Query.parse(request.query)
         topic, channel = existing_channel(self._topics, query)
-        try:
-            offset = _place(query, topic, self._clock)
-        except OffsetOutOfRangeError as error:
-            return out_of_range(error)
+        offset = _place(query, topic, self._clock)
         topic.seek(channel, offset)
         logger.info("CHANNEL(%s:%s): moved to offset %d", topic.name, channel.name, offset)
         channel.dispatch(self._clock.monotonic_ns())
