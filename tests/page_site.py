@@ -56,13 +56,8 @@ class Site:
     shop: Shop
     admin: Nsqadmin
 
-    def here(self, text: str) -> str:
-        """The text with these daemons in the place of those that the page means."""
-        for usual, own in self._own().items():
-            text = text.replace(usual, own)
-        return text
-
-    def _own(self) -> dict[str, str]:
+    def own(self) -> dict[str, str]:
+        """These daemons for those that a page names, each by the page's words for it."""
         names, other = self.shop.name_server.rocketmq, self.shop.broker.tcp
         return {
             "doctor --lookupd-http-address 127.0.0.1:4161":

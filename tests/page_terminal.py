@@ -20,6 +20,7 @@ from penstock.testing.daemons import Daemon
 from tests.daemon_commands import properties
 from tests.forwarding import publish, wait_until
 from tests.page_site import Site
+from tests.pages import replaced
 from tests.ports import unused_address
 
 ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
@@ -106,10 +107,8 @@ class Terminal:
     def _here(self, script: str) -> str:
         """The commands with the daemons of the site, and refusals of curl's as failures."""
         script = re.sub(r"^curl (?!-i )", "curl --fail-with-body ", script, flags=re.M)
-        node = rf"\1 --nsqd-http-address {self._site.nsqd.http}"
-        for usual, own in (SHORTER | self._nodes).items():
-            script = script.replace(usual, own)
-        return self._site.here(re.sub(TO_NODES, node, script))
+        script = re.sub(TO_NODES, r"\1 --nsqd-http-address 127.0.0.1:4151", script)
+        return replaced(script, SHORTER | self._nodes | self._site.own())
 
     @contextmanager
     def _begun(self, line: str) -> Iterator[None]:

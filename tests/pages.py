@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from textwrap import dedent
@@ -53,6 +53,16 @@ def commands(page: Path) -> list[list[str]]:
     """The words of each command in the page's blocks for a shell; a continued line is one."""
     lines = "".join(blocks(page, "sh")).replace("\\\n", " ").splitlines()
     return [shlex.split(line, comments=True) for line in lines if line.strip()]
+
+
+def replaced(text: str, by: Mapping[str, str]) -> str:
+    """The text with each of these words replaced, where several begin alike by the first.
+
+    A word that has been put in is not replaced in its turn, and an address is not taken for the
+    beginning of one with a longer port: daemons of tests are given ports such as 41503.
+    """
+    words = "|".join(map(re.escape, by))
+    return re.sub(rf"(?:{words})(?!(?<=\d)\d)", lambda found: by[found[0]], text)
 
 
 def completed(text: str) -> str:

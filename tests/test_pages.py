@@ -13,7 +13,7 @@ import pytest
 
 from penstock.cli.flags.programs import programs
 
-from .pages import DOCS, PAGES, ROOT, anchor, blocks, commands, headings, lines_of_text
+from .pages import DOCS, PAGES, ROOT, anchor, blocks, commands, headings, lines_of_text, replaced
 
 _CODE = re.compile(r"`[^`]*`")
 _LINK = re.compile(r"\]\(([^)\s]+)\)|^\[[^]]+\]: (\S+)$", re.MULTILINE)
@@ -90,6 +90,15 @@ def test_programs_are_python_and_import_what_exists(page: Path) -> None:
             if isinstance(node, ast.ImportFrom) and str(node.module).startswith("penstock"):
                 module = import_module(str(node.module))
                 assert [each.name for each in node.names if not hasattr(module, each.name)] == []
+
+
+def test_an_address_of_a_daemon_is_not_replaced_in_its_turn() -> None:
+    """A daemon's port may begin with, or be, one that the pages name."""
+    own = {"a:4151/ready": "a:41513/ready", "a:4150": "a:4151", "a:4151": "a:41500"}
+    assert replaced("curl a:4151/ready a:4150 a:4151/ping", own) == (
+        "curl a:41513/ready a:4151 a:41500/ping"
+    )
+    assert replaced("a:41503", own) == "a:41503"
 
 
 def test_the_site_asks_for_nothing_from_elsewhere() -> None:

@@ -25,7 +25,7 @@ from penstock.testing.daemons import (
     run_nsqd,
     run_nsqlookupd,
 )
-from tests.pages import ROOT, blocks, commands
+from tests.pages import ROOT, blocks, commands, replaced
 
 README = ROOT / "README.md"
 ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
@@ -65,12 +65,6 @@ class Cluster:
         to_nodes = r"^(penstock (?:top|replay|dlq list))"
         text = re.sub(to_nodes, r"\1 --nsqd-http-address=127.0.0.1:4151", text)
         return replaced(text, self.own)
-
-
-def replaced(text: str, by: dict[str, str]) -> str:
-    for usual, other in by.items():
-        text = text.replace(usual, other)
-    return text
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ import pytest
 from penstock.cli.flags.programs import programs
 from penstock.nsq.client.blocking import Consumer, Producer
 from penstock.testing.daemons import Daemon, run_mqbroker, run_nsqd, run_nsqlookupd
-from tests.pages import DOCS, ROOT, all_blocks, blocks
+from tests.pages import DOCS, ROOT, all_blocks, blocks, replaced
 from tests.programs.rocketmq.client.servers import run_servers
 
 ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
@@ -93,9 +93,7 @@ class Reader:
         self._said += ended.stdout
 
     def _here(self, text: str) -> str:
-        for usual, address in self._addresses.items():
-            text = text.replace(usual, address)
-        return text
+        return replaced(text, self._addresses)
 
 
 def strict(line: str) -> str:

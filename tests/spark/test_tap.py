@@ -19,6 +19,7 @@ import pytest
 from penstock.nsq.client.log import LogClient
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 from tests.forwarding import create, publish, wait_until
+from tests.pages import replaced
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,9 +56,8 @@ class Tap:
         stack.callback(self.end)
 
     def start_copying(self) -> None:
-        words = " ".join(command("nsq_to_nsq"))
-        words = words.replace("127.0.0.1:4161", self._lookupd.http)
-        program, *flags = words.replace("127.0.0.1:5150", self.node.tcp).split()
+        own = {"127.0.0.1:4161": self._lookupd.http, "127.0.0.1:5150": self.node.tcp}
+        program, *flags = replaced(" ".join(command("nsq_to_nsq")), own).split()
         self._copier = subprocess.Popen([str(PROGRAMS / program), *flags])
 
     def end_copying(self, *, kill: bool) -> None:
@@ -67,7 +67,7 @@ class Tap:
 
     def start_query(self) -> None:
         (text,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-        text = text.replace("127.0.0.1:5151", self.node.http).replace("lake/", f"{self._folder}/")
+        text = replaced(text, {"127.0.0.1:5151": self.node.http, "lake/": f"{self._folder}/"})
         names: dict[str, Any] = {"spark": self._spark}
         exec(text, names)  # what a reader of the page types
         self._query = names["query"]

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 import pytest
 
 from penstock.testing.daemons import Daemon, Nsqadmin, run_nsqadmin, run_nsqd
+from tests.pages import replaced
 
 ROOT = Path(__file__).parents[2]
 TUTORIAL = (ROOT / "docs" / "tutorial-spark.md").read_text(encoding="utf-8")
@@ -58,9 +59,7 @@ class Reader:
             "127.0.0.1:4150": self._nsqd.tcp, "127.0.0.1:4151": self._nsqd.http,
             "pipeline sql ": f"pipeline sql --nsqd-http-address={self._nsqd.http} ",
         }  # fmt: skip
-        for usual, address in own.items():
-            text = text.replace(usual, address)
-        return text
+        return replaced(text, own)
 
     def pipelines(self) -> dict[str, Any]:
         """What nsqadmin shows of pipelines, by name."""
