@@ -27,7 +27,7 @@ from penstock.testing.daemons import Daemon, RocketMQ, run_nsqd, run_rocketmq
 from tests.conformance.certificates import Certificates
 from tests.forwarding import channel, create, publish
 from tests.page_blocks import sample, without_row
-from tests.pages import DOCS
+from tests.pages import DOCS, replaced
 
 FRAGMENTS = {
     "arrow.md": ["import duckdb"],
@@ -209,9 +209,9 @@ def test_tables_of_arrow(nsqd: Daemon, rocketmq: RocketMQ) -> None:
     publish(nsqd, "events", [b"tea"])
     with blocking.Producer("shop", rocketmq.address) as producer:
         producer.send(Message("orders", b"tea", "paid"))
-    text = sample("arrow.md", "import duckdb").replace("127.0.0.1:4151", nsqd.http)
-    text = text.replace("127.0.0.1:9876", rocketmq.address)
-    text = text.replace('lookupd_http_address="127.0.0.1:4161"', f'nsqd_http_address="{nsqd.http}"')
+    lookup, node = 'lookupd_http_address="127.0.0.1:4161"', f'nsqd_http_address="{nsqd.http}"'
+    own = {"127.0.0.1:4151": nsqd.http, "127.0.0.1:9876": rocketmq.address, lookup: node}
+    text = replaced(sample("arrow.md", "import duckdb"), own)
     names: dict[str, Any] = {}
     kept = [line for line in text.splitlines() if not re.search(r"duckdb|polars", line)]
     for part in "\n".join(kept).split("\n\n"):

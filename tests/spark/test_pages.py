@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from penstock.spark.pipelines.cases import run_case
 from penstock.testing.daemons import RocketMQ, run_rocketmq
 from tests.forwarding import create, publish
 from tests.page_blocks import sample
-from tests.pages import DOCS, ROOT, blocks, completed
+from tests.pages import DOCS, ROOT, blocks, completed, replaced
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,10 +71,10 @@ def rocketmq() -> Iterator[RocketMQ]:
 
 def here(text: str, rocketmq: RocketMQ, folder: Path) -> str:
     """A program with the address of this node in the place of all others, and its files here."""
-    text = text.replace("127.0.0.1:9876", rocketmq.address)
-    text = text.replace("ns1:9876;ns2:9876", rocketmq.address)
-    text = re.sub(r"(?:lookupd|here|there|127.0.0.1):41[56]1", rocketmq.broker.http, text)
-    text = text.replace("lookupd_http_address", "nsqd_http_address")
+    own = dict.fromkeys(("127.0.0.1:9876", "ns1:9876;ns2:9876"), rocketmq.address)
+    for host, port in product(("lookupd", "here", "there", "127.0.0.1"), (4151, 4161)):
+        own[f"{host}:{port}"] = rocketmq.broker.http
+    text = replaced(text, own).replace("lookupd_http_address", "nsqd_http_address")
     return re.sub(r'"(?:run|lake|/shared)/', f'"{folder}/', text)
 
 

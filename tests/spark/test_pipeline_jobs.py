@@ -15,6 +15,7 @@ from penstock.cli.pipeline.init import template
 from penstock.nsq.protocol import encode
 from penstock.spark.pipelines import Pipeline
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
+from tests.pages import replaced
 from tests.programs.spark.http.endpoint import Endpoint
 
 if TYPE_CHECKING:
@@ -63,9 +64,7 @@ def run(spark: SparkSession, text: str, folder: Path) -> None:
 
 def example(name: str, cluster: Cluster) -> str:
     text = (EXAMPLES / name).read_text()
-    return text.replace("127.0.0.1:4161", cluster.lookupd).replace(
-        "127.0.0.1:5161", cluster.lookupd
-    )
+    return replaced(text, dict.fromkeys(("127.0.0.1:4161", "127.0.0.1:5161"), cluster.lookupd))
 
 
 def test_nsq_to_file(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
