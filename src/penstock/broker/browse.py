@@ -93,7 +93,7 @@ class PageEndError(Exception):
 
 
 class PageReader:
-    """Finds the batches of single messages, in any order; remembers the places it has read."""
+    """A reader of single messages' batches, in any order; it remembers the places it has read."""
 
     def __init__(self, log: ReadableLog, places_max: int = PLACES_MAX) -> None:
         self._log = log

@@ -47,7 +47,7 @@ class _Wrapped(msgspec.Struct):
 
 
 class Asker:
-    """Asks daemons over HTTP; to be made inside the loop, and closed.
+    """An asynchronous HTTP client of daemons; to be made inside the loop, and closed.
 
     An address is ``host:port``, or a URL without a path. ``agent`` is the name that the asker gives
     itself, ``manner`` that of its errors; ``tls`` is for those who have made the context of
@@ -89,11 +89,11 @@ class Asker:
         return (await self._asked("GET", address, target))[1].body
 
     async def post(self, address: str, target: str, body: bytes = b"") -> None:
-        """Has a daemon do something, with a body or without. Raises UpstreamError."""
+        """Post to a daemon, with a body or without. Raises UpstreamError."""
         await self._asked("POST", address, target, body)
 
     async def post_as(self, address: str, target: str, body: bytes, kind: type[T]) -> T:
-        """Has a daemon do something with a body, and answer a `kind`. Raises UpstreamError."""
+        """Post a body to a daemon, which answers a `kind`. Raises UpstreamError."""
         return self._read(*await self._asked("POST", address, target, body), lambda _: kind)
 
     async def __aenter__(self) -> Asker:

@@ -54,7 +54,7 @@ class Node:
         topic_list: TopicList,
         letters: Letters,
     ) -> None:
-        """Takes over the broker, which ``close`` closes."""
+        """Take over the broker, which ``close`` closes."""
         self.broker = broker
         self.clock = clock
         self.memory = memory

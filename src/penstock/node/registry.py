@@ -57,7 +57,7 @@ class Observer:
 
 
 class Registry:
-    """Makes, pauses and deletes the topics and channels of one node."""
+    """The topics and channels of one node: made, paused and deleted here."""
 
     def __init__(
         self, broker: Broker, commits: Commits, topic_list: TopicList, clock: Clock

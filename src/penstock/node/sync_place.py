@@ -19,7 +19,7 @@ _MEAN_OF: Final = 8  # syncs, about; two threads at once may lose one of them, w
 
 
 class SyncPlace:
-    """Runs syncs, and knows how long they take."""
+    """The place where syncs run, which knows how long they take."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

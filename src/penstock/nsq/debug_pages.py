@@ -127,7 +127,7 @@ class DebugPages:
 
 
 def add_debug_pages(router: NsqRouter, index: str) -> None:
-    """Adds the pages; `index` is /debug/pprof for nsqlookupd and /debug/pprof/ for nsqd."""
+    """Add the pages; `index` is /debug/pprof for nsqlookupd and /debug/pprof/ for nsqd."""
     pages = DebugPages()
     for path, handler in (
         ("/debug/pprof/profile", pages.profile),

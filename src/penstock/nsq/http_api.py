@@ -123,7 +123,7 @@ class NsqRouter(Router):
         quiet: bool = False,
         begin: Begin | None = None,
     ) -> None:
-        """Routes to a V1 handler; a body over `max_body` bytes is answered 413 with `too_big`."""
+        """Route to a V1 handler; a body over `max_body` bytes is answered 413 with `too_big`."""
 
         def answer(request: Request) -> Response | Later | Awaitable[Response]:
             try:
@@ -171,7 +171,7 @@ class Query:
 
     @staticmethod
     def parse(raw: bytes) -> Query:
-        """Reads a query as Go's `url.ParseQuery`; ApiError INVALID_REQUEST when that would fail."""
+        """Read a query as Go's `url.ParseQuery`; ApiError INVALID_REQUEST when that would fail."""
         return _parse_known(raw) if len(raw) <= _KEPT_QUERY_SIZE else _parse(raw)
 
     def required(self, name: str) -> str:

@@ -40,7 +40,7 @@ class TlsSettings(Settings):
     fixed: ClassVar[frozenset[str]] = frozenset(java_names)
 
     def check_tls(self) -> None:
-        """Raises ConfigError when the words do not fit together."""
+        """Raise ConfigError when the words do not fit together."""
         if self.tls_mode not in ("disabled", "permissive", "enforcing"):
             raise ConfigError("tls.server.mode must be disabled, permissive or enforcing, "
                               f"not {self.tls_mode!r}")  # fmt: skip

@@ -1,4 +1,4 @@
-"""Tells nodes how queries are, for nsqadmin's pages and Prometheus.
+"""Reports of how queries are, sent to nodes for nsqadmin's pages and Prometheus.
 
     from penstock.spark.listener import attach
     attach(spark)
@@ -134,7 +134,7 @@ class ProgressListener(StreamingQueryListener):
 
 
 class Teller:
-    """Tells nodes; its thread lives while a query runs or there is something to tell."""
+    """A reporter to nodes; its thread lives while a query runs or there is something to tell."""
 
     def __init__(self, access: Access = _PLAIN) -> None:
         self._access = access

@@ -27,7 +27,7 @@ class Outline:
     __slots__ = ("_first_offset", "_firsts", "_positions", "nbytes", "raw")
 
     def __init__(self, raw: bytes, first_offset: int) -> None:
-        """Steps over the headers in ``raw``, unchecked, up to one that makes no sense."""
+        """Step over the headers in ``raw``, unchecked, up to one that makes no sense."""
         self._first_offset = first_offset
         self._firsts = firsts = array("I")
         self._positions = positions = array("I")

@@ -80,7 +80,7 @@ class _Known:
         )
 
     def inherit(self, old: _Known) -> None:
-        """Takes over the counters of rows that were there before."""
+        """Take over the counters of rows that were there before."""
         if old.counters is None:
             return
         before, now = (each.places.part_rows[: each.places.figures] for each in (old, self))
@@ -318,7 +318,7 @@ def _marked(held: Block, places: Places) -> NDArray[np.bool_]:
 
 
 def _add_up(block: Block, places: Places, sums: Block, seen: NDArray[np.bool_]) -> None:
-    """Adds a node's rows to what they are parts of; of latencies the highest counts.
+    """Add a node's rows to the sums they belong to; of latencies the highest counts.
 
     Groups read the log beside the channels: they are no part of a topic, a node or the cluster.
     """

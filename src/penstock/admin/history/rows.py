@@ -61,7 +61,7 @@ class Rows:
         return row
 
     def release(self, rows: list[int]) -> None:
-        """Frees rows."""
+        """Free rows."""
         for row in rows:
             key = self.keys[row]
             if key is not None:

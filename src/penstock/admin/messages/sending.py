@@ -74,7 +74,7 @@ class Sending:
         self._id_base = 0
 
     async def run(self, count: int) -> None:
-        """Sends; `count` is how many letters there are. Errors become remarks."""
+        """Send the letters; `count` is how many there are. Errors become remarks."""
         self._todo = count
         result = self._resending.result
         try:
@@ -100,7 +100,7 @@ class Sending:
     # --- which letters, and where to -----------------------------------------------------------
 
     async def _choose(self) -> bool:
-        """Finds the letters that are named; whether there is anything to send."""
+        """Find the letters that are named; false if there is nothing to send."""
         page = await letters(self._asker, self._node.http_address, self._wish.topic,
                              limit=1, preview=0)  # fmt: skip
         if not page.messages:
@@ -140,7 +140,7 @@ class Sending:
         return found
 
     async def _aim_all(self, messages: Sequence[Message]) -> None:
-        """Decides where these letters go, as all are meant that were not sent yet."""
+        """Decide where the letters go if all are meant that were not sent yet."""
         for each in (message.id.decode() for message in messages):
             if self._resending.was_sent(each):
                 continue
@@ -152,7 +152,7 @@ class Sending:
                 self._aim(each, self._origin_topic(batch))
 
     def _aim(self, identifier: str, origin: str) -> None:
-        """Decides where a letter goes."""
+        """Decide where a letter goes."""
         if where := self._wish.to or origin:
             self._resending.targets[identifier] = where
         else:

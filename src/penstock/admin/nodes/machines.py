@@ -86,7 +86,7 @@ class MachinesApi:
         return {"machines": [each for _, each in found.answers], "message": warnings.message}
 
     async def _machine(self, address: str) -> Machine:
-        """Raises UpstreamError."""
+        """The machine of one node. Raises UpstreamError."""
         try:
             machine = await self._cluster.asker.get(address, "/node", Machine)
         except RefusedError:

@@ -30,7 +30,7 @@ def _pass_over(_count: int) -> None:
 
 
 class ChannelProgress:
-    """Writes down the state of the channel ``name`` over its log, and restores it."""
+    """The record of how far the channel ``name`` is in its log: written down and restored."""
 
     __slots__ = ("_ahead_ns", "_clock", "_log", "_name", "_recorded_ahead_ns", "_serial", "_state")
 

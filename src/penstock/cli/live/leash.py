@@ -1,4 +1,4 @@
-"""Runs a module so that it ends with its parent: ``python -m penstock.cli.live.leash PID MODULE``.
+"""A parent's leash on a module: ``python -m penstock.cli.live.leash PID MODULE`` ends with PID.
 
 The kernel sends SIGTERM when the parent is gone, even when that was killed (Linux). The child asks
 for this itself: code between fork and exec in a parent with threads can deadlock.

@@ -23,7 +23,7 @@ class SinkError(PenstockError):
 
 
 class Sink(Protocol):
-    """Takes messages; when ``put`` returns they are there."""
+    """A place that messages go to; when ``put`` returns they are there."""
 
     def put(self, messages: Sequence[Stored]) -> int:
         """Take some, in order; how many were taken. Raises SinkError."""

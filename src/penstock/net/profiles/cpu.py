@@ -28,7 +28,7 @@ _Key = tuple[tuple[CodeType, int], ...]
 
 
 class CpuProfile:
-    """Samples the process between ``start`` and ``stop``, both called in the main thread."""
+    """A sampler of the process between ``start`` and ``stop``, both called in the main thread."""
 
     def __init__(
         self, clock: Clock, thread_cpu: Callable[[int], int | None] = thread_cpu_ns

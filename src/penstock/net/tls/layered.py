@@ -26,7 +26,7 @@ Shaken = Callable[[TlsError | None], None]
 
 
 class LayeredTransport(asyncio.Transport, asyncio.Protocol):
-    """Lies between a transport and the protocol that had it.
+    """A layer between a transport and the protocol that had it.
 
     ``on_garbage`` is told when a layer understands the peer no more; the connection is then to be
     closed, and nothing more is handed to the protocol. Writes of one pass of the loop go through

@@ -214,7 +214,7 @@ OPTIONS: Final[dict[str, Option]] = options_of(Config)
 
 
 def refuse_unknown(client: str, given: Mapping[str, object]) -> None:
-    """Raises TypeError for arguments that a client has not: options have their place in Config."""
+    """Raise TypeError for arguments that a client does not have: options belong into Config."""
     for name in given:
         if name in OPTIONS:
             raise TypeError(f"{client}: {name} is an option: give config=Config({name}=...)")

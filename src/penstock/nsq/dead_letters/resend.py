@@ -38,7 +38,7 @@ class Result:
 
 
 class Resending:
-    """Sorts the letters that come; the caller publishes what ``to_send`` gives, and says so.
+    """The letters of one run, sorted; the caller publishes what ``to_send`` gives, and says so.
 
     ``targets`` are the topics that chosen letters go to, by id; a letter that is sent leaves it.
     """

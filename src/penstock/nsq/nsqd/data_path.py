@@ -56,7 +56,7 @@ async def open_node(
 
 
 def _check_standing(store: Store) -> None:
-    """Raises ConfigError for a data path that is no primary's: what is published there would be
+    """Raise ConfigError for a data path that is no primary's: what is published there would be
     known to nobody else.
     """
     standing = read_standing(store.disk, store.data_path)

@@ -84,7 +84,7 @@ Command = Ping | Identify | Register | Unregister
 
 
 class CommandReader:
-    """Reads what one nsqd sends, in order."""
+    """A parser of what one nsqd sends, in order."""
 
     def __init__(self, *, max_line: int = MAX_LINE, max_body: int = MAX_BODY) -> None:
         self._max_line = max_line
@@ -97,7 +97,7 @@ class CommandReader:
         self.identified = False
 
     def receive_data(self, data: bytes) -> None:
-        """Takes bytes from the peer."""
+        """Take bytes from the peer."""
         self._buffer += data
 
     @property
@@ -237,14 +237,14 @@ def _line(command: str, topic: str, channel: str) -> bytes:
 
 
 class ReplyReader:
-    """Reads what an nsqlookupd answers."""
+    """A parser of what an nsqlookupd answers."""
 
     def __init__(self, max_body: int = MAX_BODY) -> None:
         self._max_body = max_body
         self._buffer = bytearray()
 
     def receive_data(self, data: bytes) -> None:
-        """Takes bytes from nsqlookupd."""
+        """Take bytes from nsqlookupd."""
         self._buffer += data
 
     def next_reply(self) -> bytes | None:

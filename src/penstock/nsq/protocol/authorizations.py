@@ -105,7 +105,7 @@ def _entry(answer: dict[str, Any], compiler: _Compiler) -> Authorization:
 
 
 class _Compiler:
-    """Compiles the patterns of one answer within its bounds. RE2's Python side keeps the latest
+    """A compiler of one answer's patterns, within its bounds. RE2's Python side keeps the latest
     patterns of the process, so equal ones of other clients and answers cost little.
     """
 

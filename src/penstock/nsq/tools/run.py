@@ -1,4 +1,4 @@
-"""Runs a tool: its event loop, its signals, its end.
+"""The life of a tool: its event loop, its signals, its end.
 
     def run(argv: Sequence[str]) -> int:
         flags = parse(TailFlags, argv, "nsq_tail")

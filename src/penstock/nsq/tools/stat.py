@@ -76,7 +76,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def check(flags: StatFlags) -> None:
-    """Raises ToolError for flags that cannot be used."""
+    """Raise ToolError for flags that cannot be used."""
     if not flags.topic or not flags.channel:
         raise ToolError("--topic and --channel are required")
     if flags.interval <= 0:

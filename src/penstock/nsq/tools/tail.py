@@ -64,7 +64,7 @@ async def tail(flags: TailFlags, stop: Stop) -> None:
 
 
 class Tail:
-    """Shows one topic's messages, and finishes those it has shown: `limit` of them, 0 for all."""
+    """A consumer that shows one topic's messages and finishes them: `limit` of them, 0 for all."""
 
     def __init__(self, consumer: Consumer, view: View, output: Stdout, limit: int) -> None:
         self._consumer = consumer

@@ -56,7 +56,7 @@ class RocketBroker(Observer):
     """
 
     def __init__(self, settings: BrokerSettings, node: Node, disk: Disk, port: int) -> None:
-        """Reads its tables. Raises ConfigError, StorageError."""
+        """Read the broker's tables. Raises ConfigError, StorageError."""
         self.settings = settings
         self.port = port
         """The port that clients are told."""

@@ -301,7 +301,7 @@ class BrokerSettings(TlsSettings):
         return warnings
 
     def _check_nsq_ports(self) -> None:
-        """Raises ConfigError if NSQ's ports bypass the TLS or the accounts of RocketMQ's port."""
+        """Raise ConfigError if NSQ's ports bypass the TLS or the accounts of RocketMQ's port."""
         words = " and ".join(
             ["aclEnable=true"] * self.acl_enable
             + ["tls.server.mode=enforcing"] * (self.tls_mode == "enforcing")
@@ -312,7 +312,7 @@ class BrokerSettings(TlsSettings):
                               "--rocketmq-address, which has TLS and AUTH for NSQ")  # fmt: skip
 
     def check_values(self) -> None:
-        """Raises ConfigError for a value that makes no sense."""
+        """Raise ConfigError for a value that makes no sense."""
         if self.flush_disk_type not in ("ASYNC_FLUSH", "SYNC_FLUSH"):
             raise ConfigError("flushDiskType must be ASYNC_FLUSH or SYNC_FLUSH, not "
                               f"{self.flush_disk_type!r}")  # fmt: skip

@@ -45,7 +45,7 @@ class Tables:
         address: ids.Host,
         chance: Chance | None = None,
     ) -> None:
-        """Loads the tables. Raises ConfigError for a damaged one, StorageError."""
+        """Load the tables. Raises ConfigError if one is damaged, StorageError."""
         self.settings = settings
         self.node = node
         self.clock = node.clock

@@ -35,7 +35,7 @@ class Admin:
     """One run of the tool."""
 
     def __init__(self, name_servers: str = "", config: Config | None = None) -> None:
-        """Raises ConfigError."""
+        """Check the arguments. Raises ConfigError."""
         self._given = listed(name_servers or os.environ.get("NAMESRV_ADDR", ""))
         addresses = ";".join(self._given) or _NEVER_ASKED
         self.config = replace(config or Config(), namesrv_addr=addresses)

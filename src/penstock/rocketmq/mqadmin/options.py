@@ -134,7 +134,7 @@ def _has_all(options: Sequence[Option], given: Given) -> bool:
 
 
 class _Reader:
-    """Reads the words one after the other."""
+    """A reader of a command line's words, one after the other."""
 
     def __init__(self, command: SubCommand) -> None:
         self._command = command.name

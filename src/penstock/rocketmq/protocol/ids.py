@@ -60,7 +60,7 @@ class OffsetId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> OffsetId:
-        """Raises BodyError for anything but 32 or 56 hexadecimal digits."""
+        """Raise BodyError for anything but 32 or 56 hexadecimal digits."""
         try:
             data = bytes.fromhex(text)
         except ValueError:

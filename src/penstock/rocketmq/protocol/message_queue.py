@@ -18,7 +18,7 @@ class MessageQueue(NamedTuple):
 
     @classmethod
     def from_json(cls, value: Any) -> MessageQueue:
-        """Raises BodyError."""
+        """Parse a queue of JSON. Raises BodyError."""
         if isinstance(value, dict):
             broker, topic, queue = value.get("brokerName"), value.get("topic"), value.get("queueId")
             if isinstance(broker, str) and isinstance(topic, str) and type(queue) is int:

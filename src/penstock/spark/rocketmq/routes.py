@@ -22,7 +22,7 @@ _READ = 4
 
 
 class Routes(Directory):
-    """Asks name servers instead of nsqlookupds; one's answer is enough, as they know the same."""
+    """Routes by name servers, not nsqlookupds; one answer is enough, as they know the same."""
 
     def __init__(self, settings: RocketmqSettings) -> None:
         super().__init__(settings)

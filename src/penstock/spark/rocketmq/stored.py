@@ -50,7 +50,7 @@ class Stored:
 
     @classmethod
     def parse(cls, data: bytes) -> Stored:
-        """Raises SourceError for bytes that are no stored messages."""
+        """Raise SourceError for bytes that are no stored messages."""
         return cls(data, _starts(data))
 
     def __len__(self) -> int:

@@ -85,7 +85,7 @@ def _by_delay(piece: Piece) -> Iterator[tuple[int, Piece]]:
 
 
 class Publisher:
-    """Publishes to the nodes by turns; for several threads."""
+    """A publisher to the nodes by turns; for several threads."""
 
     def __init__(self, settings: Settings, partition: int, connections: Connections) -> None:
         self._settings = settings

@@ -116,7 +116,7 @@ def by_node(
 
 
 class Stager:
-    """Stages the chunks of one attempt; for several threads."""
+    """A stager of the chunks of one attempt; for several threads."""
 
     def __init__(
         self,

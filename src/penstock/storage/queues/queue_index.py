@@ -172,7 +172,7 @@ class QueueIndex:
     def __init__(
         self, disk: Disk, directory: str, log: IndexedLog, stated: Stated = _says_nothing
     ) -> None:
-        """Reads what is there and completes it from the log. Raises StorageError.
+        """Read what is there and complete it from the log. Raises StorageError.
 
         ``stated`` gives the queue offset that a stored message says it has.
         """

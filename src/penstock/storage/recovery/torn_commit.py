@@ -21,7 +21,7 @@ class Place(NamedTuple):
 
 
 class TornCommit:
-    """Looks at the batches of one segment in order, beginning between two commits.
+    """A look at the batches of one segment in order, beginning between two commits.
 
     It need not see batches that are no part of a commit while none ``is_open``.
     """

@@ -65,7 +65,7 @@ class Replay:
         self._notifier = notifier
 
     async def act(self, request: Request) -> Any:
-        """Sends, and says how many; what a node refuses is a warning, and `stopped` is true."""
+        """Send, and answer how many; what a node refuses is a warning, and `stopped` is true."""
         self._access.check_admin(request)
         body, warnings = read_body(request, ReplayBody), Warnings()
         if not is_valid_name(body.to):
@@ -137,7 +137,7 @@ class Replay:
 
 
 class _Sender:
-    """Publishes to one topic. NSQ has no empty messages, so these are counted and left out."""
+    """A publisher to one topic. NSQ has no empty messages, so these are counted and left out."""
 
     def __init__(self, asker: Asker, topic: str) -> None:
         self._asker = asker

@@ -32,7 +32,7 @@ class ConnectFailed(Exception):
 
 
 class HttpPool:
-    """Asks any number of origins; after an answer up to `kept_per_origin` connections stay open.
+    """Connections to any number of origins, of which up to `kept_per_origin` each stay open.
 
     How many requests are under way at once is up to the callers.
     """

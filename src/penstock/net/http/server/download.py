@@ -82,7 +82,7 @@ class Download(Stream):
             transport.close()
 
     async def _write(self, transport: asyncio.Transport, piece: bytes) -> None:
-        """Writes a piece and waits until it is on its way. TimeoutError when it stays here."""
+        """Write a piece and wait until it is on its way. TimeoutError when it stays here."""
         if self._is_chunked and piece:  # an empty chunk would be the end
             piece = b"%x\r\n%b\r\n" % (len(piece), piece)
         transport.write(piece)

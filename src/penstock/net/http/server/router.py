@@ -61,7 +61,7 @@ class Router:
         begin: Begin | None = None,
         is_safe: bool = True,
     ) -> None:
-        """Routes `path` to `handler`; a path ending in `/:name` hands on its last part as `param`,
+        """Route `path` to `handler`; a path ending in `/:name` hands on its last part as `param`,
         one in `/:name/:other` its last two, with the slash between them.
 
         `max_body` is in bytes; `too_large` answers a longer body. `is_safe` is False for a GET that

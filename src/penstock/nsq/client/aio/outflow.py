@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class Outflow:
-    """Writes to a transport; tells ``on_stall`` when nothing was taken for ``seconds``."""
+    """A transport's writer that calls ``on_stall`` when nothing was taken for ``seconds``."""
 
     def __init__(self, seconds: float, on_stall: Callable[[str], None]) -> None:
         self._seconds = seconds

@@ -45,7 +45,7 @@ class NodeState:
 
 
 class Producer:
-    """Publishes to one node, or to several that stand in for each other.
+    """A producer for one node, or for several that stand in for each other.
 
     Connections are made when they are first needed, and again after a loss. Which node is next says
     ``mode``, one of ``hosts.MODES``; a publish whose node cannot be reached, or cannot store it,

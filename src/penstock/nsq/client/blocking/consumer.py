@@ -32,7 +32,7 @@ _LEAVE_S: Final = 2.0
 
 
 class Consumer(Subscription[Connection]):
-    """Consumes a channel of a topic from given nodes, and from those that nsqlookupd names.
+    """A consumer of a topic's channel on given nodes, and on those that nsqlookupd names.
 
         with Consumer("t", "c", nsqd_tcp_addresses=["127.0.0.1:4150"]) as consumer:
             for message in consumer:

@@ -65,7 +65,7 @@ class Peer:
     """The node at ``host:port`` or at a URL; to be made inside the loop, and closed."""
 
     def __init__(self, address: str, options: NsqdOptions, secret: Secret) -> None:
-        """Raises ConfigError for an address or TLS files that cannot be used."""
+        """Raise ConfigError for an address or TLS files that cannot be used."""
         self.address = address
         self._endpoint = Endpoint.of(address)
         try:

@@ -85,7 +85,7 @@ class StagedParts:
     """The staged parts of one node."""
 
     def __init__(self, node: Node, options: NsqdOptions) -> None:
-        """Finds what an earlier process has staged. Raises StorageError."""
+        """Find what an earlier process has staged. Raises StorageError."""
         store = node.broker.store
         self.parts = Parts(options.max_staged_bytes)
         self._own = NsqStaging(node.registry, options.limits())

@@ -1,4 +1,4 @@
-"""Passes one topic's messages on: what was delivered together is published together."""
+"""Forwarding of one topic: what was delivered together is published together."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Missing(PenstockError):
 
 
 class JsonFilter:
-    """Looks at messages by `field` and `value`, cuts them down to the fields in `kept`.
+    """A filter of messages by `field` and `value`, which keeps only the fields in `kept`.
 
     An empty `field` requires nothing, an empty `value` any, an empty `kept` cuts nothing off.
     """

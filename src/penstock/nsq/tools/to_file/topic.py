@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Topic:
-    """Writes what a consumer receives, one piece of work at a time. The work is done in threads, so
+    """A topic's consumer and its files, one piece of work at a time. Threads do the work, so
     that a slow disk keeps no other topic waiting.
     """
 

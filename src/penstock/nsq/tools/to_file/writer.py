@@ -49,7 +49,7 @@ class Settings(Protocol):
 
 
 class Writer:
-    """Writes messages a line each, and turns to the next file when it is time.
+    """A writer of one message a line, which turns to the next file when it is time.
 
     Work is done in ``work_dir``; where that is not ``output_dir``, finished files move there.
     Every method may raise WriteFailed; nothing may be called after it.
@@ -249,7 +249,7 @@ class Writer:
 
 @contextmanager
 def _trying(what: str) -> Iterator[None]:
-    """Says what was tried when the disk fails; a name that exists is for the caller to handle."""
+    """Name what was tried when the disk fails; a name that exists is for the caller to handle."""
     try:
         yield
     except disk.ExistsError:

@@ -38,7 +38,7 @@ async def forward(flags: ToHttpFlags, stop: Stop) -> None:
 
 
 class Forwarder:
-    """Publishes each message to the endpoint whose turn it is, or to all of them."""
+    """A forwarder of each message to the endpoint whose turn it is, or to all of them."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Sends a message to an endpoint: connections, redirects, time-outs, and what went wrong."""
+"""One message's way to an endpoint: connections, redirects, time-outs, and what went wrong."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PublishFailed(PenstockError):
 
 
 class Publisher:
-    """Publishes to any number of endpoints, over connections that are kept."""
+    """A publisher to any number of endpoints, over connections that are kept."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Publisher:
         self._pool = HttpPool(connect_timeout=connect_timeout, kept_per_origin=kept, tls=tls)
 
     async def publish(self, endpoint: Endpoint, body: bytes) -> None:
-        """Returns when the endpoint has the message. Raises PublishFailed."""
+        """Send a message; it has arrived when this returns. Raises PublishFailed."""
         try:
             hop = endpoint.hop(body)
         except BadUrl as error:

@@ -57,7 +57,7 @@ class Heartbeat:
 
     @classmethod
     def parse(cls, body: bytes) -> Heartbeat:
-        """Raises BodyError."""
+        """Parse the fields that JSON holds. Raises BodyError."""
         value = fastjson.loads(body)
         if not isinstance(value, dict) or not isinstance(value.get("clientID"), str):
             raise BodyError("a heartbeat without clientID")

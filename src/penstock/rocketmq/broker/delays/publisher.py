@@ -23,7 +23,7 @@ _LEVEL = re.compile(r"[+-]?[0-9]{1,9}")
 
 
 class Publisher:
-    """Puts messages where they belong now."""
+    """A publisher of messages whose time has come to where they belong."""
 
     def __init__(self, store: MessageStore, levels: DelayLevels, timers: Timers) -> None:
         self._store = store

@@ -42,7 +42,7 @@ class Handle(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Handle:
-        """Raises RefusedError."""
+        """Parse a recall handle. Raises RefusedError."""
         try:
             words = base64.b64decode(text, b"-_", validate=True).decode().split(" ")
         except (binascii.Error, ValueError):

@@ -55,7 +55,7 @@ class Schedule:
     """The service that delivers what waits in the levels."""
 
     def __init__(self, tables: Tables) -> None:
-        """Loads the offsets. Raises ConfigError, StorageError."""
+        """Load the offsets. Raises ConfigError, StorageError."""
         self._tables = tables
         levels = tables.levels
         self._levels = [

@@ -142,7 +142,7 @@ class Timers:
     """The service that delivers messages at their times."""
 
     def __init__(self, tables: Tables, most: int = TIMERS_MAX) -> None:
-        """Loads the progress. Raises ConfigError, StorageError."""
+        """Load the progress. Raises ConfigError, StorageError."""
         self._tables = tables
         self._most = most
         self._waiting = Waiting()

@@ -107,7 +107,7 @@ class OrderedPops:
     """All groups that pop in order, and their requests that wait."""
 
     def __init__(self, tables: Tables, arrivals: Arrivals) -> None:
-        """Raises ConfigError for a damaged table, StorageError."""
+        """Load the table of open batches. Raises ConfigError if it is damaged, StorageError."""
         self._tables = tables
         self._arrivals = arrivals
         self.table = OrderTable()

@@ -113,7 +113,7 @@ class OpenBatch:
 
     @classmethod
     def from_json(cls, value: Any) -> OpenBatch:
-        """Raises BodyError."""
+        """Parse the table's JSON. Raises BodyError."""
         if not isinstance(value, dict):
             raise BodyError("a batch popped in order that is no object")
         listed, bits = value.get("o"), value.get("cm", 0)

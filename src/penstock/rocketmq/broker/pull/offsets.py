@@ -116,7 +116,7 @@ class ConsumerOffsets:
 
     @classmethod
     def from_json(cls, value: Any) -> ConsumerOffsets:
-        """Raises BodyError."""
+        """Parse the table's JSON. Raises BodyError."""
         table = value.get("offsetTable") if isinstance(value, dict) else None
         if not isinstance(table, dict):
             raise BodyError("consumer offsets without offsetTable")

@@ -32,7 +32,7 @@ class StoredRecord:
     count: ClassVar[int] = 1
 
     def __init__(self, draft: Draft, store: Host, base: int) -> None:
-        """Raises StorageError for too long properties."""
+        """Encode the properties. Raises StorageError if they are too long."""
         self._draft = draft
         self._store = store
         self._base = base

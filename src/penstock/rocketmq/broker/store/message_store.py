@@ -70,7 +70,7 @@ class MessageStore:
     """Called by the broker with records that got their places."""
 
     def __init__(self, node: Node, topics: TopicTable, address: ids.Host) -> None:
-        """Raises StorageError."""
+        """Open the store over a broker's topics. Raises StorageError."""
         self.on_append: list[Listener] = []
         self.deleted: list[Callable[[str], None]] = []
         self.address = address

@@ -27,7 +27,7 @@ class TopicRetention:
     """The side that made each topic of a broker, and the retention that follows from it."""
 
     def __init__(self, tables: Tables) -> None:
-        """Raises ConfigError, StorageError."""
+        """Keep the list of NSQ's topics in the state. Raises ConfigError, StorageError."""
         self._tables = tables
         self._of_nsq: set[str] = set()
         tables.state.add(FILE, lambda: {"topics": sorted(self._of_nsq)}, self._load)

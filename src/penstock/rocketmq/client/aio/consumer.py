@@ -31,7 +31,7 @@ _TURN_NS: Final = 5 * MILLISECOND
 
 
 class PushConsumer(ConsumerView):
-    """Consumes topics as a member of a group.
+    """A consumer of topics, as a member of a group.
 
         async with PushConsumer("billing", "127.0.0.1:9876") as consumer:
             consumer.subscribe("orders", "paid || refunded")

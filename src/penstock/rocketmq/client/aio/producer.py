@@ -28,7 +28,7 @@ _FAILURES_MAX = 100
 
 
 class Producer(ClientView):
-    """Sends messages to the brokers that name servers know.
+    """A producer for the brokers that name servers know.
 
         async with Producer("orders", "127.0.0.1:9876") as producer:
             await producer.send(Message("orders", b"tea"))

@@ -65,7 +65,7 @@ class Link:
 
 
 class BlockingHub(Hub):
-    """Runs the core while somebody waits for it. For one thread at a time, but for ``ring``."""
+    """The core, run while somebody waits for it. For one thread at a time, but for ``ring``."""
 
     def __init__(self, config: Config, clock: Clock, chance: Chance | None) -> None:
         super().__init__(config, clock, chance)

@@ -16,7 +16,7 @@ from penstock.rocketmq.client.views import ClientView
 
 
 class PopConsumer(ClientView):
-    """Receives messages that nobody else has at present, and acknowledges each.
+    """A consumer of messages that nobody else has at present; each is acknowledged.
 
         with PopConsumer("billing", "orders", "127.0.0.1:9876") as consumer:
             messages = consumer.receive()

@@ -49,7 +49,7 @@ class Outcome:
 
 
 class Producer(ClientView):
-    """Sends messages to the brokers that name servers know.
+    """A producer for the brokers that name servers know.
 
         with Producer("orders", "127.0.0.1:9876") as producer:
             producer.send(Message("orders", b"tea"))

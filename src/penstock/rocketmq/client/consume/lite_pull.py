@@ -81,7 +81,7 @@ class LitePull(Consumption):
             await self.share_now()
 
     def held_queue(self, queue: MessageQueue) -> HeldQueue:
-        """Raises NotAssigned."""
+        """A queue that is assigned to this consumer. Raises NotAssigned."""
         held = self.held.get(self.own(queue))
         if held is None:
             raise NotAssigned(f"The message queue is not in assigned list, message queue: {queue}")

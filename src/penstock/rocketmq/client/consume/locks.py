@@ -21,7 +21,7 @@ RENEW_S: Final = 20.0
 
 
 class Locks:
-    """Asks the brokers for locks, and gives them back."""
+    """The locks that the brokers grant, and that are given back."""
 
     def __init__(self, hub: Hub, group: str) -> None:
         self._hub = hub

@@ -50,7 +50,7 @@ class Popped(Received):
 
 
 class Popper:
-    """Pops messages of one topic for a group."""
+    """A popper of one topic's messages for a group."""
 
     def __init__(
         self, group: str, topic: str, wanted: Filter, hub: Hub, *, is_orderly: bool = False

@@ -43,7 +43,7 @@ class Pulled(NamedTuple):
 
 
 class Puller:
-    """Pulls for a group; a broker that has much to do may send it to a replica."""
+    """A group's puller; a broker that has much to do may send it to a replica."""
 
     def __init__(self, hub: Hub, group: str) -> None:
         self._hub = hub

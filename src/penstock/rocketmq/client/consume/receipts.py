@@ -83,7 +83,7 @@ class Handout(NamedTuple):
 
     @classmethod
     def of(cls, answer: Command) -> Handout:
-        """Raises BodyError, ValueError."""
+        """Parse a receipt. Raises BodyError, ValueError."""
         return cls(
             (str(answer.int64("popTime")), str(answer.int64("invisibleTime"))),
             str(answer.int32("reviveQid")),

@@ -41,7 +41,7 @@ class Hub:
     def __init__(
         self, config: Config, clock: Clock = SYSTEM_CLOCK, chance: Chance | None = None
     ) -> None:
-        """Raises ConfigError."""
+        """Check the configuration. Raises ConfigError."""
         self.config = config.validate()
         self.clock = clock
         self.chance = chance or SystemChance()

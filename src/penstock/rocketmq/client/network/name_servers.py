@@ -32,7 +32,7 @@ def listed(text: str) -> list[str]:
 
 
 class NameServers:
-    """Asks the name servers, one after the other until one answers."""
+    """The name servers, asked one after the other until one answers."""
 
     def __init__(self, runtime: Runtime, addresses: str, url: str) -> None:
         self._runtime = runtime

@@ -61,7 +61,7 @@ class Publisher:
     """Everything about a producer but its sockets."""
 
     def __init__(self, group: str, hub: Hub, *, traces: bool = True) -> None:
-        """Raises BadName."""
+        """Check the group's name. Raises BadName."""
         config = hub.config
         self.group = wrap(config.namespace, checked_group(group))
         self.hub = hub

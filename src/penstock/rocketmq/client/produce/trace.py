@@ -44,7 +44,7 @@ def entry(*fields: object) -> str:
 
 
 class Tracer:
-    """Gathers entries, and sends them."""
+    """A collector of trace entries, which it sends together."""
 
     def __init__(self, hub: Hub, send: Callable[[Message], Awaitable[object]]) -> None:
         """``send`` may raise ClientError."""

@@ -48,7 +48,7 @@ class TransactionResult(NamedTuple):
 
 
 class Transactions:
-    """Sends half messages, ends them, and answers brokers that ask."""
+    """Half messages and their ends, and the answers to brokers that ask for them."""
 
     def __init__(self, publisher: Publisher, check: Check | None) -> None:
         self._publisher = publisher

@@ -79,7 +79,7 @@ def _to_send(
 
 
 class Publisher:
-    """Sends to the queues by turns, or to that of a key; for several threads."""
+    """A sender to the queues by turns, or to that of a key; for several threads."""
 
     def __init__(
         self, settings: Settings, partition: int, queues: Queues, links: Idle[RemotingLink]
