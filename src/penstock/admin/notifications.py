@@ -50,7 +50,7 @@ class Notifier:
         self._clock = clock
         self.posted_count = 0
         self.failed_count = 0
-        """Those of them that the endpoint did not take, and those that were dropped."""
+        """The notifications that the endpoint did not take, and those that were dropped."""
         self._waiting: asyncio.Queue[bytes] = asyncio.Queue(WAITING_MAX)
         self._task = spawn(self._run(), "notifications") if endpoint else None
 

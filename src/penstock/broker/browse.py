@@ -1,7 +1,7 @@
 """Looking at the messages of a topic or a channel without taking any.
 
-A look has its bounds: only so many places of the log are read for one page, as each may cost a
-block of a file. A page that ends early says where the next one starts.
+The work for one page is bounded: each place of the log may cost reading a block of a file, so the
+number of places is limited. A page that ends early says where the next one starts.
 """
 
 from __future__ import annotations

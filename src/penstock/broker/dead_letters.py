@@ -43,7 +43,7 @@ def encode_origins(origins: Origins) -> bytes:
 
 
 def decode_origins(note: Buffer) -> Origins | None:
-    """Decode a batch's note; None when there is none that this version knows."""
+    """Decode a batch's note; None without a note that this version knows."""
     try:
         return _decoder.decode(note) if len(note) else None
     except MALFORMED:

@@ -20,7 +20,7 @@ from penstock.node.commits import Commits
 logger = logging.getLogger("penstock.node")
 
 FILES_OF_A_TOPIC: Final = 2
-"""Its segment and its journal. New topics may take half of the file handles, so that none is left
+"""The segment and the journal. New topics may take half of the file handles, so that none is left
 without connections, and no connection without a topic to publish to.
 """
 

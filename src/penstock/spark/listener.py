@@ -113,7 +113,7 @@ class ProgressListener(StreamingQueryListener):
             self._teller.complain(f"the progress of a query is not reported: {error}")
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Nothing: that the query runs is told anyway."""
+        """Do nothing: that the query runs is told anyway."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         try:
@@ -177,7 +177,7 @@ class Teller:
                 self._changed.wait_for(lambda: self._hurries and self._news, EVERY_S)
 
     def _due(self) -> list[QueryFigures] | None:
-        """The queries to tell of now; None if no thread is needed any more."""
+        """The queries to report now; None if no thread is needed any more."""
         now = SYSTEM_CLOCK.monotonic_ns()
         with self._changed:
             running = {id for id, query in self._queries.items() if query.runs}

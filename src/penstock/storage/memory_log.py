@@ -136,7 +136,7 @@ class MemoryLog:
         return drop
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: nothing is held back."""
 
     def begin_sync(self, *, checkpoint: bool = False) -> None:
         """There is nothing to sync."""

@@ -267,7 +267,7 @@ class History:
         if node.counters is not None and time > node.time:
             came, held, requeues, timeouts = counters - node.counters
             out, is_anew = came - held, came < 0
-            out[: node.places.topics] = 0  # a topic has no consumers of its own
+            out[: node.places.topics] = 0  # consumers belong to channels, not to topics
             for figure, grown in zip(_RATES, (came, out, requeues, timeouts), strict=True):
                 grown[is_anew] = 0
                 block[figure, :plain] = np.fmax(grown, 0) / (time - node.time)  # NaN: 0

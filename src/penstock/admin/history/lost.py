@@ -83,13 +83,13 @@ class LostNodes:
         self._nodes[lost.node] = lost
 
     def back(self, time: float, node: str) -> None:
-        """It answers again."""
+        """The node answers again."""
         if self._nodes.pop(node, None) is not None:
             self._close(time, node)
         self.given_up = [each for each in self.given_up if each.node != node]
 
     def mark(self, time: float, node: str, rows: NDArray[np.intp]) -> None:
-        """These rows have figures of the node in them, from this time on."""
+        """Note that these rows have figures of the node in them, from this time on."""
         loss = self._open.get(node)
         if loss is None:
             loss = self._open[node] = _Loss(time, rows)

@@ -81,7 +81,7 @@ class Sending:
             await self._channel.open()
             if await self._choose():
                 await self._consume()
-        except (PenstockError, ValueError) as error:  # also an address that is none
+        except (PenstockError, ValueError) as error:  # ValueError: an invalid address
             self._remark(str(error))
         finally:
             await self._channel.release()
@@ -118,7 +118,7 @@ class Sending:
         return bool(self._resending.targets)
 
     async def _look_up(self, ids: Iterable[str]) -> dict[str, Letter]:
-        """Those of these letters that the channel still needs, by id."""
+        """The letters with these ids that the channel still needs, by id."""
         wanted = set(ids)
         offsets = sorted(_number(each) - self._id_base for each in wanted)
         left = [offset for offset in offsets if offset >= 0]

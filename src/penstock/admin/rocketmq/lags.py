@@ -39,7 +39,7 @@ class Reading:
 
     @property
     def consumed(self) -> int:
-        """Its offsets in all queues, summed."""
+        """The group's offsets in all queues, summed."""
         return self.end - self.lag
 
 

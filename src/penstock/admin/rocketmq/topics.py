@@ -101,7 +101,7 @@ async def topic_configs(servers: Servers, broker: Broker) -> dict[str, dict[str,
 
 
 async def bounds_of(servers: Servers, broker: Broker, topic: str) -> dict[int, dict[str, int]]:
-    """Of each queue on a broker its first offset, its end, and when something came last."""
+    """For each queue on a broker its first offset, its end, and when something came last."""
     code = RequestCode.GET_TOPIC_STATS_INFO
     found = await servers.ask_json(broker.any_address(), code, {"topic": topic})
     return {

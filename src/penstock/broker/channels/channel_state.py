@@ -1,6 +1,6 @@
-"""The messages that a channel owes its consumers, and the state of each of them.
+"""The state of each message of a channel: waiting, in flight, requeued, deferred or spent.
 
-A channel is a cursor over the topic's log, no queue of its own. Offsets below the cursor have been
+A channel is a cursor over the topic's log, not a second queue. Offsets below the cursor have been
 delivered once; those that are not finished yet are somewhere: in flight to a consumer, requeued,
 deferred, or spent. Everything else below the cursor is done, and nothing needs to be kept about it.
 From the cursor to ``head`` (what the topic has distributed) lies the backlog, without the

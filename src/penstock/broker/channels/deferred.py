@@ -299,7 +299,7 @@ def _since_earliest(deadline: int) -> int:
 
 
 def _least(column: Column, rows: Rows, limit: int) -> Rows:
-    """Those of the rows with the ``limit`` least values, and all that are equal to the last."""
+    """The rows with the ``limit`` least values, and all that are equal to the last."""
     if len(rows) <= limit:
         return rows
     values = column[rows]

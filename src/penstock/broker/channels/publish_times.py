@@ -61,7 +61,7 @@ class PublishTimes:
                 yield self._times[place], count
 
     def clear(self) -> None:
-        """Nothing is in flight any more."""
+        """Forget everything, as nothing is in flight any more."""
         self._keep([])
 
     def _tidy(self) -> None:

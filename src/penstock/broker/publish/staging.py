@@ -17,7 +17,7 @@ from penstock.storage.queues.queue_index import Queues
 Outcome = Callable[[StorageError | None], None]
 
 BATCH_BYTES_MAX: Final = 1024 * 1024
-"""Publishes are joined up to this size; one that is larger by itself becomes a batch of its own."""
+"""Publishes are joined into batches up to this size; a larger one gets a batch to itself."""
 
 
 class Staged(Struct):

@@ -29,7 +29,7 @@ class Sink(Protocol):
         """Take some, in order; how many were taken. Raises SinkError."""
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """End the output: nothing more comes."""
 
 
 class Printing:
@@ -83,4 +83,4 @@ class Nowhere:
         return len(messages)
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""

@@ -73,7 +73,7 @@ def tasks() -> list[Stack]:
 def _awaited(awaitable: Any) -> list[Frame]:
     """The frames of a coroutine and of what it waits for, innermost first.
 
-    asyncio itself tells of a suspended task only the outermost frame.
+    asyncio itself shows only the outermost frame of a suspended task.
     """
     found: list[Frame] = []
     while awaitable is not None and len(found) < DEPTH_MAX:

@@ -156,14 +156,14 @@ class Config:
     )
     low_rdy_idle_timeout: float = option(
         10.0, SECONDS,
-        "With fewer messages in flight than nodes: leave a node that is silent for so long.",
+        "With fewer messages in flight than nodes: a node that is silent for this time is left.",
         least=1, most=5 * MINUTE,
     )  # fmt: skip
     low_rdy_timeout: float = option(
-        30.0, SECONDS, "And any node after so long.", least=1, most=5 * MINUTE
+        30.0, SECONDS, "And any other node after this time.", least=1, most=5 * MINUTE
     )
     rdy_redistribute_interval: float = option(
-        5.0, SECONDS, "How often that is looked at.", least=0.001, most=5
+        5.0, SECONDS, "The time between two looks at that.", least=0.001, most=5
     )
 
     def with_option(self, name: str, value: str | bool = True) -> Config:

@@ -186,7 +186,7 @@ def fetch(
     """Status and body of what a GET of this URL gives; each wait is ``timeout`` seconds at most.
 
     ``tls`` says whom to trust over https, by default the system's authorities. Raises
-    UnreachableError, and ValueError for a URL that is none.
+    UnreachableError, and ValueError for an invalid URL.
     """
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]

@@ -76,7 +76,7 @@ class Resending:
         self.result.sent[target] += len(letters)
 
     def refused(self, target: str, letters: Sequence[Message], error: PenstockError) -> ResendError:
-        """They could not be published, and stay; the error to raise."""
+        """Note that letters could not be published, and stay; the error to raise."""
         for letter in letters:
             letter.requeue(0, backoff=False)
         return ResendError(

@@ -2,7 +2,7 @@
 
 GET carries the question in the query, POST as JSON. An answer may redirect, as for any HTTP client,
 or be a 403 that names the port where the same is served over https; whatever else it is, ``grants``
-reads it. Bytes and values only: who opens the connections is ``nsqd.auth_servers``.
+reads it. Bytes and values only: ``nsqd.tcp.auth_servers`` opens the connections.
 """
 
 from __future__ import annotations

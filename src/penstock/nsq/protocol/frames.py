@@ -31,7 +31,7 @@ FIN_LENGTH = 21
 _prefix = struct.Struct(">II")
 _message_head = struct.Struct(">qH16s")
 _attempts = struct.Struct(">H")
-_FEW = 16  # below so many messages looking for equal ones costs more than it saves
+_FEW = 16  # for fewer messages looking for equal ones costs more than it saves
 
 
 def response(data: bytes) -> bytes:

@@ -24,7 +24,7 @@ _HEADER: Final = 4
 _CHECKSUM: Final = 4
 _PLAIN_MAX: Final = 65536
 _CONTENT_MAX: Final = _CHECKSUM + 32 + _PLAIN_MAX + _PLAIN_MAX // 6
-"""Of a chunk of data: snappy makes nothing longer than that of 64 KiB."""
+"""The largest content of a chunk of data: snappy makes nothing longer of 64 KiB."""
 
 _word = struct.Struct("<I").unpack_from
 

@@ -38,7 +38,7 @@ class Stdout:
 
         def watch() -> None:
             poll = select.poll()
-            poll.register(self._descriptor, 0)  # errors are told of unasked
+            poll.register(self._descriptor, 0)  # errors are reported unasked
             events = poll.poll()
             with suppress(RuntimeError):  # the loop has ended meanwhile
                 if any(event & select.POLLERR for _, event in events):

@@ -47,7 +47,7 @@ LARGE_ANSWERS: Final = (
 )
 """Requests for messages: their answers may be megabytes."""
 _VIP_DISTANCE: Final = 2
-"""Clients with a VIP channel talk to the port that is so much lower."""
+"""Clients with a VIP channel talk to the port that is lower by this number."""
 
 
 class RocketBroker(Observer):

@@ -66,7 +66,7 @@ class TopicTable:
         self.version.next(now_ms)
 
     def delete(self, name: str, now_ms: int) -> TopicConfig | None:
-        """Forget a topic; None when there was none of that name."""
+        """Forget a topic; None when there was no topic of that name."""
         config = self.configs.pop(name, None)
         if config is not None:
             self.version.next(now_ms)

@@ -66,7 +66,7 @@ class Totals:
         self._turned_ns = clock.monotonic_ns()
 
     def put_took(self, ms: int) -> None:
-        """So long one put took whose time was taken."""
+        """Count one put that was timed, by the time it took."""
         if ms > self.slowest_put_ms:
             self.slowest_put_ms = ms
         ms = min(ms, _SLOWEST_MS)

@@ -55,8 +55,8 @@ class Language(IntEnum):
 class Command(Struct):
     """A request or response.
 
-    ``ext`` are the command's own fields, all strings; None where there are none at all, which a
-    response to some clients may not have. ``remark`` is text for people, in responses the error.
+    ``ext`` are the command's own fields, all strings; None if there is no such object at all, which
+    some clients do not accept in a response. ``remark`` is text for people, in responses the error.
     """
 
     code: int

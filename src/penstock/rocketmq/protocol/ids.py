@@ -24,7 +24,7 @@ class Host(NamedTuple):
 
     @classmethod
     def of(cls, ip: str, port: int) -> Host:
-        """Of a socket's peer. IPv4 stays IPv4 on an IPv6 socket: old clients know nothing else.
+        """The host of a socket's peer. IPv4 stays IPv4 on an IPv6 socket, for old clients.
 
         Raises ValueError for names.
         """

@@ -152,7 +152,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._hold(self._position(end), self._known)
 
     def stop(self) -> None:
-        """Nothing to release: sockets close with the process."""
+        """Do nothing: sockets close with the process."""
 
     def _position(self, stored: dict[str, Any]) -> Position:
         """A position of the checkpoint, with the group of the options."""

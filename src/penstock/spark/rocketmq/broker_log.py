@@ -184,7 +184,7 @@ class BrokerLog:
         self._committed.add((group, topic))
 
     def delete_groups(self, group: str, topics: Sequence[str]) -> dict[str, ClientError]:
-        """Nothing to delete: a group's offsets hold no messages."""
+        """Delete nothing: a group's offsets hold no messages."""
         return {}
 
     def _beat(self, group: str, topics: Iterable[str]) -> None:

@@ -40,7 +40,7 @@ TYPES: dict[str, pa.DataType] = {
 
 
 def record_batch(messages: Stored, origin: Origin, columns: Sequence[str]) -> pa.RecordBatch:
-    """These messages with the asked columns in the asked order. Raises SourceError."""
+    """Messages as columns, those asked for in their order. Raises SourceError."""
     rows = _Rows(messages, origin)
     arrays = [_BUILDERS[name](rows) for name in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))

@@ -83,7 +83,7 @@ class Routes(Directory):
                 return fastjson.loads(answer.body)
             said = answer.remark or f"code {answer.code}"
         except BodyError as error:
-            said = f"its answer is none of a name server: {error}"
+            said = f"its answer is not a name server's: {error}"
         raise SourceError(f"name server, asked for {what}: {said}")
 
     def _first_answer(self, code: RequestCode, fields: Mapping[str, str]) -> Command:

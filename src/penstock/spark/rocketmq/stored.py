@@ -57,7 +57,7 @@ class Stored:
         return len(self.at)
 
     def between(self, first: int, last: int) -> Stored:
-        """Those whose queue offsets lie in ``[first, last)``."""
+        """The messages whose queue offsets lie in ``[first, last)``."""
         offsets = self.queue_offsets
         return Stored(self.data, self.at[(offsets >= first) & (offsets < last)])
 

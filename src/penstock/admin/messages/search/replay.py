@@ -167,7 +167,7 @@ class _Sender:
 async def _looked_up(
     asker: Asker, address: str, topic: str, chosen: Sequence[Chosen]
 ) -> AsyncGenerator[tuple[str, Stored | None], None]:
-    """These messages of a node's log, in its order; None for what it does not hold any more."""
+    """Messages of a node's log, in its order; None for what it does not hold any more."""
     from penstock.nsq.dead_letters.log import LogReader
     from penstock.nsq.stored import Stretch
 

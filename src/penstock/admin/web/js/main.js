@@ -43,7 +43,7 @@ function drawn(page) {
  * What a page is given:
  *
  * - `names`, `query`: of the address bar; `query` is what it is now;
- * - `redraw()`: shows `view()` anew;
+ * - `redraw()`: shows `view()` again;
  * - `load(work, seconds)`: runs the async `work(signal)` now, and again every few seconds while the page
  *   can be seen (0: only by `reload()`), less often what takes long; resolves after the first time.
  *   When it fails, `error` is set and what was there stays;

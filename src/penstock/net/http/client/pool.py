@@ -18,7 +18,7 @@ from penstock.net.http.client.answer import AnswerReader
 from penstock.net.http.client.link import HttpLink, Origin, open_link
 
 IDLE_S_MAX = 90.0
-"""A connection that nobody used for so long is not used again."""
+"""A connection that was idle for longer is not used again."""
 ORIGINS_MAX = 100
 """Connections to more origins than these are not kept: redirects may lead anywhere."""
 

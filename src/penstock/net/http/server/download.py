@@ -22,7 +22,7 @@ from penstock.net.tasks import spawn
 _log = logging.getLogger("penstock.net.http.server.service")
 
 STALL_S: Final = 60.0
-"""A client that takes nothing for so long is let go."""
+"""A client that takes nothing for this time is let go."""
 
 
 class Download(Stream):

@@ -131,7 +131,7 @@ class HeadReader:
 
 
 def parse_head(raw: bytes) -> Head:
-    """The head that `raw` is; BadRequest or httptools.HttpParserError when it is none."""
+    """The head that `raw` is; BadRequest or httptools.HttpParserError when it is not one."""
     reader = HeadReader()
     try:
         reader._parser.feed_data(raw)

@@ -49,7 +49,7 @@ class RequestReader(HeadReader):
         self._unread = 0  # bytes since a body's last one that were neither body nor a whole request
         self.events: list[Event] = []
         self.ended = False
-        """Nothing is read any more."""
+        """True once nothing is read any more."""
         self.unfinished = False
         """A request has begun and is not complete."""
         self.count = 0

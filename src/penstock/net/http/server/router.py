@@ -158,7 +158,7 @@ def _allow(methods: dict[str, Route]) -> str:
 
 
 def _redirect(method: str, path: str, query: bytes) -> Response:
-    # The decoded path is quoted again: it could hold a line end, and so a header of its own.
+    # The decoded path is quoted again: a line end in it would let the client add headers.
     location = quote(path, safe="/:@!$&'()*+,;=~", errors="surrogateescape")
     location += "?" + query.decode("latin-1") if query else ""
     headers = (("Location", location),)

@@ -23,7 +23,7 @@ Handler = Callable[[Message], Awaitable[object] | object]
 Taken = TypeVar("Taken")
 
 _TURN_NS: Final = 5 * MILLISECOND
-"""For so long messages are handed out before the loop gets its turn, and the nodes their FINs."""
+"""The time that messages are handed out for before the loop gets its turn, and nodes their FINs."""
 _LEAVE_S: Final = 1.0
 """The time in seconds that a node may take to say that it sends no more."""
 

@@ -140,7 +140,7 @@ class Connection:
         return True
 
     def _read(self, opened: socket.socket) -> bytes | None:
-        """The bytes that have come by now; None if there are none."""
+        """The bytes that have come by now; None if nothing has."""
         try:
             data = opened.recv(_READ_SIZE)
         except BlockingIOError:

@@ -18,11 +18,11 @@ class Step(Enum):
     """The meaning of an outcome for the connections."""
 
     NONE = auto()
-    """Nothing changes."""
+    """No change."""
     PAUSE = auto()
     """A period begins: RDY 0 for all."""
     RESUME = auto()
-    """It is over: all get their share."""
+    """The backoff is over: all get their share."""
 
 
 class Backoff:

@@ -124,7 +124,7 @@ class Subscription(ABC, Generic[LinkT]):
     def is_starved(self) -> bool:
         """True if a node is about to send no more, because too many messages are unanswered.
 
-        For who gathers messages: this is the time to handle them (client guide, "Starvation").
+        Consumers that collect messages should handle them now (client guide, "Starvation").
         """
         return any(
             0 < replies.in_flight >= int(self._flow.ready(replies) * _STARVED)
@@ -291,7 +291,7 @@ class Subscription(ABC, Generic[LinkT]):
         self._arrived(frame.count)
 
     def _outcome(self, outcome: Outcome) -> None:
-        """It is known how one message, or several at once, fared."""
+        """Note how one message, or several at once, fared."""
         flow = self._flow
         if outcome is Outcome.SUCCESS:
             orders = flow.succeeded()

@@ -1,4 +1,4 @@
-"""The word of a promoted node to the primary before: who is primary now, until it has heard."""
+"""A promoted node's message to the former primary, who is primary now: repeated until heard."""
 
 from __future__ import annotations
 

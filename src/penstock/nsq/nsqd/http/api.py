@@ -245,7 +245,7 @@ class _Published(Later, eq=False):
     """The answer to a publish."""
 
     def committed(self, error: StorageError | None) -> None:
-        """Its commit went well, or met this error."""
+        """Answer a publish whose commit went well, or met this error."""
         if error is None:
             self.complete(_OK)
         else:

@@ -34,7 +34,7 @@ class ConfigApi(ConfigPage):
         self._lookup.set_addresses(addresses)
 
     def resolved(self, name: str, value: Any) -> Any:
-        """Also what was decided at the start."""
+        """An option's value in use, which may have been decided at the start."""
         if name == "broadcast_tcp_port":
             return self._ports.broadcast_tcp
         if name == "broadcast_http_port":

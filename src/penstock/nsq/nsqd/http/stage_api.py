@@ -1,7 +1,7 @@
 """Stage and commit over HTTP: what writers that want each message exactly once use.
 
-Tasks of a writer stage parts of a batch, which nobody sees; who leads the writer commits the batch
-and names the attempts that count. Committing once more does nothing.
+Tasks of a writer stage parts of a batch, which nobody sees. The leader of the writer commits the
+batch and names the attempts that count. Committing once more does nothing.
 """
 
 from __future__ import annotations

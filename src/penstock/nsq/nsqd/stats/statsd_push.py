@@ -85,7 +85,7 @@ class StatsdPush:
             transport.close()
 
     async def _pause(self, seconds: float) -> None:
-        """Wait so long, or until nsqd stops."""
+        """Wait that time, or until nsqd stops."""
         try:
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()

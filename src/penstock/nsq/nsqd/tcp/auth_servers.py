@@ -67,7 +67,7 @@ class AuthServers:
 
     @classmethod
     def of(cls, options: NsqdOptions) -> AuthServers | None:
-        """Those of the options; None without any. Raises ConfigError for a bad CA file."""
+        """The servers of the options; None without any. Raises ConfigError for a bad CA file."""
         if not options.auth_http_addresses and not options.tls_root_ca_file:
             return None
         tls = client_context(options.tls_root_ca_file, min_version=options.tls_min_version)

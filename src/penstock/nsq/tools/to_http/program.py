@@ -88,6 +88,6 @@ class Forwarder:
     def _choice(self, flags: ToHttpFlags) -> Hosts | None:
         if flags.is_to_all:
             known = ", ".join(MODES)
-            say(f"--mode={flags.mode} is none of {known}: every message goes to every address")
+            say(f"--mode={flags.mode} is not one of {known}: every message goes to every address")
             return None
         return upstream_hosts(flags.mode, self._order, self._clock, self._chance)

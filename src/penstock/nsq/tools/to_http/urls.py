@@ -41,7 +41,7 @@ class Url(NamedTuple):
     target: str
     """Path and query."""
     authorization: str
-    """Of the user in the URL; empty without one."""
+    """The authorization of the user in the URL; empty without one."""
 
     @property
     def shown(self) -> str:

@@ -55,7 +55,7 @@ def broker_consume_stats(
 
 
 def _consumed(controller: Controller, group: str, topics: Iterable[str]) -> list[TopicConfig]:
-    """Those of the topics that exist and that the group, if it is online, still subscribes."""
+    """The topics that exist and that the group, if it is online, still subscribes."""
     configs = [controller.topics.get(topic) for topic in topics]
     return [c for c in configs if c is not None and not _gave_up(controller, group, c.name)]
 

@@ -65,7 +65,7 @@ def _entries(
 def _entry(controller: Controller, frame: Buffer) -> dict[str, Any]:
     stored, _ = message.decode(bytes(frame))
     return {
-        "eval": False,  # is about filters precomputed per message, which there are none of
+        "eval": False,  # says whether filters were precomputed for the message, which we do not do
         "physicOffset": stored.physical_offset,
         "physicSize": len(frame),
         "tagsCode": _tags_code(controller, stored),

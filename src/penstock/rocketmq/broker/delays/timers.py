@@ -1,4 +1,4 @@
-"""Messages for a time of their own, up to three days ahead: 5.x's timer messages.
+"""Messages that name their delivery time, up to three days ahead: 5.x's timer messages.
 
 See RocketMQ spec 4.6.
 
@@ -91,7 +91,7 @@ class Waiting:
 
     def __init__(self) -> None:
         self._heap: list[int] = []  # time, queue offset, and a bit for those with an appointment
-        self._blocks: dict[int, int] = {}  # so many wait of each block of queue offsets, ascending
+        self._blocks: dict[int, int] = {}  # messages waiting, by block of queue offsets, ascending
 
     def __len__(self) -> int:
         return len(self._heap)

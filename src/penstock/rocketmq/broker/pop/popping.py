@@ -102,7 +102,7 @@ class PopRequest:
         self._timer: asyncio.Handle | None = None
 
     def expire_after(self, ms: int) -> None:
-        """Wait so long; with 0 for what there is already."""
+        """Answer after this time at the latest; with 0 at once, with the messages there are."""
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(ms / 1000, self.expire) if ms else loop.call_soon(self.expire)
 

@@ -14,7 +14,7 @@ WAITING_MAX: Final = 10_000
 
 
 class Arrivals:
-    """Those who wait for the next message of a topic; the store tells us only while some do."""
+    """The waiters for the next message of a topic; the store calls here only while some wait."""
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store

@@ -35,7 +35,7 @@ class ConsumerOffsets:
             if self._count >= OFFSETS_MAX:
                 raise BodyError(f"more than {OFFSETS_MAX} offsets are committed")
             if len(topic) > names.INNER_TOPIC_LENGTH_MAX or len(group) > names.GROUP_LENGTH_MAX:
-                raise BodyError("no topic or group has so long a name")
+                raise BodyError("the name of a topic or group is too long")
             self._count += 1
             queues = self._table.setdefault((topic, group), {})
             self._groups.setdefault(topic, {})[group] = None

@@ -1,4 +1,4 @@
-"""Pulling: messages of a queue from an offset on, or the reason why there are none.
+"""Pulling: messages of a queue from an offset on, or the reason why none can be given.
 
 See RocketMQ spec 2.2, 4.3.
 

@@ -153,7 +153,7 @@ def _fill(placed: Sequence[tuple[EvenBatch, int]], timestamp_ns: int) -> None:
 
 
 def _checksums(sent: bytes, size: int, width: int) -> Table:
-    """Of the bodies."""
+    """The checksums of the bodies."""
     bodies = struct.iter_unpack(f"{_BODY_AT}x{size}s{width - size - _BODY_AT}x", sent)
     sums = [crc32(body) & message.CRC_MASK for (body,) in bodies]
     packed = struct.pack(f">{len(sums)}I", *sums)

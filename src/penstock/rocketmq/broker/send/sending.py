@@ -269,7 +269,7 @@ class _Sending:
         """The message, if it waits for its time and can be recalled until then."""
 
     def done(self, error: StorageError | None) -> None:
-        """It is stored, or is not; the producer is told."""
+        """Tell the producer that the message is stored, or is not."""
         stats = self._controller.stats
         if error is not None:
             stats.put_failed()
@@ -285,7 +285,7 @@ class _Sending:
             self._connection.send(storage_failure(self._request, error))
 
     def flush_timed_out(self) -> None:
-        """It is stored, but the disk takes long to make that last."""
+        """Tell the producer that the message is stored, but the disk takes long to keep it."""
         self._answer(ResponseCode.FLUSH_DISK_TIMEOUT)
 
     def _answer(self, code: ResponseCode) -> None:

@@ -22,7 +22,7 @@ from penstock.storage.batch import Buffer, Dialect, Positions
 
 
 class StoredRecord:
-    """One message, as most sends bring it; the same as ``StoredRecords`` of one, with less ado."""
+    """One message, as most sends bring it: the fast path of ``StoredRecords`` for a single one."""
 
     __slots__ = ("_base", "_draft", "_store", "_text", "_topic", "nbytes", "physical_offset",
                  "queue_offset", "store_ms", "stride")  # fmt: skip

@@ -117,7 +117,7 @@ def _span(data: bytes, name: bytes, start: int, end: int) -> tuple[int, int] | N
 def _add_each(
     batches: Iterable[Batch], first: int, hashes: array[int], numbers: array[int]
 ) -> None:
-    """Add the rows of batches message by message. One loop without calls of our own."""
+    """Add the rows of batches message by message: one loop that calls no function of ours."""
     add_hash, add_number = hashes.append, numbers.append
     for batch in batches:
         if batch.dialect != Dialect.ROCKETMQ:

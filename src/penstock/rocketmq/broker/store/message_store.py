@@ -133,7 +133,7 @@ class MessageStore:
             try:
                 listener(topic, batches)
             except Exception:  # the messages are stored; whatever failed must not deny that
-                _log.exception("TOPIC(%s): failed to tell of new messages", topic)
+                _log.exception("TOPIC(%s): a listener failed for new messages", topic)
 
     def base(self, name: str) -> int:
         """The difference between the physical offsets of a topic and the ids of its messages."""
@@ -208,7 +208,7 @@ class MessageStore:
         return f"{host_digits(self.address)}{physical:016X}"
 
     def message_ids(self, physical: int, count: int) -> str:
-        """Those of neighbours, with commas between."""
+        """The ids of neighbours, with commas between."""
         host, end = host_digits(self.address), physical + count
         pieces = []
         while physical < end:

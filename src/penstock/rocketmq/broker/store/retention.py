@@ -39,7 +39,7 @@ class TopicRetention:
         self._of_nsq = {str(topic) for topic in topics}
 
     def made_by_nsq(self, topics: list[str]) -> None:
-        """These topics are NSQ's. Written down at once; raises StorageError."""
+        """Note that topics are NSQ's. Written down at once; raises StorageError."""
         self._of_nsq.update(topics)
         self._tables.state.save(FILE)
 

@@ -71,7 +71,7 @@ async def resume_check(controller: Controller, connection: Connection, request: 
     message_id = request.text("msgId")
     given_up = controller.store.message(OffsetId.parse(message_id).offset)
     if given_up is None or given_up.topic != names.GIVEN_UP_HALF_TOPIC:
-        remark = f"the message {message_id} is none that was given up"
+        remark = f"the message {message_id} was not given up"
         raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
     draft = Draft.of(given_up)
     draft.prepared_offset = 0

@@ -27,7 +27,7 @@ Handler: TypeAlias = Callable[[Received], Awaitable[object] | object]
 BatchHandler: TypeAlias = Callable[[list[Received]], Awaitable[object] | object]
 
 _TURN_NS: Final = 5 * MILLISECOND
-"""For so long messages are handled before the loop gets its turn."""
+"""The time that messages are handled for before the loop gets its turn."""
 
 
 class PushConsumer(ConsumerView):

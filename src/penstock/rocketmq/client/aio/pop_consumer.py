@@ -62,11 +62,11 @@ class PopConsumer(ClientView):
                 yield message
 
     async def ack(self, *messages: Popped) -> None:
-        """They are done; several take one request for each broker. Raises ClientError."""
+        """Acknowledge messages; several take one request for each broker. Raises ClientError."""
         await self._hub.run(self._core.ack(*messages))
 
     async def change_invisible(self, message: Popped, seconds: float) -> None:
-        """Hide it for so long from now on; 0 gives it to anybody at once."""
+        """Hide the message for ``seconds`` from now on; 0 gives it to anybody at once."""
         await self._hub.run(self._core.change_invisible(message, seconds))
 
     async def close(self) -> None:

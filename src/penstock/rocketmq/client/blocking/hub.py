@@ -98,7 +98,7 @@ class BlockingHub(Hub):
             self._rope.send(b"!")
 
     def work(self, seconds: float | None) -> None:
-        """Do what is due, then take what comes, for so long at most; None for however long."""
+        """Do what is due, then take what comes within ``seconds``; None waits for something."""
         # What waits may be done by any of these, and then there is nothing left to wait for here.
         is_moved = self._connect_all()
         self._flush_all()

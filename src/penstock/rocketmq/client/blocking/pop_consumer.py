@@ -59,11 +59,11 @@ class PopConsumer(ClientView):
             yield from self.receive()
 
     def ack(self, *messages: Popped) -> None:
-        """They are done; several take one request for each broker. Raises ClientError."""
+        """Acknowledge messages; several take one request for each broker. Raises ClientError."""
         self._hub.run(self._core.ack(*messages))
 
     def change_invisible(self, message: Popped, seconds: float) -> None:
-        """Hide it for so long from now on; 0 gives it to anybody at once."""
+        """Hide the message for ``seconds`` from now on; 0 gives it to anybody at once."""
         self._hub.run(self._core.change_invisible(message, seconds))
 
     def close(self) -> None:

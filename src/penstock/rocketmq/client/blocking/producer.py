@@ -175,7 +175,7 @@ class Producer(ClientView):
         return self._hub.run(self._publisher.queues(topic))
 
     def work(self, seconds: float = 0.0) -> None:
-        """Do what is due for so long: answer brokers that ask, tell them that we are there."""
+        """Do what is due for ``seconds``: answer brokers that ask, tell them that we are there."""
         clock = self._hub.clock.monotonic_ns
         end = clock() + int(seconds * SECOND)
         self._hub.work(0)

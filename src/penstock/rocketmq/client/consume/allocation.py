@@ -53,7 +53,7 @@ def consistently(
 
 
 def by_config(*queues: MessageQueue) -> Allocate:
-    """These, whoever else is there."""
+    """The queues that were configured, whoever else is there."""
     return lambda member, every, members: list(queues)
 
 

@@ -23,7 +23,7 @@ from penstock.rocketmq.client.network.hub import Hub
 from penstock.rocketmq.client.produce.publishing import Publisher, tracer
 
 _AGAIN_S: Final = 5.0
-"""A message that could not be sent back is handled again after so long."""
+"""A message that could not be sent back is handled again after this time."""
 _EXPIRED_LEVEL: Final = 3
 """The delay of a message that was handled for too long."""
 
@@ -137,13 +137,13 @@ class Consumption(Group):
     # --- what became of it -----------------------------------------------------------------------
 
     def finished(self, unit: Unit) -> None:
-        """They were handled."""
+        """Note that messages were handled."""
         if self._ended(unit, succeeded=True):
             unit.held.done(unit.messages)
             self._next_turn(unit)
 
     def failed(self, unit: Unit, error: BaseException) -> None:
-        """They were not; the handler has raised this."""
+        """Note that the handler of messages has raised an error."""
         if not isinstance(error, RetryLater):
             self._tell(
                 logging.WARNING, "handler-failed",
@@ -232,7 +232,7 @@ class Consumption(Group):
                 self._expire(unit)
 
     def _expire(self, unit: Unit) -> None:
-        """It may hang for ever; somebody else shall try."""
+        """Let somebody else try a message whose handler may hang for ever."""
         if unit.is_expired or self.is_broadcast:
             return
         unit.is_expired = True

@@ -46,7 +46,7 @@ class LitePull(Consumption):
     # --- messages --------------------------------------------------------------------------------
 
     def poll(self, most: int) -> list[Received]:
-        """Messages that have come, of one queue; an empty list if there are none."""
+        """Messages that have come, of one queue; an empty list if none has."""
         if self._auto_commit:
             self._accept()
         unit = self.take(most)

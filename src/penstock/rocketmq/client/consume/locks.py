@@ -28,7 +28,7 @@ class Locks:
         self._group = group
 
     async def lock(self, queues: Iterable[MessageQueue]) -> set[MessageQueue] | None:
-        """Those of these queues, all of one broker, that are this member's now; None when the
+        """The queues among these, all of one broker, that are this member's now; None when the
         broker does not say.
         """
         wanted = list(queues)

@@ -153,7 +153,7 @@ class Popper:
             raise
 
     async def ack(self, *messages: Popped) -> None:
-        """They are done; several of one broker with one request. Raises ClientError."""
+        """Acknowledge messages; several of one broker with one request. Raises ClientError."""
         by_broker: dict[str, list[Popped]] = {}
         for message in messages:
             by_broker.setdefault(message.broker, []).append(message)
@@ -173,7 +173,7 @@ class Popper:
             await self.hub.demand(address, code, fields, subject=f"{message}")
 
     async def change_invisible(self, message: Popped, seconds: float) -> None:
-        """Hide it for so long from now on: 0 gives it to anybody at once. Raises ClientError."""
+        """Hide the message for ``seconds``; 0 gives it to anybody at once. Raises ClientError."""
         code = RequestCode.CHANGE_MESSAGE_INVISIBLETIME
         fields = self._fields(message) | {"invisibleTime": _ms(seconds)}
         address = self._address(message.broker)

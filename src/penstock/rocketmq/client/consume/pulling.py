@@ -61,7 +61,7 @@ class Puller:
         timeout_s: float,
         commit: int = 0,
     ) -> Pulled:
-        """Pull once; with ``suspend_s`` the broker may wait so long for something to come.
+        """Pull once; the broker may wait ``suspend_s`` seconds for something to come.
 
         Raises ClientError.
         """

@@ -38,7 +38,7 @@ class NameServers:
         self._runtime = runtime
         self._url = url
         self.addresses = listed(addresses)
-        """Those known at present; the one that answered last comes first."""
+        """The addresses known at present; the one that answered last comes first."""
         if not self.addresses and not url:
             raise ConfigError(
                 "no name server address, please set it: namesrv_addr='host:9876', "

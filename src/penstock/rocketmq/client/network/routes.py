@@ -26,7 +26,7 @@ from penstock.rocketmq.protocol.message_queue import MessageQueue
 MASTER: Final = 0
 READ, WRITE = 4, 2
 REFRESH_S: Final = 1.0
-"""A route that was found wrong is asked for again after so long."""
+"""A route that was found wrong is asked for again after this time."""
 _QUEUES_MAX: Final = 65536
 
 

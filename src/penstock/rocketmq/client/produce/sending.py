@@ -51,7 +51,7 @@ class SendResult(NamedTuple):
 
     @property
     def physical_offset(self) -> int:
-        """Its offset in the broker's log. Raises BadAnswer when the answer lacked it."""
+        """The message's offset in the broker's log. Raises BadAnswer when the answer lacked it."""
         try:
             return OffsetId.parse(self.offset_id).offset
         except BodyError as error:

@@ -181,7 +181,7 @@ function percent(share) {
   return `${Math.round(share * 100)} %`;
 }
 
-/** The thresholds, for who wants to know why something is listed. */
+/** The thresholds, which explain why something is listed. */
 function limits() {
   const rules = [...RULES, ...(settings.hasRocketmq ? ROCKETMQ_RULES : [])];
   return h("details", { class: "limits" },

@@ -89,7 +89,7 @@ function isUnheardOf({ status, message = "" }) {
   return status === 502 && message.includes("TOPIC_NOT_FOUND");
 }
 
-/** Groups have figures as channels do; who follows these knows whether there is one to ask about. */
+/** Groups have figures as channels do; a watcher of these knows whether there is one to ask about. */
 function mayHaveReaders(live) {
   return !live.connected || [...live.rows()].some(({ channel }) => channel.startsWith("@"));
 }

@@ -44,7 +44,7 @@ let isDue = false;
  *                                    one value for each time, null for a gap; tone is "1" to "6"
  *   partial?: number[],              more than 0 where the values are not all of that time: a grey ground
  *   height?: number,                 of the plot, in pixels
- * }} spec  drawn anew when a list is another one, or has grown
+ * }} spec  drawn again when a list is another one, or has grown
  */
 export function chart(spec) {
   return h("figure", {

@@ -54,7 +54,7 @@ export function trail(...steps) {
     steps.map(([text, href]) => h("a", { href }, text)));
 }
 
-/** The name of the tab that the address bar tells of, or else the first. */
+/** The name of the tab in the address bar, or else the first. */
 export function tabOf(page, all) {
   return all.find(({ name }) => name === page.query.tab)?.name ?? all[0].name;
 }
