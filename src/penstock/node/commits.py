@@ -325,8 +325,8 @@ class Commits:
             self.sync(topic)
 
     async def settle(self, topic: Topic | None = None) -> None:
-        """Commit what is staged and wait until no sync is under way, of this topic or of any; who
-        still waits for copies is told that it is exiting.
+        """Commit what is staged and wait until no sync is under way, of this topic or of any.
+        Publishes that still wait for copies are told that it is exiting.
         """
         while self._occupied if topic is None else topic in self._occupied:
             self._vacated.clear()

@@ -32,7 +32,7 @@ from penstock.nsq.stored import origin_topic
 IN_FLIGHT: Final = 250
 """Letters in hand at the same time."""
 QUIET_MAX: Final = 3
-"""Waits in a row without a letter before it gives up: somebody else holds what is missing."""
+"""The waits in a row without a letter before it gives up: others hold what is missing."""
 _PAGE_MAX: Final = 1000
 
 

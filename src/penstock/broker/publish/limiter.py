@@ -67,7 +67,7 @@ class Limiter:
     # --- refusing ------------------------------------------------------------------------------
 
     def admit(self, staged: list[Staged]) -> tuple[list[Staged], list[Outcome]]:
-        """The publishes that fit, and whom to tell of all of them, in their order.
+        """The publishes that fit, and the callbacks of all publishes in their order.
 
         The others get a TopicFullError.
         """

@@ -16,7 +16,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """``leash PID MODULE ARGUMENTS...``: PID is the process id of who starts us."""
+    """``leash PID MODULE ARGUMENTS...``: PID is the process id of our parent."""
     parent, module = int(sys.argv[1]), sys.argv[2]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -37,7 +37,7 @@ class LookupServer:
         self.registry = registry
         self.turns = turns
         self.describe = describe
-        """Makes the answer to IDENTIFY: nsqlookupd's own addresses as JSON."""
+        """A function that makes the answer to IDENTIFY: nsqlookupd's own addresses as JSON."""
         self.sessions: set[Session] = set()
 
     def __call__(self) -> Session:

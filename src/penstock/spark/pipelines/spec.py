@@ -28,7 +28,7 @@ class Format(NamedTuple):
 
     settings: type[Any]
     check: Callable[[Mapping[str, str]], Any]
-    """Raises OptionError."""
+    """A check of a value, which raises OptionError."""
 
 
 def _check_nsq_sink(options: Mapping[str, str]) -> None:

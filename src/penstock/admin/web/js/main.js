@@ -75,7 +75,7 @@ function context(at) {
     follow(wish) {
       let wasLost = false;
       page.live = follow(wish, () => {
-        if (page.live.isLost && !wasLost) page.reload(); // who asks is told why
+        if (page.live.isLost && !wasLost) page.reload(); // the answers say why
         wasLost = page.live.isLost;
         listeners.forEach((work) => work());
         page.redraw();

@@ -20,7 +20,7 @@ from penstock.nsq.tools.to_file.output import GzipOutput, Output
 from penstock.nsq.tools.to_file.rotation import Rotation
 
 Say = Callable[[int, str], None]
-"""Takes a level of ``logging`` and a line."""
+"""A function that takes a level of ``logging`` and a line."""
 
 
 class WriteFailed(PenstockError):

@@ -156,7 +156,7 @@ class Producer(ClientView):
     def request(
         self, message: Message, *, timeout: float = 3.0, queue: QueueWanted = None
     ) -> Received:
-        """Send a message and wait for the reply of who consumes it. Raises NoReply, ClientError."""
+        """Send a message and wait for its consumer's reply. Raises NoReply, ClientError."""
         return self._hub.run(self._requests.request(message, timeout, queue))
 
     def reply(self, request: Received, body: bytes) -> SendResult:

@@ -47,7 +47,7 @@ class SendResult(NamedTuple):
     transaction_id: str = ""
     region: str = ""
     recall_handle: str = ""
-    """Takes the message back while it waits for its time, where the broker allows that."""
+    """The handle to take the message back before its time, where the broker allows that."""
 
     @property
     def physical_offset(self) -> int:

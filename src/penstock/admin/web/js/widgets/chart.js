@@ -255,7 +255,7 @@ function step({ spec: { times } }, event) {
   event.preventDefault();
 }
 
-/** What the chart says to who cannot see it: the values at a place, or the newest. */
+/** What the chart says to those who cannot see it: the values at a place, or the newest. */
 function told({ title, unit, times, series, partial = [] }, at) {
   const when = at < 0 ? "now" : `at ${clock(times[at])}`;
   const values = series.map(({ name, values }) =>

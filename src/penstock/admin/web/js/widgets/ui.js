@@ -96,7 +96,7 @@ export function button(text, { kind = "", ...props } = {}) {
   return h("button", { type: "button", class: classes("button", kind), ...props }, text);
 }
 
-/** A bar in parts, [{label, value, kind}]: as wide as their values, told in words to who cannot see it. */
+/** A bar in parts, [{label, value, kind}]: as wide as their values, and told in words to the blind. */
 export function bar(parts) {
   const told = parts.filter(({ value }) => value > 0);
   const label = told.map((part) => `${part.label} ${count(part.value)}`).join(", ") || "nothing";
