@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 import subprocess
 from collections import Counter
@@ -58,6 +59,16 @@ HARD_TO_READ = re.compile(
     r"|\b(?:tells?|told|telling) of\b|\banew\b|\bof (?:its|their|our) own\b"
     r"|[.;] [Ww]ho [a-z]|\b(?:for|than|of|by|to|but) who (?!it\b|they\b|is\b|are\b)"
 )
+# Names of errors end in Error. In clients, tools and commands the members of a family may be named
+# after what happened: TopicNotFound, NotConnected.
+NAMED_AFTER_WHAT_HAPPENED = (
+    "cli/",
+    "nsq/client/",
+    "nsq/tools/",
+    "rocketmq/client/",
+    "rocketmq/mqadmin/",
+)
+NO_ERRORS = {"HelpRequested", "StopRequested", "_Stop"}  # they ask for an end
 PAGES_NOT_READ_YET = re.compile(
     r"README\.md|bench/README\.md|docs/(?:concepts|replication|sizing)\.md"
     r"|docs/(?:pipelines|spark)[\w/.-]*\.md|CHANGELOG\.md"
@@ -178,6 +189,25 @@ def lines_of(module: Path) -> int:
 def test_a_module_says_what_it_is() -> None:
     silent = [name(each) for each in MODULES if len(ast.get_docstring(tree(each)) or "") <= 10]
     assert silent == []
+
+
+def test_names_of_errors() -> None:
+    wrong = [
+        f"{name(module)}: {node.name}"
+        for module in MODULES
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.ClassDef) and node.name not in NO_ERRORS
+        if not node.name.endswith("Error") and must_end_in_error(name(module), node)
+    ]
+    assert wrong == []
+
+
+def must_end_in_error(module: str, node: ast.ClassDef) -> bool:
+    """A member of a family derives from an error of ours, not from the language's alone."""
+    above = [ast.unparse(base) for base in node.bases]
+    is_member = any(base.endswith("Error") and not hasattr(builtins, base) for base in above)
+    is_error = is_member or any(base.endswith(("Error", "Exception")) for base in above)
+    return is_error and not (is_member and module.startswith(NAMED_AFTER_WHAT_HAPPENED))
 
 
 def flowing(text: str) -> str:

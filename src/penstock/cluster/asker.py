@@ -28,7 +28,7 @@ from penstock.cluster.reasons import reason_of
 from penstock.core.malformed import MALFORMED
 from penstock.net.http.client.answer import Answer, AnswerReader, request_head
 from penstock.net.http.client.link import Origin
-from penstock.net.http.client.pool import ConnectFailed, HttpPool
+from penstock.net.http.client.pool import ConnectError, HttpPool
 
 T = TypeVar("T")
 
@@ -158,9 +158,9 @@ class Asker:
                     lambda: AnswerReader(asked.method, ANSWER_MAX),
                 )
             return reader.answer()
-        except (ConnectFailed, OSError, EOFError, ValueError) as error:
-            connecting = isinstance(error, ConnectFailed)
-            cause = error.cause if isinstance(error, ConnectFailed) else error
+        except (ConnectError, OSError, EOFError, ValueError) as error:
+            connecting = isinstance(error, ConnectError)
+            cause = error.cause if isinstance(error, ConnectError) else error
             reason = reason_of(cause, endpoint.address, connecting=connecting)
             raise UnreachableError(self._manner, asked, reason) from cause
 

@@ -23,7 +23,7 @@ ORIGINS_MAX = 100
 """Connections to more origins than these are not kept: redirects may lead anywhere."""
 
 
-class ConnectFailed(Exception):
+class ConnectError(Exception):
     """There is no connection to be had; ``cause`` says why, a TimeoutError too late."""
 
     def __init__(self, cause: OSError) -> None:
@@ -62,7 +62,7 @@ class HttpPool:
         """One exchange; a reader of `new_reader`, which is done.
 
         A kept connection that ends before a byte of the answer was most likely closed meanwhile:
-        the request is sent again, over a new one. Raises ConnectFailed; EOFError, OSError or
+        the request is sent again, over a new one. Raises ConnectError; EOFError, OSError or
         ValueError when no usable answer comes.
         """
         link = self._take(origin)
@@ -101,7 +101,7 @@ class HttpPool:
                 server_name=self._server_name,
             )
         except OSError as error:
-            raise ConnectFailed(error) from error
+            raise ConnectError(error) from error
         self._open.add(link)
         return link
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import httptools
 
 from penstock.net.http.server.guard import FORWARDED_HOST
-from penstock.net.http.server.head import BadRequest, HeadReader, bad_line
+from penstock.net.http.server.head import BadRequestError, HeadReader, bad_line
 from penstock.net.http.server.known_heads import HEAD_END, LONGEST, Known
 from penstock.net.http.server.message import Bare, Request, Response
 from penstock.net.http.server.route import Route
@@ -117,7 +117,7 @@ class RequestReader(HeadReader):
         head = self.head
         if self._parser.should_upgrade():
             if head.method == "CONNECT":
-                raise BadRequest
+                raise BadRequestError
             return
         self._route, param = self._router.resolve(head.method, head.path, head.query)
         self._request = Request(head, param, b"", self._remote)
@@ -131,11 +131,11 @@ class RequestReader(HeadReader):
                 self._refuse_too_large()
         elif b"transfer-encoding" in headers:
             if headers[b"transfer-encoding"].strip().lower() != b"chunked":
-                raise BadRequest("501 Not Implemented: unsupported transfer encoding")
+                raise BadRequestError("501 Not Implemented: unsupported transfer encoding")
             self._headers = {}  # trailers go there, and are not looked at
         if b"expect" in headers:
             if headers[b"expect"].strip().lower() != b"100-continue":
-                raise BadRequest("417 Expectation Failed")
+                raise BadRequestError("417 Expectation Failed")
             if not head.is_http10:
                 self.events.append(CONTINUE)
 
@@ -223,7 +223,7 @@ class RequestReader(HeadReader):
         if self.ended:
             return
         if isinstance(error, httptools.HttpParserCallbackError):
-            if not isinstance(error.__context__, BadRequest):
+            if not isinstance(error.__context__, BadRequestError):
                 raise error
             self._refuse_raw(error.__context__.status)
         elif self._request is not None:

@@ -14,7 +14,7 @@ from penstock.core.reasons import reason
 from penstock.net.address import join_host_port
 from penstock.net.http.client.answer import Answer, AnswerReader, request_head
 from penstock.net.http.client.link import Origin
-from penstock.net.http.client.pool import ConnectFailed, HttpPool
+from penstock.net.http.client.pool import ConnectError, HttpPool
 from penstock.net.tls.tls_layer import client_context
 from penstock.nsq.nsqd.copies.secret import Secret
 from penstock.nsq.nsqd.options import NsqdOptions
@@ -104,7 +104,7 @@ class Peer:
             raise PeerError(f"{self.address} does not answer") from None
         except EOFError:
             raise PeerError(f"{self.address} has closed the connection") from None
-        except ConnectFailed as error:
+        except ConnectError as error:
             raise PeerError(f"{self.address} cannot be reached: {reason(error.cause)}") from error
         except (OSError, ValueError) as error:
             raise PeerError(f"{self.address}: {reason(error)}") from error

@@ -12,7 +12,7 @@ from penstock.core.reasons import reason
 from penstock.net.address import join_host_port
 from penstock.net.http.client.answer import AnswerReader
 from penstock.net.http.client.link import Origin
-from penstock.net.http.client.pool import ConnectFailed, HttpPool
+from penstock.net.http.client.pool import ConnectError, HttpPool
 from penstock.nsq.tools.to_http.hops import HOPS_MAX, Endpoint, Hop, failure
 from penstock.nsq.tools.to_http.urls import BadUrl, Unusable
 
@@ -108,7 +108,7 @@ class _Journey:
         origin = self._hop.url.origin
         try:
             return await self._pool.ask(origin, self._hop.encode(), self._new_reader)
-        except ConnectFailed as error:
+        except ConnectError as error:
             raise self.failed(_connecting(origin, error.cause)) from None
         except EOFError:
             raise self.failed("EOF" if self._nothing_came() else "unexpected EOF") from None
