@@ -139,8 +139,10 @@ class TransactionChecks:
         return ready[next(self._turns) % len(ready)], False
 
     async def _give_up(self, half: StoredMessage, times: int) -> None:
-        _log.error("a transaction was checked %d times and is given up: its message %s goes to %s",
-                   times, half.offset_id, names.GIVEN_UP_HALF_TOPIC)  # fmt: skip
+        _log.error(
+            "a transaction was checked %d times and is given up: its message %s goes to %s",
+            times, half.offset_id, names.GIVEN_UP_HALF_TOPIC,
+        )  # fmt: skip
         try:
             await self._controller.transactions.end(half, Outcome.GIVE_UP)
         except StorageError:
