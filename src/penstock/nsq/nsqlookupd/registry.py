@@ -94,6 +94,7 @@ class Registry:
         """A producer is gone; the keys stay, also ephemeral ones."""
         self._producers.pop(producer.remote_address, None)
         self.gone_count += 1
+        # nsqlookupd keeps the keys, so topics of a node that restarts stay listed.
         for topic in producer.topics:
             for registrations in self._keys_of(topic):
                 registrations.pop(producer.remote_address, None)
@@ -105,6 +106,7 @@ class Registry:
         if channel:
             keys.append(self._channels.setdefault(topic, {}).setdefault(channel, {}))
         for registrations in keys:
+            # nsqlookupd keeps the entry of a producer that registers again, with its tombstone.
             registrations.setdefault(producer.remote_address, Registration(producer))
 
     def unregister_channel(self, producer: Producer, topic: str, channel: str) -> None:
@@ -114,6 +116,7 @@ class Registry:
         if registrations is None:
             return
         registrations.pop(producer.remote_address, None)
+        # nsqlookupd forgets an ephemeral channel here, but not when a connection ends.
         if not registrations and is_ephemeral(channel):
             del channels[channel]
 
@@ -145,6 +148,7 @@ class Registry:
 
     def delete_topic(self, topic: str) -> None:
         """Forget a topic and its channels, whoever has them; nsqd is not told."""
+        # nsqlookupd does not tell nsqd, although NSQ's documents say so: nsqadmin does that.
         self._topics.pop(topic, None)
         self._channels.pop(topic, None)
 
@@ -162,6 +166,7 @@ class Registry:
             for registration in self._topics.get(topic, {}).values()
             if node in registration.producer.nodes
         ]
+        # nsqlookupd hides the producer from look-ups of the topic alone; /nodes still has it.
         for registration in found:
             registration.tombstoned_at = self._clock.monotonic_ns()
             registration.tombstoned_wall = self._clock.wall_ns()

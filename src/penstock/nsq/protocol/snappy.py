@@ -97,6 +97,7 @@ class SnappyLayer(Layer):
         content, end = start + _HEADER, start + _HEADER + length
         if len(held) < end:
             return start, 0
+        # pynsq makes a compressor for each write, so the identifier comes again and again.
         if kind == _IDENTIFIER:
             if held[start:end] != STREAM_ID:
                 raise LayerError("snappy: corrupt input (wrong stream identifier)")

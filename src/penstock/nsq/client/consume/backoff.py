@@ -53,6 +53,7 @@ class Backoff:
 
     def succeeded(self, now: int) -> Step:
         """A message was finished."""
+        # As in go-nsq outcomes in a period do not count: one a period, however many fail.
         if self.until is not None or not self.level:
             return Step.NONE
         self.level -= 1
@@ -62,6 +63,7 @@ class Backoff:
         """A message was requeued because it could not be handled."""
         if self.until is not None or not self._longest:
             return Step.NONE
+        # go-nsq raises the level only if its period fits below the longest one.
         if self.length(self.level + 1) <= self._longest:
             self.level += 1
         return self._begin(now) if self.level else Step.NONE
@@ -70,6 +72,7 @@ class Backoff:
         """A message was requeued, and it says nothing about how things are."""
         if self.until is not None or not self.level:
             return Step.NONE
+        # As in go-nsq a requeue without backoff starts another period, but only in a backoff.
         return self._begin(now)
 
     def is_due(self, now: int) -> bool:
@@ -82,6 +85,7 @@ class Backoff:
 
     def wait_on(self, now: int) -> None:
         """There was nobody to test the waters with; another second, then."""
+        # go-nsq waits one second more when nobody is connected.
         self.period = SECOND
         self.until = now + SECOND
 
