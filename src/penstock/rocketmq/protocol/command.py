@@ -92,6 +92,7 @@ class Command(Struct):
 
     def unsupported(self) -> Command:
         """The response to a request whose code nobody serves here (RocketMQ spec 1.7)."""
+        # The leading blank is Java's.
         return self.answer(_NOT_SUPPORTED, f" request type {self.code} not supported")
 
     # --- fields, read as the Java broker reads them ---------------------------------------------

@@ -32,6 +32,7 @@ async def query_message(
     settings = controller.settings
     count = request.int32("maxNum")
     if request.boolean(_UNIQUE_QUERY):
+        # Java asks for 32 messages with a unique key, whatever the client wants.
         count = settings.default_query_max_num
     count = min(count, settings.max_msgs_num_batch)
     found = await controller.keys.find(topic, key, begin_ms, end_ms, count, BODY_MAX)
@@ -51,6 +52,7 @@ async def query_message(
     if frames:
         answer.body = b"".join(frames)
     else:
+        # Java's client takes this code for "not on this broker", and asks the next one.
         answer.code, answer.remark = ResponseCode.QUERY_NOT_FOUND, _NOT_FOUND
     return answer
 

@@ -37,6 +37,7 @@ async def end_transaction(
     asked = request.int32("commitOrRollback")
     if asked not in (_UNKNOWN, SysFlag.COMMIT, SysFlag.ROLLBACK):
         raise BodyError(f"the field commitOrRollback must be 0, 8 or 12, not {asked}")
+    # Java answers nothing to "unknown": the next check asks again.
     if asked == _UNKNOWN:
         _log.info("%s does not know yet how its transaction ends: %s",
                   connection.address, request.remark or "")  # fmt: skip
