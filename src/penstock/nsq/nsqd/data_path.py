@@ -112,7 +112,7 @@ def _open_broker(options: NsqdOptions, clock: Clock) -> Broker:
             import_queues(store, clock, options.node_id, options.max_msg_size)
             return Broker(store, clock, SystemChance(), broker_options)
     except StopRequested:
-        logger.info("NSQ: stopped while opening the data path; the next start begins again")
+        logger.info("NSQ: stopped while opening the data path; the next start does it again")
         store.close()
         raise
     except PenstockError:
