@@ -11,7 +11,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parent.parent / "src" / "penstock"
 BANNED = re.compile(
     r"(What|Who|How|Whether|Which|The same|As|So many|So long|Such|Likewise"
-    r"|For who|They|It|Its|Their|Them|This|These|Those)\b"
+    r"|For who|They|It|Its|Their|Them|This|These|Those|Where|When|Why|Until)\b"
 )
 # Of the verbs in the third person those that are no nouns in the plural as well.
 THIRD_PERSON = re.compile(

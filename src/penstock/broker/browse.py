@@ -24,7 +24,7 @@ _NEXT = attrgetter("next")
 
 
 class State(Enum):
-    """Where a message stands in a channel."""
+    """The state of a message in a channel."""
 
     WAITING = "waiting"
     IN_FLIGHT = "in_flight"

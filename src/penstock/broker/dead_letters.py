@@ -20,7 +20,7 @@ HAD_ALL_ATTEMPTS: Final = "max_attempts"
 
 
 class Origins(msgspec.Struct, array_like=True):
-    """Where the messages of a batch of dead letters came from: its note.
+    """The origins of the messages of a batch of dead letters: its note.
 
     ``ids`` and ``attempts`` have an entry for each message; their time is in their frames. Notes
     of earlier versions have no ``reason``, as there was just one.

@@ -107,7 +107,7 @@ class NodeStats(Struct):
 
 
 class Place(Struct, frozen=True):
-    """Where stats come from."""
+    """The place that stats come from."""
 
     node: str
     hostname: str = ""

@@ -14,7 +14,7 @@ from penstock.storage.batch import Batch
 
 
 class Origin(NamedTuple):
-    """Where a dead letter came from; ``dead_since`` is wall-clock ns."""
+    """The origin of a dead letter; ``dead_since`` is wall-clock ns."""
 
     topic: str
     channel: str

@@ -72,7 +72,7 @@ class Fetch(msgspec.Struct, array_like=True):
     hurry: bool
     """False if the answer may be put off until there is news."""
     address: str = ""
-    """Where the follower's own HTTP can be asked for its role, ``host:port``."""
+    """The follower's own HTTP address, ``host:port``, which can be asked for its role."""
     is_synced: bool = False
     """True if all that it has is on stable storage there."""
 

@@ -446,7 +446,7 @@ class Log:
 
     @property
     def oldest_ns(self) -> int | None:
-        """When the oldest message that is kept was published; None when there is none."""
+        """The publish time of the oldest message that is kept; None when there is none."""
         for segment in self._segments:
             if segment.index.timestamps:
                 return segment.index.timestamps[0]

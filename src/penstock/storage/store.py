@@ -31,7 +31,7 @@ TOPICS = "topics"
 
 
 def queue_directory(topic: str, queue: int) -> str:
-    """Where a queue's files are, relative to the data path."""
+    """The folder of a queue's files, relative to the data path."""
     return os.path.join(TOPICS, f"{topic}@{queue}")
 
 

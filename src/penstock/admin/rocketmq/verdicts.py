@@ -30,7 +30,7 @@ class Facts(NamedTuple):
     consumes: bool = True
     letters: int = 0
     letter_ms: int = 0
-    """When the newest dead letter was stored."""
+    """The time at which the newest dead letter was stored."""
 
 
 def of_group(facts: Facts) -> list[Verdict]:

@@ -46,7 +46,7 @@ class Outlook(NamedTuple):
     is_bad: Mask
     is_warned: Mask
     seconds: Column
-    """Until nothing waits, at this rate; of an unknown growth if nothing new comes."""
+    """The seconds until nothing waits, at this rate; of an unknown growth if nothing new comes."""
 
 
 @np.errstate(invalid="ignore", divide="ignore")

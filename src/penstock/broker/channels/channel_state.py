@@ -79,7 +79,7 @@ class ChannelState:
         return min(floor for floor in floors if floor is not None)
 
     def next_deadline(self) -> int | None:
-        """When something times out or is deferred no longer (monotonic ns), perhaps too early."""
+        """The next time-out or end of a deferral (monotonic ns), perhaps too early."""
         deadlines = [flights.next_deadline() for flights in self.holders()]
         deadlines.append(self.deferred.next_deadline())
         return min((each for each in deadlines if each is not None), default=None)

@@ -243,7 +243,7 @@ class Deferred:
         return int(np.clip(min(offset, _OFFSET_MAX) - firsts, 0, counts).sum())
 
     def next_deadline(self) -> int | None:
-        """When ``due`` has something next; None when nothing waits."""
+        """The time at which ``due`` has something next; None when nothing waits."""
         while self._heap and not self._counts[self._heap[0] & _ROW_MASK]:
             self._pop()
         return (self._heap[0] >> _DEADLINE_AT) + EARLIEST if self._heap else None

@@ -1,4 +1,4 @@
-"""Where replayed messages go: to standard output, to a topic, or nowhere."""
+"""The places that replayed messages go to: standard output, a topic, or nowhere."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Where(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a node answers; ``tcp`` is empty while nobody has asked it."""
+    """The addresses of a node; ``tcp`` is empty while nobody has asked it."""
 
     http: str
     tcp: str = ""
@@ -71,7 +71,7 @@ async def _named(asker: Asker, lookupds: Sequence[str], topic: str) -> list[Told
 
 
 async def tcp_address(asker: Asker, place: Place) -> str:
-    """Where to publish: the port that /info names, on the host that was asked.
+    """The address to publish to: the port that /info names, on the host that was asked.
 
     Raises UpstreamError.
     """

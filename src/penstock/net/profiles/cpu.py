@@ -1,4 +1,4 @@
-"""Where the processor time goes: a look at all threads whenever 10 ms of it have been used.
+"""A profile of processor time: a look at all threads whenever 10 ms of it have been used.
 
 The kernel's timer for processor time sends SIGPROF, as it does for Go's profiler, and Python runs
 the handler in the main thread, where it finds the very function that was at work. (A thread that

@@ -35,12 +35,12 @@ class Node(NamedTuple):
 
     @property
     def tcp_address(self) -> str:
-        """Where to consume and publish."""
+        """The address to consume from and to publish to."""
         return join_host_port(self.broadcast_address, self.tcp_port)
 
     @property
     def http_address(self) -> str:
-        """Where to read the log."""
+        """The address to read the log at."""
         return join_host_port(self.broadcast_address, self.http_port)
 
 
@@ -157,7 +157,7 @@ def _each_producer(
 
 
 def lookup_failed(url: str, error: BaseException, reason: str) -> LookupFailed:
-    """Why there was no answer; a refused connection in the words of Go's dialer."""
+    """The reason why there was no answer; a refused connection in the words of Go's dialer."""
     if isinstance(error, OSError) and not isinstance(error, TimeoutError | ConnectionResetError):
         reason = go_reason(error, urlsplit(url).netloc.rpartition("@")[2], connecting=True)
     return LookupFailed(reason)

@@ -141,7 +141,7 @@ class Pile:
 
 
 class Router:
-    """Where requests go, and what becomes of them when a node fails or refuses.
+    """The way of requests to nodes, and what becomes of them when a node fails or refuses.
 
     ``resend``: whether a request whose outcome is not known, because its connection was lost, is
     sent again (at least once) or fails. ``settled`` is called with each request that has ended.

@@ -62,7 +62,7 @@ class Question:
 
     @property
     def origin(self) -> str:
-        """Where it goes, for the log: ``https://host:port``."""
+        """The server it goes to, for the log: ``https://host:port``."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 

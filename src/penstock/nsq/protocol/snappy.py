@@ -82,7 +82,7 @@ class SnappyLayer(Layer):
             size, plain_size = end, plain_size + more
 
     def _chunk(self, start: int) -> tuple[int, int]:
-        """Where the chunk there ends, and how many bytes it decodes to; ``start`` if it is not
+        """The end of the chunk there and the bytes it decodes to; the end is ``start`` if it is not
         all there, or to be skipped. Raises LayerError.
         """
         held = self._held

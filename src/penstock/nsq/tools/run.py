@@ -48,7 +48,7 @@ class Stop:
         self._event.set()
 
     async def wait(self) -> None:
-        """Until it is."""
+        """Wait until the tool is asked to end."""
         await self._event.wait()
 
 

@@ -64,7 +64,7 @@ _WIDE: Final = len("+".join(_RULES))
 
 
 class Table(Protocol):
-    """Where the report goes."""
+    """The table that the report goes to."""
 
     def header(self) -> None:
         """The names of the columns."""

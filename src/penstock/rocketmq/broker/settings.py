@@ -51,7 +51,7 @@ class BrokerSettings(TlsSettings):
     region_id: str = "DefaultRegion"
     """Told to producers with each answer."""
     broker_config_path: str
-    """Where UPDATE_BROKER_CONFIG writes what it changed; default: the file of ``-c``, else below
+    """The file for what UPDATE_BROKER_CONFIG changes; default: the file of ``-c``, else below
     the store."""
     config_black_list: str = "configBlackList;brokerConfigPath"
     """Properties that UPDATE_BROKER_CONFIG may not change, ``;`` between them."""
@@ -167,7 +167,7 @@ class BrokerSettings(TlsSettings):
     acl_enable: bool = False
     """Check access rules."""
     acl_directory: str = ""
-    """Where ``plain_acl.yml`` is; empty: in RocketMQ's home, or with the store's configuration;
+    """The folder of ``plain_acl.yml``; empty: RocketMQ's home, or the store's configuration;
     not Java's."""
 
     java_names: ClassVar[dict[str, str]] = {
@@ -346,7 +346,7 @@ class BrokerSettings(TlsSettings):
 
     @property
     def access_rules_directory(self) -> str:
-        """Where ``plain_acl.yml`` is."""
+        """The folder of ``plain_acl.yml``."""
         if self.acl_directory:
             return self.acl_directory
         home = os.environ.get("ROCKETMQ_HOME")

@@ -154,7 +154,7 @@ class Stats:
         self.totals.missed += 1
 
     def get_begins(self) -> int:
-        """When a read begins (monotonic ns), if it is one of those whose time is taken; else 0."""
+        """Begin a read: its start (monotonic ns) if it is one of those that are timed, else 0."""
         self._until_timed_get -= 1
         if self._until_timed_get:
             return 0

@@ -49,11 +49,11 @@ class Host(NamedTuple):
 
 
 NO_HOST: Final = Host(bytes(4), 0)
-"""Where none is known."""
+"""The host that stands for an unknown one."""
 
 
 class OffsetId(NamedTuple):
-    """Where a message is stored; its text is the ``msgId`` that brokers give."""
+    """The place where a message is stored; its text is the ``msgId`` that brokers give."""
 
     host: Host
     offset: int

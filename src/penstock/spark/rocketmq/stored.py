@@ -108,7 +108,7 @@ class Stored:
 
 
 def _starts(data: bytes) -> Longs:
-    """Where the messages start; at once where all are of one size, as is usual."""
+    """The starts of the messages; at once where all are of one size, as is usual."""
     if not data:
         return np.empty(0, np.int64)
     size, _ = _head(data, 0)

@@ -126,7 +126,7 @@ def _plausible(view: memoryview, position: int, expected_offset: int, id_base: i
 def _stated_end(
     view: memoryview, position: int, expected_offset: int, id_base: int | None
 ) -> int | None:
-    """Where the bad batch at a position ends by its header, if that fits what follows there."""
+    """The end of the bad batch at a position by its header, if that fits what follows there."""
     try:
         batch = _plausible(view, position, expected_offset, id_base)
     except CorruptBatchError:
@@ -152,7 +152,7 @@ def _next_valid(
     id_base: int | None,
     more: bool,
 ) -> int:
-    """Where the next valid batch starts, or the end of the buffer."""
+    """The start of the next valid batch, or the end of the buffer."""
     while (position := data.find(MAGIC, position)) >= 0:
         batch, cut = _valid(view, position, expected_offset, id_base)
         if batch is not None:

@@ -168,7 +168,7 @@ class Consumer(Subscription[Connection]):
 
     @property
     def _silent_at(self) -> int | None:
-        """When the first connection will have been silent for too long."""
+        """The time at which the first connection will have been silent for too long."""
         heard = min(self._heard.values(), default=None)
         return heard + self._silence_ns if heard is not None and self._silence_ns else None
 

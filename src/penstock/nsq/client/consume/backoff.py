@@ -35,7 +35,7 @@ class Backoff:
         self.period = 0
         """The length that was set for the last period."""
         self.until: int | None = None
-        """When the period that runs ends."""
+        """The end of the period that runs."""
         self._unit = int(config.backoff_multiplier * SECOND)
         self._longest = int(config.max_backoff_duration * SECOND)
         self._full_jitter = config.backoff_strategy == "full_jitter"

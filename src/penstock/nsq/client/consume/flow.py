@@ -54,7 +54,7 @@ class Flow(Generic[Key]):
 
     @property
     def deadline(self) -> int | None:
-        """When something is due next, in nanoseconds of the clock."""
+        """The time at which something is due next, in nanoseconds of the clock."""
         if self._closed:
             return None
         waters, move = self.backoff.until, self._redistribution.due

@@ -26,7 +26,7 @@ class _Node:
 
     def __init__(self, due: int) -> None:
         self.due: int | None = due
-        """When to connect; None while connecting or connected."""
+        """The time to connect; None while connecting or connected."""
         self.failures = 0
         self.is_proven = False
         """True if the node was there at least once."""
@@ -48,7 +48,7 @@ class Reconnect:
 
     @property
     def deadline(self) -> int | None:
-        """When the next address is due."""
+        """The time at which the next address is due."""
         due = [node.due for node in self._nodes.values() if node.due is not None]
         return min(due, default=None)
 

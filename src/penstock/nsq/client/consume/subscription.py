@@ -103,7 +103,7 @@ class Subscription(ABC, Generic[LinkT]):
         self._inbox = Inbox(self._config.max_attempts)
         self._replies: dict[LinkT, Replies] = {}
         self._fatal: ClientError | None = None
-        """Why there is no going on."""
+        """The reason why there is no going on."""
         self._closing = False
         if max_in_flight is not None:
             self.max_in_flight = max_in_flight
@@ -177,7 +177,7 @@ class Subscription(ABC, Generic[LinkT]):
 
     @property
     def _deadline(self) -> int | None:
-        """When to call ``_tick``, in nanoseconds of the clock."""
+        """The time to call ``_tick``, in nanoseconds of the clock."""
         if self._closing:
             return None
         due = (self._flow.deadline, self._nodes.deadline, self._discovery.due)

@@ -54,7 +54,7 @@ class Fence(msgspec.Struct):
 
 
 def address_of(options: NsqdOptions, ports: Ports) -> str:
-    """Where other nodes ask this one, over HTTPS if that is all there is."""
+    """The address at which other nodes ask this one, over HTTPS if that is all there is."""
     host = options.broadcast_address
     if not ports.http and ports.https:
         return f"https://{join_host_port(host, ports.https)}"

@@ -143,7 +143,7 @@ class Standby:
 
     @property
     def address(self) -> str:
-        """Where other nodes ask this one."""
+        """The address at which other nodes ask this one."""
         return address_of(self.options, self.ports)
 
     @property

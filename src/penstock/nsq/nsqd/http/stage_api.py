@@ -143,7 +143,7 @@ class StageApi:
         return {"writers": rows, "more": next(wanted, None) is not None}
 
     def _places(self, staged: Collection[_Place]) -> Iterator[_Place]:
-        """Where something is staged, then where there is only a last commit."""
+        """The places where something is staged, then those that have only a last commit."""
         yield from staged
         for topic in self._topics.values():
             known = ((topic.name, record.name) for record in topic.writers)

@@ -1,4 +1,4 @@
-"""Nsqd's statistics, pushed to a statsd at intervals without ever being in nsqd's way."""
+"""nsqd's statistics, pushed to a statsd at intervals without ever being in nsqd's way."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class ToFileFlags(ConsumerFlags):
 
     @property
     def rotation(self) -> Rotation:
-        """When a file ends, but for its name."""
+        """The rules by which a file ends, but for its name."""
         return Rotation(self.rotate_size, self.rotate_interval)
 
     @property

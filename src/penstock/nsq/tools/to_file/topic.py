@@ -67,7 +67,7 @@ class Topic:
         await self._work(self._writer.hang_up)
 
     async def _consume(self) -> ClientError | None:
-        """Until the consumer is closed, or a node refuses for good, which is returned."""
+        """Run until the consumer is closed, or a node refuses for good, which is returned."""
         try:
             async for delivery in self._consumer.deliveries():
                 await self._take(delivery)

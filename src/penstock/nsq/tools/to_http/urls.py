@@ -32,7 +32,7 @@ class Unusable(PenstockError):
 
 
 class Url(NamedTuple):
-    """Where a request goes: whom to connect to, and what to say there."""
+    """The target of a request: whom to connect to, and what to say there."""
 
     text: str
     origin: Origin

@@ -68,7 +68,7 @@ def _gave_up(controller: Controller, group: str, topic: str) -> bool:
 def _offsets(
     controller: Controller, group: str, topic: str, queues: int
 ) -> dict[MessageQueue, dict[str, int]]:
-    """Where a group is in each queue; ``lastTimestamp`` is of the message it consumed last."""
+    """The place of a group in each queue; ``lastTimestamp`` is of the message it consumed last."""
     table = {}
     for queue in range(queues):
         consumed = max(0, controller.offsets.query(topic, group, queue) or 0)
@@ -83,7 +83,7 @@ def _offsets(
 
 @answers(RequestCode.QUERY_CONSUME_TIME_SPAN)
 def consume_time_span(controller: Controller, connection: Connection, request: Command) -> Command:
-    """When the messages of each queue were stored, and up to where a group has consumed them."""
+    """The store times of the messages in each queue, and the time up to which a group has them."""
     topic, group = request.text("topic"), request.text("group")
     queues = range(known_topic(controller, topic).write_queues)
     spans = [_span(controller, topic, group, queue) for queue in queues]

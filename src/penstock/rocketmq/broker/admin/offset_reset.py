@@ -106,7 +106,7 @@ def _check_version(member: Member[Connection]) -> None:
 async def consumer_status(
     controller: Controller, connection: Connection, request: Command
 ) -> Command:
-    """Where each member is in each of its queues; one that does not answer is left out."""
+    """The place of each member in each of its queues; one that does not answer is left out."""
     topic, group = request.text("topic"), request.text("group")
     members = _members(controller, group)
     if not members:

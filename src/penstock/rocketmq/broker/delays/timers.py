@@ -66,7 +66,7 @@ _log = logging.getLogger("penstock.mqbroker")
 
 
 def deliver_ms(found: dict[str, str], now_ms: int) -> int | None:
-    """When a message with these properties wants to be delivered; None when it does not say.
+    """The time at which a message wants to be delivered; None when its properties do not say.
 
     Raises RefusedError when the time cannot be read.
     """
@@ -98,7 +98,7 @@ class Waiting:
 
     @property
     def next_ms(self) -> int:
-        """When the first one is due."""
+        """The time at which the first one is due."""
         return self._heap[0] >> _DUE_BITS if self._heap else FAR
 
     def low(self, read: int) -> int:
@@ -176,7 +176,7 @@ class Timers:
         self._recalled.add(offset)
 
     def diverted(self, draft: Draft, found: dict[str, str]) -> Draft:
-        """Where a message waits for its time, or itself when that is no more to come.
+        """The draft that waits for its time, or the draft itself when that is no more to come.
 
         ``found`` are its properties. Raises RefusedError when its time is too far off, or when too
         many wait.

@@ -59,7 +59,7 @@ class Waiter(Protocol):
 
     @property
     def connection(self) -> object:
-        """Where it came from."""
+        """The connection that it came from."""
         ...
 
     def cancel(self) -> None:

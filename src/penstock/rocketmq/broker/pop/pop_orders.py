@@ -33,7 +33,7 @@ Key: TypeAlias = tuple[str, str]
 
 
 class Finished(NamedTuple):
-    """Where a group goes on after an acknowledgement, and what of that is not in the batch."""
+    """The offset at which a group goes on after an acknowledgement, and those of no batch."""
 
     next_offset: int
     strangers: list[int]
@@ -73,7 +73,7 @@ class OpenBatch:
 
     @property
     def free_ms(self) -> int:
-        """When all that is not acknowledged is visible again."""
+        """The time at which all that is not acknowledged is visible again."""
         usual = self.pop_ms + self.invisible_ms
         open_ = [offset for offset in self.offsets if offset not in self.done]
         return max([self.visible.get(offset, usual) for offset in open_], default=0)
@@ -180,7 +180,7 @@ class OrderTable:
         return batch.is_free(now_ms) or (attempt is not None and batch.attempt == attempt)
 
     def free_ms(self, key: Key, now_ms: int) -> int | None:
-        """When the next one of the blocked queues is free; None when none is blocked."""
+        """The time at which the next blocked queue is free; None when none is blocked."""
         blocked = [each for each in self._table.get(key, {}).values() if not each.is_free(now_ms)]
         return min([batch.free_ms for batch in blocked], default=None)
 

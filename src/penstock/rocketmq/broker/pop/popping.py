@@ -215,7 +215,7 @@ def _subscription(controller: Controller, request: Command, topic: str) -> Subsc
 
 
 def _places(popped: list[Popped]) -> dict[str, str]:
-    """Where the messages are, for clients to make their receipts of."""
+    """The places of the messages, for clients to make their receipts of."""
     by_queue: dict[int, list[int]] = {}
     for each in popped:
         by_queue.setdefault(each.queue, []).append(each.queue_offset)

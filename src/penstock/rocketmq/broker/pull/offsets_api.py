@@ -20,9 +20,9 @@ _EMPTY: Final = -1
 
 @answers(RequestCode.QUERY_CONSUMER_OFFSET)
 def query_consumer_offset(tables: Tables, connection: Connection, request: Command) -> Command:
-    """Where a group goes on. A new one begins at 0 as long as the queue is young.
+    """The offset of a group. A new one begins at 0 as long as the queue is young.
 
-    So even who wants to start with the newest message starts with the first one, and only in an
+    So even a group that wants the newest message starts with the first one, and only in an
     older queue may the client choose (RocketMQ spec 4.4).
     """
     group, topic = request.text("consumerGroup"), request.text("topic")

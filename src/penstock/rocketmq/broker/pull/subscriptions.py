@@ -31,7 +31,7 @@ class Subscription:
     version: int = 0
     tags: list[str] = field(default_factory=list)
     problem: str | None = None
-    """Why the text makes no sense; such a subscription matches nothing."""
+    """The reason why the text makes no sense; such a subscription matches nothing."""
     born_ms: int = 0
     """The time of the first heartbeat that named it."""
 

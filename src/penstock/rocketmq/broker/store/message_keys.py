@@ -191,7 +191,7 @@ def _value(data: bytes, name: bytes, start: int, end: int) -> bytes:
 
 
 def _find(data: bytes, name: bytes, start: int, end: int) -> int:
-    """Where a property begins; -1 when it is not there. A longer name may end like this one."""
+    """The start of a property; -1 when it is not there. A longer name may end like this one."""
     place = data.find(name, start, end)
     while place > start and data[place - 1] != 2:
         place = data.find(name, place + 1, end)

@@ -195,7 +195,7 @@ class MessageStore:
         return await future
 
     def places(self, records: AnyRecords) -> list[Placed]:
-        """Where appended records are."""
+        """The places of appended records."""
         first, physical = records.queue_offset, records.physical_offset
         return [
             Placed(first + number, physical + number, records.store_ms,
@@ -247,7 +247,7 @@ class MessageStore:
         return found.queues.search(queue, found.log.offset_at(ms * MILLISECOND))
 
     def stored_ms(self, topic: str, queue: int, offset: int) -> int | None:
-        """When the message at a queue offset was stored; None when it is not there.
+        """The time at which the message at a queue offset was stored; None when it is not there.
 
         Raises StorageError.
         """

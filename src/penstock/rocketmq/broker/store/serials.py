@@ -21,7 +21,7 @@ _FILE: Final = "rocketmq-serials.json"
 
 
 class Files(Protocol):
-    """Where the serials are kept: ``storage.store.Store``."""
+    """The files that the serials are kept in: ``storage.store.Store``."""
 
     def read_file(self, name: str) -> bytes | None: ...
 

@@ -75,7 +75,7 @@ def number(text: str | None) -> int | None:
 
 
 def _find(text: str, name: str) -> int:
-    """Where a property begins; -1 when it is not there."""
+    """The start of a property; -1 when it is not there."""
     mark = name + NAME_END
     if text.startswith(mark):
         return 0
