@@ -110,6 +110,7 @@ def _of_those_that_answer(
 def lookup_url(address: str, topic: str) -> str:
     """The URL to ask; an address may be host:port or a URL with its own path and query."""
     parts = urlsplit(address if "://" in address else "http://" + address)
+    # go-nsq takes an address without a path, or with / alone, to mean /lookup.
     path = parts.path if parts.path not in ("", "/") else "/lookup"
     query = f"{parts.query}&" if parts.query else ""
     return f"{parts.scheme}://{parts.netloc}{path}?{query}topic={quote(topic, safe='')}"
@@ -151,6 +152,7 @@ def _each_producer(
             return []
         if status != 200:
             raise LookupFailed(f"status {status} {answer.get('message', '')}".rstrip())
+        # nsqlookupd before 1.0 wrapped the answer in "data", as its documents still say.
         return [read(each) for each in (answer.get("data") or answer).get("producers") or []]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LookupFailed(f"status {status}, no answer of nsqlookupd: {error!r}") from error

@@ -34,6 +34,7 @@ class Row(NamedTuple):
     def of(cls, before: ChannelStats, now: ChannelStats, seconds: float) -> Row:
         """The row of a channel, from its figures now and ``seconds`` earlier."""
         came = now.message_count - before.message_count
+        # Go computes the messages that left: what came, less what the depth grew by.
         left = came - (now.depth - before.depth)
         return cls(
             int(came / seconds),

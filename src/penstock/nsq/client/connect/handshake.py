@@ -78,6 +78,7 @@ class Handshake:
         body = self._config.identify_body()
         answer = yield Ask("IDENTIFY", encode.MAGIC_V2 + encode.identify(body))
         self._learn(answer)
+        # nsqd puts TLS on first, then the compression, and says OK behind each.
         for layer in self.server.layers:
             shown = _SHOWN[layer]
             self._tell(logging.INFO, "protocol", f"upgrading to {shown}")

@@ -43,6 +43,7 @@ class ServerInfo:
 
         What is missing or null has its default, the unknown is left out. Raises StrangeAnswerError.
         """
+        # A node that does not negotiate answers OK; go-nsq then goes on with its defaults, too.
         if not answer.startswith(b"{"):
             return cls()
         try:
