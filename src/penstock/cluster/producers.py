@@ -148,7 +148,7 @@ def distinct(told: Iterable[tuple[str, ToldNodes]]) -> list[Producer]:
 
 
 def ordered(producers: Iterable[Producer]) -> list[Producer]:
-    """By host name; those that are older than the newest are marked."""
+    """The nodes by host name; those that are older than the newest are marked."""
     nodes = sorted(producers, key=lambda each: (each.hostname, each.http_address))
     versions = [semver.parse(each.version) for each in nodes]
     newest = max(versions, default=semver.LOWEST)

@@ -38,7 +38,7 @@ class Kind:
 
 
 class Switch(Kind):
-    """On or off."""
+    """A switch, on or off."""
 
     word = "bool"
 

@@ -116,7 +116,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def settle() -> None:
-    """For a daemon that serves: behind its first answers it imports what was left for later, and
+    """Settle a daemon that serves: behind its first answers it imports what was left for later, and
     the garbage collector becomes calm.
     """
     asyncio.get_running_loop().call_later(_SETTLE_S, _settle)

@@ -63,7 +63,7 @@ class Registry:
         self, broker: Broker, commits: Commits, topic_list: TopicList, clock: Clock
     ) -> None:
         self.topics = broker.topics
-        """By name. The mapping stays the same object."""
+        """The topics by name. The mapping stays the same object."""
         self.topic_list = topic_list
         self._broker = broker
         self._commits = commits

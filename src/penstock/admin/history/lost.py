@@ -107,7 +107,7 @@ class LostNodes:
         del self.given_up[:-LOST_MAX]
 
     def partial(self, row: int, times: list[float]) -> list[int]:
-        """For each time 1 where last figures of some node were in the row."""
+        """The flag of each time: 1 where last figures of some node were in the row."""
         spans = [(each.since, each.until) for each in self._losses if row in each.rows]
         return [int(any(since <= time < until for since, until in spans)) for time in times]
 

@@ -29,7 +29,7 @@ class Looks:
     """Daemons that did not answer."""
     took_ns: int = 0
     ended_ns: int = 0
-    """By the monotonic clock."""
+    """The time of the end by the monotonic clock."""
 
 
 class Poller:

@@ -25,7 +25,7 @@ class Rows:
         self._index: dict[Key, int] = {}
         self._free: list[int] = []
         self.keys: list[Key | None] = []
-        """By row."""
+        """The key of each row."""
         self.born: list[float] = []
         """Since when a row is its key's."""
         self.version = 0

@@ -20,7 +20,7 @@ from penstock.storage.log import ReadableLog
 logger = logging.getLogger(__name__)
 
 CLOCK_GRAIN_NS: Final = MILLISECOND
-"""By less than this the two clocks only seem to part: they cannot be read at the same moment."""
+"""The difference of clocks that counts as none: they cannot be read at the same moment."""
 CLOCK_STEP_NS: Final = SECOND
 """Clocks drift apart by themselves; by more than this the wall clock was set."""
 

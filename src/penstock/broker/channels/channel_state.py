@@ -195,7 +195,7 @@ class ChannelState:
     # --- what comes again ----------------------------------------------------------------------
 
     def requeue(self, first: int, next_: int, attempts: int) -> None:
-        """To the tail, as Go's memory queue has it: at most ``mem_queue_size`` messages go
+        """Requeue at the tail, as Go's memory queue does: at most ``mem_queue_size`` messages go
         first.
         """
         after = min(self.head, self.cursor + self.mem_queue_size)

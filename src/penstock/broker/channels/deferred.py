@@ -66,7 +66,7 @@ class Deferred:
         self.count = 0
 
     def __iter__(self) -> Iterator[DeferredRange]:
-        """In no order."""
+        """Iterate over the offsets, in no order."""
         return iter(self._ranges(np.flatnonzero(self._column(self._counts))))
 
     def add(self, deadline: int, first: int, next_: int, attempts: int) -> None:

@@ -78,7 +78,7 @@ def _place(
 
 
 def _group_end(staged: list[Staged], start: int) -> int:
-    """Behind the last publish that shares a batch with the one at ``start``."""
+    """The index behind the last publish that shares a batch with the one at ``start``."""
     first, delay_ns, queue = staged[start].records, staged[start].delay_ns, staged[start].queue
     end = start + 1
     if first.note:

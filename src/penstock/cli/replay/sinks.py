@@ -77,7 +77,7 @@ class Publishing:
 
 
 class Nowhere:
-    """For a rehearsal."""
+    """A sink for a rehearsal, which keeps nothing."""
 
     def put(self, messages: Sequence[Stored]) -> int:
         return len(messages)

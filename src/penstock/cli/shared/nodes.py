@@ -25,7 +25,7 @@ class Where(NamedTuple):
     access: Access = Access()
 
     def asker(self, seconds: float = TIMEOUT_S) -> Asker:
-        """To be made inside the loop, and closed. Raises ConfigError."""
+        """The client to ask with; to be made inside the loop, and closed. Raises ConfigError."""
         timeouts = Timeouts(seconds, seconds)
         return Asker(timeouts, agent="penstock", access=self.access, manner=PLAIN)
 

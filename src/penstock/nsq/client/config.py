@@ -167,7 +167,7 @@ class Config:
     )
 
     def with_option(self, name: str, value: str | bool = True) -> Config:
-        """With the option of that name set from a text, as NSQ's tools do: ``msg-timeout``, ``3s``.
+        """A copy with that option set from a text, as NSQ's tools do: ``msg-timeout``, ``3s``.
 
         ``-`` and ``_`` are the same, durations need a unit. An option named without a value is
         True, which only switches can be. Raises ConfigError.

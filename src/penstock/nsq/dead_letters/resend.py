@@ -23,7 +23,7 @@ HOLD_S: Final = 600.0
 
 
 class ResendError(PenstockError):
-    """Not all of what was chosen could be sent."""
+    """A failure to send all of what was chosen."""
 
 
 @dataclass(slots=True)

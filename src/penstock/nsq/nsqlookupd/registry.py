@@ -51,7 +51,7 @@ class Registration:
 
 
 Registrations = dict[str, Registration]
-"""By the producer's id."""
+"""Registrations by the producer's id."""
 
 
 class RegistryFigures(NamedTuple):

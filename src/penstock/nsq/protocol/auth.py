@@ -42,7 +42,7 @@ class Credentials:
     common_name: str = ""
 
     def parameters(self) -> dict[str, str | bytes]:
-        """In the order of the alphabet, as Go encodes them."""
+        """The parameters in the order of the alphabet, as Go encodes them."""
         return {
             "common_name": self.common_name,
             "remote_ip": self.remote_ip,

@@ -80,7 +80,7 @@ def run_tool(
 
 @asynccontextmanager
 async def until(stop: Stop, grace: float = 0.0) -> AsyncIterator[None]:
-    """While inside: the body ends ``grace`` s after the tool is asked to, wherever it waits."""
+    """A context whose body ends ``grace`` s after the tool is asked to, wherever it waits."""
 
     async def long_stopped() -> None:
         await stop.wait()
@@ -92,7 +92,7 @@ async def until(stop: Stop, grace: float = 0.0) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def closed_on(stop: Stop, *consumers: Closable) -> AsyncIterator[None]:
-    """While inside: when the tool is asked to end, close these, which ends their iteration.
+    """A context that closes these when the tool is asked to end, which ends their iteration.
 
     A body that hangs elsewhere, as in a write that nobody reads, is ended a little later.
     """

@@ -203,7 +203,7 @@ class Config:
     )
 
     def with_option(self, name: str, value: str | bool = True) -> Config:
-        """With the option of that name set from a text; durations need a unit. Raises ConfigError.
+        """A copy with this option set from a text; durations need a unit. Raises ConfigError.
 
         Java's names are taken as well as ours: ``sendMsgTimeout``.
         """

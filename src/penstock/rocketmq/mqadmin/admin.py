@@ -27,7 +27,7 @@ RETRY: Final = "%RETRY%"
 DLQ: Final = "%DLQ%"
 TIMEOUT_S: Final = 5.0
 LONG_TIMEOUT_S: Final = 15.0
-"""For what upstream waits three times as long."""
+"""The time-out of requests for which upstream waits three times as long."""
 _NEVER_ASKED: Final = "127.0.0.1:9876"
 
 

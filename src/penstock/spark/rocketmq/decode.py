@@ -21,7 +21,7 @@ from penstock.spark.rocketmq.stored import Longs, Spans, Stored
 _TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 _BODY_BYTES_MAX: Final = 64 << 20
 _COMPRESSION: Final = {0: "zlib", 1: "lz4", 2: "zstd", 3: "zlib"}
-"""By bits 8 to 10 of the sysFlag; older clients do not say that it is zlib."""
+"""The compression by bits 8 to 10 of the sysFlag; older clients do not say that it is zlib."""
 
 _log = logging.getLogger("penstock.spark")
 

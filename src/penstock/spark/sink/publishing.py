@@ -1,4 +1,4 @@
-"""At least once: rows are published to whichever node takes them.
+"""Publishing at least once: rows go to whichever node takes them.
 
 A request that failed may have been stored all the same, and a task that is tried again publishes
 its rows a second time.

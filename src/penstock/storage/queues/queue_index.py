@@ -132,16 +132,16 @@ class OneQueue:
         """The log tells how many messages there were."""
 
     def secure(self, start: int) -> None:
-        """There is nothing to write."""
+        """Do nothing: there is nothing to write."""
 
     def trim(self) -> None:
-        """There is nothing to forget."""
+        """Do nothing: there is nothing to forget."""
 
     def flush(self) -> None:
-        """There is nothing to write."""
+        """Do nothing: there is nothing to write."""
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there is nothing to close."""
 
 
 @dataclass(slots=True)

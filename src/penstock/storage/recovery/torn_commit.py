@@ -28,7 +28,7 @@ class TornCommit:
 
     def __init__(self) -> None:
         self.found: Place | None = None
-        """Behind the last whole commit, if what follows is a part of one."""
+        """The place behind the last whole commit, if what follows is a part of one."""
         self._next_offset = 0
         self.is_open = False
         """True if the next batch should belong to the same commit as the last."""

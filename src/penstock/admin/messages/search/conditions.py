@@ -39,7 +39,7 @@ def condition_of(kind: str, what: str) -> Condition:
 
 
 def _text(what: str) -> Condition:
-    """In any case of its letters."""
+    """A search for a text in any case of its letters."""
     return _searching(what, literal=True, case_sensitive=False)
 
 

@@ -147,7 +147,7 @@ class _Sender:
         self.empty = 0
 
     async def send(self, hits: Sequence[Hit]) -> None:
-        """To the node of each, in order. Raises UpstreamError."""
+        """Send each message to its node, in order. Raises UpstreamError."""
         for node in dict.fromkeys(hit.node for hit in hits):
             messages = [hit.message for hit in hits if hit.node == node]
             for piece in pieces(messages, PIECE_MESSAGES):

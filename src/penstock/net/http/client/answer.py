@@ -55,7 +55,7 @@ class AnswerReader:
 
     @property
     def headers(self) -> dict[str, str]:
-        """By name in lower case; of several with one name the last."""
+        """The header fields by name in lower case; of several with one name the last."""
         return {
             name.decode("latin-1").lower(): value.decode("latin-1") for name, value in self._fields
         }

@@ -24,7 +24,7 @@ ORIGINS_MAX = 100
 
 
 class ConnectError(Exception):
-    """There is no connection to be had; ``cause`` says why, a TimeoutError too late."""
+    """A connection that cannot be had; ``cause`` says why, a TimeoutError too late."""
 
     def __init__(self, cause: OSError) -> None:
         super().__init__(str(cause))

@@ -38,7 +38,7 @@ class Download(Stream):
         *,
         is_chunked: bool = True,
     ) -> None:
-        """For clients of HTTP/1.0 not `is_chunked`: the end of the connection ends the body."""
+        """Chunk the body unless the client speaks HTTP/1.0: there the connection's end ends it."""
         if is_chunked:
             headers = (*headers, ("Transfer-Encoding", "chunked"))
         super().__init__(content_type, headers, closed=self._cancel)

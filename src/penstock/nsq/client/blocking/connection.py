@@ -104,7 +104,7 @@ class Connection:
         return self._socket is not None
 
     def fileno(self) -> int:
-        """For selectors; -1 when closed."""
+        """The descriptor for selectors; -1 when closed."""
         return -1 if self._socket is None else self._socket.fileno()
 
     # --- the way in ------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ class Backoff:
         self.until = None
 
     def wait_on(self, now: int) -> None:
-        """There was nobody to test the waters with; another second, then."""
+        """Wait another second, as there was nobody to test the waters with."""
         # go-nsq waits one second more when nobody is connected.
         self.period = SECOND
         self.until = now + SECOND

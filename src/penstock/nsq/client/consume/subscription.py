@@ -214,7 +214,7 @@ class Subscription(ABC, Generic[LinkT]):
         self._rescheduled()
 
     def _failed(self, address: str, error: ClientError) -> None:
-        """There is no connection. Whoever iterates is told when there is no going on."""
+        """Note a failed connection. Whoever iterates is told when there is no going on."""
         if self._closing:
             return
         self.last_error = error

@@ -51,7 +51,7 @@ class NsqView:
         return offsets.get(0)
 
     def forget(self, topic: Topic, group: str) -> None:
-        """There is nothing else that knows it."""
+        """Do nothing: nothing else knows it."""
 
 
 NSQ_VIEW: Final[LogView] = NsqView()

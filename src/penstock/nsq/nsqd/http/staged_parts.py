@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("penstock.nsqd")
 
 Stamps: TypeAlias = Mapping[int, Stamp]
-"""By dialect, the functions that write places into messages."""
+"""The functions that write places into messages, by dialect."""
 FOLDER: Final = "staged"
 CHECK_NS: Final = SECOND
 GRACE_NS: Final = 10 * MINUTE

@@ -56,7 +56,7 @@ class Session:
     """A client as the broker sees it: its subscription, and its publishes that wait for answers."""
 
     def __init__(self, connection: Connection, sessions: dict[Session, None]) -> None:
-        """While its connection is open it is among the ``sessions``."""
+        """Enter the session among ``sessions`` while its connection is open."""
         self.connection = connection
         self.authorizations: Authorizations | None = None
         """The answer of the auth servers; None before AUTH, or without such servers."""

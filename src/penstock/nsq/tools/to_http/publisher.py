@@ -93,7 +93,7 @@ class _Journey:
         raise PublishFailed(failure(self._method, location, f"stopped after {HOPS_MAX} redirects"))
 
     def failed(self, why: str) -> PublishFailed:
-        """With the URL of the request that failed, and the method of the first one."""
+        """An error with the URL of the request that failed, and the method of the first one."""
         return PublishFailed(failure(self._method, self._hop.url.shown, why))
 
     def _onward(self, status: int, location: str) -> Hop | None:

@@ -37,7 +37,7 @@ class Url(NamedTuple):
     text: str
     origin: Origin
     host: str
-    """For the Host header."""
+    """The value of the Host header."""
     target: str
     """Path and query."""
     authorization: str

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.rocketmq.remoting import Connection
 
 BODY_MAX: Final = FRAME_MAX - 64 * 1024
-"""Beyond, an answer would be more than clients read as one frame."""
+"""The limit beyond which an answer would be more than clients read as one frame."""
 _NOT_FOUND: Final = "can not find message, maybe time range not correct"
 _UNIQUE_QUERY: Final = "_UNIQUE_KEY_QUERY"
 

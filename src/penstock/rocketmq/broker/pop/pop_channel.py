@@ -67,11 +67,11 @@ class Waiter(Protocol):
         ...
 
     def expire(self) -> None:
-        """There are no messages."""
+        """End the wait without messages."""
         ...
 
     def answer(self, popped: list[Popped]) -> None:
-        """Here they are, one at least."""
+        """Answer with messages, one at least."""
         ...
 
 

@@ -107,7 +107,7 @@ class PopRequest:
         self._timer = loop.call_later(ms / 1000, self.expire) if ms else loop.call_soon(self.expire)
 
     def expire(self) -> None:
-        """There was nothing in time, or the channel is gone."""
+        """Answer that nothing came in time, or that the channel is gone."""
         self.cancel()
         self._channel.give_up(self)
         self.refuse(ResponseCode.POLLING_TIMEOUT)

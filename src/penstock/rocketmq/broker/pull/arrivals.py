@@ -45,7 +45,7 @@ class Arrivals:
         return True
 
     def wake(self, topic: str) -> None:
-        """There may be something to have of a topic that nobody could have before."""
+        """Wake the waiters of a topic, which may have something that nobody could have before."""
         for future in self._waiting.get(topic, ()):
             if not future.done():
                 future.set_result(None)

@@ -30,7 +30,7 @@ Table: TypeAlias = "npt.NDArray[np.uint8]"
 Columns: TypeAlias = "npt.NDArray[np.intp]"
 
 FEW: Final = 4
-"""So few messages are quicker done one by one."""
+"""The number of messages below which they are quicker done one by one."""
 TABLE_BYTES: Final = 1024 * 1024
 """A table takes no further batch when it has this many bytes, as sent."""
 _HEAD = struct.Struct(">i8xii")  # size, flag and length of the body of a message in a batch

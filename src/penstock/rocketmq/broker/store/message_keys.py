@@ -45,7 +45,7 @@ _VALUE_END: Final = VALUE_END.encode()
 _STRIDE: Final = attrgetter("stride")
 
 FEW: Final = 16
-"""So few messages are quicker done one by one."""
+"""The number of messages below which they are quicker done one by one."""
 
 hash_of = xxh32_intdigest
 """The 32 bits under which a key, as bytes, stands in the index."""

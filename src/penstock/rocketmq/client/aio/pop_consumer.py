@@ -52,7 +52,7 @@ class PopConsumer(ClientView):
     async def receive(
         self, max_messages: int = MESSAGES_MAX, *, wait: float = 15.0
     ) -> list[Popped]:
-        """At most ``max_messages``; none after ``wait`` seconds without one."""
+        """Receive up to ``max_messages``; none after ``wait`` seconds without one."""
         return await self._hub.run(self._core.receive(max_messages, self._invisible, wait))
 
     async def __aiter__(self) -> AsyncIterator[Popped]:

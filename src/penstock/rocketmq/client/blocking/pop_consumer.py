@@ -50,7 +50,7 @@ class PopConsumer(ClientView):
         self.close()
 
     def receive(self, max_messages: int = MESSAGES_MAX, *, wait: float = 15.0) -> list[Popped]:
-        """At most ``max_messages``; none after ``wait`` seconds without one."""
+        """Receive up to ``max_messages``; none after ``wait`` seconds without one."""
         return self._hub.run(self._core.receive(max_messages, self._invisible, wait))
 
     def __iter__(self) -> Iterator[Popped]:

@@ -86,7 +86,7 @@ class Consumption(Group):
             self.on_arrival(len(messages))
 
     def _queue_up(self, held: HeldQueue) -> None:
-        """In order: it has something to handle, and is not being handled."""
+        """Queue up a queue in order that has something to handle and is not being handled."""
         if not held.is_busy and not held.is_dropped and held not in self._waiting_turns:
             self._waiting_turns.add(held)
             self._turns.append(held)
@@ -99,7 +99,7 @@ class Consumption(Group):
     # --- what is taken ---------------------------------------------------------------------------
 
     def take(self, most: int) -> Unit | None:
-        """At most ``most`` messages of one queue, if there are any."""
+        """Take up to ``most`` messages of one queue, if there are any."""
         unit = self._take_in_order(most) if self.habits.is_orderly else self._take_any(most)
         if unit is not None:
             self._working[unit] = None

@@ -37,7 +37,7 @@ class HeldQueue:
 
     @property
     def commit_offset(self) -> int:
-        """Below this everything is done."""
+        """The offset below which everything is done."""
         return next(iter(self._messages), self.next_offset)
 
     @property

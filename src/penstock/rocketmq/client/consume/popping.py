@@ -64,7 +64,7 @@ class Popper:
         self._is_orderly = is_orderly
         self._attempts = 0
         self._unanswered: dict[str, str] = {}
-        """By address the attempt in order whose answer never came."""
+        """The attempt in order whose answer never came, by address."""
         self._turn = 0
         self._begun = False
 
@@ -87,7 +87,7 @@ class Popper:
             self._begun = True
 
     async def receive(self, most: int, invisible_s: float, wait_s: float) -> list[Popped]:
-        """At most ``most`` messages, from the brokers in turn; none after ``wait_s`` without one.
+        """Receive up to ``most`` messages, from the brokers in turn; none after ``wait_s``.
 
         Raises ClientError.
         """

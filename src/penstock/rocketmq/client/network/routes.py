@@ -38,7 +38,7 @@ class Route:
     readable: tuple[MessageQueue, ...]
     writable: tuple[MessageQueue, ...]
     brokers: dict[str, dict[int, str]]
-    """By the name of a broker and the number of a replica; 0 is the master."""
+    """Addresses by the name of a broker and the number of a replica; 0 is the master."""
 
     @classmethod
     def parse(cls, topic: str, body: bytes) -> Route:

@@ -49,7 +49,7 @@ class QueueChoice:
     """Queues of a topic in turn, but not of a broker that rests or has just failed."""
 
     def __init__(self, faults: Faults | None, chance: Chance) -> None:
-        """Without ``faults`` brokers do not rest."""
+        """Choose without rests of brokers if there are no ``faults``."""
         self._faults = faults
         self._chance = chance
         self._next: dict[str, int] = {}

@@ -32,7 +32,7 @@ FLAG_AT: Final = 16
 QUEUE_OFFSET_AT: Final = 20
 PHYSICAL_OFFSET_AT: Final = 28
 OFFSETS: Final = slice(QUEUE_OFFSET_AT, PHYSICAL_OFFSET_AT + 8)
-"""Both of these offsets."""
+"""The bytes of both offsets."""
 SYS_FLAG_AT: Final = 36
 STORE_MS_AT: Final = 56
 """The offset when the born host is IPv4; IPv6 adds ``IPV6_EXTRA``."""

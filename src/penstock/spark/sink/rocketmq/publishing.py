@@ -1,4 +1,4 @@
-"""At least once: rows are sent in batches to the queues of their topics, by turns or by key."""
+"""Sending at least once: rows go in batches to their topics' queues, by turns or by key."""
 
 from __future__ import annotations
 
