@@ -86,7 +86,7 @@ class Topic:
         self.name = name
         self.log = log
         self.queues = queues or OneQueue(log)
-        self.spread = 1  # a publish that names no queue goes to the next one of so many
+        self.spread = 1  # publishes that name no queue rotate over the first `spread`
         self.channels: dict[str, Channel] = {}
         self.groups: dict[str, int] = {}
         self.group_ages = GroupAges(clock)
@@ -224,7 +224,7 @@ class Topic:
             self._arrive(batches)
 
     def begin_commit(self, writer: str, batch: int, nbytes: int) -> Commit:
-        """Begin to append a writer's batch of about so many bytes, all or nothing over a crash.
+        """Begin to append a writer's batch of about ``nbytes``, all or nothing over a crash.
 
         Nothing else may be appended until it is ended or cancelled. Raises StorageError.
         """
@@ -242,7 +242,7 @@ class Topic:
         return Commit(self.log, nbytes, self._stamp(), ends, first_queue, writer, batch)
 
     def end_commit(self, commit: Commit, nbytes: int) -> None:
-        """Make a finished commit part of the log, with so many bytes of bodies; or cancel it.
+        """Make a finished commit, whose bodies have ``nbytes``, part of the log; or cancel it.
 
         Raises StorageError; TopicFullError when the topic has no room for it.
         """
@@ -468,14 +468,14 @@ class Topic:
     # --- settings ------------------------------------------------------------------------------
 
     def configure(self, settings: TopicSettings) -> None:
-        """Bound the topic; what is None is as the flags say. Written down at once."""
+        """Apply the topic's limits; None: the command line's default. Written down at once."""
         self.config.own = settings
         self._apply_bounds()
         self.journal.note(settings)
         self.journal.save_now()
 
     def configure_channel(self, settings: ChannelSettings) -> None:
-        """Bound the attempts of a channel; what is None is as the flags say. Written down at once.
+        """Apply a channel's attempts; None: the command line's default. Written down at once.
 
         Raises KeyError.
         """
@@ -578,8 +578,8 @@ class Topic:
     def floor(self) -> int:
         """No channel or group needs an offset below this one.
 
-        What no channel was given yet is needed too, for a first channel that may come, unless the
-        topic has a retention of its own.
+        Messages that no channel was given yet are needed too, for a first channel that may come,
+        unless the topic has its own retention.
         """
         floors = [*self.groups.values(), *[each.state.floor() for each in self.channels.values()]]
         if self.channels or self.retention is None:

@@ -65,7 +65,7 @@ class Copy:
         """True while what the primary has not is put aside, or ``refuse_foreign`` refuses it."""
         self.refuse_foreign = False
         self.fork: dict[str, tuple[int, int]] = {}
-        """Where the primary's epoch began, by topic: the log, and the offset of its end."""
+        """The start of the primary's epoch by topic: the log, and the offset of its end."""
         self.moment = moment
         self._run = ""
         self._number = 0

@@ -28,7 +28,7 @@ from penstock.core.malformed import MALFORMED
 from penstock.storage.batch import Buffer
 
 VERSION: Final = 1
-"""Of these messages; a node refuses another one's."""
+"""The version of these messages; a node refuses another one's."""
 _PREFIX = struct.Struct("<IIQ")
 
 
@@ -68,11 +68,11 @@ class Fetch(msgspec.Struct, array_like=True):
     held: list[Held]
     files: dict[str, int] | None
     nbytes: int
-    """About so many bytes of messages may be in the answer."""
+    """The most bytes of messages in the answer, roughly."""
     hurry: bool
     """False if the answer may be put off until there is news."""
     address: str = ""
-    """Where the follower's own HTTP can be asked for its role, ``host:port``."""
+    """The follower's own HTTP address, ``host:port``, which can be asked for its role."""
     is_synced: bool = False
     """True if all that it has is on stable storage there."""
 

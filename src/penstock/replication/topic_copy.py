@@ -1,4 +1,4 @@
-"""One topic of a follower: a log and a journal of its own, filled with the primary's bytes.
+"""One topic of a follower: its log and its journal, filled with the primary's bytes.
 
 Batches are appended as they come, byte for byte; those of one commit become visible together, as at
 the primary. Records of the journal wait until the log has reached what they refer to, so a copy
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 LOST_THERE: Final = "the primary has lost these"
 """The record of a gap that is no fault of the copy."""
 _AT_ONCE: Final = Retention()
-"""Nothing is kept for itself: the primary says what is."""
+"""The retention of a copy, which keeps nothing for itself: the primary says what is kept."""
 
 
 class _Waiting(NamedTuple):
@@ -73,7 +73,7 @@ class TopicCopy:
 
     @property
     def nbytes_behind(self) -> int:
-        """About so many bytes of the primary's log are not here."""
+        """The bytes of the primary's log that are not here, roughly."""
         return self._nbytes_behind if self.messages_behind else 0
 
     def held(self) -> Held:

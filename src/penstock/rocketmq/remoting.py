@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # which brings numpy in, and a name server needs none
     from penstock.storage.batch import Buffer
 
 IDLE_S: Final = 120.0
-"""A connection that neither sends nor receives for so long is closed, as in Java."""
+"""A connection that neither sends nor receives for this time is closed, as in Java."""
 WRITE_HIGH_WATER: Final = 256 * 1024
 TOGETHER_MAX: Final = 32
 """The number of requests that are read at once; the answers known by then leave with one write, so
@@ -74,7 +74,7 @@ class Gatherer(Protocol):
         ...
 
     def release(self) -> bool:
-        """It has taken all; whether some of its requests are answered later in this pass."""
+        """A connection has taken all; true if requests are answered later in this pass."""
         ...
 
 
@@ -370,8 +370,8 @@ class Connection(asyncio.Protocol):
     def flush_soon(self) -> None:
         """Write what is sent in this pass of the loop at its end, after what is scheduled so far.
 
-        Who answers in this pass, but later than ``data_received`` ends, asks for it beforehand: the
-        answers need no pass of their own then.
+        To be called before answering later in the same pass than ``data_received``, so that the
+        answers are flushed with it.
         """
         if not self._flushes_soon:
             self._flushes_soon = True

@@ -257,7 +257,7 @@ class Batch(Struct, eq=False, gc=False):
         return bool(self.raw[_ATTRIBUTES_AT] & _WENT_BEFORE)
 
     def position(self, offset: int) -> int:
-        """Where in ``frames`` the message of this log offset starts."""
+        """The position in ``frames`` of the message at this log offset."""
         index = offset - self.first_offset
         assert 0 <= index <= self.count, f"offset {offset} is outside of the batch"
         return index * self.stride if self.table is None else int(self.table[index])

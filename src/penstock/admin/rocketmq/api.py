@@ -63,7 +63,7 @@ class RocketmqApi:
         return await groups.one_group(self._servers, self._paces, text_of(request.param))
 
     async def _offsets(self, request: Request) -> Any:
-        """Where a group would be, if it were set to a time."""
+        """The offsets of a group, if it were set to a time."""
         group, what = names(request)
         if what != "offsets":  # the path's last part is any, to the router
             raise ApiError(404, "NOT_FOUND")

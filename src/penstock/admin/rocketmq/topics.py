@@ -82,7 +82,7 @@ async def sums_of(servers: Servers, brokers: list[Broker], topic: str) -> dict[s
 async def _configs(
     servers: Servers, brokers: list[Broker], warnings: Warnings
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """By topic and broker what the broker has set."""
+    """The configuration of topics by topic and broker."""
 
     async def ask(broker: Broker) -> dict[str, dict[str, Any]]:
         return await topic_configs(servers, broker)
@@ -95,13 +95,13 @@ async def _configs(
 
 
 async def topic_configs(servers: Servers, broker: Broker) -> dict[str, dict[str, Any]]:
-    """By topic what a broker has set."""
+    """The configuration of a broker's topics by name."""
     found = await servers.ask_json(broker.any_address(), RequestCode.GET_ALL_TOPIC_CONFIG)
     return dict(found.get("topicConfigTable") or {})
 
 
 async def bounds_of(servers: Servers, broker: Broker, topic: str) -> dict[int, dict[str, int]]:
-    """Of each queue on a broker its first offset, its end, and when something came last."""
+    """The first offset of each queue on a broker, its end, and when something came last."""
     code = RequestCode.GET_TOPIC_STATS_INFO
     found = await servers.ask_json(broker.any_address(), code, {"topic": topic})
     return {

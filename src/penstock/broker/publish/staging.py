@@ -17,7 +17,7 @@ from penstock.storage.queues.queue_index import Queues
 Outcome = Callable[[StorageError | None], None]
 
 BATCH_BYTES_MAX: Final = 1024 * 1024
-"""Publishes are joined up to this size; one that is larger by itself becomes a batch of its own."""
+"""Publishes are joined into batches up to this size; a larger one gets a batch to itself."""
 
 
 class Staged(Struct):
@@ -78,7 +78,7 @@ def _place(
 
 
 def _group_end(staged: list[Staged], start: int) -> int:
-    """Behind the last publish that shares a batch with the one at ``start``."""
+    """The index behind the last publish that shares a batch with the one at ``start``."""
     first, delay_ns, queue = staged[start].records, staged[start].delay_ns, staged[start].queue
     end = start + 1
     if first.note:

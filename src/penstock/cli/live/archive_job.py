@@ -70,7 +70,7 @@ class _Job:
                 self._target = int(number)
 
     def _archive(self) -> None:
-        """Until the target is reached; without one, for ever."""
+        """Run until the target is reached; without one, for ever."""
         archived = reached = 0
         # What counts is the position in the log: should rows be lost, the proof must say so.
         while self._target is None or reached < self._target:

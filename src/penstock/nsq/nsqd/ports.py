@@ -12,7 +12,7 @@ logger = logging.getLogger("penstock.nsqd")
 
 
 def check_ports(options: NsqdOptions) -> None:
-    """Raises ListenError when an address is taken: asked before the data path is opened, as that
+    """Raise ListenError when an address is taken: asked before the data path is opened, as that
     may take long, and logs what has nothing to do with it.
     """
     secure = options.https_address if options.tls_cert else ""

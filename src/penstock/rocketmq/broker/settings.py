@@ -51,7 +51,7 @@ class BrokerSettings(TlsSettings):
     region_id: str = "DefaultRegion"
     """Told to producers with each answer."""
     broker_config_path: str
-    """Where UPDATE_BROKER_CONFIG writes what it changed; default: the file of ``-c``, else below
+    """The file for what UPDATE_BROKER_CONFIG changes; default: the file of ``-c``, else below
     the store."""
     config_black_list: str = "configBlackList;brokerConfigPath"
     """Properties that UPDATE_BROKER_CONFIG may not change, ``;`` between them."""
@@ -167,7 +167,7 @@ class BrokerSettings(TlsSettings):
     acl_enable: bool = False
     """Check access rules."""
     acl_directory: str = ""
-    """Where ``plain_acl.yml`` is; empty: in RocketMQ's home, or with the store's configuration;
+    """The folder of ``plain_acl.yml``; empty: RocketMQ's home, or the store's configuration;
     not Java's."""
 
     java_names: ClassVar[dict[str, str]] = {
@@ -301,7 +301,7 @@ class BrokerSettings(TlsSettings):
         return warnings
 
     def _check_nsq_ports(self) -> None:
-        """Raises ConfigError if NSQ's ports bypass the TLS or the accounts of RocketMQ's port."""
+        """Raise ConfigError if NSQ's ports bypass the TLS or the accounts of RocketMQ's port."""
         words = " and ".join(
             ["aclEnable=true"] * self.acl_enable
             + ["tls.server.mode=enforcing"] * (self.tls_mode == "enforcing")
@@ -312,7 +312,7 @@ class BrokerSettings(TlsSettings):
                               "--rocketmq-address, which has TLS and AUTH for NSQ")  # fmt: skip
 
     def check_values(self) -> None:
-        """Raises ConfigError for a value that makes no sense."""
+        """Raise ConfigError for a value that makes no sense."""
         if self.flush_disk_type not in ("ASYNC_FLUSH", "SYNC_FLUSH"):
             raise ConfigError("flushDiskType must be ASYNC_FLUSH or SYNC_FLUSH, not "
                               f"{self.flush_disk_type!r}")  # fmt: skip
@@ -346,7 +346,7 @@ class BrokerSettings(TlsSettings):
 
     @property
     def access_rules_directory(self) -> str:
-        """Where ``plain_acl.yml`` is."""
+        """The folder of ``plain_acl.yml``."""
         if self.acl_directory:
             return self.acl_directory
         home = os.environ.get("ROCKETMQ_HOME")

@@ -1,7 +1,7 @@
 """Staged messages of RocketMQ: batches of sends that get their queues and offsets with a commit.
 
-A chunk is sections, big endian: u32 shard, u32 bytes, and so many bytes of messages as a batch send
-has them. Messages of one shard stay together in one queue; those of shard 0 go to any.
+A chunk is a series of sections, big endian: u32 shard, u32 length, and the messages of that length,
+as a batch send has them. A shard's messages stay in one queue; those of shard 0 go to any.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Counter:
         self.samples: tuple[list[_Sample], ...] = ([], [], [])
 
     def add(self, amount: int, nbytes: int = 0) -> None:
-        """It happened once more."""
+        """Count one more event and its amount."""
         self.times += 1
         self.amount += amount
         self.nbytes += nbytes
@@ -121,7 +121,7 @@ class Stats:
         self.totals.put_bytes += nbytes
 
     def put_begins(self) -> int:
-        """When a put begins (monotonic ns), if it is one of those whose time is taken; else 0."""
+        """Begin a put: its start (monotonic ns) if it is one of those that are timed, else 0."""
         self._until_timed_put -= 1
         if self._until_timed_put:
             return 0
@@ -129,7 +129,7 @@ class Stats:
         return self._clock.monotonic_ns()
 
     def put_ends(self, topic: str, queue: int, began_ns: int) -> None:
-        """A put whose time is taken is stored."""
+        """Note the end of a put that is timed."""
         ms = (self._clock.monotonic_ns() - began_ns) // MILLISECOND
         key = f"{queue}@{topic}"
         self._counter(self._put_times, key).add(ms)
@@ -154,7 +154,7 @@ class Stats:
         self.totals.missed += 1
 
     def get_begins(self) -> int:
-        """When a read begins (monotonic ns), if it is one of those whose time is taken; else 0."""
+        """Begin a read: its start (monotonic ns) if it is one of those that are timed, else 0."""
         self._until_timed_get -= 1
         if self._until_timed_get:
             return 0

@@ -126,7 +126,7 @@ class TopicNotExist(BrokerError):
 
 
 class NotFound(BrokerError):
-    """There is nothing of that kind."""
+    """A question for something that is not there."""
 
 
 class BadFilter(BrokerError):

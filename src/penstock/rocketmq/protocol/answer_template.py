@@ -22,7 +22,7 @@ def _size(length: int) -> str:
 
 
 _SIZES: Final = [_size(length) for length in range(256)]
-"""Those of most values."""
+"""The sizes of most values."""
 
 
 class AnswerTemplate:

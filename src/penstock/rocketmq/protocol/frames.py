@@ -57,7 +57,7 @@ def lengths(serialization: int, header_length: int, body_length: int) -> tuple[i
 
 
 class FrameReader:
-    """Cuts the bytes of one connection into commands; holds at most one frame and what came with
+    """A cutter of one connection's bytes into commands; holds at most one frame and what came with
     it.
 
     ``feed`` bytes, then call ``next_command`` until it gives None.

@@ -28,6 +28,7 @@ def encode(command: Command) -> bytes:
     """The header of a command. Raises ValueError for a code of more than 16 bits or a long key."""
     if not -CODE_MAX - 1 <= command.code <= CODE_MAX:
         raise ValueError(f"code {command.code} cannot be said in the binary serialisation")
+    # To Java a text without length is null, and the other way round.
     remark = command.remark.encode() if command.remark else b""
     parts: list[bytes] = []
     for name, value in (command.ext or {}).items():

@@ -46,7 +46,7 @@ class Nodes:
             self._addresses = self._known(self._settings.access.hurried(_LOOK_S))
 
     def _known(self, access: Access) -> list[str]:
-        """Raises SinkError when there are no nodes, SourceError when nsqlookupd does not answer."""
+        """Raise SinkError when there are no nodes, SourceError when nsqlookupd does not answer."""
         settings = self._settings
         if settings.nodes:
             return list(settings.nodes)

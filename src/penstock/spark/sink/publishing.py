@@ -1,4 +1,4 @@
-"""At least once: rows are published to whichever node takes them.
+"""Publishing at least once: rows go to whichever node takes them.
 
 A request that failed may have been stored all the same, and a task that is tried again publishes
 its rows a second time.
@@ -85,7 +85,7 @@ def _by_delay(piece: Piece) -> Iterator[tuple[int, Piece]]:
 
 
 class Publisher:
-    """Publishes to the nodes by turns; for several threads."""
+    """A publisher to the nodes by turns; for several threads."""
 
     def __init__(self, settings: Settings, partition: int, connections: Connections) -> None:
         self._settings = settings

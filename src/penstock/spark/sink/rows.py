@@ -55,7 +55,7 @@ class Checks:
 
 
 class RowReader(Checks):
-    """Reads rows as messages of topics."""
+    """A reader of rows as messages of topics."""
 
     def __init__(self, columns: Columns, topic: str | None, partition: int) -> None:
         super().__init__(partition)

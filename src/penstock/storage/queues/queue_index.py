@@ -4,7 +4,7 @@ A topic is one log whatever its number of queues, so that publishes to all of th
 and one sync. Each batch belongs to one queue. ``OneQueue`` is the index of a topic that has never
 had more: the queue offset is the log offset and nothing is kept. ``QueueIndex`` holds an array of
 log offsets for each queue: the newest in memory, the older ones in chunks in files. All of it can
-be made anew from the log; what a crash takes of it is read from there at the next start.
+be made again from the log; what a crash takes of it is read from there at the next start.
 
 ``covered`` says how far the chunks hold all of the log. Before the log lets go of messages, all
 that is below its new start is in chunks and synced (``secure``), as nobody could make it again.
@@ -132,16 +132,16 @@ class OneQueue:
         """The log tells how many messages there were."""
 
     def secure(self, start: int) -> None:
-        """There is nothing to write."""
+        """Do nothing: there is nothing to write."""
 
     def trim(self) -> None:
-        """There is nothing to forget."""
+        """Do nothing: there is nothing to forget."""
 
     def flush(self) -> None:
-        """There is nothing to write."""
+        """Do nothing: there is nothing to write."""
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there is nothing to close."""
 
 
 @dataclass(slots=True)
@@ -160,7 +160,7 @@ class _Queue:
 
     @property
     def last_log_offset(self) -> int:
-        """Of the newest message; -1 when there is none."""
+        """The log offset of the newest message; -1 without messages."""
         if self.tail:
             return self.tail[-1]
         return self.chunks[-1].last_log_offset if self.chunks else -1
@@ -172,7 +172,7 @@ class QueueIndex:
     def __init__(
         self, disk: Disk, directory: str, log: IndexedLog, stated: Stated = _says_nothing
     ) -> None:
-        """Reads what is there and completes it from the log. Raises StorageError.
+        """Read what is there and complete it from the log. Raises StorageError.
 
         ``stated`` gives the queue offset that a stored message says it has.
         """

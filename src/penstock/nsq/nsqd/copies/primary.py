@@ -1,7 +1,7 @@
 """The followers of a node that takes publishes: their requests are answered, their lag is known.
 
-Nothing here is told of a publish. While a follower waits for news, the housekeeping's tick looks
-whether any log has grown; while none does, there is nothing to look at.
+A publish calls nothing here. While a follower waits for news, the housekeeping's tick looks
+whether any log has grown; while none waits, there is nothing to look at.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ WAIT_NS: Final = SECOND
 FETCH_BODY_MAX: Final = 16 * 1024 * 1024
 WAITING_MAX: Final = 32
 GONE_NS: Final = 60 * SECOND
-"""A follower that has not asked for so long is not shown any more."""
+"""A follower that has not asked for longer is not shown any more."""
 _FILES_NS: Final = SECOND
 _LOOK_SHARE: Final = 20  # with thousands of topics, looking for news may take this part of the time
 
@@ -149,7 +149,7 @@ class Primary:
                 yield Served(topic.name, topic.log, topic.journal.file)
 
     def _small_files(self) -> Mapping[str, bytes]:
-        """Their content, at most a second old: older than the journals is right, newer is not."""
+        """The small files, at most a second old: older than the journals is right, newer is not."""
         now = self._node.clock.monotonic_ns()
         if now >= self._files_at:
             self._files_at = now + _FILES_NS
@@ -175,7 +175,7 @@ class Primary:
         return later
 
     def _gone(self, waiting: _Waiting) -> None:
-        """Its connection is closed: it does not follow any more."""
+        """Forget a follower whose connection is closed: it does not follow any more."""
         self._waiting.pop(waiting, None)
         if self._node.replicas is not None:
             self._node.replicas.gone(waiting.fetch.address)

@@ -43,7 +43,7 @@ LIMIT_MAX: Final = 1000
 PREVIEW: Final = 1024
 PREVIEW_MAX: Final = 64 * 1024
 PAGE_BYTES_MAX: Final = 4 * 1024 * 1024
-LOOKED_AT_MAX: Final = 20_000  # messages, most of which are none that were asked for
+LOOKED_AT_MAX: Final = 20_000  # messages, most of which nobody asked for
 _IDS_BODY_MAX: Final = 1024 * 1024
 _TIMESTAMP_AT: Final = 8
 _timestamp = struct.Struct(">q")
@@ -89,7 +89,7 @@ class BrowseApi:
         return {"topic": topic.name, **page.answer()}
 
     def _dead_letters(self, request: Request) -> Any:
-        """Those messages of a topic that came as dead letters, with where they came from."""
+        """The messages of a topic that came as dead letters, with where they came from."""
         query = Query.parse(request.query)
         topic = existing_topic(self._topics, query)
         page = _Page(query, topic, dead_letters=True)

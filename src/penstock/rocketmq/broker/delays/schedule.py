@@ -55,7 +55,7 @@ class Schedule:
     """The service that delivers what waits in the levels."""
 
     def __init__(self, tables: Tables) -> None:
-        """Loads the offsets. Raises ConfigError, StorageError."""
+        """Load the offsets. Raises ConfigError, StorageError."""
         self._tables = tables
         levels = tables.levels
         self._levels = [
@@ -83,7 +83,7 @@ class Schedule:
                                 if each.offset}}  # fmt: skip
 
     def progress(self) -> dict[int, tuple[int, int]]:
-        """Of each level in use: how far it has come, and how far it could."""
+        """The progress of each level in use: how far it has come, and how far it could."""
         found = {}
         for each in self._levels:
             _, end = self._tables.store.bounds(names.SCHEDULE_TOPIC, each.queue)

@@ -30,7 +30,7 @@ Table: TypeAlias = "npt.NDArray[np.uint8]"
 Columns: TypeAlias = "npt.NDArray[np.intp]"
 
 FEW: Final = 4
-"""So few messages are quicker done one by one."""
+"""The number of messages below which they are quicker done one by one."""
 TABLE_BYTES: Final = 1024 * 1024
 """A table takes no further batch when it has this many bytes, as sent."""
 _HEAD = struct.Struct(">i8xii")  # size, flag and length of the body of a message in a batch
@@ -153,7 +153,7 @@ def _fill(placed: Sequence[tuple[EvenBatch, int]], timestamp_ns: int) -> None:
 
 
 def _checksums(sent: bytes, size: int, width: int) -> Table:
-    """Of the bodies."""
+    """The checksums of the bodies."""
     bodies = struct.iter_unpack(f"{_BODY_AT}x{size}s{width - size - _BODY_AT}x", sent)
     sums = [crc32(body) & message.CRC_MASK for (body,) in bodies]
     packed = struct.pack(f">{len(sums)}I", *sums)

@@ -40,7 +40,7 @@ class SendHeader(Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, request: Command) -> SendHeader:
-        """Raises BodyError for a malformed number; a blank topic is for the caller to refuse."""
+        """Parse the fields; the caller refuses a blank topic. Raises BodyError for a bad number."""
         ext = request.ext
         if ext is None:
             raise BodyError("a send without fields")
@@ -67,7 +67,7 @@ class SendHeader(Struct, frozen=True, gc=False):
             raise BodyError(f"a field of the send is no number: {error}") from None
 
     def check(self) -> None:
-        """Raises BodyError for numbers that have no place in a stored message."""
+        """Raise BodyError for numbers that have no place in a stored message."""
         numbers = (self.queue, self.sys_flag, self.flag, self.reconsume_times, self.born_ms)
         try:
             _NUMBERS.pack(*numbers)

@@ -54,6 +54,7 @@ def send(controller: Controller, connection: Connection, request: Command) -> Co
     header.check()
     topics_before = controller.topics.version.counter
     config = checked_topic(controller, connection, header)
+    # Java picks a queue at random for a negative number.
     queue = (
         header.queue if header.queue >= 0 else controller.chance.below(max(1, config.write_queues))
     )
@@ -99,6 +100,7 @@ def checked_topic(
         config = _make_topic(controller, connection, header)
     if config.order:  # as in Java: for other topics, the route alone turns clients away
         permissions.need_broker(controller, WRITE)
+    # Java 4.9 answers 1, so producers try another broker; 5.x answers 29.
     if header.queue >= max(config.write_queues, config.read_queues):
         remark = (
             f"request queueId[{header.queue}] is illegal, {config} Producer: {connection.address}"
@@ -157,6 +159,7 @@ def _rerouted(controller: Controller, request: Command, header: SendHeader, draf
 def _batch(
     controller: Controller, connection: Connection, request: Command, header: SendHeader, queue: int
 ) -> AnyRecords:
+    # Java refuses batches for retry topics.
     if names.is_inner(header.topic):
         remark = "batch request does not support retry group"
         raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
@@ -219,10 +222,12 @@ def batch_draft(
 
 def _stored_text(controller: Controller, text: str) -> str:
     """Properties as they are stored: what was for the broker only is out, its cluster is in."""
+    # Java 4.9 strips WAIT before it stores a message.
     if _WAIT in text:
         text = properties.without(text, properties.WAIT)
     if _CLUSTER in text:  # of the broker that sent the message on
         text = properties.without(text, properties.CLUSTER)
+    # Java's brokers add their cluster to each message: request and reply need it.
     return _with(text, controller.cluster_property)
 
 
@@ -269,7 +274,7 @@ class _Sending:
         """The message, if it waits for its time and can be recalled until then."""
 
     def done(self, error: StorageError | None) -> None:
-        """It is stored, or is not; the producer is told."""
+        """Tell the producer that the message is stored, or is not."""
         stats = self._controller.stats
         if error is not None:
             stats.put_failed()
@@ -285,7 +290,7 @@ class _Sending:
             self._connection.send(storage_failure(self._request, error))
 
     def flush_timed_out(self) -> None:
-        """It is stored, but the disk takes long to make that last."""
+        """Tell the producer that the message is stored, but the disk takes long to keep it."""
         self._answer(ResponseCode.FLUSH_DISK_TIMEOUT)
 
     def _answer(self, code: ResponseCode) -> None:
@@ -312,6 +317,7 @@ class _Sending:
 def _template(
     names: tuple[str, ...], code: ResponseCode, region: str, trace_on: bool
 ) -> AnswerTemplate:
+    # Java's answers to sends always have both.
     constants = {"MSG_REGION": region, "TRACE_ON": str(trace_on).lower()}
     return AnswerTemplate(names, constants, code)
 
@@ -322,4 +328,5 @@ def storage_failure(request: Command, error: StorageError) -> Command:
     if isinstance(error, DiskFullError | ReadOnlyError):
         code = ResponseCode.SERVICE_NOT_AVAILABLE
     remark = f"service not available now, the message is not stored: {error}"
+    # Java's client fails on an answer to a send whose fields are missing, even for an error.
     return request.answer(code, remark, ext={})

@@ -32,7 +32,7 @@ _RETRY_S: Final = 5.0
 _MESSAGES: Final = 1000  # indexed at once, or one batch
 _AT_HAND_MAX: Final = 10_000  # messages; what is later is for the task
 CATCH_UP_S: Final = 2.0
-"""A search waits so long for its topic to be indexed, and then searches what is."""
+"""A search waits this time for its topic to be indexed, and then searches what is."""
 SEARCH_S: Final = 3.0
 PENDING_MAX: Final = 256 * 1024
 """Rows in memory of all topics; then those of all are written."""

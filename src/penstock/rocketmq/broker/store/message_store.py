@@ -70,7 +70,7 @@ class MessageStore:
     """Called by the broker with records that got their places."""
 
     def __init__(self, node: Node, topics: TopicTable, address: ids.Host) -> None:
-        """Raises StorageError."""
+        """Open the store over a broker's topics. Raises StorageError."""
         self.on_append: list[Listener] = []
         self.deleted: list[Callable[[str], None]] = []
         self.address = address
@@ -133,7 +133,7 @@ class MessageStore:
             try:
                 listener(topic, batches)
             except Exception:  # the messages are stored; whatever failed must not deny that
-                _log.exception("TOPIC(%s): failed to tell of new messages", topic)
+                _log.exception("TOPIC(%s): a listener failed for new messages", topic)
 
     def base(self, name: str) -> int:
         """The difference between the physical offsets of a topic and the ids of its messages."""
@@ -195,7 +195,7 @@ class MessageStore:
         return await future
 
     def places(self, records: AnyRecords) -> list[Placed]:
-        """Where appended records are."""
+        """The places of appended records."""
         first, physical = records.queue_offset, records.physical_offset
         return [
             Placed(first + number, physical + number, records.store_ms,
@@ -208,7 +208,7 @@ class MessageStore:
         return f"{host_digits(self.address)}{physical:016X}"
 
     def message_ids(self, physical: int, count: int) -> str:
-        """Those of neighbours, with commas between."""
+        """The ids of neighbours, with commas between."""
         host, end = host_digits(self.address), physical + count
         pieces = []
         while physical < end:
@@ -247,7 +247,7 @@ class MessageStore:
         return found.queues.search(queue, found.log.offset_at(ms * MILLISECOND))
 
     def stored_ms(self, topic: str, queue: int, offset: int) -> int | None:
-        """When the message at a queue offset was stored; None when it is not there.
+        """The time at which the message at a queue offset was stored; None when it is not there.
 
         Raises StorageError.
         """

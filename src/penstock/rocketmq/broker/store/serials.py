@@ -21,7 +21,7 @@ _FILE: Final = "rocketmq-serials.json"
 
 
 class Files(Protocol):
-    """Where the serials are kept: ``storage.store.Store``."""
+    """The files that the serials are kept in: ``storage.store.Store``."""
 
     def read_file(self, name: str) -> bytes | None: ...
 
@@ -37,7 +37,7 @@ class Serials:
     """The serial of each topic."""
 
     def __init__(self, files: Files) -> None:
-        """Raises StorageError when the file is damaged: offsets in clients' hands depend on it."""
+        """Raise StorageError when the file is damaged: offsets in clients' hands depend on it."""
         self._files = files
         data = files.read_file(_FILE)
         try:

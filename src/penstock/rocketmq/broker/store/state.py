@@ -51,7 +51,7 @@ class State:
     def __init__(
         self, disk: Disk, directory: str, interval_s: Callable[[], float] = lambda: 5.0
     ) -> None:
-        """Raises StorageError when the directory cannot be made."""
+        """Make the directory. Raises StorageError if it cannot be made."""
         self.disk = disk
         self._directory = directory
         self._interval_s = interval_s

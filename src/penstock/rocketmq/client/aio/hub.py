@@ -78,7 +78,7 @@ class Link(asyncio.Protocol):
 
 
 class AioHub(Hub):
-    """Runs the core on the event loop in which it is used first."""
+    """The core on an event loop: the one in which it is used first."""
 
     def __init__(self, config: Config, clock: Clock, chance: Chance | None) -> None:
         super().__init__(config, clock, chance)

@@ -65,7 +65,7 @@ class Link:
 
 
 class BlockingHub(Hub):
-    """Runs the core while somebody waits for it. For one thread at a time, but for ``ring``."""
+    """The core, run while somebody waits for it. For one thread at a time, but for ``ring``."""
 
     def __init__(self, config: Config, clock: Clock, chance: Chance | None) -> None:
         super().__init__(config, clock, chance)
@@ -98,7 +98,7 @@ class BlockingHub(Hub):
             self._rope.send(b"!")
 
     def work(self, seconds: float | None) -> None:
-        """Do what is due, then take what comes, for so long at most; None for however long."""
+        """Do what is due, then take what comes within ``seconds``; None waits for something."""
         # What waits may be done by any of these, and then there is nothing left to wait for here.
         is_moved = self._connect_all()
         self._flush_all()

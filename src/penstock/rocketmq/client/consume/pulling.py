@@ -43,7 +43,7 @@ class Pulled(NamedTuple):
 
 
 class Puller:
-    """Pulls for a group; a broker that has much to do may send it to a replica."""
+    """A group's puller; a broker that has much to do may send it to a replica."""
 
     def __init__(self, hub: Hub, group: str) -> None:
         self._hub = hub
@@ -61,7 +61,7 @@ class Puller:
         timeout_s: float,
         commit: int = 0,
     ) -> Pulled:
-        """Pull once; with ``suspend_s`` the broker may wait so long for something to come.
+        """Pull once; the broker may wait ``suspend_s`` seconds for something to come.
 
         Raises ClientError.
         """

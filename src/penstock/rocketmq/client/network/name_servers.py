@@ -32,13 +32,13 @@ def listed(text: str) -> list[str]:
 
 
 class NameServers:
-    """Asks the name servers, one after the other until one answers."""
+    """The name servers, asked one after the other until one answers."""
 
     def __init__(self, runtime: Runtime, addresses: str, url: str) -> None:
         self._runtime = runtime
         self._url = url
         self.addresses = listed(addresses)
-        """Those known at present; the one that answered last comes first."""
+        """The addresses known at present; the one that answered last comes first."""
         if not self.addresses and not url:
             raise ConfigError(
                 "no name server address, please set it: namesrv_addr='host:9876', "

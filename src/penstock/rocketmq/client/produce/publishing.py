@@ -61,7 +61,7 @@ class Publisher:
     """Everything about a producer but its sockets."""
 
     def __init__(self, group: str, hub: Hub, *, traces: bool = True) -> None:
-        """Raises BadName."""
+        """Check the group's name. Raises BadName."""
         config = hub.config
         self.group = wrap(config.namespace, checked_group(group))
         self.hub = hub
@@ -140,7 +140,7 @@ class Publisher:
         return self.pending >= config.max_pending or self._pending_bytes >= config.max_pending_bytes
 
     def settled(self) -> Promise[None]:
-        """Kept as soon as one of the messages under way is not any more; now if there are none."""
+        """A promise kept once one of the messages under way has ended; at once if none is."""
         promise = Promise[None]()
         if self.pending:
             self._waiting.append(promise)

@@ -30,7 +30,7 @@ REPLY: Final = "reply"
 
 
 class Requests:
-    """Sends requests and waits for their replies; sends replies."""
+    """Requests that wait for their replies, and the replies to those of others."""
 
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher

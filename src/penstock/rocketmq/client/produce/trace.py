@@ -44,7 +44,7 @@ def entry(*fields: object) -> str:
 
 
 class Tracer:
-    """Gathers entries, and sends them."""
+    """A collector of trace entries, which it sends together."""
 
     def __init__(self, hub: Hub, send: Callable[[Message], Awaitable[object]]) -> None:
         """``send`` may raise ClientError."""
@@ -87,7 +87,7 @@ class Tracer:
     def after(
         self, group: str, message: Received, request_id: str, seconds: float, *, succeeded: bool
     ) -> None:
-        """It was handled."""
+        """Note that a message was handled."""
         keys = " ".join(message.keys)
         text = entry(
             "SubAfter", request_id, message.id, round(seconds * SECOND / MILLISECOND), succeeded,

@@ -28,7 +28,7 @@ from penstock.rocketmq.protocol.messages.message import decode
 Execute: TypeAlias = Callable[[Message], Any]
 """The sender's own work; it gives a TransactionState, or what can be awaited for one."""
 Check: TypeAlias = Callable[[Received], Any]
-"""Looks up how that work ended; likewise."""
+"""A function that looks up how that work ended, with a result of the same kind."""
 _WORDS: Final = {8: "COMMIT_MESSAGE", 12: "ROLLBACK_MESSAGE", 0: "UNKNOW"}
 
 
@@ -48,7 +48,7 @@ class TransactionResult(NamedTuple):
 
 
 class Transactions:
-    """Sends half messages, ends them, and answers brokers that ask."""
+    """Half messages and their ends, and the answers to brokers that ask for them."""
 
     def __init__(self, publisher: Publisher, check: Check | None) -> None:
         self._publisher = publisher

@@ -32,12 +32,12 @@ FLAG_AT: Final = 16
 QUEUE_OFFSET_AT: Final = 20
 PHYSICAL_OFFSET_AT: Final = 28
 OFFSETS: Final = slice(QUEUE_OFFSET_AT, PHYSICAL_OFFSET_AT + 8)
-"""Both of these offsets."""
+"""The bytes of both offsets."""
 SYS_FLAG_AT: Final = 36
 STORE_MS_AT: Final = 56
-"""When the born host is IPv4; IPv6 adds ``IPV6_EXTRA``."""
+"""The offset when the born host is IPv4; IPv6 adds ``IPV6_EXTRA``."""
 BODY_LENGTH_AT: Final = 84
-"""When both hosts are IPv4; each that is IPv6 adds ``IPV6_EXTRA``."""
+"""The offset when both hosts are IPv4; each that is IPv6 adds ``IPV6_EXTRA``."""
 IPV6_EXTRA: Final = 12
 
 _LENGTH = struct.Struct(">i")
@@ -185,7 +185,7 @@ def decode_all(data: bytes | bytearray | memoryview) -> Iterator[StoredMessage]:
 
 
 def parts_at(record: bytes | bytearray | memoryview) -> tuple[int, int]:
-    """Where body and properties start in a record that a broker has stored."""
+    """The offsets of body and properties in a record that a broker has stored."""
     (magic,) = _LENGTH.unpack_from(record, _MAGIC_AT)
     (sys_flag,) = _LENGTH.unpack_from(record, SYS_FLAG_AT)
     place = BODY_LENGTH_AT + IPV6_EXTRA * (sys_flag & HOST_BITS).bit_count()

@@ -1,4 +1,4 @@
-"""At least once: rows are sent in batches to the queues of their topics, by turns or by key."""
+"""Sending at least once: rows go in batches to their topics' queues, by turns or by key."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _to_send(
 
 
 class Publisher:
-    """Sends to the queues by turns, or to that of a key; for several threads."""
+    """A sender to the queues by turns, or to that of a key; for several threads."""
 
     def __init__(
         self, settings: Settings, partition: int, queues: Queues, links: Idle[RemotingLink]

@@ -29,7 +29,7 @@ class Queue(NamedTuple):
 
 
 class Queues:
-    """Asks a topic's route when it is needed and then every half minute; for several threads."""
+    """Queues by a topic's route, asked for at first and every half minute; for several threads."""
 
     def __init__(self, routes: Routes) -> None:
         self._routes = routes
@@ -37,7 +37,7 @@ class Queues:
         self._lock = Lock()
 
     def of(self, topic: str) -> list[Queue]:
-        """Raises NoQueuesError for a topic that nobody serves, SourceError when nobody answers."""
+        """Raise NoQueuesError for a topic that nobody serves, SourceError when nobody answers."""
         with self._lock:
             queues, asked_ns = self._known.get(topic, ([], 0))
             now_ns = SYSTEM_CLOCK.monotonic_ns()

@@ -82,7 +82,7 @@ def _require_known(field: StructField) -> None:
 
 
 class RocketmqRows(Checks):
-    """Reads the rows of one partition, which it counts from 0 on."""
+    """A reader of the rows of one partition, which it counts from 0 on."""
 
     def __init__(self, body: str, topic: str | None, partition: int, shards: int = 1 << 32) -> None:
         """``shards`` is the number of shards into which sharding keys fall."""
