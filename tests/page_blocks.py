@@ -50,6 +50,7 @@ ROWS: Final = (
     ("from-nsqd.md", "", _COMMANDS),
     ("from-pynsq.md", "", _COMMANDS),
     ("from-rocketmq.md", "", _COMMANDS),
+    ("index.md", "pip install", _RELEASE),
     ("monitoring.md", "```yaml", "tests/monitoring/test_rules.py"),
     ("monitoring.md", "```promql", "tests/monitoring/test_rules.py"),
     ("nsqadmin.md", "```json", _SAMPLES),
