@@ -31,9 +31,18 @@ $(VENV)/.all: EXTRAS := spark,demo,otel,dev,test,interop,release
 $(VENV)/.all: SIZE := 1.7 GB with Spark, its Java and browser tests, three minutes
 $(VENV)/.all: INCLUDED := $(VENV)/.run $(VENV)/.dev
 
+# Of pip's lines those of packages of 10 MB and more, as each begins, and of what takes time behind them.
+TOLD := awk '/^pip failed$$/ { failed = 1 } \
+  match($$0, /[0-9.]+ MB\)/) && substr($$0, RSTART) + 0 >= 10 { sub(/^ */, "  "); print; fflush() } \
+  /^Building wheels/ { print "  building " $$NF; fflush() } \
+  /^Installing collected/ { print "  unpacking " NF - 3 " packages"; fflush() } \
+  END { exit failed }'
+
 $(VENV)/.run $(VENV)/.dev $(VENV)/.all: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing into $(VENV): up to $(SIZE) the first time"
-	@$(PIP) --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	@{ $(subst --quiet,,$(PIP)) --constraint constraints.txt --editable '.[$(EXTRAS)]' \
+	  || echo "pip failed"; } | $(TOLD)
+	@echo "$(VENV) has $$(du -sh $(VENV) | cut -f1) now"
 	@touch $(INCLUDED) $@
 
 $(BIN)/python:
