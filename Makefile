@@ -13,7 +13,7 @@ TOGETHER := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadscope
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help dev install run up check test long coverage lint format types ci bench bench-nodes bench-copies bench-archive bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots pictures notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide manifests mqadmin-page mqadmin-samples monitoring wheel wheels audit sbom release reference campaign-clients clean
+.PHONY: help dev install run up check test long coverage lint format types ci bench bench-nodes bench-copies bench-archive bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots pictures notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide manifests images-tried mqadmin-page mqadmin-samples monitoring wheel wheels audit sbom release reference campaign-clients clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -228,6 +228,9 @@ client-guide: install  ## write docs/client-guide.md: what a client of NSQ owes,
 
 manifests: dev  ## write deploy/kubernetes/penstock.yaml from the chart, with helm
 	@$(BIN)/python -m tests.deploy.manifests
+
+images-tried: install  ## follow every step of both Dockerfiles without Docker, as root, with debootstrap: minutes
+	@$(BIN)/python -m tests.deploy.images build/images
 
 mqadmin-page: install  ## write mqadmin's sub-commands into docs/mqadmin.md
 	@$(BIN)/python -m tests.conformance.mqadmin_page

@@ -45,7 +45,7 @@ ROWS: Final = (
     ("deploy.md", "```json", _SAMPLES),
     ("deploy.md", "```ini", _SAMPLES),
     ("deploy.md", "systemctl", _SYSTEMD),
-    ("deploy.md", "docker build", "needs docker; tests/deploy/test_docker.py follows its steps"),
+    ("deploy.md", "docker build", "needs docker; tests/deploy/images.py follows all steps"),
     ("deploy.md", "helm install", "needs a cluster; tests/deploy/test_manifests.py has its files"),
     ("from-nsqd.md", "", _COMMANDS),
     ("from-pynsq.md", "", _COMMANDS),
