@@ -251,8 +251,8 @@ sbom: install  ## the list of all that comes with Penstock, in CycloneDX's form,
 	@mkdir -p dist
 	@$(BIN)/python -m tests.release.sbom dist/penstock.cdx.json
 
-wheels: install  ## the wheel installed by each Python that is here (PYTHONS=a b): time, size, every command
-	@$(BIN)/python -m tests.release.fresh $(PYTHONS)
+wheels: install  ## the wheel installed by each Python that is here (PYTHONS="a b", WITH=spark,demo): time, size, every command
+	@$(BIN)/python -m tests.release.fresh $(if $(WITH),--with=$(WITH)) $(PYTHONS)
 
 release: install  ## VERSION=1.2.3: its commit and tag, and its files in dist/; pushes nothing
 	@$(BIN)/python -m tests.release.audit || [ $$? = 3 ]

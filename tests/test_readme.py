@@ -38,7 +38,7 @@ RUN_ELSEWHERE = {
     ". .venv/bin/activate": "of a shell",
     "python3 -m venv venv && . venv/bin/activate": "tests/release/test_fresh.py",
     "pip install .": "make wheels installs what is built of the clone",
-    "pip install '.[spark]'": "make wheels EXTRAS=spark, and an archive with it",
+    "pip install '.[spark]'": "make wheels WITH=spark, and an archive with it",
     "pip wheel": "tests/release/test_built.py builds the same from the clone",
     "pip install dist/penstock-*.whl": "tests/release/test_fresh.py",
     "mkdir -p run/nsqd": "the fixtures make the folder",
