@@ -201,7 +201,7 @@ $(MERMAID):
 	  && tar -xzf mermaid-11.17.2.tgz --strip-components=2 package/dist/mermaid.min.js
 
 docs: install  ## the documentation as a site in build/docs
-	@$(PIP) 'zensical>=0.0.73'
+	@$(PIP) --constraint constraints.txt 'zensical>=0.0.73'
 	@$(BIN)/zensical build --strict
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(MERMAID) && cp $(MERMAID) build/docs/assets/; \
 	  else echo "without npm, the drawings of the architecture stay text"; fi
