@@ -226,7 +226,7 @@ spark-options: install  ## write the options of Spark's source into docs/spark.m
 client-guide: install  ## write docs/client-guide.md: what a client of NSQ owes, and what shows it
 	@$(BIN)/python -m tests.conformance.client_duties
 
-manifests: dev  ## write deploy/kubernetes/penstock.yaml from the chart, with helm
+manifests: dev  ## write deploy/kubernetes from the chart, with helm
 	@$(BIN)/python -m tests.deploy.manifests
 
 images-tried: install  ## follow every step of both Dockerfiles without Docker, as root, with debootstrap: minutes

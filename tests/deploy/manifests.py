@@ -12,7 +12,11 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent.parent
 CHART: Final = ROOT / "deploy" / "helm" / "penstock"
-MANIFESTS: Final = ROOT / "deploy" / "kubernetes" / "penstock.yaml"
+MANIFESTS: Final = {
+    ROOT / "deploy" / "kubernetes" / "penstock.yaml": (),
+    ROOT / "deploy" / "kubernetes" / "penstock-rocketmq.yaml": ("--set=rocketmq.enabled=true",),
+}
+"""The files, each with what differs from the chart's values."""
 KUBERNETES: Final = "1.31"
 
 
@@ -27,8 +31,11 @@ def first_line() -> str:
 
 def main() -> None:
     words = ["helm", "template", "penstock", str(CHART), f"--kube-version={KUBERNETES}"]
-    made = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout
-    MANIFESTS.write_text(first_line() + made.replace("managed-by: Helm", "managed-by: kubectl"))
+    for path, values in MANIFESTS.items():
+        made = subprocess.run(
+            [*words, *values], stdout=subprocess.PIPE, text=True, check=True
+        ).stdout
+        path.write_text(first_line() + made.replace("managed-by: Helm", "managed-by: kubectl"))
 
 
 if __name__ == "__main__":
