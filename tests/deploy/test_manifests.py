@@ -11,11 +11,12 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from penstock import __version__
 from penstock.cli import mqbroker, mqnamesrv
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.namesrv.settings import NamesrvSettings
 
-from .manifests import KUBERNETES, MANIFESTS, first_line
+from .manifests import CHART, KUBERNETES, MANIFESTS, first_line
 from .words import has_registry, options_of
 
 WITHOUT, OBJECTS = (list(yaml.safe_load_all(each.read_text())) for each in MANIFESTS)
@@ -44,6 +45,11 @@ def selects(selector: dict[str, str], workload: dict[str, Any]) -> bool:
 def test_the_manifests_are_those_of_the_chart_as_it_is() -> None:
     for path in MANIFESTS:
         assert path.read_text().startswith(first_line()), "make manifests"
+
+
+def test_the_chart_has_the_version_of_the_package() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
 
 
 def test_rocketmq_changes_nothing_else() -> None:
