@@ -42,7 +42,7 @@ WANTED = [
     (Api().through_functions, {"limit", "offset", "from", "timestamp_ns", "since"}),
     (Api().in_a_loop, {"from", "until"}),
     (Api().through_another, {"from", "until"}),
-    (partial(Api.in_a_loop, None), {"from", "until"}),
+    (partial(Api.in_a_loop, Api()), {"from", "until"}),
     (Api().nothing, set()),
 ]
 

@@ -219,8 +219,8 @@ def doctor(
     data_path
         Data path of a node that does not run (may be given several times).
     config
-        Configuration file: TOML of nsqd, nsqlookupd or nsqadmin, properties of mqbroker (may be
-        given several times).
+        Configuration file: TOML of nsqd, nsqlookupd or nsqadmin, properties of mqbroker or
+        mqnamesrv (may be given several times).
     quick
         Take messages that an index vouches for on trust, instead of reading all of them.
     disk_used_max
