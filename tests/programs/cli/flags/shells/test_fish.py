@@ -12,8 +12,9 @@ from .scripts import COMPLETED, printed
 def fish(*lines: str) -> list[str]:
     """The offers for each of these lines, with the help behind a tab."""
     asked = "".join(f"complete --do-complete '{line}'\n" for line in lines)
-    words = [needed("fish", "fish"), "--no-config", "-c", f"{printed('fish')}\n{asked}"]
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    text = f"{printed('fish')}\n{asked}"  # longer than an argument may be
+    ended = subprocess.run([needed("fish", "fish"), "--no-config"], input=text,
+                           capture_output=True, text=True, timeout=60)  # fmt: skip
     assert (ended.returncode, ended.stderr) == (0, "")
     return ended.stdout.splitlines()
 
