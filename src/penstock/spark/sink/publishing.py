@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from penstock.core.chance import SystemChance
 from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.counted import counted
 from penstock.nsq.client.log import LogError, NodeUnreachable, TlsNeeded
 from penstock.nsq.client.writes import WriteClient
 from penstock.spark.errors import OptionError, SinkError, SourceError
@@ -52,8 +53,10 @@ def publish_rows(batches: Iterable[pa.RecordBatch], reader: RowReader, settings:
 
 def published(count: int) -> str:
     """The end of an error's sentence, when rows are there all the same."""
-    said = f"; {count} rows of the partition are published, and again when it is tried again"
-    return said if count else ""
+    if not count:
+        return ""
+    rows = f"{counted(count, 'row')} of the partition {'is' if count == 1 else 'are'} published"
+    return f"; {rows}, and again when it is tried again"
 
 
 def _said(error: Exception) -> str:
