@@ -29,6 +29,7 @@ from penstock.rocketmq.protocol.registration import TopicConfig
 if TYPE_CHECKING:
     from penstock.broker.publish.staging import Outcome
     from penstock.rocketmq.broker.controller import Controller
+    from penstock.rocketmq.broker.settings import BrokerSettings
     from penstock.rocketmq.broker.store.message_store import AnyRecords
     from penstock.rocketmq.remoting import Connection
 
@@ -304,8 +305,17 @@ class _Sending:
         if self.waiting is not None:
             handle = handle_of(self.waiting, settings.broker_name, records.queue_offset)
             fields, values = (*fields, "recallHandle"), (*values, str(handle))
-        template = _template(fields, code, settings.region_id, settings.trace_on)
+        template = answer_template(settings, code, fields)
         self._connection.send_pieces((template.encode(request, values),))
+
+
+def answer_template(
+    settings: BrokerSettings,
+    code: ResponseCode = ResponseCode.SUCCESS,
+    fields: tuple[str, ...] = _ANSWERED,
+) -> AnswerTemplate:
+    """The template of answers to sends with these fields, the broker's own beside them."""
+    return _template(fields, code, settings.region_id, settings.trace_on)
 
 
 @lru_cache(maxsize=16)

@@ -72,6 +72,8 @@ class MessageStore:
     def __init__(self, node: Node, topics: TopicTable, address: ids.Host) -> None:
         """Raises StorageError."""
         self.on_append: list[Listener] = []
+        self.on_append_to: dict[str, Listener] = {}
+        """Listeners to one topic alone."""
         self.deleted: list[Callable[[str], None]] = []
         self.address = address
         self.serials = Serials(node.broker.store)
@@ -129,7 +131,10 @@ class MessageStore:
 
     def appended(self, topic: str, batches: Sequence[Batch]) -> None:
         """Batches of a topic can be read: tell the listeners. Called by the broker."""
-        for listener in self.on_append:
+        listeners = self.on_append
+        if topic in self.on_append_to:
+            listeners = [*listeners, self.on_append_to[topic]]
+        for listener in listeners:
             try:
                 listener(topic, batches)
             except Exception:  # the messages are stored; whatever failed must not deny that

@@ -159,13 +159,54 @@ def pack(
     fixed = _FIXED[len(born.ip), len(store.ip)]
     head = fixed.pack(
         fixed.size + len(body) + len(topic) + _SHORT.size + len(properties),
-        MAGIC_V1 if len(topic) <= TOPIC_BYTES_V1 + 1 else MAGIC_V2,
+        _magic(topic),
         crc32(body) & CRC_MASK,
         queue, flag, queue_offset, physical_offset, sys_flag & ~HOST_BITS | fixed.host_bits,
         born_ms, born.ip, born.port, store_ms, store.ip, store.port, reconsume_times,
         prepared_offset, len(body),
     )  # fmt: skip
     return b"".join((head, body, topic, _SHORT.pack(len(properties)), properties))
+
+
+class Packer:
+    """Records of one topic that came from one address: ``pack`` with what they share worked out."""
+
+    __slots__ = ("_born", "_fixed", "_magic", "_shared", "_store", "_topic", "fixed_bytes")
+
+    def __init__(
+        self, topic: str, born: Host, store: Host, flag: int, sys_flag: int, reconsume_times: int
+    ) -> None:
+        self._topic = topic_part(topic.encode())
+        self._fixed = fixed = _FIXED[len(born.ip), len(store.ip)]
+        self._magic = _magic(self._topic)
+        self._born, self._store = born, store
+        self._shared = flag, sys_flag & ~HOST_BITS | fixed.host_bits, reconsume_times
+        self.fixed_bytes = fixed.size + len(self._topic) + _SHORT.size
+        """The size of a record without body and properties."""
+
+    def pack(
+        self,
+        body: bytes,
+        properties: bytes,
+        queue: int,
+        queue_offset: int,
+        physical_offset: int,
+        born_ms: int,
+        store_ms: int,
+    ) -> bytes:
+        """The record of these parts, whose sizes the caller has checked."""
+        flag, sys_flag, reconsume_times = self._shared
+        (born_ip, born_port), (store_ip, store_port) = self._born, self._store
+        head = self._fixed.pack(
+            self.fixed_bytes + len(body) + len(properties), self._magic, crc32(body) & CRC_MASK,
+            queue, flag, queue_offset, physical_offset, sys_flag, born_ms, born_ip, born_port,
+            store_ms, store_ip, store_port, reconsume_times, 0, len(body),
+        )  # fmt: skip
+        return b"".join((head, body, self._topic, _SHORT.pack(len(properties)), properties))
+
+
+def _magic(topic: bytes) -> int:
+    return MAGIC_V1 if len(topic) <= TOPIC_BYTES_V1 + 1 else MAGIC_V2
 
 
 def decode(data: bytes | bytearray | memoryview, place: int = 0) -> tuple[StoredMessage, int]:
