@@ -12,7 +12,7 @@ Big endian; an IPv6 host takes 16 bytes instead of 4 and sets a bit of the sysFl
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntFlag
 from typing import Final
@@ -203,6 +203,36 @@ class Packer:
             store_ms, store_ip, store_port, reconsume_times, 0, len(body),
         )  # fmt: skip
         return b"".join((head, body, self._topic, _SHORT.pack(len(properties)), properties))
+
+    def pack_all(
+        self,
+        messages: Iterable[tuple[int, bytes, bytes]],
+        queue: int,
+        queue_offset: int,
+        physical_offset: int,
+        born_ms: int,
+        store_ms: int,
+    ) -> bytes:
+        """The records, back to back, of neighbours in a queue. A message is its flag, which counts
+        instead of the packer's, its body and its properties.
+        """
+        pack, short = self._fixed.pack, _SHORT.pack
+        fixed_bytes, magic = self.fixed_bytes, self._magic
+        _, sys_flag, reconsume_times = self._shared
+        (born_ip, born_port), (store_ip, store_port) = self._born, self._store
+        topic = self._topic
+        pieces: list[bytes] = []
+        for flag, body, text in messages:
+            size, text_size = len(body), len(text)
+            head = pack(
+                fixed_bytes + size + text_size, magic, crc32(body) & CRC_MASK, queue, flag,
+                queue_offset, physical_offset, sys_flag, born_ms, born_ip, born_port, store_ms,
+                store_ip, store_port, reconsume_times, 0, size,
+            )  # fmt: skip
+            pieces += (head, body, topic, short(text_size), text)
+            queue_offset += 1
+            physical_offset += 1
+        return b"".join(pieces)
 
 
 def _magic(topic: bytes) -> int:
