@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Final
+from typing import Final, cast
 
 from penstock.broker.channels.alarms import Alarms
 from penstock.broker.channels.channel import Channel, ChannelOptions
@@ -33,7 +33,7 @@ from penstock.broker.publish.append_observer import AppendObserver
 from penstock.broker.publish.bounds import Bounds
 from penstock.broker.publish.commit import Commit
 from penstock.broker.publish.limiter import Limiter
-from penstock.broker.publish.records import Records
+from penstock.broker.publish.records import PlacedRecords, Records
 from penstock.broker.publish.staging import Outcome, Staged, batches_of
 from penstock.broker.publish.writers import Writers
 from penstock.broker.steady_time import SteadyTime
@@ -163,31 +163,37 @@ class Topic:
 
     @property
     def takes_one(self) -> bool:
-        """True if ``publish_one`` may be called: there is nothing to join, limit, place or tell."""
+        """True if ``publish_one`` may be called: there is nothing to join or to limit."""
         return not (
             self._staged
             or self.exiting
             or self._limiter is not None
-            or self._observers
             or self.writers.pending
-            or not isinstance(self.queues, OneQueue)
             or not isinstance(self.log, Log)
             or not self.log.takes_one
         )
 
-    def publish_one(self, record: Records) -> None:
-        """Append a message of NSQ by itself: ``stage`` and ``commit``, less what is for several.
+    def publish_one(self, record: Records, queue: int | None = None) -> None:
+        """Append a message by itself: ``stage`` and ``commit``, less what is for several.
 
         Raises StorageError.
         """
-        log = self.log
+        log, queues = self.log, self.queues
         assert isinstance(log, Log)
+        if queue is None:
+            queue = self._next_queue() if self.spread > 1 else 0
         offset, timestamp_ns = log.append_offset, self._stamp()
         first_id = log.id_base + offset
+        if record.dialect:
+            cast(PlacedRecords, record).queue_offset = queues.end(queue)
         frame, _ = record.encode(first_id, timestamp_ns)
-        log.append_one(Batch.of_one(offset, first_id, timestamp_ns, frame))
+        batch = Batch.of_one(offset, first_id, timestamp_ns, frame, record.dialect, queue)
+        log.append_one(batch)
+        queues.append(batch)
         self.message_count += 1
         self.message_bytes += record.nbytes
+        for observer in self._observers:
+            observer.appended(self.name, (batch,))
         if self._distributes():
             self._advance(self.head < offset)
 

@@ -124,20 +124,27 @@ class Commits:
             if self._staged % MANY == 0:
                 self.commit()
 
-    def takes_one(self, topic: Topic) -> bool:
-        """True if ``publish_one`` may be called: nobody is there to share a write with."""
-        free = self._at_once_left and not self._dirty and not self._is_held and not self._occupied
-        return bool(free) and topic.takes_one
+    @property
+    def is_idle(self) -> bool:
+        """True if nobody is there to share a write with."""
+        is_busy = self._dirty or self._is_held or self._occupied or not self._at_once_left
+        return not is_busy
 
-    def publish_one(self, topic: Topic, record: Records, now: int) -> StorageError | None:
-        """Publish one message of NSQ at once and serve its consumers; the error that it met.
+    def takes_one(self, topic: Topic) -> bool:
+        """True if ``publish_one`` may be called."""
+        return self.is_idle and topic.takes_one
+
+    def publish_one(
+        self, topic: Topic, record: Records, now: int, queue: int | None = None
+    ) -> StorageError | None:
+        """Publish one message at once and serve its consumers; the error that it met.
 
         ``publish`` and ``commit``, less what is for several. ``now`` is of the monotonic clock.
         """
         self._at_once_left -= 1
         error = None
         try:
-            topic.publish_one(record)
+            topic.publish_one(record, queue)
         except StorageError as failure:
             error = failure
         self._note(topic, _WRITE, error)

@@ -110,12 +110,17 @@ class Stats:
 
     def appended(self, topic: str, batches: Sequence[Batch]) -> None:
         """Batches were stored, from whatever clients: a listener of the store."""
-        messages = batches[-1].next_offset - batches[0].first_offset
-        self.put(topic, messages, sum([len(batch.frames) or batch.nbytes for batch in batches]))
+        if len(batches) == 1:
+            messages, nbytes = batches[0].count, len(batches[0].frames) or batches[0].nbytes
+        else:
+            messages = batches[-1].next_offset - batches[0].first_offset
+            nbytes = sum([len(batch.frames) or batch.nbytes for batch in batches])
+        self.put(topic, messages, nbytes)
 
     def put(self, topic: str, messages: int, nbytes: int) -> None:
         """Messages were stored with one append."""
-        self._counter(self._puts, topic).add(messages, nbytes)
+        counter = self._puts.get(topic) or self._counter(self._puts, topic)
+        counter.add(messages, nbytes)
         self._put.amount += messages
         self.totals.put_messages += messages
         self.totals.put_bytes += nbytes

@@ -67,6 +67,10 @@ class Queues(Protocol):
         """The first queue offset whose message is still kept, and the next one to be given."""
         ...
 
+    def end(self, queue: int) -> int:
+        """The next queue offset to be given."""
+        ...
+
     def locate(self, queue: int, offset: int, count: int) -> Sequence[int]:
         """The log offsets of up to ``count`` messages from a queue offset on; when that is no
         longer known, from the first one that is.
@@ -114,6 +118,9 @@ class OneQueue:
 
     def bounds(self, queue: int) -> tuple[int, int]:
         return (self._log.start_offset, self._log.next_offset) if queue == 0 else (0, 0)
+
+    def end(self, queue: int) -> int:
+        return 0 if queue else self._log.next_offset
 
     def locate(self, queue: int, offset: int, count: int) -> Sequence[int]:
         if queue:
@@ -205,6 +212,10 @@ class QueueIndex:
         if least[0] != start:
             least = found.least = (start, self.search(queue, start))
         return least[1], found.tail_first + len(found.tail)
+
+    def end(self, queue: int) -> int:
+        found = self._queues.get(queue)
+        return 0 if found is None else found.tail_first + len(found.tail)
 
     def locate(self, queue: int, offset: int, count: int) -> Sequence[int]:
         found = self._queues.get(queue)

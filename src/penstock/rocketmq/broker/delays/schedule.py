@@ -68,7 +68,7 @@ class Schedule:
         self._loop = DueLoop("delayed messages", tables.clock, self._time.now_ms, self.step,
                              lambda: tables.state.save_aside(FILE))  # fmt: skip
         tables.state.add(FILE, self.offsets, self._load)
-        tables.store.on_append.append(self._appended)
+        tables.store.on_append_to[names.SCHEDULE_TOPIC] = self._appended
         tables.store.deleted.append(self._deleted)
 
     def start(self) -> None:
@@ -123,9 +123,7 @@ class Schedule:
             least = min((place[0] for place in places if len(place)), default=topic.log.next_offset)
             release.hold(self._tables, names.SCHEDULE_TOPIC, least)
 
-    def _appended(self, topic: str, batches: Sequence[Batch]) -> None:
-        if topic != names.SCHEDULE_TOPIC:
-            return
+    def _appended(self, _topic: str, batches: Sequence[Batch]) -> None:
         for batch in batches:
             if batch.queue >= len(self._levels):
                 continue

@@ -157,7 +157,7 @@ class Timers:
                              lambda: tables.state.save_aside(FILE))  # fmt: skip
         tables.state.add(FILE, self._progress, self._load)
         self._read = self._low
-        tables.store.on_append.append(self._appended)
+        tables.store.on_append_to[names.TIMER_TOPIC] = self._appended
         tables.store.deleted.append(self._deleted)
 
     def start(self) -> None:
@@ -229,9 +229,8 @@ class Timers:
 
     # --- delivering ----------------------------------------------------------------------------
 
-    def _appended(self, topic: str, batches: Sequence[Batch]) -> None:
-        if topic == names.TIMER_TOPIC:
-            self._loop.wake()
+    def _appended(self, _topic: str, _batches: Sequence[Batch]) -> None:
+        self._loop.wake()
 
     def _deleted(self, topic: str) -> None:
         if topic == names.TIMER_TOPIC:

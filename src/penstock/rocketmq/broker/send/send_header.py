@@ -21,6 +21,11 @@ _SHORT = tuple("abcdefghijklm")
 _LONG_CODES = frozenset((RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE))
 
 
+def field_names(code: int) -> tuple[str, ...]:
+    """The names of the fields in a request with this code, in the order of version 2's letters."""
+    return _LONG if code in _LONG_CODES else _SHORT
+
+
 class SendHeader(Struct, frozen=True, gc=False):
     """The fields of a producer's send request. ``queue`` is -1 where the broker may choose."""
 
@@ -44,7 +49,7 @@ class SendHeader(Struct, frozen=True, gc=False):
         ext = request.ext
         if ext is None:
             raise BodyError("a send without fields")
-        names = _LONG if request.code in _LONG_CODES else _SHORT
+        names = field_names(request.code)
         (group, topic, template, queues, queue, sys_flag, born_ms, flag, properties, times, unit,
          most, batch) = map(ext.get, names)  # fmt: skip
         try:

@@ -16,6 +16,7 @@ from penstock.rocketmq.broker.answering import RefusedError, answers
 from penstock.rocketmq.broker.delays.recalls import handle_of
 from penstock.rocketmq.broker.send import retries
 from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.broker.send.mixed_batch import MixedBatch, Sent, with_more
 from penstock.rocketmq.broker.send.send_header import SendHeader
 from penstock.rocketmq.broker.topics import WRITE
 from penstock.rocketmq.protocol import frames
@@ -27,8 +28,11 @@ from penstock.rocketmq.protocol.messages import batch_body, properties
 from penstock.rocketmq.protocol.registration import TopicConfig
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from penstock.broker.publish.staging import Outcome
     from penstock.rocketmq.broker.controller import Controller
+    from penstock.rocketmq.broker.settings import BrokerSettings
     from penstock.rocketmq.broker.store.message_store import AnyRecords
     from penstock.rocketmq.remoting import Connection
 
@@ -172,11 +176,19 @@ def _batch(
     if records is not None:
         _check_count(controller, records.count, shared)
         return records
-    messages = _decoded(request.body)
+    messages = _parts(request.body)
     _check_count(controller, len(messages), shared)
-    return controller.store.records(
-        [batch_draft(controller, each, common, shared) for each in messages]
-    )
+    return mixed_batch(controller, messages, common, shared)
+
+
+def mixed_batch(
+    controller: Controller, messages: Sequence[Sent], common: Draft, shared: str
+) -> MixedBatch:
+    """Records of messages that share these fields and properties. Raises RefusedError."""
+    whole = with_more(messages, shared.encode())
+    if whole is None:
+        raise _illegal(controller)
+    return controller.store.mixed_batch(whole, common)
 
 
 def _check_count(controller: Controller, count: int, shared: str) -> None:
@@ -194,30 +206,22 @@ def shared_text(controller: Controller, text: str) -> str:
 
     This follows Java except for the batch's unique key: each message has its own and keeps it.
     """
+    return _shared_text(controller.cluster_property, text)
+
+
+@lru_cache(maxsize=64)
+def _shared_text(cluster: str, text: str) -> str:
     found = properties.parse(text)
     for name in (properties.UNIQUE_KEY, properties.CLUSTER):
         found.pop(name, None)
-    return _with(controller.cluster_property, properties.join(found)).removesuffix(
-        properties.VALUE_END
-    )
+    return _with(cluster, properties.join(found)).removesuffix(properties.VALUE_END)
 
 
-def _decoded(body: bytes) -> list[batch_body.BatchedMessage]:
+def _parts(body: bytes) -> list[Sent]:
     try:
-        return batch_body.decode(body)
+        return batch_body.parts(body)
     except BodyError as error:
         raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
-
-
-def batch_draft(
-    controller: Controller, message: batch_body.BatchedMessage, common: Draft, shared: str
-) -> Draft:
-    text = _with(message.properties, shared)
-    _check_length(controller, text)
-    return Draft(
-        common.topic, common.queue, message.body, text, message.flag, common.sys_flag,
-        common.born_ms, common.born_host, common.reconsume_times,
-    )  # fmt: skip
 
 
 def _stored_text(controller: Controller, text: str) -> str:
@@ -309,8 +313,17 @@ class _Sending:
         if self.waiting is not None:
             handle = handle_of(self.waiting, settings.broker_name, records.queue_offset)
             fields, values = (*fields, "recallHandle"), (*values, str(handle))
-        template = _template(fields, code, settings.region_id, settings.trace_on)
+        template = answer_template(settings, code, fields)
         self._connection.send_pieces((template.encode(request, values),))
+
+
+def answer_template(
+    settings: BrokerSettings,
+    code: ResponseCode = ResponseCode.SUCCESS,
+    fields: tuple[str, ...] = _ANSWERED,
+) -> AnswerTemplate:
+    """The template of answers to sends with these fields, the broker's own beside them."""
+    return _template(fields, code, settings.region_id, settings.trace_on)
 
 
 @lru_cache(maxsize=16)

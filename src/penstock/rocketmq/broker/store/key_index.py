@@ -78,12 +78,16 @@ class KeyIndex:
         They are indexed here and now when there are enough to make that cheap, and few enough to be
         in memory still: to read them again later costs several times as much.
         """
-        index, log = self._indexes.get(topic), self._log_of(topic)
-        if index is None or log is None or self._is_failing:
+        index = self._indexes.get(topic)
+        if index is None or self._is_failing:
             self.note(topic)
             return
-        late = log.next_offset - index.covered
+        late = batches[-1].next_offset - index.covered
         if late < _MESSAGES:
+            return
+        log = self._log_of(topic)
+        if log is None:
+            self.note(topic)
             return
         try:
             while _MESSAGES <= log.next_offset - index.covered <= _AT_HAND_MAX:

@@ -20,6 +20,7 @@ from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker.pull.offsets import ConsumerOffsets
 from penstock.rocketmq.broker.send.draft import Draft, Placed
 from penstock.rocketmq.broker.send.even_batch import EvenBatch, encode_together, even_batch
+from penstock.rocketmq.broker.send.mixed_batch import MixedBatch, Sent
 from penstock.rocketmq.broker.send.stored_records import StoredRecord, StoredRecords
 from penstock.rocketmq.broker.store import nsq_messages
 from penstock.rocketmq.broker.store.serials import Serials
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("penstock.mqbroker")
 
-AnyRecords = StoredRecord | StoredRecords | EvenBatch
+AnyRecords = StoredRecord | StoredRecords | EvenBatch | MixedBatch
 Done = Callable[[list[Placed], StorageError | None], None]
 Listener = Callable[[str, Sequence[Batch]], None]
 """Told of what one commit has appended to a topic."""
@@ -72,6 +73,8 @@ class MessageStore:
     def __init__(self, node: Node, topics: TopicTable, address: ids.Host) -> None:
         """Open the store over a broker's topics. Raises StorageError."""
         self.on_append: list[Listener] = []
+        self.on_append_to: dict[str, Listener] = {}
+        """Listeners to one topic alone."""
         self.deleted: list[Callable[[str], None]] = []
         self.address = address
         self.serials = Serials(node.broker.store)
@@ -129,7 +132,10 @@ class MessageStore:
 
     def appended(self, topic: str, batches: Sequence[Batch]) -> None:
         """Batches of a topic can be read: tell the listeners. Called by the broker."""
-        for listener in self.on_append:
+        listeners = self.on_append
+        if topic in self.on_append_to:
+            listeners = [*listeners, self.on_append_to[topic]]
+        for listener in listeners:
             try:
                 listener(topic, batches)
             except Exception:  # the messages are stored; whatever failed must not deny that
@@ -155,6 +161,12 @@ class MessageStore:
         if common.topic not in self._bases:
             self.topic(common.topic)
         return even_batch(data, common, appended, self.address, self._bases[common.topic])
+
+    def mixed_batch(self, messages: Sequence[Sent], common: Draft) -> MixedBatch:
+        """Records of any messages of a batch. Raises StorageError."""
+        if common.topic not in self._bases:
+            self.topic(common.topic)
+        return MixedBatch(messages, common, self.address, self._bases[common.topic])
 
     def put_records(self, topic: str, queue: int, records: AnyRecords, done: Outcome) -> None:
         """Append with the next commit; ``done`` is told afterwards. Raises StorageError."""
