@@ -71,9 +71,10 @@ class Publisher:
         """Messages of ``send_soon`` that are under way."""
         self._faults = Faults(hub.clock) if config.send_latency_fault_enable else None
         self._choice = QueueChoice(self._faults, hub.chance)
-        self._tracer: Tracer | None = None
+        self.tracer: Tracer | None = None
+        """None unless messages are traced."""
         if traces and config.enable_msg_trace:
-            self._tracer = tracer(hub)
+            self.tracer = tracer(hub)
         self._pending_bytes = 0
         self._log_limit = LogLimit()
         self._waiting: list[Promise[None]] = []
@@ -240,8 +241,8 @@ class Publisher:
         found = results(answer, made, queue, address)
         if self._faults is not None:
             self._faults.report(queue.brokerName, took)
-        if self._tracer is not None:
-            self._tracer.sent(self.group, message, made, found, address, took)
+        if self.tracer is not None:
+            self.tracer.sent(self.group, message, made, found, address, took)
         return found
 
     def _failed(self, made: Draft, queue: MessageQueue, error: ClientError) -> None:
@@ -290,8 +291,8 @@ class Publisher:
 
     async def leave(self) -> None:
         """Send what is gathered, and tell the brokers that nobody is here any more."""
-        if self._tracer is not None:
-            await self._tracer.flush()
+        if self.tracer is not None:
+            await self.tracer.flush()
         await self.heartbeats.leave(producerGroup=self.group)
 
 
