@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
+import pytest
+
+from penstock.rocketmq.client import Message, TransactionState
+from penstock.rocketmq.client.aio import Producer
+from penstock.rocketmq.mqadmin import program as mqadmin
 from tests.ports import unused_address
 from tests.programs.admin.rocketmq.conftest import OverShop
+from tests.programs.rocketmq.client.servers import QUICK
 from tests.rocketmq_shop import BAD, DEAD_LETTERS, MESSAGES, QUEUES, TOPIC, Shop
 from tests.unit.admin.conftest import TIMEOUT_S, Running, StartAdmin
 
+COMMIT = TransactionState.COMMIT
 LETTERS = quote(DEAD_LETTERS, safe="")
 
 
@@ -105,6 +114,28 @@ async def test_the_trace_of_a_message(asked: Running) -> None:
         while not (await seen("sent") and ("billing", True) in await seen("consumed")):
             pass
     assert await seen("sent") == [("desk", True)]
+
+
+async def test_the_end_of_a_transaction_is_in_its_trace(
+    asked: Running, shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = replace(QUICK, enable_msg_trace=True)
+    producer = Producer(
+        "clearing", shop.name_server.rocketmq, config=config, on_check=lambda _: COMMIT
+    )
+    async with producer:
+        found = await producer.send_in_transaction(Message("cleared", b"x"), lambda _: COMMIT)
+    async with asyncio.timeout(TIMEOUT_S):  # until the broker has indexed it
+        while not (ended := (await asked.get(f"/api/rocketmq/trace?id={found.sent.id}"))["ended"]):
+            pass
+    assert [(each["group"], each["state"]) for each in ended] == [("clearing", "COMMIT_MESSAGE")]
+    mqadmin.run(
+        ["queryMsgTraceById", "-n", shop.name_server.rocketmq, "-i", found.sent.id, "--json"]
+    )
+    traces = json.loads(capsys.readouterr().out)["traces"]
+    assert [(each["type"], each["status"]) for each in traces] == [
+        ("Pub", "success"), ("End", "COMMIT_MESSAGE"),
+    ]  # fmt: skip
 
 
 async def test_a_broker_without_access_rules_says_so(asked: Running) -> None:
