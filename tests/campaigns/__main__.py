@@ -18,6 +18,7 @@ from tests.interop import java_servers
 
 from . import clients, clocks, damage, faults, full, kill, power, soak, spark
 from .mounts import enter_private_mounts
+from .queries import BY_OFFSET
 from .report import Result, end_at_interrupt
 
 Campaign = Callable[[int, argparse.Namespace, random.Random], Coroutine[Any, Any, Result]]
@@ -57,7 +58,8 @@ async def _soak(size: int, chosen: argparse.Namespace, rng: random.Random) -> Re
 
 
 async def _spark(size: int, chosen: argparse.Namespace, rng: random.Random) -> Result:
-    return await spark.kills_under_spark(size, rng)
+    names = chosen.queries.split(",") if chosen.queries else BY_OFFSET
+    return await spark.kills_under_spark(size, rng, names, clustered=not chosen.alone)
 
 
 async def _clients(size: int, chosen: argparse.Namespace, rng: random.Random) -> Result:
@@ -87,6 +89,8 @@ def main() -> None:
     parser.add_argument("--durability", choices=("write", "fsync"))
     parser.add_argument("--nsqd", help="kill: another nsqd, Go's for one, by its words")
     parser.add_argument("--mqbroker", help="kill: another broker, Java's for one, by its words")
+    parser.add_argument("--queries", help="spark: some of them, separated by commas")
+    parser.add_argument("--alone", action="store_true", help="spark: in one process, no cluster")
     parser.add_argument("--java", help="clients: a folder with the jars of other servers")
     table = Path(tempfile.gettempdir(), "penstock-soak.csv")
     parser.add_argument("--table", default=table, help="where soak writes its figures")
