@@ -156,7 +156,9 @@ def test_what_is_wrong_is_told_in_one_sentence(spark: SparkSession, start: Start
         "--max-req-timeout, or delay for less; 50 rows of the partition are published, and again "
         "when it is tried again"
     )
-    assert failure(frame, node, topic="t").startswith("format nsq writes no column id; ")
+    assert failure(frame.selectExpr("id", "'x' as body"), node, topic="t").startswith(
+        "format nsq writes no column id; "
+    )
     node.kill()
     lost = failure(frame.selectExpr("'x' as body"), node, topic="t", timeout="1")
     assert lost.startswith("rows 0 to 99 of partition 0: no node takes messages of topic t (")
