@@ -62,7 +62,7 @@ test: install $(CLASSES)  ## all tests, some minutes
 	@echo "all tests take about 14 minutes on two processors; make check is the minute before"
 	@$(PYTEST) -q $(TOGETHER) -m "not long"
 
-long: install $(CLASSES)  ## the few that `make test` leaves out, as each takes a Spark for itself: 2 minutes
+long: install $(CLASSES)  ## the few that `make test` leaves out, as each takes a Spark for itself: 3 minutes
 	@$(PYTEST) -v -m long
 
 coverage: dev  ## the branches that unit tests take in storage, broker, node and the protocols
