@@ -13,7 +13,7 @@ TOGETHER := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadscope
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help dev install run up check test long coverage lint format types ci bench bench-nodes bench-copies bench-archive bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots pictures notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide manifests images-tried mqadmin-page mqadmin-samples monitoring wheel wheels audit sbom release reference campaign-clients clean
+.PHONY: help dev install run up check test long coverage lint format types ci bench bench-nodes bench-copies bench-archive bench-arrow bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots pictures notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark campaign-channel sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide manifests images-tried mqadmin-page mqadmin-samples monitoring wheel wheels audit sbom release reference campaign-clients clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,7 +71,7 @@ test: install $(CLASSES)  ## all tests, some minutes
 	@echo "all tests take about 14 minutes on two processors; make check is the minute before"
 	@$(PYTEST) -q $(TOGETHER) -m "not long"
 
-long: install $(CLASSES)  ## the few that `make test` leaves out, as each takes a Spark for itself: 2 minutes
+long: install $(CLASSES)  ## the few that `make test` leaves out, as each takes a Spark for itself: 3 minutes
 	@$(PYTEST) -v -m long
 
 coverage: dev  ## the branches that unit tests take in storage, broker, node and the protocols
@@ -117,6 +117,9 @@ bench-copies: install  ## a node whose OK waits for a copy, beside one that is c
 
 bench-archive: install  ## the archive pipeline: rows/s from log to Parquet
 	@$(BIN)/python bench/archive.py
+
+bench-arrow: install  ## penstock.arrow.read: rows/s of one process
+	@$(BIN)/python bench/arrow_read.py
 
 bench-rocketmq: install  ## mqbroker beside RocketMQ's (CLIENTS=, SERVER=: folders, see bench/README.md)
 	@$(BIN)/python bench/rocketmq.py --java-bench $(CLIENTS) $(if $(SERVER),--java-server $(SERVER))
@@ -165,6 +168,9 @@ campaign-clients: install  ## RocketMQ's client, its servers killed, members tha
 
 campaign-spark: install  ## kill driver, executors, sources and sinks of Spark's queries, 20 times each (ROUNDS=n)
 	$(CAMPAIGN) spark $(or $(ROUNDS),120)
+
+campaign-channel: install  ## kill driver, executors and the source of a query that reads a channel, 20 times each (ROUNDS=n)
+	$(CAMPAIGN) spark $(or $(ROUNDS),80) --queries=consumed
 
 sim: dev  ## the broker against its model, long
 	@PENSTOCK_SIM=nightly $(PYTEST) tests/sim -q

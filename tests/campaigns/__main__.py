@@ -18,6 +18,7 @@ from tests.interop import java_servers
 
 from . import clients, clocks, damage, faults, full, kill, power, soak, spark
 from .mounts import enter_private_mounts
+from .queries import BY_OFFSET
 from .report import Result, end_at_interrupt
 
 Campaign = Callable[[int, argparse.Namespace, random.Random], Coroutine[Any, Any, Result]]
@@ -57,7 +58,8 @@ async def _soak(size: int, chosen: argparse.Namespace, rng: random.Random) -> Re
 
 
 async def _spark(size: int, chosen: argparse.Namespace, rng: random.Random) -> Result:
-    return await spark.kills_under_spark(size, rng)
+    names = chosen.queries.split(",") if chosen.queries else BY_OFFSET
+    return await spark.kills_under_spark(size, rng, names, clustered=not chosen.alone)
 
 
 async def _clients(size: int, chosen: argparse.Namespace, rng: random.Random) -> Result:
@@ -90,6 +92,8 @@ def main() -> None:
     parser.add_argument("--mqbroker", help="kill: another broker, Java's for one, by its words")
     parser.add_argument("--java", help="clients: a folder with jars of servers, and of a member")
     parser.add_argument("--java-member", help="clients: the same of a member alone")
+    parser.add_argument("--queries", help="spark: some of them, separated by commas")
+    parser.add_argument("--alone", action="store_true", help="spark: in one process, no cluster")
     table = Path(tempfile.gettempdir(), "penstock-soak.csv")
     parser.add_argument("--table", default=table, help="where soak writes its figures")
     chosen = parser.parse_args()

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penstock.spark.pipelines import needed, own, parse, told
+from penstock.spark.pipelines import needed, own, parse, pinned, told
 from penstock.spark.pipelines.document import Document
 from penstock.spark.pipelines.spec import Source, Spec, access_of, read
 
@@ -167,12 +167,15 @@ class Pipeline:
             from penstock.spark.http.writer import HttpDataSource
 
             frame.sparkSession.dataSource.register(HttpDataSource)
+        options = sink.options
+        if sink.format == "nsq":
+            options = pinned.fixed(frame.sparkSession, options, checkpoint)
         counted = frame.observe(OUTPUT, F.count(F.lit(1)).alias("rows"))
         writer = counted.writeStream.format(sink.format).outputMode(sink.output_mode)
         if sink.partition_by:
             writer = writer.partitionBy(*sink.partition_by)
         return (
-            writer.options(**sink.options)
+            writer.options(**options)
             .option("checkpointLocation", checkpoint)
             .queryName(self.spec.name)
         )
@@ -190,10 +193,12 @@ class Pipeline:
         source = Source("nsq", options, _LETTER_COLUMNS)
         assert self.spec.parse.json is not None
         bad = parse.bad_rows(self._source(spark, source, ".bad"), self.spec.parse.json)
+        checkpoint = f"{self.spec.run.checkpoint}/bad"
+        given = access_of(self.spec.source.options) | {"topic": topic} | self._exactly_once()
         return (
             parse.letters(bad).writeStream.format("nsq")
-            .options(**access_of(self.spec.source.options), topic=topic, **self._exactly_once())
-            .option("checkpointLocation", f"{self.spec.run.checkpoint}/bad")
+            .options(**pinned.fixed(spark, given, checkpoint))
+            .option("checkpointLocation", checkpoint)
             .queryName(f"{self.spec.name}.bad")
         )  # fmt: skip
 
