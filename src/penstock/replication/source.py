@@ -126,15 +126,19 @@ class _Answer:
             # Not of the room: were they larger, nothing else would ever come.
             self._pieces += encode_part(File(name), files[name])
         held = {each.topic: each for each in self._fetch.held}
+        served = list(served)
+        self._gone(held.keys() - {each.name for each in served}, held)
         for each in served:
-            self._topic(each, held.pop(each.name, None))
-        for gone in held.values():
+            self._topic(each, held.get(each.name))
+        self._pieces += encode_part(End(self._fetch.run, self._fetch.number, self._more))
+        return self._pieces
+
+    def _gone(self, names: Iterable[str], held: Mapping[str, Held]) -> None:
+        for name in sorted(names):
             if self._room <= 0:
                 self._more = True
                 break
-            self._add(Gone(gone.topic, gone.log))
-        self._pieces += encode_part(End(self._fetch.run, self._fetch.number, self._more))
-        return self._pieces
+            self._add(Gone(name, held[name].log))
 
     def _add(self, head: Head, *data: Buffer) -> None:
         pieces = encode_part(head, *data)
