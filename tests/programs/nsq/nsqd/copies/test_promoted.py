@@ -11,9 +11,10 @@ import pytest
 from penstock.nsq.client import aio
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.lookup import lookup
+from penstock.nsq.protocol.commands import MAGIC_V2
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 from tests.copies import ask, publish, until, until_copied
-from tests.programs.nsq.nsqd.conftest import MAGIC_V2, TIMEOUT_S, Client
+from tests.programs.nsq.nsqd.conftest import TIMEOUT_S, Client
 from tests.unit.cli.nodes_at_work import Commands
 
 HOUR_MS = 3_600_000
