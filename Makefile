@@ -13,7 +13,7 @@ TOGETHER := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadscope
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help dev install run up check test long coverage lint format types ci bench bench-nodes bench-copies bench-archive bench-arrow bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots pictures notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark campaign-channel sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide manifests images-tried mqadmin-page mqadmin-samples monitoring wheel wheels audit sbom release reference campaign-clients clean
+.PHONY: help dev install run up check test long coverage lint format types ci bench bench-nodes bench-copies bench-archive bench-arrow bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots pictures notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark campaign-copies campaign-channel sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide manifests images-tried mqadmin-page mqadmin-samples monitoring wheel wheels audit sbom release reference campaign-clients clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -171,6 +171,9 @@ campaign-spark: install  ## kill driver, executors, sources and sinks of Spark's
 
 campaign-channel: install  ## kill driver, executors and the source of a query that reads a channel, 20 times each (ROUNDS=n)
 	$(CAMPAIGN) spark $(or $(ROUNDS),80) --queries=consumed
+
+campaign-copies: install  ## a primary and its follower: killed, cut off, stopped, without their disk; promoted, 200 faults, as root (ROUNDS=n, DURABILITY=fsync)
+	$(CAMPAIGN) copies $(or $(ROUNDS),200) $(if $(DURABILITY),--durability=$(DURABILITY))
 
 sim: dev  ## the broker against its model, long
 	@PENSTOCK_SIM=nightly $(PYTEST) tests/sim -q

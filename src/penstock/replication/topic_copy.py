@@ -30,11 +30,12 @@ _AT_ONCE: Final = Retention()
 
 
 class _Waiting(NamedTuple):
-    """Records that the log has not reached yet."""
+    """Records that the log has not reached yet, or of which more are to come."""
 
     records: list[bytes]
     is_whole: bool
     end: int
+    is_complete: bool
 
 
 class TopicCopy:
@@ -64,7 +65,7 @@ class TopicCopy:
 
     @property
     def is_waiting(self) -> bool:
-        """True if records of the journal wait for the log."""
+        """True if records of the journal wait for the log, or for the rest of them."""
         return self._waiting is not None
 
     @property
@@ -78,7 +79,8 @@ class TopicCopy:
 
     def held(self) -> Held:
         """The content of the copy, for the next request."""
-        position = -1 if self._waiting is not None else self._position
+        waiting = self._waiting
+        position = -1 if waiting is not None and waiting.is_complete else self._position
         return Held(self.name, self.log.id_base, self._next, self._mark(), self._token, position,
                     self.log.next_offset)  # fmt: skip
 
@@ -198,13 +200,17 @@ class TopicCopy:
         found = read_frames(raw, self.log.id_base)
         if found.end != len(raw) or found.damage or found.strangers:
             raise ReplicationError(f"{self.name}: the journal was damaged on the way")
-        self._waiting = _Waiting(found.records, head.position == 0, found.extent.end)
+        waiting = self._waiting if head.position else None
+        if waiting is None:
+            waiting = _Waiting([], head.position == 0, 0, is_complete=False)
+        waiting.records.extend(found.records)
+        self._waiting = waiting._replace(end=found.extent.end, is_complete=not head.nbytes_left)
         self._token, self._position = head.token, head.position + len(raw)
 
     def settle(self) -> None:
         """Write down the records that waited, if the log has come as far. Raises StorageError."""
         waiting = self._waiting
-        if waiting is None or self.log.next_offset < waiting.end:
+        if waiting is None or not waiting.is_complete or self.log.next_offset < waiting.end:
             return
         try:
             if waiting.is_whole:

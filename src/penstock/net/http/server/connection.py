@@ -253,7 +253,7 @@ class Connection(asyncio.Protocol):
         if is_last or len(self._out) >= _FLUSH_PIECES or response.size >= _FLUSH_BYTES:
             self._flush()  # lets a full write buffer stop the taking of further requests
             if response.size > SMALL:
-                self._load.queue(-queued)
+                self._load.wrote(response.size, queued)
         if is_last:
             self._linger()
 

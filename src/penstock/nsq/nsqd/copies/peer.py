@@ -22,7 +22,7 @@ from penstock.nsq.nsqd.ports import Ports
 
 CONNECT_S: Final = 2.0
 ANSWER_MAX: Final = 512 * 1024 * 1024
-"""Bytes of an answer: a journal comes whole, as does a batch; both are otherwise far smaller."""
+"""Bytes of an answer: a batch comes whole, as do the small files; it is otherwise far smaller."""
 
 
 class PeerError(PenstockError):

@@ -238,10 +238,19 @@ class Primary:
             raise ApiError(500, "INTERNAL_ERROR") from error
 
     def _note(self, fetch: Fetch) -> None:
-        """Remember who asks: a start asks those nodes whether one of them is primary now."""
+        """Remember who asks: a start asks those nodes whether one of them is primary now.
+
+        Those who follow keep their place; for one more than there may be it is ApiError 503.
+        """
         standing = self._own_standing()
+        if fetch.address not in self.followers and len(self.followers) >= FOLLOWERS_MAX:
+            self.followers = {each.address: each for each in self.present()}
+            if len(self.followers) >= FOLLOWERS_MAX:
+                raise ApiError(503, "TOO_MANY_FOLLOWERS")
         known = standing.followers
         if fetch.address and fetch.address not in known and fetch.history:
+            if len(known) >= FOLLOWERS_MAX:
+                known[:] = [each for each in known if each in self.followers]
             known.append(fetch.address)
             del known[:-FOLLOWERS_MAX]
             self.write(standing)
@@ -252,8 +261,6 @@ class Primary:
                        for log, next_ in logs)  # fmt: skip
         nbytes = sum(log.bytes_from(max(next_, log.start_offset)) for log, next_ in logs)
         self.followers[fetch.address] = Follower(fetch.address, now, messages, nbytes)
-        if len(self.followers) > FOLLOWERS_MAX:
-            del self.followers[next(iter(self.followers))]
 
     def _count_copy(self, source: Source, fetch: Fetch) -> None:
         """Release the publishes that this follower was waited for, if it keeps as the node does
