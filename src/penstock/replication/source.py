@@ -27,6 +27,7 @@ from penstock.storage.batch import Buffer
 from penstock.storage.compiled import xxh3_64_intdigest
 from penstock.storage.journal import Journal
 from penstock.storage.log import Log
+from penstock.storage.queues.queue_index import Queues
 
 NBYTES_MAX: Final = 4 * 1024 * 1024
 """The most bytes of messages in an answer, unless a single batch has more."""
@@ -38,6 +39,7 @@ class Served(NamedTuple):
     name: str
     log: Log
     journal: Journal
+    queues: Queues | None = None
 
 
 class Source:
@@ -145,11 +147,11 @@ class _Answer:
             return
         if held is None:
             held = Held(served.name, log.id_base, log.start_offset, 0, "", 0)
-            self._batches(log, held, is_new=True)
+            self._batches(served, held, is_new=True)
             self._more = True  # its journal comes when the follower has laid the topic down
             return
         self._journal(served, held)
-        self._batches(log, held, is_new=False)
+        self._batches(served, held, is_new=False)
 
     def _journal(self, served: Served, held: Held) -> None:
         journal = served.journal
@@ -161,7 +163,8 @@ class _Answer:
         piece = JournalPiece(held.topic, held.log, token, position)
         self._pieces += encode_part(piece, journal.frames_from(position))
 
-    def _batches(self, log: Log, held: Held, *, is_new: bool) -> None:
+    def _batches(self, served: Served, held: Held, *, is_new: bool) -> None:
+        log, queues = served.log, served.queues
         start, end = log.start_offset, log.copies_end
         first = max(held.next, start)
         if first == end and not is_new and held.next >= start:
@@ -171,7 +174,8 @@ class _Answer:
         self._room -= nbytes
         left = max(0, log.bytes_from(first) - nbytes)
         self._more = self._more or (left > 0 and self._room <= 0)
-        self._pieces += encode_part(Batches(held.topic, held.log, start, end, left), *raw)
+        firsts = queues.firsts if queues is not None and first == start else None
+        self._pieces += encode_part(Batches(held.topic, held.log, start, end, left, firsts), *raw)
 
 
 def _continues(held: Held, log: Log) -> bool:

@@ -54,8 +54,12 @@ class Fence(msgspec.Struct):
 
 
 def address_of(options: NsqdOptions, ports: Ports) -> str:
-    """Where other nodes ask this one, over HTTPS if that is all there is."""
+    """Where other nodes ask this one: at the port for copies, else over HTTPS if that is all there
+    is.
+    """
     host = options.broadcast_address
+    if ports.copies:
+        return join_host_port(host, ports.copies)
     if not ports.http and ports.https:
         return f"https://{join_host_port(host, ports.https)}"
     return join_host_port(host, ports.broadcast_http)

@@ -146,7 +146,7 @@ class Primary:
     def _served(self) -> Iterator[Served]:
         for topic in self._node.broker.topics.values():
             if isinstance(topic.log, Log) and topic.journal.file is not None:
-                yield Served(topic.name, topic.log, topic.journal.file)
+                yield Served(topic.name, topic.log, topic.journal.file, topic.queues)
 
     def _small_files(self) -> Mapping[str, bytes]:
         """Their content, at most a second old: older than the journals is right, newer is not."""
@@ -204,8 +204,6 @@ class Primary:
 
     def _source_for(self, fetch: Fetch) -> Source:
         """The source for a follower that may have it. ApiError 409 or 500."""
-        if self._node.dialects:
-            raise ApiError(409, "ROCKETMQ_IS_NOT_COPIED_YET")
         if self._node.broker.store.options.durability is Durability.MEMORY:
             raise ApiError(409, "DURABILITY_MEMORY_IS_NOT_COPIED")
         standing = self._own_standing()
