@@ -132,8 +132,8 @@ class BrokerSettings(TlsSettings):
     store_path_root_dir: str
     """The folder of everything that is kept; default: ~/store."""
     broker_role: str = "ASYNC_MASTER"
-    """``ASYNC_MASTER``; ``SLAVE``: the copy of the master of this ``brokerName``; ``SYNC_MASTER``
-    has the effect of ``ASYNC_MASTER``, with a warning."""
+    """``ASYNC_MASTER``; ``SYNC_MASTER``: the answer to a send waits for a slave that has it;
+    ``SLAVE``: the copy of the master of this ``brokerName``."""
     flush_disk_type: str = "ASYNC_FLUSH"
     """``ASYNC_FLUSH``: an acknowledged message is in the file; ``SYNC_FLUSH``: it is on stable
     storage."""
@@ -153,6 +153,11 @@ class BrokerSettings(TlsSettings):
     """``host:port`` of the master's ``haListenPort``; empty: as the name servers say."""
     slave_read_enable: bool = True
     """Serve pulls as a slave; Java's default is false."""
+    slave_timeout: int = 3000
+    """Time that a send to a ``SYNC_MASTER`` waits for a slave before the answer
+    FLUSH_SLAVE_TIMEOUT."""
+    ha_slave_fallbehind_max: int = 256 * 1024 * 1024
+    """Bytes that a slave may be behind, else the answer is SLAVE_NOT_AVAILABLE at once."""
     replication_secret_file: str = ""
     """File with the secret that a master and its slaves share; needed with access rules or TLS;
     not Java's."""
@@ -202,7 +207,8 @@ class BrokerSettings(TlsSettings):
             "flushIntervalCommitLog", "messageDelayLevel", "traceTopicEnable",
             "messageIndexEnable", "useTLS", "tls.client.trustCertPath", "tls.client.authServer",
             "nsqTcpAddress", "nsqHttpAddress", "nsqGroupRetention", "nsqOpen", "aclEnable",
-            "aclDirectory", "haListenPort", "haMasterAddress", "replicationSecretFile",
+            "aclDirectory", "haListenPort", "haMasterAddress", "slaveTimeout",
+            "haSlaveFallbehindMax", "replicationSecretFile",
             "promoteBeforeHook", "promoteAfterHook",
         )
     )  # fmt: skip
@@ -274,10 +280,9 @@ class BrokerSettings(TlsSettings):
             "filterDataCleanTimeSpan",
             # Slaves: how Java's ask and are asked
             "haSendHeartbeatInterval", "haHousekeepingInterval",
-            "haTransferBatchSize", "haSlaveFallbehindMax", "slaveTimeout",
-            "offsetCheckInSlave", "duplicationEnable", "enableDLegerCommitLog",
-            "dLegerGroup", "dLegerPeers", "dLegerSelfId", "preferredLeaderId",
-            "storePathDLedgerCommitLog", "isEnableBatchPush",
+            "haTransferBatchSize", "offsetCheckInSlave", "duplicationEnable",
+            "enableDLegerCommitLog", "dLegerGroup", "dLegerPeers", "dLegerSelfId",
+            "preferredLeaderId", "storePathDLedgerCommitLog", "isEnableBatchPush",
             # The rest
             "highSpeedMode", "commercialEnable", "commercialTimerCount", "commercialTransCount",
             "commercialBigCount", "commercialBaseCount", "maxDelayTime", "enableDetailStat",
@@ -304,9 +309,10 @@ class BrokerSettings(TlsSettings):
             raise ConfigError("brokerRole must be ASYNC_MASTER, SYNC_MASTER or SLAVE, not "
                               f"{self.broker_role!r}")  # fmt: skip
         warnings = []
-        if self.broker_role == "SYNC_MASTER":
-            warnings.append("brokerRole=SYNC_MASTER has the effect of ASYNC_MASTER: no send waits "
-                            "for a slave")  # fmt: skip
+        if self.is_sync_master and not self.ha_address():
+            raise ConfigError("brokerRole=SYNC_MASTER with " + (
+                f"{self.closed_by} needs replicationSecretFile" if self.closed_by
+                else "durability=memory would wait for ever: nothing of it is copied"))  # fmt: skip
         if self.msg_trace_topic_name != names.TRACE_TOPIC:
             warnings.append(f"msgTraceTopicName has no effect: traces are in {names.TRACE_TOPIC}")
         if self.broker_role == SLAVE:
@@ -324,6 +330,11 @@ class BrokerSettings(TlsSettings):
     def is_slave(self) -> bool:
         """True of the copy of another broker."""
         return self.broker_role == SLAVE
+
+    @property
+    def is_sync_master(self) -> bool:
+        """True of a master whose answers wait for a slave."""
+        return self.broker_role == "SYNC_MASTER"
 
     def as_master(self) -> BrokerSettings:
         """These settings for a slave that was promoted."""

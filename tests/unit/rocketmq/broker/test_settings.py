@@ -95,7 +95,8 @@ def test_roles() -> None:
     with pytest.raises(ConfigError, match="brokerRole must be ASYNC_MASTER, SYNC_MASTER or SLAVE"):
         loaded("brokerRole=MASTER").check()
     synced = loaded("brokerRole=SYNC_MASTER\nbrokerId=3")
-    assert [warning.split("=")[0] for warning in synced.check()] == ["brokerRole", "brokerId"]
+    assert [warning.split("=")[0] for warning in synced.check()] == ["brokerId"]
+    assert synced.is_sync_master
     assert synced.broker_id == 0
 
 
@@ -111,6 +112,15 @@ def test_roles() -> None:
 def test_a_slave_that_could_not_follow(text: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         loaded(f"brokerRole=SLAVE\n{text}").check()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("durability=memory", "nothing of it is copied"), ("aclEnable=true", "replicationSecretFile")],
+)
+def test_a_master_that_nobody_could_copy_waits_for_no_slave(text: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        loaded(f"brokerRole=SYNC_MASTER\n{text}").check()
 
 
 def test_a_slave_and_what_it_is_once_promoted() -> None:

@@ -90,6 +90,7 @@ class Primary:
         self._files_at = 0
         self._look_at = 0
         self._peer: Peer | None = None
+        node.followers.ask = self._news
         if node.replicas is not None:
             node.replicas.on_news = self._news
         self._tasks: list[asyncio.Task[None]] = []
@@ -177,8 +178,7 @@ class Primary:
     def _gone(self, waiting: _Waiting) -> None:
         """Its connection is closed: it does not follow any more."""
         self._waiting.pop(waiting, None)
-        if self._node.replicas is not None:
-            self._node.replicas.gone(waiting.fetch.address)
+        self._node.followers.gone(waiting.fetch.address)
 
     def tick(self, now: int) -> None:
         """Answer those for whom there is news, or whose time is over."""
@@ -254,14 +254,14 @@ class Primary:
             del self.followers[next(iter(self.followers))]
 
     def _count_copy(self, source: Source, fetch: Fetch) -> None:
-        """Release the publishes that this follower was waited for, if it keeps as the node does
-        what it has.
+        """Tell those who wait for this follower how far it is, if it keeps as the node does what it
+        has.
         """
-        replicas = self._node.replicas
+        followers = self._node.followers
         is_fsync = self._node.broker.store.options.durability is Durability.FSYNC
-        if replicas is None or not fetch.address or (is_fsync and not fetch.is_synced):
+        if not followers.changed or not fetch.address or (is_fsync and not fetch.is_synced):
             return
-        replicas.heard(fetch.address, source.copied(fetch))
+        followers.heard(fetch.address, source.copied(fetch))
 
     # --- the end of being primary --------------------------------------------------------------
 

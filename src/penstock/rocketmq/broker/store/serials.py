@@ -20,6 +20,11 @@ _OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
 FILE: Final = "rocketmq-serials.json"
 
 
+def log_offset(physical: int) -> int:
+    """The offset in its topic's log of a message at a physical offset."""
+    return physical & _OFFSET_MASK
+
+
 class Files(Protocol):
     """Where the serials are kept: ``storage.store.Store``."""
 
@@ -86,7 +91,7 @@ class Serials:
     def locate(self, physical: int) -> tuple[str, int] | None:
         """Topic and log offset; None when there is no such topic."""
         topic = self._topics.get(physical >> OFFSET_BITS)
-        return None if topic is None else (topic, physical & _OFFSET_MASK)
+        return None if topic is None else (topic, log_offset(physical))
 
     def _save(self, kept: _Kept) -> None:
         self._files.replace_file(FILE, msgspec.json.encode(kept))
