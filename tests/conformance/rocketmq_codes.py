@@ -248,11 +248,14 @@ RESPONSES = (
     Response("TRANSACTION_FAILED", "no server sends it"),
     Response("FLUSH_DISK_TIMEOUT", "the message is stored, but the disk is slow to make that last",
              _broker("send/flush_timeouts", "only_what_waits_too_long_is_answered")),
-    Response("SLAVE_NOT_AVAILABLE", "there are no slaves to wait for"),
-    Response("FLUSH_SLAVE_TIMEOUT", "there are no slaves to wait for"),
+    Response("SLAVE_NOT_AVAILABLE", "`SYNC_MASTER`: the message is stored, and no slave follows, "
+             "or is far behind; a slave is asked to end a transaction",
+             _broker("slaves/acks", "answers_say_whether_a_slave_has_the_message")),
+    Response("FLUSH_SLAVE_TIMEOUT", "`SYNC_MASTER`: the message is stored, and no slave had it in "
+             "time", _broker("slaves/acks", "answers_say_whether_a_slave_has_the_message")),
     Response("MESSAGE_ILLEGAL", "a message, its properties or its batch is too large or damaged",
              _broker("send/sending", "what_is_refused")),
-    Response("SERVICE_NOT_AVAILABLE", "the disk is full or read-only",
+    Response("SERVICE_NOT_AVAILABLE", "the disk is full or read-only, or the broker is a slave",
              _broker("answers", "a_full_disk_is_told")),
     Response("VERSION_NOT_SUPPORTED", "obsolete; no server sends it"),
     Response("NO_PERMISSION", "permissions of broker, topic or group, the access rules, or a list "

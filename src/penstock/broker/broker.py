@@ -61,11 +61,15 @@ class Broker:
         self._options = options
         self._time = SteadyTime(clock)
         self._observers: list[AppendObserver] = []
-        for name, _queue in store.queues():
+        for name in self._stored():
             self.topic(name)
         self._resume()
         for topic in self.damaged:
             logger.error("%s", _damaged(topic))
+
+    def _stored(self) -> Iterator[str]:
+        """The topics to open at the start."""
+        return (name for name, _queue in self.store.queues())
 
     def _resume(self) -> None:
         """Tell the topics how long ago any of them was in use when the broker started."""

@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.cli.flags.java_flags import JavaFlags, introduction
 
 if TYPE_CHECKING:
-    from contextlib import AsyncExitStack
-
     from penstock.nsq.nsqd.options import NsqdOptions
-    from penstock.rocketmq.broker.daemon import RocketBroker
     from penstock.rocketmq.broker.settings import BrokerSettings
 
 PREFIX: Final = "[mqbroker] "
@@ -65,8 +62,10 @@ def flags() -> JavaFlags:
     return parser
 
 
-def nsqd_options(settings: BrokerSettings, log_level: int) -> NsqdOptions:
-    """The options of the broker's node, and of NSQ's ports over it where they are wanted."""
+def nsqd_options(settings: BrokerSettings, log_level: int, follow: str = "") -> NsqdOptions:
+    """The options of the broker's node, and of NSQ's ports over it where they are wanted;
+    ``follow`` is where a slave's master is copied.
+    """
     from penstock.core.units import HOUR, MILLISECOND
     from penstock.nsq.nsqd.options import NsqdOptions
 
@@ -81,12 +80,20 @@ def nsqd_options(settings: BrokerSettings, log_level: int) -> NsqdOptions:
         metrics=True,
         durability=settings.durability_level,
         sync_timeout=max(1, settings.flush_interval_commit_log) * MILLISECOND,
+        broadcast_address=settings.broker_ip1,
+        follow=follow,
+        replication_secret_file=settings.replication_secret_file,
+        promote_before_hook=settings.promote_before_hook,
+        promote_after_hook=settings.promote_after_hook,
     )
 
 
 async def _serve(settings: BrokerSettings, log_level: int) -> int:
+    import asyncio
     from contextlib import AsyncExitStack
+    from functools import partial
 
+    from penstock.cli.shared.broker_opening import Opening
     from penstock.cli.shared.dialects import register_dialects
     from penstock.core.errors import PenstockError
     from penstock.core.logs import die
@@ -94,55 +101,29 @@ async def _serve(settings: BrokerSettings, log_level: int) -> int:
     from penstock.storage.files.disk import OsDisk
 
     register_dialects()
+    make_options = partial(nsqd_options, settings, log_level)
     _log.info("%s", _introduction(settings))
     try:
         OsDisk().make_directory(settings.store_path_root_dir)
     except PenstockError as error:
         die(PREFIX, f"cannot make storePathRootDir - {error}")
     try:
-        async with AsyncExitStack() as running:
-            broker = await _start(settings, log_level, running)
-            await broker.registered()  # who waits for the line may ask name servers next
-            print(_success(settings, broker.address), flush=True)
-            settle()
-            await stop_requested()
+        is_over = is_turn = False
+        while not is_over:  # a broker that is promoted or fenced opens its store in another role
+            turned = asyncio.Event()
+            async with AsyncExitStack() as running:
+                opening = Opening(settings, make_options, running, turned.set, is_turn=is_turn)
+                broker = await opening.open()
+                if broker is not None:
+                    await broker.registered()  # who waits for the line may ask name servers next
+                    print(_success(settings, broker.address), flush=True)
+                settle()
+                is_over = await stop_requested(turned)
+            is_turn = True
     except PenstockError as error:
         die(PREFIX, _reason(error, settings))
     _log.info("bye")
     return 0
-
-
-async def _start(settings: BrokerSettings, log_level: int, running: AsyncExitStack) -> RocketBroker:
-    """Open the store and the ports. Raises PenstockError with one line for the user."""
-    from penstock.cli.shared.starting import starting
-    from penstock.net.vitals.monitoring_port import MonitoringPort
-    from penstock.nsq.nsqd.daemon import Nsqd, log_versions
-    from penstock.nsq.nsqd.data_path import open_node
-    from penstock.nsq.nsqd.ports import check_ports
-    from penstock.rocketmq.broker.daemon import RocketBroker
-
-    options = nsqd_options(settings, log_level)
-    with_nsq = bool(options.tcp_address or options.http_address)
-    if with_nsq:
-        log_versions(options)
-    else:
-        # Events of the node beneath are news only to those who use NSQ's ports.
-        for name in ("penstock.node", "penstock.nsqd"):
-            logging.getLogger(name).setLevel(max(log_level, logging.WARNING))
-    with starting("the broker cannot start"):
-        check_ports(options)
-        node = await open_node(options, program="mqbroker")
-        running.push_async_callback(node.close)
-        if settings.monitoring_address:
-            port = await MonitoringPort.open(settings.monitoring_address, node.vitals, _log)
-            running.push_async_callback(port.close)
-        if with_nsq:
-            nsqd = await Nsqd.open(node, options)
-            running.push_async_callback(nsqd.close)
-    broker = await RocketBroker.start(settings, node)
-    running.push_async_callback(broker.close)
-    node.start()
-    return broker
 
 
 def _introduction(settings: BrokerSettings) -> str:

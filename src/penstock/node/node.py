@@ -16,6 +16,7 @@ from penstock.net.vitals.vitals import HEALTHY, Vitals
 from penstock.node.commits import Commits
 from penstock.node.dead_letters import DeadLetters, Letters
 from penstock.node.dialect import Dialect
+from penstock.node.followers import Followers
 from penstock.node.group_retention import GroupRetention
 from penstock.node.housekeeping import Housekeeping
 from penstock.node.log_groups import LogGroups
@@ -64,7 +65,8 @@ class Node:
         """The dialects that run now and have groups to show."""
         self.topic_list = topic_list
         wanted = options.replicas
-        self.replicas = Replicas(clock, wanted) if wanted.acked else None
+        self.followers = Followers(clock)
+        self.replicas = Replicas(clock, wanted, self.followers) if wanted.acked else None
         """The copies that an OK waits for; None where it waits for none."""
         self.commits = Commits(clock, options.durability, options.sync_every, self.replicas)
         self.registry = Registry(broker, self.commits, topic_list, clock)
@@ -74,8 +76,9 @@ class Node:
                                    clock.monotonic_ns())  # fmt: skip
         self.housekeeping = Housekeeping(broker, self.commits, dead_letters, retention, clock,
                                          options.sync_timeout)  # fmt: skip
-        if self.replicas is not None:
-            self.housekeeping.ticks.append(self.replicas.tick)
+        self.housekeeping.ticks.append(
+            self.followers.forget_silent if self.replicas is None else self.replicas.tick
+        )
         self.vitals = Vitals(options.program, clock, health=lambda: self.health)
         self.vitals.checks.append(self._missing)
         metrics = NodeMetrics(broker, lambda: self.health, memory, self.log_groups, self.dialects,

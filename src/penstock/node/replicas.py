@@ -20,17 +20,13 @@ from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
 from penstock.core.errors import ExitingError, NotCopiedError, StorageError
 from penstock.core.units import SECOND
+from penstock.node.followers import Followers, Place
 from penstock.storage.log import Log
 
 logger = logging.getLogger("penstock.replication")
 
-Place = tuple[str, int]
-"""A topic, and the identity of its log."""
 Copied = Callable[[Topic, list[Outcome], int], None]
 """A topic is copied up to an offset, for which these producers waited."""
-
-FOLLOWS_NS: Final = 3 * SECOND
-"""A follower asks at least once a second. One that has not for this long does not follow."""
 
 
 class Missing(StrEnum):
@@ -48,15 +44,7 @@ class ReplicaOptions(NamedTuple):
     missing: Missing = Missing.REFUSE
 
 
-FOLLOWERS_MAX: Final = 100
 NO_COPIES: Final = ReplicaOptions()
-
-
-class _Follower(NamedTuple):
-    """The ends of a follower's logs, when it asked last."""
-
-    asked_ns: int
-    ends: Mapping[Place, int]
 
 
 class _Held(NamedTuple):
@@ -74,12 +62,15 @@ class Replicas:
     producers. ``on_news`` is called once in a pass of the loop that holds more back.
     """
 
-    def __init__(self, clock: Clock, options: ReplicaOptions) -> None:
+    def __init__(
+        self, clock: Clock, options: ReplicaOptions, followers: Followers | None = None
+    ) -> None:
         self.options = options
+        self.followers = followers or Followers(clock)
+        self.followers.changed.append(self._changed)
         self.on_copied: Copied = lambda topic, outcomes, end: None
         self.on_news: Callable[[], None] = lambda: None
         self._clock = clock
-        self._followers: dict[str, _Follower] = {}
         self._held: dict[Topic, deque[_Held]] = {}
         self._is_enough = False
         self._is_said: bool | None = None
@@ -91,7 +82,7 @@ class Replicas:
         """The error of a publish now; None if it is taken."""
         if self._is_enough or self.options.missing is Missing.GO_ON:
             return None
-        return NotCopiedError(f"{len(self._followers)} of {self.options.acked} copies follow")
+        return NotCopiedError(f"{len(self.followers)} of {self.options.acked} copies follow")
 
     @property
     def in_force(self) -> int:
@@ -139,27 +130,23 @@ class Replicas:
 
     def heard(self, address: str, ends: Mapping[Place, int]) -> None:
         """Note how far a follower is, and release what is copied often enough."""
-        self._followers[address] = _Follower(self._clock.monotonic_ns(), ends)
-        if len(self._followers) > FOLLOWERS_MAX:
-            del self._followers[next(iter(self._followers))]
+        self.followers.heard(address, ends)
+
+    def _changed(self) -> None:
         self._look()
         for topic in list(self._held):
             assert isinstance(topic.log, Log)
-            end = self._copied(topic.name, topic.log)
+            end = self.followers.copied(topic.name, topic.log, self.options.acked)
             if end > topic.log.next_offset:
                 self._release(topic, end)
 
     def gone(self, address: str) -> None:
         """A follower has closed its connection."""
-        self._followers.pop(address, None)
-        self._look()
+        self.followers.gone(address)
 
     def tick(self, now: int) -> None:
         """Forget followers that are silent, and give up publishes that have waited too long."""
-        silent = [address for address, each in self._followers.items()
-                  if now - each.asked_ns > FOLLOWS_NS]  # fmt: skip
-        for address in silent:
-            del self._followers[address]
+        self.followers.forget_silent(now)
         self._look()
         late = now - self.options.timeout
         for waiting in self._held.values():
@@ -170,13 +157,6 @@ class Replicas:
                     waiting[place] = held._replace(outcomes=[])
                     seconds = self.options.timeout / SECOND
                     _tell(held.outcomes, NotCopiedError(f"not copied within {seconds:g} s"))
-
-    def _copied(self, name: str, log: Log) -> int:
-        """The offset up to which enough followers have a log."""
-        place = name, log.id_base
-        ends = sorted((each.ends.get(place, 0) for each in self._followers.values()), reverse=True)
-        acked = self.options.acked
-        return min(ends[acked - 1], log.append_offset) if len(ends) >= acked else 0
 
     def _release(self, topic: Topic, end: int) -> None:
         """Show the publishes of a topic that end at ``end`` or before, and tell their producers."""
@@ -193,7 +173,7 @@ class Replicas:
 
     def _look(self) -> None:
         """See whether enough follow, and say so when that has changed."""
-        present, acked = len(self._followers), self.options.acked
+        present, acked = len(self.followers), self.options.acked
         self._is_enough = present >= acked
         if self._is_enough is self._is_said:
             return

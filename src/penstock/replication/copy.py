@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from typing import Final
 
+from penstock.broker.dialects import queue_offset
 from penstock.core.errors import StorageError
 from penstock.replication.messages import (
     VERSION,
@@ -33,20 +35,34 @@ from penstock.replication.topic_copy import TopicCopy
 from penstock.storage.batch import Buffer
 from penstock.storage.compiled import xxh3_64_intdigest
 from penstock.storage.durability import Durability
+from penstock.storage.queues.queue_index import Queues
 from penstock.storage.store import Store
 
 logger = logging.getLogger("penstock.replication")
 
-FILES: Final = ("nsqd.dat", "ids.json")
-"""Small files of a data path that are copied; no other name is taken from a primary."""
+FILES: Final = ("nsqd.dat", "ids.json", "rocketmq-serials.json")
+"""Small files of a data path that are copied."""
+TABLES: Final = "config"
+"""The folder of RocketMQ's tables, which are copied too."""
+_TABLE: Final = re.compile(r"[A-Za-z]{1,64}\.json")
 ASIDE: Final = "aside"
 """The folder of the data path for logs that are not the primary's: a data path for each."""
 
 
 def small_files(store: Store) -> dict[str, bytes]:
     """The content of the small files that are there, by name. Raises StorageError."""
-    found = {name: store.read_file(name) for name in FILES}
+    tables = store.disk.list(os.path.join(store.data_path, TABLES))
+    names = [*FILES, *(f"{TABLES}/{name}" for name in tables)]
+    found = {name: store.read_file(name) for name in names if _is_copied(name)}
     return {name: data for name, data in found.items() if data is not None}
+
+
+def _is_copied(name: str) -> bool:
+    """True for the names that are taken from a primary; all others are this node's own."""
+    folder, slash, table = name.rpartition("/")
+    if slash:
+        return folder == TABLES and _TABLE.fullmatch(table) is not None
+    return name in FILES
 
 
 class Copy:
@@ -72,20 +88,26 @@ class Copy:
         self._number = 0
         self._asks_all = self._is_all = False
         self._hurries = True
-        self._files = {name: self._checksum(name) for name in FILES}
+        self.leaving: list[Callable[[str], None]] = []
+        """Told the name of a topic whose files are about to go."""
+        self.changed_files: set[str] = set()
+        """Names of small files that were replaced, for the one who reads them to clear."""
+        self._files = {name: xxh3_64_intdigest(data) for name, data in small_files(store).items()}
         self._new_files: dict[str, bytes] = {}
         self._files_are_due = False
         for topic, queue in store.queues():
             if queue == 0:
                 self._open(topic)
 
-    def _checksum(self, name: str) -> int:
-        return xxh3_64_intdigest(self.store.read_file(name) or b"")
-
     def _open(self, name: str) -> None:
         """Open the copy of a topic; one with damage is copied again from the start."""
         log, journal, _ = self.store.open_queue(name, 0, 0, is_copy=True)
-        copy = self.topics[name] = TopicCopy(name, log, journal)
+
+        def open_queues(firsts: dict[int, int] | None) -> Queues:
+            several = firsts is not None
+            return self.store.open_queues(name, log, queue_offset, several=several, firsts=firsts)
+
+        copy = self.topics[name] = TopicCopy(name, log, journal, open_queues)
         if copy.fault is None:
             return
         logger.error("TOPIC(%s): the copy is damaged and is taken again: %s", name, copy.fault)
@@ -166,7 +188,7 @@ class Copy:
     def _take(self, part: Part, unlike: set[str]) -> None:
         match part.head:
             case File(name):
-                if name in FILES:
+                if _is_copied(name):
                     self._new_files[name] = bytes(part.data)
                     self._files_are_due = False
             case Gone(topic, log):
@@ -217,15 +239,23 @@ class Copy:
         """
         for copy in self.topics.values():
             copy.settle()
+            copy.index()
         is_waiting = any(copy.is_waiting for copy in self.topics.values())
-        if self._files_are_due and not is_waiting:
-            for name, data in self._new_files.items():
-                self.store.replace_file(name, data)
-                self._files[name] = xxh3_64_intdigest(data)
-            self._new_files.clear()
         behind = any(copy.messages_behind for copy in self.topics.values())
+        if self._files_are_due and not is_waiting and not behind:
+            self._replace_files()
         self.is_whole = self._is_all and not (is_waiting or behind or self._new_files)
         self.is_retaking = self.is_retaking and not self.is_whole
+
+    def _replace_files(self) -> None:
+        """Write down the small files, which refer to no message that is not here."""
+        for name, data in self._new_files.items():
+            if name.startswith(TABLES):
+                self.store.disk.make_directory(os.path.join(self.store.data_path, TABLES))
+            self.store.replace_file(name, data)
+            self._files[name] = xxh3_64_intdigest(data)
+            self.changed_files.add(name)
+        self._new_files.clear()
 
     # --- what the primary has not --------------------------------------------------------------
 
@@ -242,7 +272,7 @@ class Copy:
         log_end = copy.log.next_offset
         begin = forked if log == copy.log.id_base else min(end, log_end)
         count = max(0, log_end - max(begin, copy.log.start_offset))
-        del self.topics[copy.name]
+        self._leave(copy)
         self.is_retaking = True
         copy.close()
         folder = self.store.put_aside(copy.name, 0, os.path.join(ASIDE, self.moment))
@@ -251,9 +281,15 @@ class Copy:
                      "log is now in %s/%s, a data path for nsqd, and is copied again",
                      copy.name, count, self.store.data_path, folder)  # fmt: skip
 
-    def _remove(self, copy: TopicCopy) -> None:
+    def _leave(self, copy: TopicCopy) -> None:
         self.topics.pop(copy.name, None)
+        for listener in self.leaving:
+            listener(copy.name)
+
+    def _remove(self, copy: TopicCopy) -> None:
+        self._leave(copy)
         copy.cancel_commit()
+        copy.close_queues()
         copy.journal.close()
         copy.log.delete()
 
@@ -281,7 +317,8 @@ class Copy:
 
     def served(self) -> Iterable[Served]:
         """The copies as another node may copy them."""
-        return (Served(copy.name, copy.log, copy.journal) for copy in self.topics.values())
+        return (Served(copy.name, copy.log, copy.journal, copy.queues)
+                for copy in self.topics.values())  # fmt: skip
 
     def sync(self) -> None:
         """Sync all that was not, here and now. Raises StorageError."""

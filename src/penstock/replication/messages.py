@@ -129,6 +129,9 @@ class JournalPiece(msgspec.Struct, array_like=True, tag="j", frozen=True):
 class Batches(msgspec.Struct, array_like=True, tag="b", frozen=True):
     """Whole batches as stored. The primary's log is ``[start, end)``; behind these it has about
     ``nbytes_left`` more bytes.
+
+    ``queues`` is told with the beginning of the log, if it has several queues: by queue the first
+    queue offset that is kept. The log itself does not tell how many messages are gone of each.
     """
 
     topic: str
@@ -136,6 +139,7 @@ class Batches(msgspec.Struct, array_like=True, tag="b", frozen=True):
     start: int
     end: int
     nbytes_left: int
+    queues: dict[int, int] | None = None
 
 
 class End(msgspec.Struct, array_like=True, tag="e", frozen=True):

@@ -28,6 +28,7 @@ from penstock.storage.batch import Buffer
 from penstock.storage.compiled import xxh3_64_intdigest
 from penstock.storage.journal import Journal
 from penstock.storage.log import Log
+from penstock.storage.queues.queue_index import Queues
 
 NBYTES_MAX: Final = 4 * 1024 * 1024
 """The room of an answer. Only the small files, and the last batch or frame, may exceed it."""
@@ -39,6 +40,7 @@ class Served(NamedTuple):
     name: str
     log: Log
     journal: Journal
+    queues: Queues | None = None
 
 
 class Source:
@@ -159,12 +161,12 @@ class _Answer:
             return
         if held is None:
             held = Held(served.name, log.id_base, log.start_offset, 0, "", 0)
-            self._batches(log, held, is_new=True)
+            self._batches(served, held, is_new=True)
             self._more = True  # its journal comes when the follower has laid the topic down
             return
         self._journal(served, held)
         if self._room > 0:
-            self._batches(log, held, is_new=False)
+            self._batches(served, held, is_new=False)
         else:
             self._more = True
 
@@ -180,14 +182,16 @@ class _Answer:
         self._more = self._more or left > 0
         self._add(JournalPiece(held.topic, held.log, token, position, left), frames)
 
-    def _batches(self, log: Log, held: Held, *, is_new: bool) -> None:
+    def _batches(self, served: Served, held: Held, *, is_new: bool) -> None:
+        log, queues = served.log, served.queues
         start, end = log.start_offset, log.copies_end
         first = max(held.next, start)
         if first == end and not is_new and held.next >= start:
             return
         raw = log.read_raw(first, self._room, for_copy=True)
         left = max(0, log.bytes_from(first) - sum(map(len, raw)))
-        self._add(Batches(held.topic, held.log, start, end, left), *raw)
+        firsts = queues.firsts if queues is not None and first == start else None
+        self._add(Batches(held.topic, held.log, start, end, left, firsts), *raw)
         self._more = self._more or (left > 0 and self._room <= 0)
 
 

@@ -1,5 +1,6 @@
 """One topic of a follower: its log and its journal, filled with the primary's bytes.
 
+The index of its queues, where it has several, grows with what can be read, as the primary's does.
 Batches are appended as they come, byte for byte; those of one commit become visible together, as at
 the primary. Records of the journal wait until the log has reached what they refer to, so a copy
 that is promoted at any moment is right in the way in which files are right after a crash.
@@ -8,7 +9,7 @@ that is promoted at any moment is right in the way in which files are right afte
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from penstock.core.errors import StorageError
@@ -18,6 +19,7 @@ from penstock.storage.frames import read_frames
 from penstock.storage.journal import Journal
 from penstock.storage.log import Log
 from penstock.storage.long_append import LongAppend
+from penstock.storage.queues.queue_index import OneQueue, Queues
 from penstock.storage.recovery.damage import Damage
 from penstock.storage.retention import Retention
 
@@ -27,6 +29,10 @@ LOST_THERE: Final = "the primary has lost these"
 """The record of a gap that is no fault of the copy."""
 _AT_ONCE: Final = Retention()
 """The retention of a copy, which keeps nothing for itself: the primary says what is kept."""
+
+
+OpenQueues = Callable[[dict[int, int] | None], Queues]
+"""Opens the queues of a topic: those that have an index, or a new index that begins as told."""
 
 
 class _Waiting(NamedTuple):
@@ -41,10 +47,18 @@ class _Waiting(NamedTuple):
 class TopicCopy:
     """The copy of one topic; ``is_checked`` says that its end was compared with the primary's."""
 
-    def __init__(self, name: str, log: Log, journal: Journal) -> None:
+    def __init__(
+        self, name: str, log: Log, journal: Journal, open_queues: OpenQueues | None = None
+    ) -> None:
+        """Raises StorageError for an index of queues that cannot be opened."""
         self.name = name
         self.log = log
         self.journal = journal
+        self._open_queues = open_queues or (lambda firsts: OneQueue(log))
+        self.queues = self._open_queues(None)
+        self._firsts: dict[int, int] | None = None
+        """The beginnings of several queues, for which there is no index yet."""
+        self._indexed = log.next_offset
         self.is_checked = False
         self.is_from_primary = False
         """True if all of it has come from this run of the primary."""
@@ -114,6 +128,8 @@ class TopicCopy:
         Raises ReplicationError for what does not continue the log, StorageError.
         """
         self.end, self._nbytes_behind = head.end, head.nbytes_left
+        if head.queues is not None and isinstance(self.queues, OneQueue):
+            self._firsts = head.queues
         run: list[Batch] = []
         for batch in self._checked(data):
             if self._commit is not None or batch.goes_on:
@@ -145,6 +161,8 @@ class TopicCopy:
             if batch.first_id != self.log.id_base + batch.first_offset:
                 raise ReplicationError(f"{self.name}: a batch of another log")
             if batch.first_offset >= self._next:
+                if batch.queue and self._firsts is None and isinstance(self.queues, OneQueue):
+                    self._firsts = {0: self.log.start_offset}  # it was one queue up to here
                 yield batch
             elif batch.next_offset > self._next:
                 raise ReplicationError(f"{self.name}: a batch that begins within another one")
@@ -186,9 +204,33 @@ class TopicCopy:
         """Delete what the primary has deleted."""
         if self.log.trimmable and start > self.log.start_offset:
             self.log.trim(start, 0, _AT_ONCE, about_to=self._note_start)
+            self.queues.trim()
 
     def _note_start(self, start: int) -> None:
+        self.queues.secure(start)
         self.journal.note(self.log.extent._replace(start=start))
+
+    # --- its queues ----------------------------------------------------------------------------
+
+    def index(self) -> None:
+        """Let the queues have what can be read by now. Raises StorageError."""
+        if self._firsts is not None:
+            self.queues, self._firsts = self._open_queues(self._firsts), None
+        elif not isinstance(self.queues, OneQueue):
+            for batch in self.read(self._indexed):
+                self.queues.append(batch)
+        self._indexed = self.log.next_offset
+
+    def read(self, offset: int) -> Iterator[Batch]:
+        """The batches from an offset on, up to what can be read by now. Raises StorageError."""
+        end = self.log.next_offset
+        while offset < end:
+            batches, place = self.log.batches_at(offset)
+            found = [each for each in batches[place:] if each.first_offset < end]
+            if not found:
+                return  # what is left is damaged
+            yield from found
+            offset = found[-1].next_offset
 
     # --- the journal ---------------------------------------------------------------------------
 
@@ -225,6 +267,11 @@ class TopicCopy:
 
     # --- the end -------------------------------------------------------------------------------
 
+    def close_queues(self) -> None:
+        """Write the index of the queues and let go of its files. Raises StorageError."""
+        self.queues.close()
+        self.queues = OneQueue(self.log)
+
     def sync(self) -> None:
         """Bring log and journal to stable storage, here and now. Raises StorageError."""
         self.log.sync()
@@ -234,6 +281,7 @@ class TopicCopy:
         """Sync and close the files. Raises StorageError after closing them."""
         self.cancel_commit()
         try:
+            self.close_queues()
             self.log.close()
         finally:
             try:

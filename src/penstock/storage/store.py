@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from penstock.core.errors import StorageError
 from penstock.storage.cache import BlockCache
@@ -137,13 +137,23 @@ class Store:
         self.disk.sync_directory(os.path.join(self.data_path, TOPICS))
         return folder
 
-    def open_queues(self, topic: str, log: Log, stated: Stated, *, several: bool = False) -> Queues:
-        """Open the queues of a topic's log; ``several`` makes an index for more than one.
+    def open_queues(
+        self,
+        topic: str,
+        log: Log,
+        stated: Stated,
+        *,
+        several: bool = False,
+        firsts: Mapping[int, int] | None = None,
+    ) -> Queues:
+        """Open the queues of a topic's log; ``several`` makes an index for more than one, which
+        begin at ``firsts`` if that is known.
 
         Raises StorageError.
         """
         directory = os.path.join(self.data_path, queue_directory(topic, 0))
-        return open_queues(self.disk, directory, log, several=several, stated=stated)
+        return open_queues(self.disk, directory, log, several=several, stated=stated,
+                           firsts=firsts)  # fmt: skip
 
     def read_file(self, name: str) -> bytes | None:
         """A file directly under the data path; None when it is not there."""

@@ -69,7 +69,8 @@ def test_printing_the_properties() -> None:
     ("text", "words"),
     [
         ("listenPort=x", "listenPort must be a number"),
-        ("brokerRole=SLAVE", "brokerRole must be ASYNC_MASTER or SYNC_MASTER"),
+        ("brokerRole=MASTER", "brokerRole must be ASYNC_MASTER, SYNC_MASTER or SLAVE"),
+        ("brokerRole=SLAVE", "brokerRole=SLAVE needs a brokerId greater than 0"),
         ("tls.server.mode=enforcing", "TLS needs both"),
         ("namesrvAddr=x", "is no host:port"),
         ("listenPort=99999", "listenPort must be 0 to 65535"),

@@ -13,7 +13,8 @@ from penstock.core.chance import SystemChance
 from penstock.core.errors import ExitingError, NotCopiedError, StorageError
 from penstock.core.units import SECOND
 from penstock.node.commits import Commits
-from penstock.node.replicas import FOLLOWERS_MAX, FOLLOWS_NS, Missing, ReplicaOptions, Replicas
+from penstock.node.followers import FOLLOWERS_MAX, FOLLOWS_NS
+from penstock.node.replicas import Missing, ReplicaOptions, Replicas
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.durability import Durability
 from penstock.storage.log import Log, LogOptions

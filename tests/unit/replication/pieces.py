@@ -39,8 +39,16 @@ class Primary:
         self.broker.save()
         return topic
 
+    def publish_to(self, name: str, *queues: int) -> Topic:
+        """Publish a message to each of these queues, one after the other."""
+        topic = self.broker.topic(name)
+        for queue in queues:
+            topic.stage(Bodies.single(b"x" * 100), 0, lambda _: None, queue)
+            assert topic.commit()[1] is None
+        return topic
+
     def served(self) -> list[Served]:
-        return [Served(topic.name, topic.log, topic.journal.file)
+        return [Served(topic.name, topic.log, topic.journal.file, topic.queues)
                 for topic in self.broker.topics.values()
                 if isinstance(topic.log, Log) and topic.journal.file is not None]  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.replication.copy import small_files
 from penstock.replication.messages import ReplicationError
 from tests.unit.replication.pieces import (
     HELLO,
@@ -132,3 +133,31 @@ def test_a_copy_that_retention_has_overtaken_begins_at_the_primary_s_start() -> 
     assert copy.topics["t"].log.start_offset == topic.log.start_offset
     assert stored(copy.topics["t"].log) == stored(topic.log)
     assert not list(copy.topics["t"].log.damage.lost_ranges())
+
+
+def test_tables_of_rocketmq_are_copied_and_no_other_file_is() -> None:
+    primary, copy = Primary(), new_copy()
+    primary.files = {"config/topics.json": b"{}", "config/broker.properties": b"listenPort=1",
+                     "config/../nsqd.dat": b"{}", "../passwd": b"x", "rocketmq-serials.json": b"{}",
+                     "other/topics.json": b"{}"}  # fmt: skip
+    until_whole(primary, copy)
+    assert copy.changed_files == {"config/topics.json", "rocketmq-serials.json"}
+    assert small_files(copy.store) == {
+        "config/topics.json": b"{}", "rocketmq-serials.json": b"{}",
+    }  # fmt: skip
+    primary.files["config/topics.json"] = b"{ }"
+    copy.changed_files.clear()
+    until_whole(primary, copy)
+    assert copy.changed_files == {"config/topics.json"}
+    assert small_files(copy.store)["config/topics.json"] == b"{ }"
+
+
+def test_who_reads_a_topic_hears_before_its_files_go() -> None:
+    primary, copy = Primary(), new_copy()
+    primary.publish("t", b"1")
+    until_whole(primary, copy)
+    left: list[str] = []
+    copy.leaving.append(left.append)
+    primary.broker.delete_topic("t")
+    until_whole(primary, copy)
+    assert left == ["t"]

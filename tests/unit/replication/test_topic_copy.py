@@ -10,6 +10,9 @@ from penstock.nsq.protocol.bodies import Bodies
 from penstock.replication.messages import Batches, JournalPiece, ReplicationError
 from penstock.storage.frames import read_frames
 from penstock.storage.log import Log
+from penstock.storage.queues.queue_index import OneQueue, Queues
+from penstock.storage.retention import Retention
+from penstock.testing.disk import FaultyDisk
 from tests.unit.replication.pieces import Primary, exchange, new_copy, stored, until_whole
 
 
@@ -128,3 +131,75 @@ def test_what_the_primary_has_lost_is_passed_over_and_written_down() -> None:
     assert log.next_offset == 4
     assert list(log.damage.lost_ranges()) == [(1, 4)]
     assert not log.damage.pending
+
+
+def bounds(queues: Queues, count: int) -> list[tuple[int, int]]:
+    return [queues.bounds(queue) for queue in range(count)]
+
+
+def test_the_index_of_several_queues_grows_with_the_copy_and_is_there_again() -> None:
+    primary, copy = Primary(), new_copy()
+    topic = primary.publish_to("t", 0, 0)
+    until_whole(primary, copy)
+    assert isinstance(copy.topics["t"].queues, OneQueue)
+    primary.broker.split(topic, 3, 3)
+    primary.publish_to("t", 2, 0, 2)
+    until_whole(primary, copy)
+    primary.publish_to("t", 1)
+    until_whole(primary, copy)
+    copied = copy.topics["t"].queues
+    assert bounds(copied, 3) == bounds(topic.queues, 3) == [(0, 3), (0, 1), (0, 2)]
+    assert list(copied.locate(2, 0, 9)) == [2, 4]
+    disk = copy.store.disk
+    copy.close()
+    assert isinstance(disk, FaultyDisk)
+    again = new_copy(disk)
+    assert bounds(again.topics["t"].queues, 3) == bounds(topic.queues, 3)
+
+
+def test_queues_of_a_log_that_has_lost_its_beginning_begin_where_the_primary_s_do() -> None:
+    primary = Primary(file_bytes=2048)
+    topic = primary.publish("t")
+    primary.broker.split(topic, 3, 3)
+    primary.publish_to("t", *[0, 1, 0] * 20, 2)
+    topic.queues.secure(40)
+    topic.log.trim(40, 0, Retention())
+    topic.queues.trim()
+    start = topic.log.start_offset
+    assert 0 < start <= 40
+    copy = new_copy()
+    until_whole(primary, copy)
+    copied = copy.topics["t"]
+    assert copied.log.start_offset == start
+    assert bounds(copied.queues, 3) == bounds(topic.queues, 3)
+    assert copied.fault is None
+    primary.publish_to("t", 1, 2)
+    until_whole(primary, copy)
+    assert bounds(copied.queues, 3) == bounds(topic.queues, 3)
+    disk = copy.store.disk
+    copy.close()
+    assert isinstance(disk, FaultyDisk)
+    again = new_copy(disk)
+    assert not again.is_retaking
+    assert bounds(again.topics["t"].queues, 3) == bounds(topic.queues, 3)
+
+
+def test_what_is_deleted_is_in_the_index_first() -> None:
+    primary, copy = Primary(file_bytes=2048), new_copy(file_bytes=2048)
+    topic = primary.publish("t")
+    primary.broker.split(topic, 2, 2)
+    for _ in range(30):
+        primary.publish_to("t", 0, 1)
+        until_whole(primary, copy)
+    topic.queues.secure(40)
+    topic.log.trim(40, 0, Retention())
+    topic.queues.trim()
+    primary.publish_to("t", 1)
+    until_whole(primary, copy)
+    assert copy.topics["t"].log.start_offset == topic.log.start_offset > 0
+    disk = copy.store.disk
+    copy.close()
+    assert isinstance(disk, FaultyDisk)
+    again = new_copy(disk)
+    assert not again.is_retaking
+    assert bounds(again.topics["t"].queues, 2) == bounds(topic.queues, 2)

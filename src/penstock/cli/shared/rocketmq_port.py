@@ -27,6 +27,9 @@ _NSQDS_OWN: Final = (
 def rocketmq_settings(options: NsqdOptions) -> BrokerSettings:
     """The settings of the broker that nsqd's flags ask for. Raises ConfigError."""
     settings = _settings(options)
+    if settings.is_slave:
+        raise ConfigError(f"{options.rocketmq_config}: brokerRole=SLAVE is for mqbroker; nsqd "
+                          "copies RocketMQ's part of a node too with --follow")  # fmt: skip
     open_doors.check(options, settings)
     if settings.acl_enable and not options.auth_http_addresses:
         _log.warning("aclEnable=true does not protect NSQ's TCP port; --auth-http-address does")

@@ -18,7 +18,7 @@ from penstock.net.tls.tls_server import over_tls
 from penstock.node.node import Node
 from penstock.node.registry import Observer
 from penstock.nsq.nsqd import lookup
-from penstock.nsq.nsqd.copies.metrics import ReplicationMetrics
+from penstock.nsq.nsqd.copies.copies_port import CopiesPort
 from penstock.nsq.nsqd.copies.primary import Primary
 from penstock.nsq.nsqd.http.api import NsqdApi
 from penstock.nsq.nsqd.http.https import TlsRequiredRouter, server_tls
@@ -55,7 +55,11 @@ class Nsqd(Observer):
     """A running nsqd; ``open`` makes one, ``close`` ends it and leaves the node as it is."""
 
     def __init__(
-        self, node: Node, options: NsqdOptions, turn: Callable[[], None] = _keep_on
+        self,
+        node: Node,
+        options: NsqdOptions,
+        turn: Callable[[], None] = _keep_on,
+        ports: Ports | None = None,
     ) -> None:
         """``turn`` is called when another node is primary: this one is to end then.
 
@@ -68,11 +72,12 @@ class Nsqd(Observer):
         self.sessions: dict[Session, None] = {}
         self.staged_parts = StagedParts(node, options)
         self.pipelines = Pipelines(node.clock, self._lag_of)
-        self.ports = Ports(options)
+        self.ports = ports or Ports(options)
         self._hostname = socket.gethostname()
         self.lookup = lookup.Lookup(self._identity, self._registrations, options.max_body_size,
                                     options.http_client_request_timeout)  # fmt: skip
         self.primary = Primary.of(node, options, turn)
+        self._copies: CopiesPort | None = None
         self.tracing = Tracing.of(node, options)
         sources = StatSources(node, options, self.sessions, self.staged_parts, self.pipelines,
                               self.auth_servers, self.primary.figures)  # fmt: skip
@@ -89,12 +94,16 @@ class Nsqd(Observer):
 
     @classmethod
     async def open(
-        cls, node: Node, options: NsqdOptions, turn: Callable[[], None] = _keep_on
+        cls,
+        node: Node,
+        options: NsqdOptions,
+        turn: Callable[[], None] = _keep_on,
+        ports: Ports | None = None,
     ) -> Nsqd:
         """Open the ports that have an address. Raises ConfigError, StorageError, ListenError;
         nothing of it is left open then.
         """
-        nsqd = cls(node, options, turn)
+        nsqd = cls(node, options, turn, ports)
         try:
             await nsqd._open()
         except PenstockError:
@@ -110,15 +119,13 @@ class Nsqd(Observer):
             self.tracing.start()
         self.node.vitals.checks.append(self.lookup.missing)
         self.node.vitals.sources.append(self._metrics.source)
-        self.node.vitals.sources.append(ReplicationMetrics(self.primary.figures).source)
         self.node.housekeeping.ticks.append(self.staged_parts.tick)
-        self.node.housekeeping.ticks.append(self.primary.tick)
         tls = self.context.tls
         https = over_tls(tls, self._http, logger) if tls is not None else None
         await self.ports.open(self._connection, self._plain_http, https)
         self.lookup.set_addresses(self.options.lookupd_tcp_addresses)
         self.statsd.start()
-        self.primary.start(self.options, self.ports)
+        self._copies = await CopiesPort.open(self.primary, self.node, self.options, self.ports)
 
     def _connection(self) -> Connection:
         return Connection(self.context, self._session)
@@ -191,7 +198,8 @@ class Nsqd(Observer):
     async def close(self) -> None:
         """Take no more, answer what was taken, and end all connections."""
         await self.ports.close()
-        await self.primary.close()
+        if self._copies is not None:
+            await self._copies.close()
         await self.statsd.close()
         await self.node.commits.settle()
         for session in list(self.sessions):

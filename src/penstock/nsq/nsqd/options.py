@@ -278,10 +278,7 @@ class NsqdOptions(WebOptions):
             raise ConfigError("--staged-retention must be greater than 0")
 
     def _check_copies(self) -> None:
-        """A copy is of NSQ's part of a node, and promises what its durability does."""
-        if self.follow and self.rocketmq_address:
-            raise ConfigError("--follow copies no node with RocketMQ's port yet: leave "
-                              "--rocketmq-address out")  # fmt: skip
+        """A copy promises what its durability does."""
         if self.follow and self.durability is Durability.MEMORY:
             raise ConfigError("--follow needs --durability=write or fsync")
         if self.replicas_acked < 0 or self.replicas_timeout <= 0:
@@ -293,8 +290,6 @@ class NsqdOptions(WebOptions):
                               "--rocketmq-address out")  # fmt: skip
         if self.promote_hook_timeout <= 0:
             raise ConfigError("--promote-hook-timeout must be greater than 0")
-        if self.follow and not (self.http_address or (self.https_address and self.tls_cert)):
-            raise ConfigError("--follow needs an HTTP port: it is promoted by it")
 
     def replicas(self) -> ReplicaOptions:
         """The copies that an OK waits for."""

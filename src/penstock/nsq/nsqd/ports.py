@@ -9,6 +9,7 @@ from penstock.net.tcp import Listener, check_free, listen
 from penstock.nsq.nsqd.options import NsqdOptions
 
 logger = logging.getLogger("penstock.nsqd")
+copies_logger = logging.getLogger("penstock.replication")
 
 
 def check_ports(options: NsqdOptions) -> None:
@@ -22,10 +23,15 @@ def check_ports(options: NsqdOptions) -> None:
 
 
 class Ports:
-    """The TCP, HTTP and HTTPS port of the options; 0 is the number of one that is not open."""
+    """The TCP, HTTP and HTTPS port of the options; 0 is the number of one that is not open.
 
-    def __init__(self, options: NsqdOptions) -> None:
+    Where other nodes have a port of their own, it is opened at ``copies_address``.
+    """
+
+    def __init__(self, options: NsqdOptions, copies_address: str = "") -> None:
         self._options = options
+        self.copies_address = copies_address
+        self._copies: Listener | None = None
         self._tcp: Listener | None = None
         self._http: Listener | None = None
         self._https: Listener | None = None
@@ -42,6 +48,14 @@ class Ports:
             self._https = await listen(https, options.https_address, "HTTPS", logger)
         if options.http_address:
             self._http = await listen(http, options.http_address, "HTTP", logger)
+
+    async def open_copies(self, http: ProtocolFactory) -> None:
+        """Open the port for copies. Raises ListenError."""
+        self._copies = await listen(http, self.copies_address, "HA", copies_logger)
+
+    @property
+    def copies(self) -> int:
+        return self._copies.port if self._copies else 0
 
     @property
     def tcp(self) -> int:
@@ -79,6 +93,6 @@ class Ports:
 
     async def close(self) -> None:
         """Take no more connections; those that are open stay."""
-        for listener in (self._tcp, self._http, self._https):
+        for listener in (self._tcp, self._http, self._https, self._copies):
             if listener is not None:
                 await listener.close()

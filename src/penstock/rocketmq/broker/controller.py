@@ -22,6 +22,7 @@ from penstock.rocketmq.broker.pull.arrivals import Arrivals
 from penstock.rocketmq.broker.pull.long_poll import HeldPulls
 from penstock.rocketmq.broker.registration import Introduction, NameServers
 from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.rocketmq.broker.slaves.acks import SlaveAcks
 from penstock.rocketmq.broker.store.key_index import KeyIndex
 from penstock.rocketmq.broker.store.retention import TopicRetention
 from penstock.rocketmq.broker.store.state import State
@@ -40,7 +41,8 @@ class Controller(Tables):
     """The tables of a broker with every service over them; none has been started yet."""
 
     __slots__ = ("acl", "arrivals", "held_pulls", "keys", "name_servers", "pops", "publisher",
-                 "request_modes", "retention", "schedule", "timers", "transactions")  # fmt: skip
+                 "request_modes", "retention", "schedule", "slave_acks", "timers",
+                 "transactions")  # fmt: skip
 
     def __init__(
         self,
@@ -58,6 +60,11 @@ class Controller(Tables):
         self.timers = Timers(self)
         self.publisher = Publisher(self.store, self.levels, self.timers)
         self.transactions = Transactions(self, self.publisher)
+        self.slave_acks: SlaveAcks | None = None
+        if settings.is_sync_master:
+            self.slave_acks = SlaveAcks(node.followers, node.broker.topics, node.clock,
+                                        settings.slave_timeout,
+                                        settings.ha_slave_fallbehind_max)  # fmt: skip
         self.keys = self._key_index()
         self.arrivals = Arrivals(self.store)
         self.pops = Pops(self, self.publisher, self.retention, self.arrivals)

@@ -55,7 +55,9 @@ class RocketBroker(Observer):
     as it is.
     """
 
-    def __init__(self, settings: BrokerSettings, node: Node, disk: Disk, port: int) -> None:
+    def __init__(
+        self, settings: BrokerSettings, node: Node, disk: Disk, port: int, ha_port: int = 0
+    ) -> None:
         """Read the broker's tables. Raises ConfigError, StorageError."""
         self.settings = settings
         self.port = port
@@ -63,11 +65,14 @@ class RocketBroker(Observer):
         self._state = State(
             disk, f"{settings.store_path_root_dir}/config",
             lambda: settings.flush_consumer_offset_interval / 1000,
+            own=(files.OFFSETS,) if settings.is_slave else None,
         )  # fmt: skip
         self.controller = Controller(settings, node, self._state, _address(settings, port))
+        self.controller.name_servers.introduction.ha_port = ha_port
         self.log_view = RocketView(self.controller)
         self.staging = RocketStaging(self.controller)
-        self._add_own()
+        if not settings.is_slave:
+            self._add_own()
         self._services = services_of(self.controller)
         self._server = RemotingServer(
             Processor(self.controller),
@@ -84,9 +89,11 @@ class RocketBroker(Observer):
 
     @classmethod
     async def start(
-        cls, settings: BrokerSettings, node: Node, disk: Disk | None = None
+        cls, settings: BrokerSettings, node: Node, disk: Disk | None = None, *, ha_port: int = 0
     ) -> RocketBroker:
-        """Open the ports. Raises PenstockError with one line for the user, nothing left open."""
+        """Open the ports; slaves are told ``ha_port`` to copy from. Raises PenstockError with one
+        line for the user, nothing left open.
+        """
         for warning in settings.check():
             _log.warning("%s", warning)
         try:
@@ -96,7 +103,7 @@ class RocketBroker(Observer):
             raise PenstockError(f"the broker cannot start: {error}; listenPort and "
                                 "bindAddress set another") from error  # fmt: skip
         try:
-            broker = cls(settings, node, disk or OsDisk(), sock.getsockname()[1])
+            broker = cls(settings, node, disk or OsDisk(), sock.getsockname()[1], ha_port)
         except PenstockError:
             sock.close()
             raise

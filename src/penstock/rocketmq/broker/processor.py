@@ -33,6 +33,7 @@ from penstock.rocketmq.broker.pull import pulling as pull
 from penstock.rocketmq.broker.send import request_reply, send_back
 from penstock.rocketmq.broker.send import sending as send
 from penstock.rocketmq.broker.send.plain_sends import PlainSends
+from penstock.rocketmq.broker.slaves.refusals import refusal
 from penstock.rocketmq.broker.transactions import requests as transactions
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import Command
@@ -63,6 +64,7 @@ class Processor:
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
+        self._is_slave = controller.settings.is_slave
         self._under_way = 0
 
     def handle(self, connection: Connection, request: Command) -> Command | None:
@@ -70,6 +72,8 @@ class Processor:
         try:
             if self._controller.acl is not None:
                 self._controller.acl.check(self._controller.store, connection, request)
+            if self._is_slave and (refused := refusal(request)) is not None:
+                return refused
             answerer = ANSWERERS.get(request.code)
             if answerer is not None:
                 return answerer(self._controller, connection, request)

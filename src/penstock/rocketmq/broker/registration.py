@@ -54,6 +54,8 @@ class Introduction:
     topics: TopicTable
     port: int
     """The real one, when the settings leave it open."""
+    ha_port: int = 0
+    """The port for slaves; 0: none can copy this broker, and they are told Java's."""
     _made: tuple[object, bytes] | None = None
 
     def who(self) -> dict[str, str]:
@@ -71,7 +73,7 @@ class Introduction:
         body = self._body()
         return {
             **self.who(),
-            "haServerAddr": join_host_port(self.settings.broker_ip1, self.port + 1),
+            "haServerAddr": join_host_port(self.settings.broker_ip1, self.ha_port or self.port + 1),
             "compressed": str(self.settings.compressed_register).lower(),
             "bodyCrc32": str(crc32(body) & 0x7FFFFFFF),
         }, body
@@ -107,6 +109,8 @@ class NameServers:
         Raises ConfigError when the settings of TLS make no sense.
         """
         self.introduction = introduction
+        self.told_master: Callable[[str], None] = lambda address: None
+        """Told where the master is copied, when a name server says so to a slave."""
         self._ordered = ordered
         self._links: dict[str, _Link] = {}
         self._was_registered = False
@@ -128,7 +132,9 @@ class NameServers:
             spawn(self._links.pop(address).close(), f"leave name server {address}")
         for address in wanted:
             if address not in self._links:
-                self._links[address] = _Link(address, self.introduction, self._answered, self._tls)
+                self._links[address] = _Link(
+                    address, self.introduction, self._answered, self._told_master, self._tls
+                )
 
     def register(self) -> None:
         """Tell all what there is now, without waiting for them."""
@@ -171,6 +177,9 @@ class NameServers:
         """The name servers that have registered us on the connection that is open."""
         return [address for address, link in self._links.items() if link.is_connected]
 
+    def _told_master(self, address: str) -> None:
+        self.told_master(address)
+
     def _answered(self) -> None:
         self._was_registered = True
         told = [link.ordered for link in self._links.values() if link.ordered is not None]
@@ -191,11 +200,13 @@ class _Link:
         address: str,
         introduction: Introduction,
         answered: Callable[[], None],
+        told_master: Callable[[str], None],
         tls: ssl.SSLContext | None,
     ) -> None:
         self._address = address
         self._introduction = introduction
         self._answered = answered
+        self._told_master = told_master
         self._tls = tls
         self.ordered: set[str] | None = None
         """The topics that this one says are ordered; None while it says nothing of that."""
@@ -271,6 +282,9 @@ class _Link:
         self._is_known = True
         self._failures = 0
         self.ordered = _ordered_topics(answer)
+        master = answer.optional("haServerAddr")
+        if master is not None:
+            self._told_master(master)
         self._answered()
 
     def _failed(self, error: Exception) -> None:

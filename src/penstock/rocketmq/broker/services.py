@@ -24,12 +24,27 @@ class Service(Protocol):
 
 def services_of(controller: Controller) -> list[Service]:
     """The services, to be started in this order and closed in the opposite one."""
-    pops = controller.pops
-    services: list[Service] = [
+    services = _of_readers(controller)
+    if not controller.settings.is_slave:
+        services += _of_writers(controller)
+    if controller.acl is not None:
+        services.append(controller.acl)
+    return services
+
+
+def _of_readers(controller: Controller) -> list[Service]:
+    return [
         controller.keys,
         heartbeats.silent_clients(controller),
         orderly.lock_expiry(controller),
         runtime_info.sampling(controller),
+    ]
+
+
+def _of_writers(controller: Controller) -> list[Service]:
+    """Those that change topics: a slave gets what they do from its master."""
+    pops = controller.pops
+    return [
         controller.schedule,
         controller.timers,
         controller.transactions,
@@ -38,6 +53,3 @@ def services_of(controller: Controller) -> list[Service]:
         Periodic("old batches of ordered pops", OLD_SCAN_S, pops.ordered.forget_old),
         Periodic("groups that hold NSQ's topics", HOLD_S, controller.retention.hold),
     ]
-    if controller.acl is not None:
-        services.append(controller.acl)
-    return services

@@ -1,7 +1,8 @@
 """The properties of the broker, under the names of Java's configuration files.
 
 Times are milliseconds and sizes bytes, unless stated otherwise. Not Java's are ``bindAddress``,
-``monitoringAddress``, ``durability``, ``aclDirectory``, ``nsqTcpAddress``, ``nsqHttpAddress``,
+``monitoringAddress``, ``durability``, ``aclDirectory``, ``replicationSecretFile``,
+``promoteBeforeHook``, ``promoteAfterHook``, ``nsqTcpAddress``, ``nsqHttpAddress``,
 ``nsqGroupRetention`` and ``nsqOpen``.
 """
 
@@ -14,7 +15,7 @@ from typing import ClassVar, Final
 
 from penstock.core.errors import ConfigError
 from penstock.core.settings import java_properties
-from penstock.net.address import split_host_port
+from penstock.net.address import join_host_port, split_host_port
 from penstock.net.local_address import local_address
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.delays import levels
@@ -22,6 +23,7 @@ from penstock.rocketmq.protocol.frames import FRAME_MAX
 from penstock.rocketmq.tls_settings import TlsSettings
 from penstock.storage.durability import Durability
 
+SLAVE: Final = "SLAVE"
 _FRAME_ROOM: Final = 64 * 1024
 """Room that a frame may need beside the body of its message: header, properties."""
 
@@ -35,9 +37,9 @@ class BrokerSettings(TlsSettings):
     broker_cluster_name: str = "DefaultCluster"
     """The cluster, as name servers list it."""
     broker_name: str
-    """The name of this master in the cluster; default: the host's."""
+    """The name in the cluster, which a master shares with its slaves; default: the host's."""
     broker_id: int = 0
-    """0, a master's; any other becomes 0 with a warning."""
+    """0 of a master, more of a slave: its number beside others of one master."""
     broker_ip1: str
     """The address that clients are told, part of message ids; default: the one towards others."""
     listen_port: int = 10911
@@ -130,7 +132,8 @@ class BrokerSettings(TlsSettings):
     store_path_root_dir: str
     """The folder of everything that is kept; default: ~/store."""
     broker_role: str = "ASYNC_MASTER"
-    """``ASYNC_MASTER``; ``SYNC_MASTER`` has its effect, with a warning: there are no slaves."""
+    """``ASYNC_MASTER``; ``SYNC_MASTER``: the answer to a send waits for a slave that has it;
+    ``SLAVE``: the copy of the master of this ``brokerName``."""
     flush_disk_type: str = "ASYNC_FLUSH"
     """``ASYNC_FLUSH``: an acknowledged message is in the file; ``SYNC_FLUSH``: it is on stable
     storage."""
@@ -143,10 +146,29 @@ class BrokerSettings(TlsSettings):
     file_reserved_time: int = 72
     """Hours that messages stay in RocketMQ's topics; in NSQ's they stay until all have them."""
 
+    # Copies
+    ha_listen_port: int = 0
+    """The port that slaves copy from; 0: ``listenPort`` + 1."""
+    ha_master_address: str = ""
+    """``host:port`` of the master's ``haListenPort``; empty: as the name servers say."""
+    slave_read_enable: bool = True
+    """Serve pulls as a slave; Java's default is false."""
+    slave_timeout: int = 3000
+    """Time that a send to a ``SYNC_MASTER`` waits for a slave before the answer
+    FLUSH_SLAVE_TIMEOUT."""
+    ha_slave_fallbehind_max: int = 256 * 1024 * 1024
+    """Bytes that a slave may be behind, else the answer is SLAVE_NOT_AVAILABLE at once."""
+    replication_secret_file: str = ""
+    """File with the secret that a master and its slaves share; needed with access rules or TLS;
+    not Java's."""
+    promote_before_hook: str = ""
+    """Shell command before this slave becomes master; an exit code other than 0 refuses it; not
+    Java's."""
+    promote_after_hook: str = ""
+    """Shell command once this broker, promoted, takes messages; not Java's."""
+
     # Without effect; mqadmin's exportConfigs fails when it does not find them
     filter_server_nums: int = 0
-    """No effect; mqadmin's exportConfigs wants to see it."""
-    slave_read_enable: bool = False
     """No effect; mqadmin's exportConfigs wants to see it."""
     msg_trace_topic_name: str = names.TRACE_TOPIC
     """No effect; mqadmin's exportConfigs wants to see it."""
@@ -185,7 +207,9 @@ class BrokerSettings(TlsSettings):
             "flushIntervalCommitLog", "messageDelayLevel", "traceTopicEnable",
             "messageIndexEnable", "useTLS", "tls.client.trustCertPath", "tls.client.authServer",
             "nsqTcpAddress", "nsqHttpAddress", "nsqGroupRetention", "nsqOpen", "aclEnable",
-            "aclDirectory",
+            "aclDirectory", "haListenPort", "haMasterAddress", "slaveTimeout",
+            "haSlaveFallbehindMax", "replicationSecretFile",
+            "promoteBeforeHook", "promoteAfterHook",
         )
     )  # fmt: skip
     """Properties fixed for the life of the process: no command changes them, only the file."""
@@ -254,12 +278,11 @@ class BrokerSettings(TlsSettings):
             # Filters precomputed per message
             "enableCalcFilterBitMap", "expectConsumerNumUseFilter", "maxErrorRateOfBloomFilter",
             "filterDataCleanTimeSpan",
-            # Slaves, of which there are none
-            "haListenPort", "haSendHeartbeatInterval", "haHousekeepingInterval",
-            "haTransferBatchSize", "haMasterAddress", "haSlaveFallbehindMax", "slaveTimeout",
-            "offsetCheckInSlave", "duplicationEnable", "enableDLegerCommitLog",
-            "dLegerGroup", "dLegerPeers", "dLegerSelfId", "preferredLeaderId",
-            "storePathDLedgerCommitLog", "isEnableBatchPush",
+            # Slaves: how Java's ask and are asked
+            "haSendHeartbeatInterval", "haHousekeepingInterval",
+            "haTransferBatchSize", "offsetCheckInSlave", "duplicationEnable",
+            "enableDLegerCommitLog", "dLegerGroup", "dLegerPeers", "dLegerSelfId",
+            "preferredLeaderId", "storePathDLedgerCommitLog", "isEnableBatchPush",
             # The rest
             "highSpeedMode", "commercialEnable", "commercialTimerCount", "commercialTransCount",
             "commercialBigCount", "commercialBaseCount", "maxDelayTime", "enableDetailStat",
@@ -282,16 +305,19 @@ class BrokerSettings(TlsSettings):
     def check(self) -> list[str]:
         """Warnings for the user, in one line each. Raises ConfigError."""
         self.check_values()
-        if self.broker_role not in ("ASYNC_MASTER", "SYNC_MASTER"):
-            raise ConfigError("brokerRole must be ASYNC_MASTER or SYNC_MASTER, not "
-                              f"{self.broker_role!r}: there are no slaves")  # fmt: skip
+        if self.broker_role not in ("ASYNC_MASTER", "SYNC_MASTER", SLAVE):
+            raise ConfigError("brokerRole must be ASYNC_MASTER, SYNC_MASTER or SLAVE, not "
+                              f"{self.broker_role!r}")  # fmt: skip
         warnings = []
-        if self.broker_role == "SYNC_MASTER":
-            warnings.append("brokerRole=SYNC_MASTER has the effect of ASYNC_MASTER: there are no "
-                            "slaves to wait for")  # fmt: skip
+        if self.is_sync_master and not self.ha_address():
+            raise ConfigError("brokerRole=SYNC_MASTER with " + (
+                f"{self.closed_by} needs replicationSecretFile" if self.closed_by
+                else "durability=memory would wait for ever: nothing of it is copied"))  # fmt: skip
         if self.msg_trace_topic_name != names.TRACE_TOPIC:
             warnings.append(f"msgTraceTopicName has no effect: traces are in {names.TRACE_TOPIC}")
-        if self.broker_id:
+        if self.broker_role == SLAVE:
+            self._check_slave()
+        elif self.broker_id:
             warnings.append(f"brokerId={self.broker_id} becomes 0, a master's")
             self.broker_id = 0
         if self.max_message_size > FRAME_MAX - _FRAME_ROOM:
@@ -300,12 +326,58 @@ class BrokerSettings(TlsSettings):
         self._check_nsq_ports()
         return warnings
 
-    def _check_nsq_ports(self) -> None:
-        """Raise ConfigError if NSQ's ports bypass the TLS or the accounts of RocketMQ's port."""
-        words = " and ".join(
+    @property
+    def is_slave(self) -> bool:
+        """True of the copy of another broker."""
+        return self.broker_role == SLAVE
+
+    @property
+    def is_sync_master(self) -> bool:
+        """True of a master whose answers wait for a slave."""
+        return self.broker_role == "SYNC_MASTER"
+
+    def as_master(self) -> BrokerSettings:
+        """These settings for a slave that was promoted."""
+        master = copy(self)
+        master.broker_role, master.broker_id = "ASYNC_MASTER", 0
+        return master
+
+    def _check_slave(self) -> None:
+        """Raise ConfigError for a slave that could follow nobody, or would be a master."""
+        if self.broker_id <= 0:
+            raise ConfigError("brokerRole=SLAVE needs a brokerId greater than 0")
+        if self.durability_level is Durability.MEMORY:
+            raise ConfigError("brokerRole=SLAVE needs durability=write or fsync")
+        if not (self.ha_master_address or self.name_servers()):
+            raise ConfigError("brokerRole=SLAVE needs namesrvAddr, to find the master there, or "
+                              "haMasterAddress")  # fmt: skip
+        if not self.may_be_copied:
+            raise ConfigError(f"brokerRole=SLAVE with {self.closed_by} needs "
+                              "replicationSecretFile")  # fmt: skip
+
+    @property
+    def closed_by(self) -> str:
+        """The properties that close RocketMQ's port to strangers; empty if none does."""
+        return " and ".join(
             ["aclEnable=true"] * self.acl_enable
             + ["tls.server.mode=enforcing"] * (self.tls_mode == "enforcing")
         )
+
+    @property
+    def may_be_copied(self) -> bool:
+        """True if the port for slaves opens nothing to strangers that is closed to them."""
+        return bool(self.replication_secret_file) or not self.closed_by
+
+    def ha_address(self) -> str:
+        """The address of the port for slaves; empty if it stays closed."""
+        if not self.may_be_copied or self.durability_level is Durability.MEMORY:
+            return ""
+        port = self.ha_listen_port or (self.listen_port and self.listen_port + 1)
+        return join_host_port(self.bind_address, port)
+
+    def _check_nsq_ports(self) -> None:
+        """Raise ConfigError if NSQ's ports bypass the TLS or the accounts of RocketMQ's port."""
+        words = self.closed_by
         if words and (self.nsq_tcp_address or self.nsq_http_address) and not self.nsq_open:
             raise ConfigError(f"nsqTcpAddress and nsqHttpAddress open to everybody what {words} "
                               "closes: leave them out, set nsqOpen=true, or run nsqd with "
@@ -322,11 +394,12 @@ class BrokerSettings(TlsSettings):
         if not 0 <= self.broker_permission <= 7:
             raise ConfigError(f"brokerPermission must be 0 to 7, not {self.broker_permission}")
         for name in ("listenPort", "maxMessageSize", "defaultTopicQueueNums", "fileReservedTime",
-                     "nsqGroupRetention"):  # fmt: skip
+                     "nsqGroupRetention", "haListenPort"):  # fmt: skip
             if getattr(self, self.declared()[name]) < 0:
                 raise ConfigError(f"{name} must not be negative")
-        if self.listen_port > 65535:
-            raise ConfigError(f"listenPort must be 0 to 65535, not {self.listen_port}")
+        for name, port in (("listenPort", self.listen_port), ("haListenPort", self.ha_listen_port)):
+            if port > 65535:
+                raise ConfigError(f"{name} must be 0 to 65535, not {port}")
         for name in ("brokerName", "brokerClusterName"):
             if not getattr(self, self.declared()[name]):
                 raise ConfigError(f"{name} must not be empty")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from penstock.rocketmq.client.consume.filters import Filter
-from penstock.rocketmq.client.consume.offsets import master_of
+from penstock.rocketmq.client.consume.offsets import server_of
 from penstock.rocketmq.client.consume.pulling import Pulled, Puller
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.java_text import queue_order
@@ -58,6 +58,6 @@ class Reader:
             start = found.next_offset
 
     def _offset(self, queue: MessageQueue, code: RequestCode, **more: object) -> int:
-        address = self._admin.run(master_of(self._admin.hub, queue))
+        address = self._admin.run(server_of(self._admin.hub, queue))
         fields = {"topic": queue.topic, "queueId": queue.queueId, **more}
         return self._admin.ask(address, code, fields).int64("offset")

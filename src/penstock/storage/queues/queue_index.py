@@ -18,7 +18,7 @@ import logging
 import os
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import attrgetter
@@ -71,6 +71,11 @@ class Queues(Protocol):
         """The next queue offset to be given."""
         ...
 
+    @property
+    def firsts(self) -> dict[int, int] | None:
+        """The first queue offset that is kept of each queue; None where there is one queue only."""
+        ...
+
     def locate(self, queue: int, offset: int, count: int) -> Sequence[int]:
         """The log offsets of up to ``count`` messages from a queue offset on; when that is no
         longer known, from the first one that is.
@@ -121,6 +126,10 @@ class OneQueue:
 
     def end(self, queue: int) -> int:
         return 0 if queue else self._log.next_offset
+
+    @property
+    def firsts(self) -> dict[int, int] | None:
+        return None
 
     def locate(self, queue: int, offset: int, count: int) -> Sequence[int]:
         if queue:
@@ -177,11 +186,17 @@ class QueueIndex:
     """The index of a topic with several queues, in ``directory``."""
 
     def __init__(
-        self, disk: Disk, directory: str, log: IndexedLog, stated: Stated = _says_nothing
+        self,
+        disk: Disk,
+        directory: str,
+        log: IndexedLog,
+        stated: Stated = _says_nothing,
+        firsts: Mapping[int, int] | None = None,
     ) -> None:
         """Read what is there and complete it from the log. Raises StorageError.
 
-        ``stated`` gives the queue offset that a stored message says it has.
+        ``stated`` gives the queue offset that a stored message says it has. ``firsts`` is where
+        the queues of a new index begin, by what somebody else knows of messages that are gone.
         """
         self._disk = disk
         self._directory = directory
@@ -198,8 +213,10 @@ class QueueIndex:
         self._failing = False
         is_new = os.path.basename(directory) not in disk.list(os.path.dirname(directory))
         disk.make_directory(directory)
-        if is_new and not any(batch.queue for batch in batches_of(log)):
-            self._begin()
+        if is_new and firsts is not None:
+            self._begin(firsts)
+        elif is_new and not any(batch.queue for batch in batches_of(log)):
+            self._begin({0: log.start_offset})
         self._open()
 
     # --- asking --------------------------------------------------------------------------------
@@ -216,6 +233,10 @@ class QueueIndex:
     def end(self, queue: int) -> int:
         found = self._queues.get(queue)
         return 0 if found is None else found.tail_first + len(found.tail)
+
+    @property
+    def firsts(self) -> dict[int, int] | None:
+        return {queue: self.bounds(queue)[0] for queue in self._queues}
 
     def locate(self, queue: int, offset: int, count: int) -> Sequence[int]:
         found = self._queues.get(queue)
@@ -348,13 +369,16 @@ class QueueIndex:
 
     # --- opening -------------------------------------------------------------------------------
 
-    def _begin(self) -> None:
-        """Let the first queue of a topic that had no other go on behind what the log let go."""
+    def _begin(self, firsts: Mapping[int, int]) -> None:
+        """Let queues go on behind what the log let go: the last message that is gone stands for
+        all of them.
+        """
         start = self._log.start_offset
-        if start:
-            self._queues[0] = _Queue(tail_first=start - 1, tail=array("q", [start - 1]))
-            self._indexed = start
-            self.flush()
+        for queue, first in firsts.items():
+            if first and start:
+                self._queues[queue] = _Queue(tail_first=first - 1, tail=array("q", [start - 1]))
+        self._indexed = start
+        self.flush()
 
     def _open(self) -> None:
         """Take the whole chunks, and what they lack from the log. Raises StorageError."""
@@ -504,6 +528,7 @@ def open_queues(
     *,
     several: bool = False,
     stated: Stated = _says_nothing,
+    firsts: Mapping[int, int] | None = None,
 ) -> Queues:
     """The queues of the log in ``directory``: one, unless it has or shall have several.
 
@@ -511,5 +536,5 @@ def open_queues(
     """
     path = os.path.join(directory, DIRECTORY)
     if several or disk.list(path):
-        return QueueIndex(disk, path, log, stated)
+        return QueueIndex(disk, path, log, stated, firsts)
     return OneQueue(log)

@@ -7,6 +7,7 @@ import re
 import time
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from penstock.cli.shared.rocketmq_port import rocketmq_settings
 from penstock.core.errors import ConfigError
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.testing.daemons import Daemon, MqBroker, run_mqbroker, run_nsqd
+from tests.copies import ask, until_copied
 from tests.unit.rocketmq.raw_client import RawClient
 
 
@@ -103,6 +105,41 @@ def test_nsqd_with_the_flag(tmp_path: Path) -> None:
         assert "beside" in topics(client)
         client.close()
         assert "the property durability has no effect here" in nsqd.log()
+
+
+def test_a_follower_opens_the_port_once_promoted_and_has_queues_and_offsets(
+    tmp_path: Path,
+) -> None:
+    config = tmp_path / "rocketmq.properties"
+    config.write_text("brokerName=beside\nflushConsumerOffsetInterval=100\n")
+    flags = ("--rocketmq-address=127.0.0.1:0", f"--rocketmq-config={config}")
+    with run_nsqd(*flags) as old, run_nsqd(*flags, f"--follow={old.http}") as new:
+        client = RawClient(rocketmq_port(old))
+        make_topic(client, "T", 3)
+        for queue in (2, 0, 2):
+            send(client, "T", queue, b"x")
+        committed: dict[str, Any] = {"consumerGroup": "g", "topic": "T", "queueId": 2}
+        assert client.ask(15, commitOffset=1, **committed).code == 0
+        table = old.data_path / "config" / "consumerOffset.json"
+        while b"T@g" not in table.read_bytes():
+            time.sleep(0.01)
+        client.close()
+        until_copied(old, new, "T")
+        assert "RocketMQ: listening" not in new.log()
+        assert ask(new, "POST", "/replication/promote")[1]["whole"] is True
+        client = RawClient(rocketmq_port(new))
+        assert client.ask(30, topic="T", queueId=2).ext == {"offset": "2"}
+        assert client.ask(14, **committed).ext == {"offset": "1"}
+        send(client, "T", 1, b"goes on")
+        client.close()
+
+
+def test_a_slave_is_mqbroker_s(tmp_path: Path) -> None:
+    config = tmp_path / "rocketmq.properties"
+    config.write_text("brokerRole=SLAVE\nbrokerId=1\n")
+    options = NsqdOptions(rocketmq_address="127.0.0.1:0", rocketmq_config=str(config))
+    with pytest.raises(ConfigError, match="brokerRole=SLAVE is for mqbroker"):
+        rocketmq_settings(options)
 
 
 def test_settings_from_flags(tmp_path: Path) -> None:

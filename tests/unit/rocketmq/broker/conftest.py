@@ -18,6 +18,7 @@ from penstock.net.budget import Memory, Turns
 from penstock.net.vitals.vitals import Vitals
 from penstock.node.commits import Commits
 from penstock.node.dialect import Dialect
+from penstock.node.followers import Followers
 from penstock.node.log_groups import LogGroups
 from penstock.node.node import Node
 from penstock.node.registry import Registry
@@ -80,6 +81,7 @@ class FakeNode:
         self.registry = Registry(self.broker, cast(Commits, self.commits), FakeList(), self.clock)
         self.log_groups = LogGroups(self.clock)
         self.dialects: list[Dialect] = []
+        self.followers = Followers(self.clock)
         self.vitals = Vitals("mqbroker", self.clock)
 
 

@@ -92,11 +92,58 @@ def test_an_update_is_taken_as_a_whole_or_not_at_all() -> None:
 
 
 def test_roles() -> None:
-    with pytest.raises(ConfigError, match="there are no slaves"):
-        loaded("brokerRole=SLAVE").check()
+    with pytest.raises(ConfigError, match="brokerRole must be ASYNC_MASTER, SYNC_MASTER or SLAVE"):
+        loaded("brokerRole=MASTER").check()
     synced = loaded("brokerRole=SYNC_MASTER\nbrokerId=3")
-    assert [warning.split("=")[0] for warning in synced.check()] == ["brokerRole", "brokerId"]
+    assert [warning.split("=")[0] for warning in synced.check()] == ["brokerId"]
+    assert synced.is_sync_master
     assert synced.broker_id == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "needs a brokerId greater than 0"),
+        ("brokerId=1", "needs namesrvAddr"),
+        ("brokerId=1\nhaMasterAddress=a:1\ndurability=memory", "durability=write or fsync"),
+        ("brokerId=1\nhaMasterAddress=a:1\naclEnable=true", "replicationSecretFile"),
+    ],
+)
+def test_a_slave_that_could_not_follow(text: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        loaded(f"brokerRole=SLAVE\n{text}").check()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("durability=memory", "nothing of it is copied"), ("aclEnable=true", "replicationSecretFile")],
+)
+def test_a_master_that_nobody_could_copy_waits_for_no_slave(text: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        loaded(f"brokerRole=SYNC_MASTER\n{text}").check()
+
+
+def test_a_slave_and_what_it_is_once_promoted() -> None:
+    slave = loaded("brokerRole=SLAVE\nbrokerId=2\nnamesrvAddr=a:1\nhaListenPort=7")
+    assert slave.check() == []
+    assert (slave.is_slave, slave.broker_id) == (True, 2)
+    master = slave.as_master()
+    assert (master.is_slave, master.broker_id, master.ha_listen_port) == (False, 0, 7)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("", "0.0.0.0:10912"),
+        ("listenPort=0", "0.0.0.0:0"),
+        ("haListenPort=7\nbindAddress=::1", "[::1]:7"),
+        ("durability=memory", ""),
+        ("aclEnable=true", ""),
+        ("aclEnable=true\nreplicationSecretFile=/s", "0.0.0.0:10912"),
+    ],
+)
+def test_the_port_for_slaves(text: str, address: str) -> None:
+    assert loaded(text).ha_address() == address
 
 
 def test_durability_wins_over_flush_disk_type() -> None:

@@ -21,12 +21,14 @@ class CopiedTopics(Mapping[str, Topic]):
         self._made: dict[str, Topic] = {}
 
     def __getitem__(self, name: str) -> Topic:
-        log = self._copy.topics[name].log
+        copied = self._copy.topics[name]
+        log = copied.log
         made = self._made.get(name)
         if made is None or made.log is not log:
             made = self._made[name] = Topic(name, log, None, clock=self._clock,
                                             chance=SystemChance(), alarms=Alarms(),
                                             options=ChannelOptions())  # fmt: skip
+        made.queues = copied.queues
         return made
 
     def __iter__(self) -> Iterator[str]:

@@ -54,8 +54,12 @@ class Fence(msgspec.Struct):
 
 
 def address_of(options: NsqdOptions, ports: Ports) -> str:
-    """The address at which other nodes ask this one, over HTTPS if that is all there is."""
+    """The address at which other nodes ask this one: the port for copies, else HTTP, over TLS if that
+    is all there is.
+    """
     host = options.broadcast_address
+    if ports.copies:
+        return join_host_port(host, ports.copies)
     if not ports.http and ports.https:
         return f"https://{join_host_port(host, ports.https)}"
     return join_host_port(host, ports.broadcast_http)

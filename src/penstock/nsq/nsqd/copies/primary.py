@@ -90,6 +90,7 @@ class Primary:
         self._files_at = 0
         self._look_at = 0
         self._peer: Peer | None = None
+        node.followers.ask = self._news
         if node.replicas is not None:
             node.replicas.on_news = self._news
         self._tasks: list[asyncio.Task[None]] = []
@@ -146,7 +147,7 @@ class Primary:
     def _served(self) -> Iterator[Served]:
         for topic in self._node.broker.topics.values():
             if isinstance(topic.log, Log) and topic.journal.file is not None:
-                yield Served(topic.name, topic.log, topic.journal.file)
+                yield Served(topic.name, topic.log, topic.journal.file, topic.queues)
 
     def _small_files(self) -> Mapping[str, bytes]:
         """The small files, at most a second old: older than the journals is right, newer is not."""
@@ -177,8 +178,7 @@ class Primary:
     def _gone(self, waiting: _Waiting) -> None:
         """Forget a follower whose connection is closed: it does not follow any more."""
         self._waiting.pop(waiting, None)
-        if self._node.replicas is not None:
-            self._node.replicas.gone(waiting.fetch.address)
+        self._node.followers.gone(waiting.fetch.address)
 
     def tick(self, now: int) -> None:
         """Answer those for whom there is news, or whose time is over."""
@@ -204,8 +204,6 @@ class Primary:
 
     def _source_for(self, fetch: Fetch) -> Source:
         """The source for a follower that may have it. ApiError 409 or 500."""
-        if self._node.dialects:
-            raise ApiError(409, "ROCKETMQ_IS_NOT_COPIED_YET")
         if self._node.broker.store.options.durability is Durability.MEMORY:
             raise ApiError(409, "DURABILITY_MEMORY_IS_NOT_COPIED")
         standing = self._own_standing()
@@ -263,14 +261,14 @@ class Primary:
         self.followers[fetch.address] = Follower(fetch.address, now, messages, nbytes)
 
     def _count_copy(self, source: Source, fetch: Fetch) -> None:
-        """Release the publishes that this follower was waited for, if it keeps as the node does
-        what it has.
+        """Tell those who wait for this follower how far it is, if it keeps as the node does what it
+        has.
         """
-        replicas = self._node.replicas
+        followers = self._node.followers
         is_fsync = self._node.broker.store.options.durability is Durability.FSYNC
-        if replicas is None or not fetch.address or (is_fsync and not fetch.is_synced):
+        if not followers.changed or not fetch.address or (is_fsync and not fetch.is_synced):
             return
-        replicas.heard(fetch.address, source.copied(fetch))
+        followers.heard(fetch.address, source.copied(fetch))
 
     # --- the end of being primary --------------------------------------------------------------
 

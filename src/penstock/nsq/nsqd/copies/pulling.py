@@ -61,6 +61,9 @@ class Pulling:
         self._task: asyncio.Task[None] | None = None
         self._is_asking = False
         self.address = ""
+        self.stepped: list[Callable[[], None]] = []
+        """Called when an answer was taken, for those who show what has come; they raise
+        StorageError."""
 
     def start(self) -> None:
         """Follow until ``stop``; what fails is told once, and tried again."""
@@ -110,6 +113,8 @@ class Pulling:
             self._begin(hello)
             return
         await self._sync()
+        for tell in self.stepped:
+            tell()
         if self.error is not None:
             logger.info("following %s, in epoch %d", self._peer.address, standing.epoch)
             self.error = None

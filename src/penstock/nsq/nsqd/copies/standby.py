@@ -25,6 +25,7 @@ from penstock.net.budget import Memory
 from penstock.net.http.server.service import HttpServer
 from penstock.net.tls.tls_server import over_tls
 from penstock.net.vitals.vitals import HEALTHY, Vitals
+from penstock.node.node import NodeOptions
 from penstock.nsq.nsqd.copies.hooks import Hooks
 from penstock.nsq.nsqd.copies.peer import Fence, Peer, PeerError, address_of
 from penstock.nsq.nsqd.copies.pulling import Pulling
@@ -34,6 +35,8 @@ from penstock.nsq.nsqd.copies.successor import shown, tell
 from penstock.nsq.nsqd.http.https import server_tls
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.nsqd.ports import Ports
+from penstock.nsq.protocol.letters import Letters
+from penstock.replication.copied_node import CopiedNode
 from penstock.replication.copy import Copy, small_files
 from penstock.replication.messages import Hello
 from penstock.replication.source import Source
@@ -62,6 +65,11 @@ class NotWholeError(PenstockError):
 
 
 DRAIN_S: Final = 30.0
+_REMEDIES: Final = {
+    "nsqd": "--follow={} makes it a copy",
+    "mqbroker": "brokerRole=SLAVE and a brokerId above 0 make it a copy",
+}
+"""The way of a fenced node to be of use again, by program; the primary's address goes in."""
 NOT_OURS: Final = ("OTHER_HISTORY", "NOT_FOUND")
 """Refusals of a node that is no primary of this copy any more, perhaps after a new disk."""
 
@@ -78,13 +86,15 @@ class Standby:
         secret: Secret,
         turn: Callable[[], None],
         clock: Clock = SYSTEM_CLOCK,
+        ports: Ports | None = None,
+        program: str = "nsqd",
     ) -> None:
         """Open what an earlier run has left. Raises ConfigError, StorageError."""
         self.options = options
         self.standing = standing
         self.secret = secret
         self.clock = clock
-        self.ports = Ports(options)
+        self.ports = ports or Ports(options)
         self.memory = Memory.of(options)
         self._hooks = Hooks(options, self.ports)
         self._turn = turn
@@ -94,7 +104,8 @@ class Standby:
                          moment=f"{clock.wall_ns()}")  # fmt: skip
         self.copy.refuse_foreign = not standing.history and bool(self.copy.topics)
         standing.was_whole = standing.was_whole and not self.copy.is_retaking
-        self.vitals = Vitals("nsqd", clock, health=lambda: self.health)
+        self._remedy = _REMEDIES[program]
+        self.vitals = Vitals(program, clock, health=lambda: self.health)
         self.vitals.checks.append(lambda: [f"NOK - {self.refusal}"])
         hello = Hello(os.urandom(8).hex(), standing.history, standing.epoch)
         self.source = Source(self.copy.served, partial(small_files, self.copy.store), hello)
@@ -109,6 +120,8 @@ class Standby:
         self._http = http
         tls = server_tls(self.options)
         https = over_tls(tls, self._http, logger) if tls is not None else None
+        if self.ports.copies_address:
+            await self.ports.open_copies(self._http)
         await self.ports.open(self._refusals, self._http, https)
         self.vitals.start()
         self.save()
@@ -120,6 +133,14 @@ class Standby:
                                self.options.sync_timeout)  # fmt: skip
         self.pulling.address = self.address
         self.pulling.start()
+
+    def node(self) -> CopiedNode:
+        """The copy as a node of another dialect, which only reads."""
+        options = NodeOptions(self.options.durability, self.options.sync_every,
+                              self.options.sync_timeout, 0)  # fmt: skip
+        node = CopiedNode(self.copy, options, self.clock, self.memory, Letters)
+        node.vitals = self.vitals
+        return node
 
     def save(self) -> None:
         """Write the standing down. Raises StorageError."""
@@ -156,9 +177,10 @@ class Standby:
         """The reason why nothing is taken here, and where it is."""
         standing = self.standing
         if standing.role is Role.FENCED:
+            remedy = self._remedy.format(standing.primary or "HOST:PORT")
             return (f"fenced: {standing.primary or 'another node'} is primary in epoch "
                     f"{standing.fenced_epoch}, this node was in epoch {standing.epoch}; "
-                    f"--follow={standing.primary or 'HOST:PORT'} makes it a copy")  # fmt: skip
+                    f"{remedy}")  # fmt: skip
         return f"a copy of the node at {standing.primary}, which takes publishes and consumers"
 
     def only_here(self) -> dict[str, int]:

@@ -17,6 +17,7 @@ from penstock.nsq.nsqd.copies.peer import Peer, PeerError, PeerStatus
 from penstock.nsq.nsqd.copies.secret import Secret
 from penstock.nsq.nsqd.copies.standby import Standby
 from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.ports import Ports
 from penstock.replication.standing import Role, Standing, read_standing
 from penstock.storage.files.disk import OsDisk
 
@@ -26,7 +27,12 @@ ASK_S: Final = 2.0
 
 
 async def standby_for(
-    options: NsqdOptions, turn: Callable[[], None], *, is_turn: bool = False
+    options: NsqdOptions,
+    turn: Callable[[], None],
+    *,
+    is_turn: bool = False,
+    ports: Ports | None = None,
+    program: str = "nsqd",
 ) -> Standby | None:
     """The standby over the options' data path, not open yet; None where a primary is to be opened.
 
@@ -34,6 +40,9 @@ async def standby_for(
     successor may be about to take what it has. Raises ConfigError, StorageError.
     """
     options.check()
+    has_http = options.http_address or (options.https_address and options.tls_cert)
+    if options.follow and not has_http and not (ports and ports.copies_address):
+        raise ConfigError("--follow needs an HTTP port: it is promoted by it")
     data_path = options.data_path or os.getcwd()
     secret = Secret.of(options.replication_secret_file)
     standing = _standing_of(data_path)
@@ -41,7 +50,7 @@ async def standby_for(
         standing = await decide(options, standing, data_path, secret)
     if standing is None or standing.role is Role.PRIMARY:
         return None
-    return Standby(options, standing, secret, turn)
+    return Standby(options, standing, secret, turn, ports=ports, program=program)
 
 
 def _standing_of(data_path: str) -> Standing | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.rocketmq.broker import names, permissions
 from penstock.rocketmq.broker.answering import RefusedError, answers
 from penstock.rocketmq.broker.clients import group_topics
-from penstock.rocketmq.broker.pull.pull_search import PullHeader, find, respond
+from penstock.rocketmq.broker.pull.pull_search import Pulled, PullHeader, find, respond
 from penstock.rocketmq.broker.pull.sql92 import ExpressionError
 from penstock.rocketmq.broker.pull.subscriptions import SQL92, Subscription
 from penstock.rocketmq.broker.topics import READ
@@ -32,9 +32,16 @@ SUBSCRIPTION: Final = 4
 @answers(RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
 def pull(controller: Controller, connection: Connection, request: Command) -> Command | None:
     header = PullHeader.of(request)
+    is_slave = controller.settings.is_slave
+    if is_slave and not controller.settings.slave_read_enable:
+        bounds = controller.store.bounds(header.topic, header.queue)
+        code = ResponseCode.PULL_RETRY_IMMEDIATELY  # the master is the one to ask
+        respond(controller, connection, request, header,
+                Pulled(code, "", header.offset, *bounds))  # fmt: skip
+        return None
     subscription = checked_subscription(controller, connection, header)
     pulled = find(controller, header, subscription)
-    if header.sys_flag & COMMIT_OFFSET and header.commit_offset >= 0:
+    if header.sys_flag & COMMIT_OFFSET and not is_slave and header.commit_offset >= 0:
         controller.offsets.commit(header.topic, header.group, header.queue, header.commit_offset)
     waits = pulled.code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & SUSPEND
     if waits and controller.held_pulls.hold(connection, request, header, subscription, pulled):

@@ -8,7 +8,7 @@ to pack the message where its place in the log is known, and to answer. What com
 It leaves out, and leaves to ``sending``: batches; topics that are not there yet, that are the
 broker's own or a group's, or ordered; delays, transactions, properties that are the broker's; sends
 that want no answer, or a queue chosen for them; long messages; the check of access rules; waiting
-for a sync with a limit of time.
+for a slave, or for a sync with a limit of time; a slave's refusal.
 """
 
 from __future__ import annotations
@@ -63,6 +63,8 @@ class PlainSends:
     @staticmethod
     def are_served(controller: Controller) -> bool:
         """True if a broker with these settings may have any."""
+        if controller.settings.is_slave or controller.slave_acks is not None:
+            return False
         return controller.acl is None and controller.flush_timeouts is None
 
     def take_lone(self, data: bytes) -> bool:

@@ -18,6 +18,7 @@ from penstock.rocketmq.broker.send import retries
 from penstock.rocketmq.broker.send.draft import Draft
 from penstock.rocketmq.broker.send.mixed_batch import MixedBatch, Sent, with_more
 from penstock.rocketmq.broker.send.send_header import SendHeader
+from penstock.rocketmq.broker.store import serials
 from penstock.rocketmq.broker.topics import WRITE
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.answer_template import AnswerTemplate
@@ -74,6 +75,8 @@ def send(controller: Controller, connection: Connection, request: Command) -> Co
     sending = _Sending(controller, connection, request, records, queue)
     if topic is names.TIMER_TOPIC and controller.settings.recall_message_enable:
         sending.waiting = draft
+    if controller.slave_acks is not None and _WAIT in header.properties:
+        sending.waits = properties.value_of(header.properties, properties.WAIT) != "false"
     done = sending.done
     if controller.topics.version.counter != topics_before:
         done = partial(_once_registered, controller, done)
@@ -256,8 +259,8 @@ def _illegal(controller: Controller) -> RefusedError:
 class _Sending:
     """A send that is being stored."""
 
-    __slots__ = ("_began_ns", "_connection", "_controller", "_queue", "_records", "_request",
-                 "is_answered", "waiting")  # fmt: skip
+    __slots__ = ("_began_ns", "_connection", "_controller", "_is_stored", "_queue", "_records",
+                 "_request", "is_answered", "waiting", "waits")  # fmt: skip
 
     def __init__(
         self,
@@ -273,7 +276,10 @@ class _Sending:
         self._records = records
         self._queue = queue
         self._began_ns = controller.stats.put_begins()
+        self._is_stored = False
         self.is_answered = False
+        self.waits = True
+        """False of a send that does not wait for slaves."""
         self.waiting: Draft | None = None
         """The message, if it waits for its time and can be recalled until then."""
 
@@ -287,7 +293,13 @@ class _Sending:
         if self.is_answered:
             return
         if error is None:
-            self._answer(ResponseCode.SUCCESS)
+            self._is_stored = True
+            acks = self._controller.slave_acks
+            if acks is None or not self.waits:
+                self._answer(ResponseCode.SUCCESS)
+            else:
+                end = serials.log_offset(self._records.physical_offset) + self._records.count
+                acks.wait(self._records.topic, end, self._answer)
             return
         self.is_answered = True
         if not self._request.is_one_way:
@@ -295,7 +307,8 @@ class _Sending:
 
     def flush_timed_out(self) -> None:
         """Tell the producer that the message is stored, but the disk takes long to keep it."""
-        self._answer(ResponseCode.FLUSH_DISK_TIMEOUT)
+        if not self._is_stored:
+            self._answer(ResponseCode.FLUSH_DISK_TIMEOUT)
 
     def _answer(self, code: ResponseCode) -> None:
         self.is_answered = True

@@ -127,6 +127,11 @@ class MessageStore:
         """A topic is gone. Raises StorageError."""
         self._bases.pop(name, None)
         self.serials.forget(name)
+        self.dropped(name)
+
+    def dropped(self, name: str) -> None:
+        """A topic is not here any more, whoever has deleted it."""
+        self._bases.pop(name, None)
         for listener in self.deleted:
             listener(name)
 

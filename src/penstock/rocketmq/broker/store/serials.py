@@ -17,7 +17,12 @@ from penstock.core.malformed import MALFORMED
 OFFSET_BITS: Final = 40
 SERIAL_MAX: Final = (1 << (63 - OFFSET_BITS)) - 1
 _OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
-_FILE: Final = "rocketmq-serials.json"
+FILE: Final = "rocketmq-serials.json"
+
+
+def log_offset(physical: int) -> int:
+    """The offset in its topic's log of a message at a physical offset."""
+    return physical & _OFFSET_MASK
 
 
 class Files(Protocol):
@@ -39,12 +44,16 @@ class Serials:
     def __init__(self, files: Files) -> None:
         """Raise StorageError when the file is damaged: offsets in clients' hands depend on it."""
         self._files = files
-        data = files.read_file(_FILE)
+        self.reload()
+
+    def reload(self) -> None:
+        """Read the file, again where somebody else has replaced it. Raises StorageError."""
+        data = self._files.read_file(FILE)
         try:
             kept = msgspec.json.decode(data, type=_Kept) if data is not None else _Kept(1, {})
         except MALFORMED as error:
             raise StorageError(
-                f"{_FILE} is damaged: {error}. Without it the message ids that clients hold lead "
+                f"{FILE} is damaged: {error}. Without it the message ids that clients hold lead "
                 "nowhere. Put back a good copy, or delete it to give all topics new ids"
             ) from error
         self._next = max([kept.next, *(serial + 1 for serial in kept.serials.values())])
@@ -64,6 +73,10 @@ class Serials:
             self._topics[serial] = topic
         return serial
 
+    def has(self, topic: str) -> bool:
+        """True of a topic that has a serial."""
+        return topic in self._serials
+
     def forget(self, topic: str) -> None:
         """A topic is deleted; one of its name will have another serial. Raises StorageError."""
         serial = self._serials.pop(topic, None)
@@ -78,7 +91,7 @@ class Serials:
     def locate(self, physical: int) -> tuple[str, int] | None:
         """Topic and log offset; None when there is no such topic."""
         topic = self._topics.get(physical >> OFFSET_BITS)
-        return None if topic is None else (topic, physical & _OFFSET_MASK)
+        return None if topic is None else (topic, log_offset(physical))
 
     def _save(self, kept: _Kept) -> None:
-        self._files.replace_file(_FILE, msgspec.json.encode(kept))
+        self._files.replace_file(FILE, msgspec.json.encode(kept))

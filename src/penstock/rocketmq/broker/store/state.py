@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, Final
 
 from penstock.core.errors import ConfigError, StorageError
@@ -49,10 +49,18 @@ class State:
     """
 
     def __init__(
-        self, disk: Disk, directory: str, interval_s: Callable[[], float] = lambda: 5.0
+        self,
+        disk: Disk,
+        directory: str,
+        interval_s: Callable[[], float] = lambda: 5.0,
+        own: Container[str] | None = None,
     ) -> None:
-        """Make the directory. Raises StorageError if it cannot be made."""
+        """Make the directory. Raises StorageError if it cannot be made.
+
+        ``own`` are the names that are written, all by default: a slave's tables are its master's.
+        """
         self.disk = disk
+        self._own = own
         self._directory = directory
         self._interval_s = interval_s
         self._files: dict[str, _File] = {}
@@ -68,20 +76,30 @@ class State:
         be read.
         """
         path = f"{self._directory}/{name}"
-        file = _File(self.disk, path, dump)
-        if not file.load(load) and self._was_used and name in ALWAYS:
+        file = _File(self.disk, path, dump, load)
+        if not file.load() and self._was_used and name in ALWAYS:
             _log.error("%s is not there, nor is its backup, though this broker has run before: "
                        "beginning without its content", path)  # fmt: skip
         self._files[name] = file
 
     def save(self, name: str) -> None:
         """Write a file now, unless nothing changed; in whatever thread. Raises StorageError."""
-        self._files[name].save()
+        if self._writes(name):
+            self._files[name].save()
+
+    def _writes(self, name: str) -> bool:
+        return self._own is None or name in self._own
+
+    def reload(self, name: str) -> None:
+        """Load a table again whose file somebody else has replaced. Raises StorageError."""
+        if name in self._files:
+            self._files[name].reload()
 
     async def save_aside(self, name: str) -> None:
         """Write a file unless nothing changed; a thread does the writing. Raises StorageError."""
-        file = self._files[name]
-        await asyncio.to_thread(file.write, *file.take())
+        if self._writes(name):
+            file = self._files[name]
+            await asyncio.to_thread(file.write, *file.take())
 
     def start(self) -> None:
         """Write what changed, now and from time to time."""
@@ -93,7 +111,7 @@ class State:
             await asyncio.sleep(max(_INTERVAL_S_MIN, self._interval_s()))
 
     async def _save_all(self) -> None:
-        for file in self._files.values():
+        for file in [file for name, file in self._files.items() if self._writes(name)]:
             try:
                 # The copy is made here, and turned into bytes elsewhere: offsets may be many.
                 await asyncio.to_thread(file.write, *file.take())
@@ -114,10 +132,11 @@ class State:
 class _File:
     """One table's file. Copies are numbered, so that an older one never replaces a newer one."""
 
-    def __init__(self, disk: Disk, path: str, dump: Dump) -> None:
+    def __init__(self, disk: Disk, path: str, dump: Dump, load: Load) -> None:
         self._disk = disk
         self._path = path
         self._dump = dump
+        self._load = load
         self._taking = threading.Lock()
         self._writing = threading.Lock()
         self._content: bytes | None = None
@@ -125,9 +144,20 @@ class _File:
         self._written = 0
         self.is_failing = False
 
-    def load(self, load: Load) -> bool:
+    def reload(self) -> None:
+        """Load the table if its file is another one now, and whole. Raises StorageError."""
+        data = self._disk.read_file(self._path)
+        if data == self._content:
+            return
+        problem = _changed(data) or _problem(data, self._load)
+        if problem is None:
+            self._content = data
+        else:
+            _log.error("%s %s: it is left as it was", self._path, problem)
+
+    def load(self) -> bool:
         """Load the table; False if there is nothing to load. Raises ConfigError, StorageError."""
-        backup = self._path + BACKUP
+        load, backup = self._load, self._path + BACKUP
         data, before = self._disk.read_file(self._path), self._disk.read_file(backup)
         if data is None and before is None:
             return False

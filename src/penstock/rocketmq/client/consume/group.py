@@ -163,7 +163,7 @@ class Group:
                 }
             )  # fmt: skip
             for broker in route.brokers:
-                if (address := self.hub.routes.master(broker)) is not None:
+                if (address := self.hub.routes.reader(broker)) is not None:
                     await self.hub.demand(
                         address, RequestCode.CHECK_CLIENT_CONFIG, None, body,
                         subject=f"filter {each.filter.text!r} on topic {each.topic}",

@@ -60,17 +60,17 @@ class QueueBounds:
         return await self._ask(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, timestamp=ms)
 
     async def _ask(self, queue: MessageQueue, code: RequestCode, **more: object) -> int:
-        address = await master_of(self._hub, queue)
+        address = await server_of(self._hub, queue)
         fields = _fields(queue, **more)
         answer = await self._hub.demand(address, code, fields, subject=f"topic {queue.topic}")
         return answer.int64("offset", 0)
 
 
-async def master_of(hub: Hub, queue: MessageQueue) -> str:
-    """The address of a queue's broker. Raises ClientError."""
+async def server_of(hub: Hub, queue: MessageQueue) -> str:
+    """The address of a queue's broker; of a slave while the master is away. Raises ClientError."""
     if queue.brokerName not in hub.routes.brokers:
         await hub.routes.of(queue.topic)
-    address = hub.routes.master(queue.brokerName)
+    address = hub.routes.reader(queue.brokerName)
     if address is None:
         raise no_broker(queue.brokerName)
     return address
@@ -84,7 +84,7 @@ class BrokerOffsets:
         self._group = group
 
     async def read(self, queue: MessageQueue) -> int | None:
-        address = await master_of(self._hub, queue)
+        address = await server_of(self._hub, queue)
         fields = _fields(queue, consumerGroup=self._group)
         answer = await self._hub.ask(address, RequestCode.QUERY_CONSUMER_OFFSET, fields)
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
@@ -96,7 +96,7 @@ class BrokerOffsets:
     async def write(self, offsets: dict[MessageQueue, int]) -> None:
         code = RequestCode.UPDATE_CONSUMER_OFFSET
         for queue, offset in offsets.items():
-            address = await master_of(self._hub, queue)
+            address = await server_of(self._hub, queue)
             fields = _fields(queue, consumerGroup=self._group, commitOffset=offset)
             await self._hub.demand(address, code, fields, subject=f"group {self._group}")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.rocketmq.client.consume.offsets import master_of
+from penstock.rocketmq.client.consume.offsets import server_of
 from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.client.errors import ClientError
 from penstock.rocketmq.client.message import Message
@@ -43,7 +43,7 @@ class SendBack:
         }  # fmt: skip
         code = RequestCode.CONSUMER_SEND_MSG_BACK
         try:
-            address = await master_of(self._hub, message.queue)
+            address = await server_of(self._hub, message.queue)
             await self._hub.demand(address, code, fields, subject=f"group {self._group}")
         except ClientError:
             await self.resend(message)

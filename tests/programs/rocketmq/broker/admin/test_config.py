@@ -47,10 +47,10 @@ def test_reading(connect: Connect) -> None:
 def test_changes_act_and_are_kept_for_the_next_start(connect: Connect, tmp_path: Path) -> None:
     client = connect()
     (tmp_path / "broker.properties").write_text("brokerName=broker-a\n")
-    assert update(client, "maxMessageSize=77\nbrokerNmae=x\nhaListenPort=1\n").code == 0
+    assert update(client, "maxMessageSize=77\nbrokerNmae=x\nhaTransferBatchSize=1\n").code == 0
     assert config(client)["maxMessageSize"] == "77"
     kept = java_properties.loads((tmp_path / "broker.properties").read_text())
-    assert kept == {"brokerName": "broker-a", "maxMessageSize": "77", "haListenPort": "1"}
+    assert kept == {"brokerName": "broker-a", "maxMessageSize": "77", "haTransferBatchSize": "1"}
     version = client.ask(RequestCode.GET_BROKER_CONFIG).ext
     assert json.loads((version or {})["version"])["counter"] == 1
 

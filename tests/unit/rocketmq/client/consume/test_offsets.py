@@ -13,7 +13,7 @@ from penstock.rocketmq.client.consume.offsets import (
     LocalOffsets,
     QueueBounds,
     Start,
-    master_of,
+    server_of,
 )
 from penstock.rocketmq.client.errors import BrokerError, NotConnected
 from penstock.rocketmq.client.network.jobs import Job
@@ -73,7 +73,7 @@ def test_bounds_of_a_queue() -> None:
     assert found == [0, 3]
     assert hub.does(Job(bounds.at(QUEUE, 5.0))) == 1
     with pytest.raises(NotConnected, match="not exist"):
-        hub.does(Job(master_of(hub, QUEUE._replace(brokerName="z"))))
+        hub.does(Job(server_of(hub, QUEUE._replace(brokerName="z"))))
 
 
 def test_a_broadcast_consumer_keeps_them_in_a_file(tmp_path: Path) -> None:

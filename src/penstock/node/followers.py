@@ -1,0 +1,69 @@
+"""The followers of a node and how far each of them is, by what it said when it asked last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from penstock.core.clock import Clock
+from penstock.core.units import SECOND
+from penstock.storage.log import Log
+
+Place = tuple[str, int]
+"""A topic, and the identity of its log."""
+
+FOLLOWS_NS: Final = 3 * SECOND
+"""A follower asks at least once a second. One that has not for this long does not follow."""
+FOLLOWERS_MAX: Final = 100
+
+
+class _Follower(NamedTuple):
+    """The ends of a follower's logs, when it asked last."""
+
+    asked_ns: int
+    ends: Mapping[Place, int]
+
+
+class Followers:
+    """Those that follow now, for whoever waits for them.
+
+    ``changed`` are called when one has told more, has come or gone. ``ask`` has those that wait for
+    news answered now; it is set by the one who answers them.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.changed: list[Callable[[], None]] = []
+        self.ask: Callable[[], None] = lambda: None
+        self._clock = clock
+        self._known: dict[str, _Follower] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def heard(self, address: str, ends: Mapping[Place, int]) -> None:
+        """Note how far a follower is."""
+        self._known[address] = _Follower(self._clock.monotonic_ns(), ends)
+        if len(self._known) > FOLLOWERS_MAX:
+            del self._known[next(iter(self._known))]
+        self._tell()
+
+    def gone(self, address: str) -> None:
+        """A follower has closed its connection."""
+        if self._known.pop(address, None) is not None:
+            self._tell()
+
+    def forget_silent(self, now: int) -> None:
+        """Forget those that have not asked for too long."""
+        silent = [a for a, each in self._known.items() if now - each.asked_ns > FOLLOWS_NS]
+        for address in silent:
+            self.gone(address)
+
+    def copied(self, name: str, log: Log, count: int = 1) -> int:
+        """The offset up to which so many followers have a log."""
+        place = name, log.id_base
+        ends = sorted((each.ends.get(place, 0) for each in self._known.values()), reverse=True)
+        return min(ends[count - 1], log.append_offset) if len(ends) >= count else 0
+
+    def _tell(self) -> None:
+        for each in self.changed:
+            each()

@@ -1,0 +1,176 @@
+"""A slave as a program: what it copies, serves, refuses, and what promotion makes of it."""
+
+from __future__ import annotations
+
+from penstock.cli.promote import run_promote
+from penstock.cluster.access import Access
+from penstock.rocketmq.client import Message
+from penstock.rocketmq.client.blocking import Producer
+from penstock.rocketmq.client.errors import ClientError
+from penstock.rocketmq.client.produce.transactions import TransactionState
+from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from tests.copies import ask as ask_http
+from tests.copies import until
+from tests.rocketmq_pair import (
+    CONFIG,
+    QUEUES,
+    TOPIC,
+    Pair,
+    ask,
+    brokers,
+    committed,
+    consume,
+    pull,
+    running_pair,
+    wait,
+)
+
+
+def send(producer: Producer, *numbers: int) -> None:
+    """Messages with keys, to one queue after the other."""
+    queues = producer.queues(TOPIC)
+    assert len(queues) == QUEUES
+    for number in numbers:
+        message = Message(TOPIC, str(number).encode(), keys=f"key-{number}")
+        producer.send(message, queue=queues[number % QUEUES])
+
+
+def send_once_routed(pair: Pair, producer: Producer, number: int) -> None:
+    """Send to the new master as soon as the producer has heard of it."""
+
+    def is_sent() -> bool:
+        producer.work(0.05)
+        try:
+            send(producer, number)
+        except ClientError:
+            return False
+        return True
+
+    wait(is_sent, pair.new)
+
+
+def make_topic(pair: Pair) -> None:
+    answer = ask(pair.old.rocketmq, RequestCode.UPDATE_AND_CREATE_TOPIC, topic=TOPIC,
+                 defaultTopic="TBW102", perm=6, readQueueNums=QUEUES, writeQueueNums=QUEUES,
+                 topicFilterType="SINGLE_TAG", order="false")  # fmt: skip
+    assert answer.code == 0
+
+
+def whole(pair: Pair) -> None:
+    """Wait until the slave has every message of the topic, and the tables as they are now."""
+
+    def has_all() -> bool:
+        return all(pull(pair.new, queue).body == pull(pair.old, queue).body
+                   for queue in range(QUEUES))  # fmt: skip
+
+    wait(has_all, pair.new)
+    until(pair.new, whole=True, error=None)
+
+
+def test_a_slave_copies_serves_reads_and_refuses_the_rest() -> None:
+    with running_pair() as pair:
+        make_topic(pair)
+        with Producer("desk", pair.name_server.rocketmq, config=CONFIG) as producer:
+            send(producer, *range(8))
+        assert sorted(consume(pair.name_server, "billing", 8)) == sorted(
+            str(number).encode() for number in range(8)
+        )
+        whole(pair)
+        wait(lambda: committed(pair.new, "billing") == [2] * QUEUES, pair.new)
+        both = {"0": pair.old.rocketmq, "1": pair.new.rocketmq}
+        assert brokers(pair.name_server, TOPIC) == both
+        finds_by_key_and_id(pair)
+        refuses(pair)
+        pair.old.kill()
+        wait(lambda: brokers(pair.name_server, TOPIC) == {"1": pair.new.rocketmq})
+        assert len(consume(pair.name_server, "audit", 8)) == 8
+        wait(lambda: sum(committed(pair.new, "audit")) == 8, pair.new)
+
+
+def finds_by_key_and_id(pair: Pair) -> None:
+    answer = ask(pair.new.rocketmq, RequestCode.QUERY_MESSAGE, topic=TOPIC, key="key-3",
+                 maxNum=32, beginTimestamp=0, endTimestamp=1 << 60)  # fmt: skip
+    assert answer.code == 0, answer.remark
+    assert b"key-3" in answer.body
+    stored = pull(pair.new, 3).body
+    physical = int.from_bytes(stored[28:36], "big")
+    viewed = ask(pair.new.rocketmq, RequestCode.VIEW_MESSAGE_BY_ID, offset=physical)
+    assert stored.startswith(viewed.body)
+    assert viewed.body
+
+
+def refuses(pair: Pair) -> None:
+    address = pair.new.rocketmq
+    sent = ask(address, RequestCode.SEND_MESSAGE, b"x", producerGroup="g", topic=TOPIC,
+               defaultTopic="TBW102", defaultTopicQueueNums=4, queueId=0, sysFlag=0,
+               bornTimestamp=0, flag=0)  # fmt: skip
+    assert sent.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert "messages are put to the slave" in (sent.remark or "")
+    ended = ask(address, RequestCode.END_TRANSACTION, producerGroup="g", tranStateTableOffset=0,
+                commitLogOffset=0, commitOrRollback=8)  # fmt: skip
+    assert ended.code == ResponseCode.SLAVE_NOT_AVAILABLE
+    made = ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, topic="other", defaultTopic="TBW102",
+               perm=6, readQueueNums=1, writeQueueNums=1, topicFilterType="SINGLE_TAG")  # fmt: skip
+    assert made.code == ResponseCode.SYSTEM_ERROR
+    assert "slave broker" in (made.remark or "")
+
+
+def test_a_promoted_slave_has_all_that_its_master_had() -> None:
+    with running_pair() as pair:
+        make_topic(pair)
+        checked: list[bytes] = []
+
+        def check(message: object) -> TransactionState:
+            checked.append(message.body)  # type: ignore[attr-defined]
+            return TransactionState.COMMIT
+
+        with Producer("desk", pair.name_server.rocketmq, config=CONFIG, on_check=check) as producer:
+            send(producer, *range(4))
+            assert len(consume(pair.name_server, "billing", 4)) == 4
+            wait(lambda: committed(pair.new, "billing") == [1] * QUEUES, pair.new)
+            producer.send(Message(TOPIC, b"level", delay_level=2))
+            producer.send(Message(TOPIC, b"timer", delay=5))
+            half = Message(TOPIC, b"half")
+            producer.send_in_transaction(half, lambda _: TransactionState.UNKNOWN)
+            whole(pair)
+            pair.old.kill()
+            run_promote(pair.new.copies, Access())
+            until(pair.new, role="primary", epoch=2)
+            wait(lambda: brokers(pair.name_server, TOPIC) == {"0": pair.new.rocketmq}, pair.new)
+            assert committed(pair.new, "billing") == [1] * QUEUES
+            send_once_routed(pair, producer, 4)
+
+            def is_checked() -> bool:
+                producer.work(0.05)
+                return b"half" in checked
+
+            wait(is_checked, pair.new)
+        wanted = {b"level", b"timer", b"half", b"4"}
+        assert set(consume(pair.name_server, "billing", 4)) == wanted
+        pair.old.start()
+        fenced = until(pair.old, role="fenced", fenced_epoch=2)
+        assert fenced["primary"] == pair.new.copies
+        assert brokers(pair.name_server, TOPIC) == {"0": pair.new.rocketmq}
+
+
+def test_a_change_over_loses_nothing_and_the_old_master_becomes_the_slave() -> None:
+    with running_pair() as pair:
+        make_topic(pair)
+        with Producer("desk", pair.name_server.rocketmq, config=CONFIG) as producer:
+            send(producer, *range(4))
+            whole(pair)
+            status, answer = ask_http(pair.new, "POST", "/replication/promote")
+            assert (status, answer["whole"], answer["lag_messages"]) == (200, True, 0)
+            until(pair.new, role="primary", epoch=2)
+            until(pair.old, role="fenced")
+            wait(lambda: brokers(pair.name_server, TOPIC) == {"0": pair.new.rocketmq}, pair.new)
+            send_once_routed(pair, producer, 5)
+        pair.old.properties.update(brokerRole="SLAVE", brokerId=1)
+        pair.old.restart()
+        until(pair.old, role="follower", whole=True, epoch=2)
+        both = {"0": pair.new.rocketmq, "1": pair.old.rocketmq}
+        wait(lambda: brokers(pair.name_server, TOPIC) == both, pair.old)
+        wait(lambda: len(pull(pair.old, 1).body) == len(pull(pair.new, 1).body), pair.old)
+        config = ask(pair.old.rocketmq, RequestCode.GET_ALL_TOPIC_CONFIG)
+        assert TOPIC in fastjson.loads(config.body)["topicConfigTable"]

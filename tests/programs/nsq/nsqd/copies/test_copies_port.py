@@ -1,0 +1,59 @@
+"""A port for copies alone, over a node without another one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from penstock.nsq.nsqd.copies.copies_port import CopiesPort
+from penstock.nsq.nsqd.copies.peer import Peer, PeerError, address_of
+from penstock.nsq.nsqd.copies.primary import Primary
+from penstock.nsq.nsqd.copies.secret import Secret
+from penstock.nsq.nsqd.data_path import open_node
+from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.ports import Ports
+from penstock.replication.messages import Fetch, encode_fetch
+
+SECRET = "a secret of some length"
+
+
+@pytest.fixture
+async def port(tmp_path: Path) -> AsyncIterator[tuple[NsqdOptions, Ports]]:
+    secret = tmp_path / "secret"
+    secret.write_text(SECRET.replace(" ", "-"))
+    options = NsqdOptions(data_path=str(tmp_path / "data"), tcp_address="", http_address="",
+                          broadcast_address="127.0.0.1",
+                          replication_secret_file=str(secret))  # fmt: skip
+    (tmp_path / "data").mkdir()
+    node = await open_node(options)
+    ports = Ports(options, "127.0.0.1:0")
+    copies = await CopiesPort.open(Primary.of(node, options, lambda: None), node, options, ports)
+    node.start()
+    yield options, ports
+    await ports.close()
+    await copies.close()
+    await node.close()
+
+
+async def test_it_answers_copies_and_nobody_else(port: tuple[NsqdOptions, Ports]) -> None:
+    options, ports = port
+    address = address_of(options, ports)
+    assert address == f"127.0.0.1:{ports.copies}"
+    assert ports.http == 0
+    fetch = encode_fetch(Fetch(1, 1, "", 0, "", [], {}, 1, hurry=True))
+    stranger, known = (
+        Peer(address, options, each)
+        for each in (Secret(), Secret.of(options.replication_secret_file))
+    )
+    try:
+        assert (await known.status(30)).role == "primary"
+        with pytest.raises(PeerError, match="REPLICATION_SECRET_REQUIRED"):
+            await stranger.post("/replication/fetch", fetch, 30)
+        assert await known.post("/replication/fetch", fetch, 30)
+        with pytest.raises(PeerError, match="NOT_FOUND"):
+            await known.post("/pub?topic=t", b"x", 30)
+    finally:
+        await stranger.close()
+        await known.close()
