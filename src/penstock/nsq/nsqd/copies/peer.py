@@ -54,8 +54,8 @@ class Fence(msgspec.Struct):
 
 
 def address_of(options: NsqdOptions, ports: Ports) -> str:
-    """The address at which other nodes ask this one: the port for copies, else HTTP, over TLS if that
-    is all there is.
+    """The address at which other nodes ask this one: the port for copies, else HTTP, or HTTPS if
+    that is all there is.
     """
     host = options.broadcast_address
     if ports.copies:

@@ -313,7 +313,10 @@ async def test_patterns_of_a_connection_are_few(tmp_path: Path) -> None:
     site.close()
 
 
-@pytest.mark.parametrize("settings", [{"acl_enable": True}, {"flush_disk_type": "SYNC_FLUSH"}])
+@pytest.mark.parametrize("settings", [
+    {"acl_enable": True}, {"flush_disk_type": "SYNC_FLUSH"}, {"broker_role": "SYNC_MASTER"},
+    {"broker_role": "SLAVE", "broker_id": 1},
+])  # fmt: skip
 async def test_brokers_that_look_at_each_send_have_no_straight_line(
     tmp_path: Path, settings: dict[str, Any]
 ) -> None:
