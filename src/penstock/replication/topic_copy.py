@@ -32,7 +32,7 @@ _AT_ONCE: Final = Retention()
 
 
 OpenQueues = Callable[[dict[int, int] | None], Queues]
-"""Opens the queues of a topic: those that have an index, or a new index that begins as told."""
+"""A way to open a topic's queues: over the index that is there, or a new one, which begins as told."""
 
 
 class _Waiting(NamedTuple):
@@ -50,7 +50,7 @@ class TopicCopy:
     def __init__(
         self, name: str, log: Log, journal: Journal, open_queues: OpenQueues | None = None
     ) -> None:
-        """Raises StorageError for an index of queues that cannot be opened."""
+        """Raise StorageError for an index of queues that cannot be opened."""
         self.name = name
         self.log = log
         self.journal = journal
