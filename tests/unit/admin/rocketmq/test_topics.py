@@ -54,4 +54,4 @@ async def test_a_broker_that_is_gone_leaves_its_queues_without_bounds() -> None:
     found = await one_topic(servers, "t")
     assert [(each["broker"], each["max"]) for each in found["queues"]] == [("a", 9), ("b", None)]
     assert [(each["readable"], each["writable"]) for each in found["queues"]] == [(True, False)] * 2
-    assert found["message"] == f"WARNING: {B}: refused"
+    assert found["message"] == f"WARNING: {B}: refused; {NotConnected.REMEDY}"

@@ -20,7 +20,13 @@ from penstock.core.reasons import reason
 from penstock.core.units import SECOND
 from penstock.net.address import split_host_port
 from penstock.rocketmq.client.config import Config
-from penstock.rocketmq.client.errors import ClientError, NoNameServer, NotConnected, Stopped
+from penstock.rocketmq.client.errors import (
+    PAGE,
+    ClientError,
+    NoNameServer,
+    NotConnected,
+    Stopped,
+)
 from penstock.rocketmq.client.network.hub import Hub
 from penstock.rocketmq.client.network.jobs import Job, Promise
 from penstock.rocketmq.client.network.wire import Wire
@@ -240,7 +246,7 @@ class BlockingHub(Hub):
             with urllib.request.urlopen(url, timeout=self.config.request_timeout) as answer:
                 promise.keep(answer.read(1 << 20))
         except (urllib.error.URLError, OSError, ValueError) as error:
-            promise.fail(NoNameServer(f"{url}: {error}"))
+            promise.fail(NoNameServer(f"{url}: {error}", PAGE))
         return promise
 
     def close(self) -> None:

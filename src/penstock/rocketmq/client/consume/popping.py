@@ -17,8 +17,8 @@ from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.client.errors import (
     BadAnswer,
     NoRoute,
-    NotConnected,
     NotSupported,
+    no_broker,
     refusal,
 )
 from penstock.rocketmq.client.names import checked_group, checked_topic, wrap
@@ -193,7 +193,7 @@ class Popper:
     def _address(self, broker: str) -> str:
         address = self.hub.routes.master(broker)
         if address is None:
-            raise NotConnected(broker, f"The broker[{broker}] not exist")
+            raise no_broker(broker)
         return address
 
     async def leave(self) -> None:

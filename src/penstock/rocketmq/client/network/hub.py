@@ -185,7 +185,7 @@ class Hub:
         if self._wires.get(wire.address) is wire:
             del self._wires[wire.address]
         if not isinstance(error, NotConnected):
-            error = NotConnected(wire.address, str(error))
+            error = NotConnected(wire.address, str(error), "")
         wire.lost(error)
         for told in self.on_lost:
             told(wire.address)

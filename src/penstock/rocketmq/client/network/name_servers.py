@@ -79,11 +79,14 @@ class NameServers:
             try:
                 answer = await self._runtime.ask(address, code, fields)
             except NotConnected as error:
-                failures.append(str(error))
+                failures.append(error.told)
                 continue
             if address in self.addresses:
                 self.addresses.remove(address)
                 self.addresses.insert(0, address)
             return answer
         told = "; ".join(failures) or f"none is listed at {self._url}"
-        raise NoNameServer(f"connect to name servers failed: {told}")
+        raise NoNameServer(
+            f"connect to name servers failed: {told}",
+            "see that one of them runs, and that namesrv_addr or namesrv_url leads to it",
+        )
