@@ -234,7 +234,7 @@ class Publisher:
             return route.writable[abs(java_hash(message.sharding_key)) % len(route.writable)]
         queues = route.writable
         if denied:
-            queues = [each for each in queues if each.brokerName not in denied] or queues
+            queues = tuple(each for each in queues if each.brokerName not in denied) or queues
         return self._choice.choose(queues, avoided)
 
     def _address(self, queue: MessageQueue) -> str:
