@@ -151,8 +151,8 @@ campaign-clocks: install  ## a clock that jumps by days, 100 times, with libfake
 campaign-soak: install  ## two hours of churn: memory, descriptors, threads, tasks (MINUTES=n)
 	$(CAMPAIGN) soak $(or $(MINUTES),120)
 
-campaign-clients: install  ## RocketMQ's client, its servers killed, members that come, go and die, 60 faults (ROUNDS=n, JAVA=: a folder of jars)
-	$(CAMPAIGN) clients $(or $(ROUNDS),60) $(if $(JAVA),--java=$(JAVA))
+campaign-clients: install  ## RocketMQ's client, its servers killed, members that come, go and die, 60 faults (ROUNDS=n, JAVA=: a folder of jars, for servers and a member; JAVA_MEMBER=: for a member alone)
+	$(CAMPAIGN) clients $(or $(ROUNDS),60) $(if $(JAVA),--java=$(JAVA)) $(if $(JAVA_MEMBER),--java-member=$(JAVA_MEMBER))
 
 campaign-spark: install  ## kill driver, executors, sources and sinks of Spark's queries, 20 times each (ROUNDS=n)
 	$(CAMPAIGN) spark $(or $(ROUNDS),120)

@@ -64,7 +64,8 @@ async def _clients(size: int, chosen: argparse.Namespace, rng: random.Random) ->
     with tempfile.TemporaryDirectory(prefix="penstock-java-") as home:
         if chosen.java:
             os.environ |= java_servers.variables(Path(chosen.java), Path(home))
-        return await clients.clients(size, rng)
+        jars = chosen.java or chosen.java_member
+        return await clients.clients(size, rng, jars=Path(jars) if jars else None)
 
 
 CAMPAIGNS: Final[dict[str, tuple[Campaign, str]]] = {
@@ -87,7 +88,8 @@ def main() -> None:
     parser.add_argument("--durability", choices=("write", "fsync"))
     parser.add_argument("--nsqd", help="kill: another nsqd, Go's for one, by its words")
     parser.add_argument("--mqbroker", help="kill: another broker, Java's for one, by its words")
-    parser.add_argument("--java", help="clients: a folder with the jars of other servers")
+    parser.add_argument("--java", help="clients: a folder with jars of servers, and of a member")
+    parser.add_argument("--java-member", help="clients: the same of a member alone")
     table = Path(tempfile.gettempdir(), "penstock-soak.csv")
     parser.add_argument("--table", default=table, help="where soak writes its figures")
     chosen = parser.parse_args()
