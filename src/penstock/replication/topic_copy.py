@@ -32,7 +32,7 @@ _AT_ONCE: Final = Retention()
 
 
 OpenQueues = Callable[[dict[int, int] | None], Queues]
-"""A way to open a topic's queues: over the index that is there, or a new one, which begins as told."""
+"""A way to open a topic's queues: over their index, or a new one that begins as told."""
 
 
 class _Waiting(NamedTuple):
