@@ -100,7 +100,7 @@ def send_fields(number: int, text: str, *, batch: bool = False) -> dict[str, str
     return {
         "a": "benchmark_producer", "b": TOPIC, "c": "TBW102", "d": "4",
         "e": str(number * 7 % QUEUES), "f": "0", "g": str(BORN_MS + number), "h": "0", "i": text,
-        "j": "0", "k": "false", "m": str(batch).lower(),
+        "j": "0", "k": "false", "m": str(batch).lower(), "n": "broker-a",
     }  # fmt: skip
 
 
