@@ -47,7 +47,7 @@ class CopiesPort:
 
 
 class _CopiesRouter(NsqRouter):
-    """What copies ask, and what tells people how they are; nothing of the messages."""
+    """The requests of copies, and those that show people how copies are; no messages."""
 
     def __init__(self, primary: Primary, node: Node, options: NsqdOptions, ports: Ports) -> None:
         super().__init__(Guard.of(options, options.broadcast_address))

@@ -6,7 +6,7 @@ import { empty, section } from "../../widgets/ui.js";
 /** A table for each broker, its replicas too. */
 export function settingsView(page, brokers) {
   return brokers.map((each) => section({ title: `Broker ${each.broker}, ${each.address}`, id: idOf(each) },
-    each.settings ? settingsTable(page, each) : empty("It tells of no settings", each.reason, ".")));
+    each.settings ? settingsTable(page, each) : empty("It gives no settings", each.reason, ".")));
 }
 
 function settingsTable(page, broker) {
