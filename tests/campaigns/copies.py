@@ -161,6 +161,20 @@ class Pair:
                 raise TimeoutError(f"no OK in epoch {self.epoch}\n{self.first.log()[-2000:]}")
             await asyncio.sleep(0.05)
 
+    async def until_same(self) -> None:
+        """Wait until the follower's log ends where the primary's does, which takes no more now."""
+        path = f"/log/offsets?topic={TOPIC.decode()}"
+        ends: list[Any] = [0, 1]
+        end = time.monotonic() + WAIT_S
+        while ends[0] != ends[1]:
+            if time.monotonic() > end:
+                raise TimeoutError(f"the follower ends at {ends[1]}, the primary at {ends[0]}")
+            await asyncio.sleep(0.05)
+            answers = [await self.ask(each, "GET", path) for each in (self.first, self.second)]
+            ends = [answer["queues"][0]["end"] if status == 200 else number
+                    for number, (status, answer) in enumerate(answers)]  # fmt: skip
+        await self.until(self.second, whole=True, error=None)
+
     # --- promotion -----------------------------------------------------------------------------
 
     async def promote(self) -> float:
@@ -196,6 +210,16 @@ class Pair:
             self.story.fault(f"lost, and older than the lag: {early[:10]}, {len(early)} in all")
         self.story.oks.clear()
         return lost
+
+    async def judge_all(self) -> None:
+        """Hold the whole log, and all that was delivered, against all that was acknowledged."""
+        self._checked = 0
+        found = await asyncio.to_thread(self._read)
+        missing = set(self.story.ledger.lost(10**7)) - self.lost
+        for what, some in (("not in the log", missing - found),
+                           ("in the log and not delivered", missing & found)):  # fmt: skip
+            if some:
+                self.story.fault(f"acknowledged, {what}: {sorted(some)[:10]}, {len(some)} in all")
 
     def _read(self) -> set[int]:
         """The numbers of the messages in the part of the log that was not read before."""
@@ -337,7 +361,7 @@ async def _promotion(pair: Pair, name: str, rng: random.Random) -> None:
         await before.stop()
         if after is not None:
             await after.stop()
-    await pair.until(old, whole=True, error=None, lag_messages=0)
+    await pair.until_same()
     lost = await pair.judge(kept_until)
     kept_aside = sum(returned["put_aside"].values())
     if name not in LOSING and kept_aside < len(lost):
@@ -368,7 +392,7 @@ async def _trouble(pair: Pair, name: str, rng: random.Random) -> None:
         await pair.until_acknowledged()
     finally:
         await clients.stop()
-    await pair.until(pair.second, whole=True, error=None, lag_messages=0)
+    await pair.until_same()
     await pair.judge(time.monotonic())
 
 
@@ -437,9 +461,7 @@ async def _series(pair: Pair, count: int, rng: random.Random, tally: _Tally) -> 
                 raise
             tally.rounds[name] += 1
         await pair.drain()
-        missing = set(pair.story.ledger.lost(10**7)) - pair.lost
-        if missing:
-            pair.story.fault(f"never delivered: {sorted(missing)[:10]}, {len(missing)} in all")
+        await pair.judge_all()
     except Exception as error:
         pair.story.faults += [*getattr(error, "__notes__", ()), *explained(error)]
         pair.story.faults += [f"node {each.number}: {each.log()[-2000:]}" for each in pair.members]
