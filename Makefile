@@ -13,7 +13,7 @@ TOGETHER := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadscope
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help dev install run up check test long coverage lint format types ci bench bench-nodes bench-copies bench-archive bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots pictures notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide manifests mqadmin-page mqadmin-samples monitoring wheel wheels audit sbom release reference campaign-clients clean
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*  \#\# .*/\1/p' $(MAKEFILE_LIST))
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,9 +31,18 @@ $(VENV)/.all: EXTRAS := spark,demo,otel,dev,test,interop,release
 $(VENV)/.all: SIZE := 1.7 GB with Spark, its Java and browser tests, three minutes
 $(VENV)/.all: INCLUDED := $(VENV)/.run $(VENV)/.dev
 
+# Of pip's lines those of packages of 10 MB and more, as each begins, and of what takes time behind them.
+TOLD := awk '/^pip failed$$/ { failed = 1 } \
+  match($$0, /[0-9.]+ MB\)/) && substr($$0, RSTART) + 0 >= 10 { sub(/^ */, "  "); print; fflush() } \
+  /^Building wheels/ { print "  building " $$NF; fflush() } \
+  /^Installing collected/ { print "  unpacking " NF - 3 " packages"; fflush() } \
+  END { exit failed }'
+
 $(VENV)/.run $(VENV)/.dev $(VENV)/.all: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing into $(VENV): up to $(SIZE) the first time"
-	@$(PIP) --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	@{ $(subst --quiet,,$(PIP)) --constraint constraints.txt --editable '.[$(EXTRAS)]' \
+	  || echo "pip failed"; } | $(TOLD)
+	@echo "$(VENV) has $$(du -sh $(VENV) | cut -f1) now"
 	@touch $(INCLUDED) $@
 
 $(BIN)/python:
@@ -62,7 +71,7 @@ test: install $(CLASSES)  ## all tests, some minutes
 	@echo "all tests take about 14 minutes on two processors; make check is the minute before"
 	@$(PYTEST) -q $(TOGETHER) -m "not long"
 
-long: install $(CLASSES)  ## the few that `make test` leaves out, as each takes a Spark for itself: 2 minutes
+long: install $(CLASSES)  ## the few that `make test` leaves out, as each takes a Spark for itself: 3 minutes
 	@$(PYTEST) -v -m long
 
 coverage: dev  ## the branches that unit tests take in storage, broker, node and the protocols
@@ -106,8 +115,14 @@ bench-nodes: install  ## 2 nsqds (NODES=n) with one nsqlookupd, beside a Go nsqd
 bench-copies: install  ## a node whose OK waits for a copy, beside one that is copied and one that is not
 	@$(BIN)/python bench/copies.py
 
+bench-copies-backlog: install  ## a new copy of 10 million messages beside publishes, and a promotion with that backlog
+	@$(BIN)/python bench/copies_backlog.py
+
 bench-archive: install  ## the archive pipeline: rows/s from log to Parquet
 	@$(BIN)/python bench/archive.py
+
+bench-arrow: install  ## penstock.arrow.read: rows/s of one process
+	@$(BIN)/python bench/arrow_read.py
 
 bench-rocketmq: install  ## mqbroker beside RocketMQ's (CLIENTS=, SERVER=: folders, see bench/README.md)
 	@$(BIN)/python bench/rocketmq.py --java-bench $(CLIENTS) $(if $(SERVER),--java-server $(SERVER))
@@ -151,11 +166,17 @@ campaign-clocks: install  ## a clock that jumps by days, 100 times, with libfake
 campaign-soak: install  ## two hours of churn: memory, descriptors, threads, tasks (MINUTES=n)
 	$(CAMPAIGN) soak $(or $(MINUTES),120)
 
-campaign-clients: install  ## RocketMQ's client, its servers killed, members that come, go and die, 60 faults (ROUNDS=n, JAVA=: a folder of jars)
-	$(CAMPAIGN) clients $(or $(ROUNDS),60) $(if $(JAVA),--java=$(JAVA))
+campaign-clients: install  ## RocketMQ's client, its servers killed, members that come, go and die, 60 faults (ROUNDS=n, JAVA=: a folder of jars, for servers and a member; JAVA_MEMBER=: for a member alone)
+	$(CAMPAIGN) clients $(or $(ROUNDS),60) $(if $(JAVA),--java=$(JAVA)) $(if $(JAVA_MEMBER),--java-member=$(JAVA_MEMBER))
 
 campaign-spark: install  ## kill driver, executors, sources and sinks of Spark's queries, 20 times each (ROUNDS=n)
 	$(CAMPAIGN) spark $(or $(ROUNDS),120)
+
+campaign-channel: install  ## kill driver, executors and the source of a query that reads a channel, 20 times each (ROUNDS=n)
+	$(CAMPAIGN) spark $(or $(ROUNDS),80) --queries=consumed
+
+campaign-copies: install  ## a primary and its follower: killed, cut off, stopped, without their disk; promoted, 200 faults, as root (ROUNDS=n, DURABILITY=fsync)
+	$(CAMPAIGN) copies $(or $(ROUNDS),200) $(if $(DURABILITY),--durability=$(DURABILITY))
 
 sim: dev  ## the broker against its model, long
 	@PENSTOCK_SIM=nightly $(PYTEST) tests/sim -q
@@ -192,7 +213,7 @@ $(MERMAID):
 	  && tar -xzf mermaid-11.17.2.tgz --strip-components=2 package/dist/mermaid.min.js
 
 docs: install  ## the documentation as a site in build/docs
-	@$(PIP) 'zensical>=0.0.73'
+	@$(PIP) --constraint constraints.txt 'zensical>=0.0.73'
 	@$(BIN)/zensical build --strict
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(MERMAID) && cp $(MERMAID) build/docs/assets/; \
 	  else echo "without npm, the drawings of the architecture stay text"; fi
@@ -217,8 +238,11 @@ spark-options: install  ## write the options of Spark's source into docs/spark.m
 client-guide: install  ## write docs/client-guide.md: what a client of NSQ owes, and what shows it
 	@$(BIN)/python -m tests.conformance.client_duties
 
-manifests: dev  ## write deploy/kubernetes/penstock.yaml from the chart, with helm
+manifests: dev  ## write deploy/kubernetes from the chart, with helm
 	@$(BIN)/python -m tests.deploy.manifests
+
+images-tried: install  ## follow every step of both Dockerfiles without Docker, as root, with debootstrap: minutes
+	@$(BIN)/python -m tests.deploy.images build/images
 
 mqadmin-page: install  ## write mqadmin's sub-commands into docs/mqadmin.md
 	@$(BIN)/python -m tests.conformance.mqadmin_page
@@ -239,8 +263,8 @@ sbom: install  ## the list of all that comes with Penstock, in CycloneDX's form,
 	@mkdir -p dist
 	@$(BIN)/python -m tests.release.sbom dist/penstock.cdx.json
 
-wheels: install  ## the wheel installed by each Python that is here (PYTHONS=a b): time, size, every command
-	@$(BIN)/python -m tests.release.fresh $(PYTHONS)
+wheels: install  ## the wheel installed by each Python that is here (PYTHONS="a b", WITH=spark,demo): time, size, every command
+	@$(BIN)/python -m tests.release.fresh $(if $(WITH),--with=$(WITH)) $(PYTHONS)
 
 release: install  ## VERSION=1.2.3: its commit and tag, and its files in dist/; pushes nothing
 	@$(BIN)/python -m tests.release.audit || [ $$? = 3 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -20,7 +20,6 @@ RDY = 2500
 TOPIC = "bench"
 HTTP_BATCH = 100
 FANOUT = 8
-LATENCY_RATE = 1000
 LATENCY_S = 4
 """The delays of a second more or less say little: this is not shortened with ``--seconds``."""
 PUSH: dict[str, object] = {"output_buffer_size": -1, "output_buffer_timeout": -1}
@@ -144,24 +143,31 @@ def _uncounted(client: Callable[..., Share], wait: clients.Wait) -> Share:
     return replace(client(wait=wait), messages=0)
 
 
-def latencies(daemon: Daemon, load: Load) -> dict[str, Result]:
-    """1,000 PUBs a second, and when they reach a consumer: three ways to consume."""
-    messages = LATENCY_RATE * LATENCY_S
+Way = tuple[str, int, int, dict[str, object]]
+"""Of consuming: its name, connections, RDY of each, features."""
+WAYS: tuple[Way, ...] = (
+    ("RDY 1", 1, 1, {}),
+    ("RDY 100, 25 ms buffer", 1, 100, {"output_buffer_timeout": 25}),
+    ("4 x RDY 100, no buffer", 4, 100, PUSH),
+)
+
+
+def latencies(
+    daemon: Daemon, load: Load, rate: int, publishers: int, ways: Sequence[Way]
+) -> dict[str, Result]:
+    """So many PUBs a second by so many publishers, and when they reach a consumer."""
+    each = rate // publishers
     results = {}
-    ways: list[tuple[str, int, int, dict[str, object]]] = [
-        ("RDY 1", 1, 1, {}),
-        ("RDY 100, 25 ms buffer", 1, 100, {"output_buffer_timeout": 25}),
-        ("4 x RDY 100, no buffer", 4, 100, PUSH),
-    ]
     for number, (name, connections, rdy, features) in enumerate(ways):
         topic = f"{TOPIC}{number}"
         writer = partial(
-            latency.publish_paced, daemon.tcp, topic, load.size, LATENCY_RATE, messages
+            latency.publish_paced, daemon.tcp, topic, load.size, each, each * LATENCY_S
         )
         reader = partial(
-            latency.consume_timed, daemon.tcp, topic, connections, rdy, features, messages
-        )
-        results[f"delay, {name}"] = measure([daemon.pid], [writer, reader])
+            latency.consume_timed, daemon.tcp, topic, connections, rdy, features,
+            each * publishers * LATENCY_S,
+        )  # fmt: skip
+        results[f"delay, {name}"] = measure([daemon.pid], [*[writer] * publishers, reader])
     return results
 
 
@@ -177,7 +183,8 @@ SCENARIOS: dict[str, Scenario] = {
     "http": Scenario(publish_http),
     "mpub": Scenario(publish_http_batches),
     "fanout": Scenario(fan_out),
-    "latency": Scenario(latencies),
+    "latency": Scenario(partial(latencies, rate=1000, publishers=1, ways=WAYS)),
+    "latency10k": Scenario(partial(latencies, rate=10_000, publishers=4, ways=WAYS[1:])),
     "plain": _layered("plain", PLAIN),
     "tls": _layered("tls", Layers(tls=True)),
     "snappy": _layered("snappy", Layers(compression="snappy")),

@@ -22,13 +22,15 @@ from archive import publish
 from kafka_server import PARTITIONS, run_kafka
 
 from penstock.spark.session import session, stop
-from penstock.testing.daemons import run_nsqd
+from penstock.testing.daemons import run_mqbroker, run_mqnamesrv, run_nsqd
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SMALL_ROWS = 10
 SMALL_BATCHES = 30
+SINK_FILES = 10
+FILES_PER_BATCH = 2
 TWO = ("body", "offset")
 
 
@@ -75,6 +77,16 @@ def kafka(address: str) -> Source:
     )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Sink:
+    """One of the systems under test, as Spark's writer sees it."""
+
+    name: str
+    format: str
+    options: dict[str, str]
+    body: str = "body"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=5_000_000)
@@ -95,10 +107,18 @@ def main() -> None:
         publish(nsqd.tcp, given.rows, given.size, mixed=False)
         publish(nsqd.tcp, SMALL_ROWS * SMALL_BATCHES, given.size, mixed=False, topic="small")
         sources = [nsq(nsqd.http)]
+        namesrv = stack.enter_context(run_mqnamesrv())
+        stack.enter_context(run_mqbroker(name_server=namesrv.rocketmq))
+        sinks = [
+            Sink("penstock", "nsq", {"nsqd_http_address": nsqd.http}),
+            Sink("once", "nsq", {"nsqd_http_address": nsqd.http, "exactlyOnce": "true"}),
+            Sink("rocketmq", "rocketmq", {"namesrvAddr": namesrv.rocketmq}),
+        ]
         if given.kafka is not None:
             sources.append(kafka(stack.enter_context(run_kafka(given.kafka))))
+            sinks.append(Sink("kafka", "kafka", sources[-1].options, "value"))
         for number, cores in enumerate(given.cores or [1, 2]):
-            bench = Bench(given, sources, folder, cores)
+            bench = Bench(given, sources, sinks, folder, cores)
             try:
                 if not number:
                     bench.fill()
@@ -111,10 +131,16 @@ class Bench:
     """The cases on a Spark with this number of cores."""
 
     def __init__(
-        self, given: argparse.Namespace, sources: list[Source], folder: Path, cores: int
+        self,
+        given: argparse.Namespace,
+        sources: list[Source],
+        sinks: list[Sink],
+        folder: Path,
+        cores: int,
     ) -> None:
         self._given = given
         self._sources = sources
+        self._sinks = sinks
         self._folder = folder
         self._cores = cores
         self._scratch = 0
@@ -133,6 +159,8 @@ class Bench:
         ours.write.parquet(str(self._folder / "bound"))
         found = self._spark.read.parquet(str(self._folder / "bound"))
         assert found.count() == self._given.rows
+        written = found.select("body").limit(self._given.sink_rows).repartition(SINK_FILES)
+        written.write.parquet(str(self._folder / "written"))
         for source in self._sources[1:]:
             few = self._spark.read.parquet(str(self._folder / "bound")).limit(
                 SMALL_ROWS * SMALL_BATCHES
@@ -169,7 +197,12 @@ class Bench:
             f"streaming to parquet, {self._given.per_batch:,} rows a micro-batch",
             {each.name: self._streaming(each) for each in self._sources},
         )
-        yield f"sink, {self._given.sink_rows:,} rows", self._sinks()
+        yield f"sink, {self._given.sink_rows:,} rows", self._batch_sinks()
+        yield (
+            f"streaming sink, {self._given.sink_rows * FILES_PER_BATCH // SINK_FILES:,} rows a"
+            " micro-batch",
+            {each.name: self._stream_sink(each) for each in self._sinks},
+        )
         yield (
             f"ms of a micro-batch of {SMALL_ROWS} rows (less is better)",
             {each.name: self._small(each) for each in self._sources},
@@ -215,30 +248,36 @@ class Bench:
 
         return write
 
-    def _sinks(self) -> dict[str, Callable[[], float]]:
-        most = self._given.sink_rows
-        rows = self._spark.read.parquet(str(self._folder / "bound")).limit(most).cache()
-        assert rows.count() == most
+    def _batch_sinks(self) -> dict[str, Callable[[], float]]:
+        rows = self._spark.read.parquet(str(self._folder / "written")).cache()
+        assert rows.count() == self._given.sink_rows
+        return {each.name: self._batch_sink(rows, each) for each in self._sinks}
 
-        def exactly_once() -> float:
-            self._scratch += 1
-            return self._rate(self._writing(rows, self._sources[0], {
-                "exactlyOnce": "true", "writerId": "bench", "writerBatch": str(self._scratch),
-            }), most)  # fmt: skip
+    def _batch_sink(self, rows: DataFrame, sink: Sink) -> Callable[[], float]:
+        def write() -> float:
+            options = sink.options | {"topic": "sink"}
+            if "exactlyOnce" in options:
+                self._scratch += 1
+                options |= {"writerId": f"bench-{self._cores}", "writerBatch": str(self._scratch)}
+            bodies = rows.selectExpr(f"body as {sink.body}")
+            save = bodies.write.format(sink.format).mode("append").options(**options).save
+            return self._rate(save, self._given.sink_rows)
 
-        found = {each.name: self._sink(rows, each, most) for each in self._sources}
-        return {"penstock": found.pop("penstock"), "once": exactly_once, **found}
+        return write
 
-    def _sink(self, rows: DataFrame, source: Source, most: int) -> Callable[[], float]:
-        return lambda: self._rate(self._writing(rows, source, {}), most)
+    def _stream_sink(self, sink: Sink) -> Callable[[], float]:
+        def write() -> float:
+            reader = self._spark.readStream.schema("body binary")
+            files = reader.option("maxFilesPerTrigger", FILES_PER_BATCH)
+            bodies = files.parquet(str(self._folder / "written"))
+            query = (
+                bodies.selectExpr(f"body as {sink.body}").writeStream.format(sink.format)
+                .options(**sink.options, topic="sink", checkpointLocation=self._new_folder())
+                .trigger(availableNow=True)
+            )  # fmt: skip
+            return self._rate(lambda: query.start().awaitTermination(), self._given.sink_rows)
 
-    def _writing(self, rows: DataFrame, source: Source, more: dict[str, str]) -> Callable[[], None]:
-        bodies = rows.selectExpr(f"body as {source.body}")
-        save: Callable[[], None] = (
-            bodies.write.format(source.format).mode("append")
-            .options(**source.options, topic="sink", **more).save
-        )  # fmt: skip
-        return save
+        return write
 
     def _query(self, rows: DataFrame, to: str) -> list[Any]:
         query = (

@@ -11,7 +11,7 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pyte
@@ -22,11 +22,19 @@ from penstock.core.clock import SYSTEM_CLOCK
 END = b"\x06"
 
 
+PENSTOCK = (sys.executable, "-m", "penstock.cli.penstock")
+
+
 class Screen:
-    """A command of ``penstock`` in a terminal, and what stands there."""
+    """A command, of ``penstock`` if no other is named, in a terminal, and what stands there."""
 
     def __init__(
-        self, *arguments: str, columns: int = 100, lines: int = 20, wait_s: int = 60
+        self,
+        *arguments: str,
+        program: Sequence[str] = PENSTOCK,
+        columns: int = 100,
+        lines: int = 20,
+        wait_s: int = 60,
     ) -> None:
         self.raw = b""
         self._wait_ns = wait_s * 10**9
@@ -37,7 +45,7 @@ class Screen:
         self._size(columns, lines)
         self.before = termios.tcgetattr(slave)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "penstock.cli.penstock", *arguments],
+            [*program, *arguments],
             stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
             env={**os.environ, "TERM": "xterm-256color"},
         )  # fmt: skip
@@ -104,9 +112,13 @@ class Screen:
 
 @contextmanager
 def screen(
-    *arguments: str, columns: int = 100, lines: int = 20, wait_s: int = 60
+    *arguments: str,
+    program: Sequence[str] = PENSTOCK,
+    columns: int = 100,
+    lines: int = 20,
+    wait_s: int = 60,
 ) -> Iterator[Screen]:
-    shown = Screen(*arguments, columns=columns, lines=lines, wait_s=wait_s)
+    shown = Screen(*arguments, program=program, columns=columns, lines=lines, wait_s=wait_s)
     try:
         yield shown
     finally:

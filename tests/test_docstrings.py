@@ -9,7 +9,21 @@ from itertools import pairwise
 from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src" / "penstock"
-BANNED = re.compile(r"(What|Who|How|Whether|Which|The same|As|So many|Such)\b")
+BANNED = re.compile(
+    r"(What|Who|How|Whether|Which|The same|As|So many|So long|Such|Likewise"
+    r"|For who|They|It|Its|Their|Them|This|These|Those|Where|When|Why|Until)\b"
+)
+# Of the verbs in the third person those that are no nouns in the plural as well.
+THIRD_PERSON = re.compile(
+    r"(?:Accepts|Adds|Allows|Applies|Asks|Becomes|Begins|Brings|Builds|Chooses|Clears|Closes"
+    r"|Collects|Compiles|Connects|Consumes|Converts|Creates|Decides|Declares|Decodes|Delivers"
+    r"|Does|Encodes|Enters|Fails|Fills|Finds|Finishes|Forgets|Frees|Gathers|Gets|Gives|Goes"
+    r"|Handles|Has|Hides|Holds|Is|Joins|Keeps|Knows|Leaves|Lets|Lies|Listens|Loads|Makes|Moves"
+    r"|Opens|Parses|Passes|Polls|Prints|Produces|Puts|Quotes|Raises|Reads|Receives|Refuses"
+    r"|Releases|Remembers|Removes|Renames|Replaces|Restores|Returns|Runs|Saves|Says|Serves|Sets"
+    r"|Shows|Sorts|Stands|Starts|Stops|Stores|Takes|Tells|Tries|Turns|Uses|Verifies|Waits|Wakes"
+    r"|Wraps|Writes|Yields)\b"
+)
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 
@@ -38,9 +52,27 @@ def banned(source: str) -> list[str]:
     return [text.splitlines()[0] for text in docstrings(source) if BANNED.match(text)]
 
 
+def in_third_person(source: str) -> list[str]:
+    return [text.splitlines()[0] for text in docstrings(source) if THIRD_PERSON.match(text)]
+
+
 def test_first_lines_stand_by_themselves() -> None:
     found = {name(module): banned(module.read_text(encoding="utf-8")) for module in MODULES}
     assert {module: lines for module, lines in found.items() if lines} == {}
+
+
+def test_the_mood_is_the_imperative() -> None:
+    """Or there is no verb, as in a noun phrase; errors raised are a sentence further behind."""
+    found = {name(module): in_third_person(module.read_text("utf-8")) for module in MODULES}
+    assert {module: lines for module, lines in found.items() if lines} == {}
+
+
+def test_the_third_person_is_found() -> None:
+    source = (
+        '"""Runs a tool."""\nclass Asset:\n    """Routes of an asset."""\n'
+        '    def close(self):\n        """Raises ConfigError."""\n'
+    )
+    assert in_third_person(source) == ["Runs a tool.", "Raises ConfigError."]
 
 
 def test_banned_beginnings_are_found() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 import subprocess
 from collections import Counter
@@ -50,6 +51,28 @@ FUNCTION_LINES_MAX = 70
 FILE_BYTES_MAX = 200 * 1024
 FIXTURES = "tests/conformance/samples/"
 PURE = {"asyncio", "socket", "os", "time", "random", "threading", "subprocess"}
+# Phrases that a stranger reads twice. The sentence is made another one: "the first ``count``", "an
+# invalid address", "lists", "again", "its own thread", "the group that reads".
+HARD_TO_READ = re.compile(
+    r"\b[Ss]o (?:many|much|long)\b(?! (?:as|that)\b)"
+    r"|(?<!\b[Tt]here )\b(?:is|are|was|were) none\b"
+    r"|\b(?:tells?|told|telling) of\b|\banew\b|\bof (?:its|their|our) own\b"
+    r"|[.;] [Ww]ho [a-z]|\b(?:for|than|of|by|to|but) who (?!it\b|they\b|is\b|are\b)"
+)
+# Names of errors end in Error. In clients, tools and commands the members of a family may be named
+# after what happened: TopicNotFound, NotConnected.
+NAMED_AFTER_WHAT_HAPPENED = (
+    "cli/",
+    "nsq/client/",
+    "nsq/tools/",
+    "rocketmq/client/",
+    "rocketmq/mqadmin/",
+)
+NO_ERRORS = {"HelpRequested", "StopRequested", "_Stop"}  # they ask for an end
+PAGES_NOT_READ_YET = re.compile(
+    r"README\.md|bench/README\.md|docs/(?:concepts|replication|sizing)\.md"
+    r"|docs/(?:pipelines|spark)[\w/.-]*\.md|CHANGELOG\.md"
+)
 ONLY_IN = {
     # nsq_to_file's files are its user's: names, modes, moves and words of Go's program, no log's.
     "os.fsync": {"storage/files/disk.py", "nsq/tools/to_file/disk.py"},
@@ -166,6 +189,59 @@ def lines_of(module: Path) -> int:
 def test_a_module_says_what_it_is() -> None:
     silent = [name(each) for each in MODULES if len(ast.get_docstring(tree(each)) or "") <= 10]
     assert silent == []
+
+
+def test_names_of_errors() -> None:
+    wrong = [
+        f"{name(module)}: {node.name}"
+        for module in MODULES
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.ClassDef) and node.name not in NO_ERRORS
+        if not node.name.endswith("Error") and must_end_in_error(name(module), node)
+    ]
+    assert wrong == []
+
+
+def must_end_in_error(module: str, node: ast.ClassDef) -> bool:
+    """A member of a family derives from an error of ours, not from the language's alone."""
+    above = [ast.unparse(base) for base in node.bases]
+    is_member = any(base.endswith("Error") and not hasattr(builtins, base) for base in above)
+    is_error = is_member or any(base.endswith(("Error", "Exception")) for base in above)
+    return is_error and not (is_member and module.startswith(NAMED_AFTER_WHAT_HAPPENED))
+
+
+def flowing(text: str) -> str:
+    """A text without line ends, and without the marks of comments at the beginning of a line."""
+    return re.sub(r"\s*\n\s*(?:#:? |// |\* )?\s*", " ", text)
+
+
+def hard_to_read(path: Path) -> list[str]:
+    text = flowing(path.read_text(encoding="utf-8"))
+    found = HARD_TO_READ.finditer(text)
+    return [text[max(0, each.start() - 40) : each.end() + 40] for each in found]
+
+
+def test_sentences_are_understood_at_once() -> None:
+    """Those of docstrings, comments, messages and pages."""
+    pages = [path for path in tracked() if path.endswith(".md")]
+    texts = [ROOT / path for path in pages if not PAGES_NOT_READ_YET.fullmatch(path)]
+    found = {path: hard_to_read(path) for path in (*MODULES, *WEB_FILES, *texts)}
+    assert {str(path.relative_to(ROOT)): all_ for path, all_ in found.items() if all_} == {}
+
+
+def test_hard_sentences_are_found() -> None:
+    hard = (
+        "for so long", "an address that is none", "is told of it", "made\n# anew",
+        "a file of\n    its own", "It ends. Who asks", "for who asks",
+    )  # fmt: skip
+    easy = (
+        "as long as that",
+        "so long as",
+        "so much that it ends",
+        "there is none",
+        "of who it is",
+    )
+    assert [text for text in (*hard, *easy) if HARD_TO_READ.search(flowing(text))] == [*hard]
 
 
 def test_every_module_has_its_test() -> None:

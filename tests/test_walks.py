@@ -1,4 +1,4 @@
-"""The walks and answers in ARCHITECTURE.md lead to files and functions that are there."""
+"""ARCHITECTURE.md names files and functions that are there."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "penstock"
 SECTIONS = re.compile(r"^### (?:Three walks|Six questions).*?(?=^##)", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"`([\w/]+\.(?:py|js))`")
+NAMED = re.compile(r"(?<![\w./-])([\w./-]+\.(?:py|js|css|html|md|toml))\b")
+"""A file of the project, in code marks or in a picture."""
 STEP = re.compile(r"`([\w/]+\.(?:py|js))`: ((?:`\w+`(?:, | and )?)+)")
 
 
@@ -48,6 +50,21 @@ FILES = sorted({file for text in sections() for file in FILE.findall(text)})
 @pytest.mark.parametrize("file", FILES)
 def test_a_file_is_there(file: str) -> None:
     assert (SOURCE / file).exists() or (ROOT / file).exists()
+
+
+def files() -> set[str]:
+    """Every file of the project by its path, and by each end of that path."""
+    rooms = (ROOT / name for name in ("src", "tests", "docs", "bench", "deploy", "examples"))
+    paths = [*ROOT.glob("*.*"), *(path for room in rooms for path in room.rglob("*.*"))]
+    parts = [path.relative_to(ROOT).parts for path in paths]
+    return {"/".join(each[at:]) for each in parts for at in range(len(each))}
+
+
+def test_every_file_that_is_named_is_there() -> None:
+    """Also outside the walks, where a file is named by its path or the end of it."""
+    named = set(NAMED.findall((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")))
+    assert len(named) > 100
+    assert sorted(named - files()) == []
 
 
 @pytest.mark.parametrize(("file", "name"), sorted(set(steps())))

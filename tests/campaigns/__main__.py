@@ -16,8 +16,9 @@ from typing import Any, Final
 
 from tests.interop import java_servers
 
-from . import clients, clocks, damage, faults, full, kill, power, soak, spark
+from . import clients, clocks, copies, damage, faults, full, kill, power, soak, spark, wires
 from .mounts import enter_private_mounts
+from .queries import BY_OFFSET
 from .report import Result, end_at_interrupt
 
 Campaign = Callable[[int, argparse.Namespace, random.Random], Coroutine[Any, Any, Result]]
@@ -57,21 +58,28 @@ async def _soak(size: int, chosen: argparse.Namespace, rng: random.Random) -> Re
 
 
 async def _spark(size: int, chosen: argparse.Namespace, rng: random.Random) -> Result:
-    return await spark.kills_under_spark(size, rng)
+    names = chosen.queries.split(",") if chosen.queries else BY_OFFSET
+    return await spark.kills_under_spark(size, rng, names, clustered=not chosen.alone)
 
 
 async def _clients(size: int, chosen: argparse.Namespace, rng: random.Random) -> Result:
     with tempfile.TemporaryDirectory(prefix="penstock-java-") as home:
         if chosen.java:
             os.environ |= java_servers.variables(Path(chosen.java), Path(home))
-        return await clients.clients(size, rng)
+        jars = chosen.java or chosen.java_member
+        return await clients.clients(size, rng, jars=Path(jars) if jars else None)
+
+
+async def _copies(size: int, chosen: argparse.Namespace, rng: random.Random) -> Result:
+    network = wires.Relays if chosen.relays else wires.Namespaces
+    return await copies.copies(size, network, rng, chosen.durability or "write")
 
 
 CAMPAIGNS: Final[dict[str, tuple[Campaign, str]]] = {
     "kill": (_kill, "kills"), "power": (_power, "power cuts"), "faults": (_faults, "failing calls"),
     "damage": (_damage, "flipped bits a file"), "full": (_full, "times full"),
     "clocks": (_clocks, "jumps"), "soak": (_soak, "minutes"),
-    "spark": (_spark, "kills"), "clients": (_clients, "faults"),
+    "spark": (_spark, "kills"), "clients": (_clients, "faults"), "copies": (_copies, "faults"),
 }  # fmt: skip
 """The campaigns, each with the unit of its size."""
 MOUNTING: Final = ("power", "full")
@@ -87,12 +95,20 @@ def main() -> None:
     parser.add_argument("--durability", choices=("write", "fsync"))
     parser.add_argument("--nsqd", help="kill: another nsqd, Go's for one, by its words")
     parser.add_argument("--mqbroker", help="kill: another broker, Java's for one, by its words")
-    parser.add_argument("--java", help="clients: a folder with the jars of other servers")
+    parser.add_argument("--java", help="clients: a folder with jars of servers, and of a member")
+    parser.add_argument("--java-member", help="clients: the same of a member alone")
+    parser.add_argument("--queries", help="spark: some of them, separated by commas")
+    parser.add_argument("--alone", action="store_true", help="spark: in one process, no cluster")
+    parser.add_argument("--relays", action="store_true",
+                        help="copies: cut relays of this program, no network namespaces, which "
+                             "need root")  # fmt: skip
     table = Path(tempfile.gettempdir(), "penstock-soak.csv")
     parser.add_argument("--table", default=table, help="where soak writes its figures")
     chosen = parser.parse_args()
     if chosen.name in MOUNTING:
         enter_private_mounts()
+    if chosen.name == "copies" and not chosen.relays:
+        wires.enter_private_network()
     print(f"seed {chosen.seed}", file=sys.stderr)
     for name in ("asyncio", "penstock.rocketmq.client"):  # at work with what is killed
         logging.getLogger(name).setLevel(logging.CRITICAL)

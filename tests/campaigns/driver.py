@@ -2,7 +2,8 @@
 
 The cluster has two executors below the driver, each a JVM; driver and executors run in a Python
 that has what docs/spark.md asks of an executor, and the zip. Alone, all is in one JVM, in the
-Python of the tests.
+Python of the tests. A channel is read by Penstock itself beside the driver, so then both run in
+that Python, without the zip.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import penstock
 from penstock.spark import session
 from penstock.spark.java import home_for_spark_submit
 from penstock.spark.shipping import write_zip
@@ -52,11 +54,12 @@ class Driver:
         self._process: subprocess.Popen[bytes] | None = None
         self._python, self._site = Path(sys.executable), Path(sysconfig.get_path("purelib"))
         self._java_options = java_options()
-        if clustered:
+        has_channel = any(queries.QUERIES[name].place == queries.CHANNEL for name in names)
+        if clustered and not has_channel:
             self._python = python_with(folder / "bare", *INSTALLED)
             self._site = site_packages(folder / "bare")
             self._java_options = QUICK
-        self._zip = write_zip(folder)
+        self._code = Path(penstock.__file__).parents[1] if has_channel else write_zip(folder)
 
     @property
     def is_running(self) -> bool:
@@ -83,11 +86,12 @@ class Driver:
         }
         program = self._site / "pyspark/bin/spark-submit"
         words = [f"--conf={name}={value}" for name, value in settings.items()]
-        return [str(program), f"--master={self._master}", f"--py-files={self._zip}", *words]
+        shipped = [f"--py-files={self._code}"] if self._code.suffix == ".zip" else []
+        return [str(program), f"--master={self._master}", *shipped, *words]
 
     def _environment(self) -> dict[str, str]:
         ours = {
-            "PYTHONPATH": str(self._zip),  # for the processes beside the driver
+            "PYTHONPATH": str(self._code),  # for the processes beside the driver
             "JAVA_HOME": str(home_for_spark_submit()),
             "PYSPARK_PYTHON": str(self._python),
             "JDK_JAVA_OPTIONS": self._java_options,

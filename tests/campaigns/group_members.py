@@ -26,6 +26,8 @@ from penstock.rocketmq.client import (
 )
 from penstock.rocketmq.client.errors import NotSupported
 
+from .java_member import JavaMember
+
 QUEUES: Final = 4
 PAUSE_S: Final = 0.1
 """Before something that has failed is tried again."""
@@ -111,6 +113,20 @@ class Group:
         self._begun: set[int] = set()
         self._newest = [-1] * QUEUES
         self._busy = Counter[int]()
+        self.java: JavaMember | None = None
+        """A member that is Java's client."""
+
+    def add_java(self, jars: Path, home: Path) -> None:
+        """Have one, of this client, from the next ``join_java`` on."""
+        self.java = JavaMember(jars, home, lambda number: self.handled.update((number,)))
+
+    async def join_java(self) -> None:
+        if self.java is not None:
+            await self.java.start(self._address, self.name, self.topic, self.retries)
+
+    async def lose_java(self) -> None:
+        if self.java is not None:
+            await self.java.die()
 
     def is_poison(self, number: int) -> bool:
         """True for numbers that end as dead letters; in order there are none."""
@@ -128,12 +144,13 @@ class Group:
 
     def __str__(self) -> str:
         held = [queue for member in self.members for queue in member.consumer.queues]
-        return f"group {self.name}, which has {held}"
+        java = f", and Java's member {self.java.queues}" if self.java else ""
+        return f"group {self.name}, which has {held}{java}"
 
     def is_shared(self) -> bool:
         """True when each queue is one member's."""
         held = [queue for member in self.members for queue in member.queues]
-        return sorted(held) == list(range(QUEUES))
+        return sorted(held + (self.java.queues if self.java else [])) == list(range(QUEUES))
 
     def missing(self, count: int) -> list[int]:
         """Some of the numbers below that were not handled, but for the poisonous."""

@@ -38,6 +38,8 @@ class Query:
 
 NSQ, ROCKETMQ = "events", "orders"
 """The topics that are read."""
+CHANNEL: Final = "channel"
+"""The place of the topic's channel, which is read as a consumer does."""
 QUERIES: Final = {
     "archive": Query(NSQ, "log", "parquet"),
     "exact": Query(NSQ, "log", "nsq"),
@@ -45,7 +47,10 @@ QUERIES: Final = {
     "fetched": Query(ROCKETMQ, "broker's log", "parquet"),
     "pulled": Query(ROCKETMQ, "broker", "parquet"),
     "ordered": Query(NSQ, "log", "rocketmq"),
+    "consumed": Query(NSQ, CHANNEL, "parquet", exact=False),
 }
+BY_OFFSET: Final = tuple(name for name, query in QUERIES.items() if query.place != CHANNEL)
+"""Those that read logs."""
 ARCHIVES: Final = [name for name, query in QUERIES.items() if query.sink == "parquet"]
 COPIES: Final = [name for name, query in QUERIES.items() if query.sink == "nsq"]
 """Those that write to a topic of their name."""
@@ -84,9 +89,13 @@ class Queries:
         return writer.options(**self._places["sinks"][query.sink], timeout="60").start(name)
 
     def _rows(self, query: Query, group: str) -> DataFrame:
-        options = self._places[query.place]
-        reader = self._spark.readStream.format(options["format"])
-        reader = reader.options(**READ, **self._batches, **options["options"], group=group)
+        place = self._places[query.place]
+        own = READ | dict(self._batches) | {"group": group}
+        if query.place == CHANNEL:
+            staging = str(self._folder / f"{group}.staging")
+            own = {key: own[key] for key in ("maxRecordsPerTrigger", "timeout")}
+            own |= {"mode": "channel", "channel": group, "stagingLocation": staging}
+        reader = self._spark.readStream.format(place["format"]).options(**own, **place["options"])
         return reader.load(query.topic).select("body")
 
     def export(self) -> None:

@@ -9,8 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaigns import clients, clocks, damage, faults, full, kill, power, soak, spark
+from tests.campaigns import (
+    clients,
+    clocks,
+    copies,
+    damage,
+    faults,
+    full,
+    kill,
+    power,
+    soak,
+    spark,
+)
 from tests.campaigns.report import Result
+from tests.campaigns.wires import Relays
 
 SEED = int(os.environ.get("PENSTOCK_KILL_SEED", "0")) or random.SystemRandom().getrandbits(32)
 
@@ -76,6 +88,10 @@ async def test_queries_of_spark_survive_kills_of_all_they_need(rng: random.Rando
     # The query with the strongest promise, without a cluster, and a kill of a Python worker, the
     # first of the victims; tests/spark kills archives and channels, and has clusters.
     holds(await spark.kills_under_spark(1, rng, ["exact"], clustered=False))
+
+
+async def test_a_pair_of_nodes_loses_nothing_that_both_had(rng: random.Random) -> None:
+    holds(await copies.copies(2, Relays, rng))
 
 
 async def test_clients_survive_kills_of_their_servers_and_of_each_other(rng: random.Random) -> None:

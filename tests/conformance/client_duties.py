@@ -215,12 +215,12 @@ _MESSAGES = (
          _guide("what_gos_own_test_does")
          + _unit("aio/consumer_handlers", "a_handler_that_raises",
                  "a_handler_that_answers_itself")),
-    Duty("Without a delay of its own, a requeued message waits longer with each attempt.",
+    Duty("Requeued without a delay, a message waits longer with each attempt.",
          _unit("consume/replies", "delays") + _unit("message", "requeue")),
     Duty("A message that was tried too often is finished; a callback is told, and the log.",
          _consumer("giving_up")
          + _unit("aio/consumer_handlers", "spent_messages", "giving_up_fails", "never_giving_up")),
-    Duty("TOUCH starts a message's time anew, again and again.", _consumer("touching")),
+    Duty("TOUCH starts a message's time again, as often as it is called.", _consumer("touching")),
     Duty("The client never touches a message by itself.",
          _guide("who_is_busy_for_long_keeps_the_connection")),
     Duty("A message whose time is over comes again, with one attempt more.",
@@ -343,7 +343,7 @@ _OPTIONS = (
          _unit("consume/discovery", "the_secret")),
     Duty("RDY goes out before the FIN or REQ that it follows from (7.4).",
          _unit("consume/replies", "outcomes_are_told_before_the_answer")),
-    Duty("A node that allows less than `max_in_flight` is told of in the log (7.4).",
+    Duty("The log names a node that allows less than `max_in_flight` (7.4).",
          _unit("consume/subscription", "a_node_that_allows_little")),
     Duty("Handlers may run side by side, and be cancelled (7.4, 7.5).",
          _unit("aio/consumer_handlers", "so_many_at_once", "cancelling",

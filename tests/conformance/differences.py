@@ -151,7 +151,7 @@ DIFFERENCES = (
         tests=("unit/net/tls/test_tls_layer.py::test_old_versions_can_be_allowed",),
     ),
     Difference(
-        "Counters for statsd start anew with a topic that was deleted and made again; Go's nsqd "
+        "Counters for statsd start at 0 with a topic that was deleted and made again; Go's nsqd "
         "sends a negative number.",
         tests=(
             "unit/nsq/nsqd/stats/test_statsd.py::test_counters_are_told_as_differences",

@@ -9,7 +9,8 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,28 +18,43 @@ from penstock.rocketmq.mqadmin.sub_commands import SUB_COMMANDS
 from penstock.testing.daemons import run_mqbroker, run_mqnamesrv
 from tests.conformance.mqadmin_scene import (
     COMMANDS,
+    ENDS,
+    RULES,
     SAMPLES,
     USAGES,
+    WITH_RULES,
     Scene,
     masked,
     options_of,
     run_scene,
+    scene_with_rules,
+    write_account,
 )
 from tests.interop.test_rocketmq_java import FOLDERS, JVM, compile_java
-from tests.programs.rocketmq.client.servers import wait_for_broker
+from tests.programs.rocketmq.client.servers import run_servers, wait_for_broker
 
 
 class JavaTool:
     """Upstream's mqadmin in one JVM."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
         self._process = process
+        self._log = log
 
     def run(self, words: list[str]) -> str:
-        """What a command prints."""
+        """What a command prints, of one that goes on until the end of a round."""
+        end = ENDS.get(words[0], "")
+        if words[0] != "startMonitoring":
+            return self._run(words, end)
+        self._run(words, "")  # it is left at work, and tells its log
+        while end not in (told := self._log.read_text(encoding="utf-8")):
+            time.sleep(0.05)
+        return "\n".join(line for line in told.splitlines() if "[MONITOR]" in line)
+
+    def _run(self, words: list[str], end: str) -> str:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write("\t".join(words) + "\n")
+        self._process.stdin.write("\t".join([end, *words]) + "\n")
         self._process.stdin.flush()
         return "".join(iter(self._process.stdout.readline, ".\n"))
 
@@ -47,7 +63,7 @@ class JavaTool:
 def java_tool(home: Path) -> Iterator[JavaTool]:
     """The tool, until the end of the block."""
     folder = next(FOLDERS[name] for name in FOLDERS if name.startswith("4.9"))
-    (home / "conf").mkdir(parents=True)
+    write_account(home)
     class_path = compile_java(folder, home / "classes", "Admin")
     (home / "conf" / "logback_tools.xml").write_text("<configuration/>")
     words = [f"-Drocketmq.client.logRoot={home}", f"-Duser.home={home}"]
@@ -57,15 +73,18 @@ def java_tool(home: Path) -> Iterator[JavaTool]:
         env={**os.environ, "ROCKETMQ_HOME": str(home)},
     )  # fmt: skip
     try:
-        yield JavaTool(process)
+        yield JavaTool(process, home / "rocketmq_client.log")
     finally:
         process.kill()
         process.communicate()
 
 
-def record(scene: Scene, tool: JavaTool) -> list[tuple[str, list[str]]]:
+def record(scene: Scene, tool: JavaTool, commands: Sequence[str]) -> list[tuple[str, list[str]]]:
     """Each command with its masked output."""
-    return [(command, masked(command, tool.run(scene.words(command)))) for command in COMMANDS]
+    return [
+        (command, masked(command, scene.whole(tool.run(scene.words(command)))))
+        for command in commands
+    ]
 
 
 def main() -> None:
@@ -74,12 +93,19 @@ def main() -> None:
         tempfile.TemporaryDirectory() as home,
         run_mqnamesrv() as name_server,
         run_mqbroker(name_server=name_server.rocketmq) as broker,
-        java_tool(Path(home)) as tool,
+        java_tool(Path(home) / "tool") as tool,
     ):
         usages = {each.name: options_of(tool.run(["help", each.name])) for each in SUB_COMMANDS}
         wait_for_broker(name_server, "broker-a")
         with run_scene(name_server.rocketmq, broker.rocketmq) as scene:
-            found = record(scene, tool)
+            found = record(scene, tool, COMMANDS)
+        (Path(home) / "plain_acl.yml").write_text(RULES)
+        rules = {"aclEnable": "true", "nsqOpen": "true", "aclDirectory": home}
+        with (
+            run_servers(**rules) as servers,
+            scene_with_rules(servers.address, servers.broker.rocketmq) as scene,
+        ):
+            found += record(scene, tool, WITH_RULES)
     USAGES.write_text(json.dumps(usages, indent=1) + "\n", encoding="utf-8")
     SAMPLES.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 

@@ -5,21 +5,28 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from penstock.rocketmq.mqadmin import rounds
 from penstock.rocketmq.mqadmin.help import usage
 from penstock.rocketmq.mqadmin.options import SubCommand
 from penstock.rocketmq.mqadmin.program import run
 from penstock.rocketmq.mqadmin.sub_commands import SUB_COMMANDS
 from tests.conformance.mqadmin_scene import (
     COMMANDS,
+    ENDS,
+    RULES,
     SAMPLES,
     USAGES,
+    WITH_RULES,
     Scene,
     masked,
     options_of,
     run_scene,
+    scene_with_rules,
+    write_account,
 )
 from tests.programs.rocketmq.client.servers import Servers, run_servers
 
@@ -38,25 +45,64 @@ def scene(servers: Servers) -> Iterator[Scene]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def with_rules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    home = tmp_path_factory.mktemp("rules")
+    (home / "plain_acl.yml").write_text(RULES)
+    with (
+        run_servers(aclEnable="true", nsqOpen="true", aclDirectory=home) as servers,
+        scene_with_rules(servers.address, servers.broker.rocketmq) as found,
+    ):
+        yield found
+
+
 @pytest.fixture(autouse=True)
 def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # consumerStatus writes files where it is run
+    write_account(tmp_path)
+    monkeypatch.setenv("ROCKETMQ_HOME", str(tmp_path))
+    monkeypatch.setattr(rounds, "time", SimpleNamespace(sleep=_interrupted))
+
+
+def _interrupted(seconds: float) -> None:
+    raise KeyboardInterrupt
+
+
+def _code(command: str) -> int:
+    """The exit code that a command has, of those that go on when they are interrupted."""
+    return 130 if command.split()[0] in ENDS else 0
 
 
 def test_the_commands_are_those_that_were_recorded() -> None:
-    assert [command for command, _ in RECORDED] == COMMANDS
+    assert [command for command, _ in RECORDED] == COMMANDS + WITH_RULES
+
+
+def test_every_sub_command_was_recorded() -> None:
+    recorded = {command.split()[0] for command, _ in RECORDED}
+    assert recorded == {each.name for each in SUB_COMMANDS}
 
 
 @pytest.mark.parametrize("number", range(len(COMMANDS)), ids=COMMANDS)
 def test_the_output_is_upstreams(
     number: int, scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = COMMANDS[number]
-    assert run(scene.words(command)) == 0
+    _check(number, scene, capsys)
+
+
+@pytest.mark.parametrize("number", range(len(COMMANDS), len(RECORDED)), ids=WITH_RULES)
+def test_the_output_about_access_rules_is_upstreams(
+    number: int, with_rules: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _check(number, with_rules, capsys)
+
+
+def _check(number: int, scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    command, recorded = RECORDED[number]
+    assert run(scene.words(command)) == _code(command)
     found = capsys.readouterr()
     name = command.split()[0]
     error = found.err.removeprefix(f"mqadmin {name}: ").splitlines()
-    assert masked(command, found.out, error[0] if error else "") == RECORDED[number][1]
+    assert masked(command, scene.whole(found.out), error[0] if error else "") == recorded
 
 
 @pytest.mark.parametrize("command", SUB_COMMANDS, ids=lambda each: each.name)
@@ -65,10 +111,13 @@ def test_the_options_are_upstreams(command: SubCommand) -> None:
     assert options_of(usage(command)) == recorded[command.name]
 
 
-def test_every_sub_command_prints_json(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
-    shown = [command for command in COMMANDS if not command.startswith(("delete", "update"))]
-    for command in shown:
-        name, *words = scene.words(command)
-        failed = run([name, "--json", *words])
+def test_every_sub_command_prints_json(
+    scene: Scene, with_rules: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The whole scene once more, and what failed fails again."""
+    for number, (command, recorded) in enumerate(RECORDED):
+        name, *words = (scene if number < len(COMMANDS) else with_rules).words(command)
+        failed = any(line.startswith("! ") for line in recorded)
+        assert run([name, "--json", *words]) == (1 if failed else _code(command)), command
         found = json.loads(capsys.readouterr().out)
-        assert failed == int("error" in found), command
+        assert ("error" in found) == failed, command

@@ -26,7 +26,7 @@ def compare(run: Run) -> None:
     if expect["stderr"] != "(client log)":
         run.check("stderr", *run.unlike() or (None, None))
     if re.search("--mode=(foo|all)", run.command):
-        run.check("warnings about the mode", 1, run.process.stderr.count("is none of round-robin"))
+        run.check("warnings about the mode", 1, run.process.stderr.count("is not one of round"))
     if "files" in expect:
         compare_files(run)
     if "http_requests" in expect:

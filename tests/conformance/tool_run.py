@@ -27,7 +27,7 @@ _LIFE_CYCLE = re.compile(
     r"backoff timeout expired|exiting backoff"
 )
 """Lines about goroutines and the end of connections, whose order and number vary in Go as well."""
-_OURS = re.compile("the server offers no TLS|is none of round-robin")
+_OURS = re.compile("the server offers no TLS|is not one of round-robin")
 """Warnings that only ours log: the option asked for TLS, or for a mode, that is not to be had."""
 HOURLY = "%Y-%m-%d_%H"
 ONE_BY_ONE = ("nsq_to_http", "nsq_to_nsq")

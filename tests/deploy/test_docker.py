@@ -1,7 +1,7 @@
 """The images' files and the compose file, on a machine without containers.
 
-The first stage of the broker's image is followed for real, in a folder (`dockerfile.build`). The
-second stage's users and folders, the base images and Spark's image are read, not made.
+The first stage of the broker's image is followed for real, in a folder (`dockerfile.build`);
+`make images-tried` follows every step of both images, which takes root and minutes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
+from penstock.cli import mqbroker, mqnamesrv
+from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.rocketmq.namesrv.settings import NamesrvSettings
 from penstock.testing.daemons import run_nsqd
 
 from .dockerfile import Step, build, steps
@@ -98,11 +101,28 @@ def services() -> dict[str, Any]:
 
 
 def test_compose_has_the_daemons_of_the_manuals_chapter() -> None:
-    assert list(services()) == ["nsqlookupd", "nsqd", "nsqadmin"]
+    started = [name for name, each in services().items() if "profiles" not in each]
+    assert started == ["nsqlookupd", "nsqd", "nsqadmin"]
     assert {each["image"] for each in services().values()} == {"penstock"}
 
 
-@pytest.mark.parametrize("service", services())
+@pytest.mark.parametrize("service", ["mqnamesrv", "mqbroker"])
+def test_a_service_of_rocketmqs_profile_is_asked_at_its_port(service: str) -> None:
+    definition = services()[service]
+    assert definition["profiles"] == ["rocketmq"]
+    program, *flags = definition["command"]
+    words = {"mqnamesrv": mqnamesrv, "mqbroker": mqbroker}[program].flags().parse_args(flags)
+    settings = NamesrvSettings() if program == "mqnamesrv" else BrokerSettings()
+    port = settings.listen_port
+    assert definition["ports"] == [f"127.0.0.1:{port}:{port}"]
+    assert f"create_connection(('127.0.0.1', {port})" in definition["healthcheck"]["test"][-1]
+    compile(definition["healthcheck"]["test"][-1], service, "exec")
+    assert definition["volumes"] == [f"{service}:/data"], "~ is /data in the image"
+    if program == "mqbroker":
+        assert words.namesrvAddr == f"mqnamesrv:{NamesrvSettings().listen_port}"
+
+
+@pytest.mark.parametrize("service", ["nsqlookupd", "nsqd", "nsqadmin"])
 def test_a_service_of_compose_is_asked_at_the_port_that_it_opens(service: str) -> None:
     definition = services()[service]
     options = options_of(definition["command"])

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
+from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
 import pytest
 import yaml
 
-from .manifests import KUBERNETES, MANIFESTS, first_line
+from penstock import __version__
+from penstock.cli import mqbroker, mqnamesrv
+from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.rocketmq.namesrv.settings import NamesrvSettings
+
+from .manifests import CHART, KUBERNETES, MANIFESTS, first_line
 from .words import has_registry, options_of
 
-OBJECTS: list[dict[str, Any]] = list(yaml.safe_load_all(MANIFESTS.read_text()))
+WITHOUT, OBJECTS = (list(yaml.safe_load_all(each.read_text())) for each in MANIFESTS)
+"""The objects by default, and those with RocketMQ, which are looked at."""
 WORKLOADS = [each for each in OBJECTS if each["kind"] in ("StatefulSet", "Deployment")]
+OF_NSQ = ("nsqd", "nsqlookupd", "nsqadmin")
+OF_ROCKETMQ: dict[str, Any] = {
+    "mqbroker": (mqbroker.flags, BrokerSettings), "mqnamesrv": (mqnamesrv.flags, NamesrvSettings),
+}  # fmt: skip
 PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 
 
@@ -31,7 +43,23 @@ def selects(selector: dict[str, str], workload: dict[str, Any]) -> bool:
 
 
 def test_the_manifests_are_those_of_the_chart_as_it_is() -> None:
-    assert MANIFESTS.read_text().startswith(first_line()), "make manifests"
+    for path in MANIFESTS:
+        assert path.read_text().startswith(first_line()), "make manifests"
+
+
+def test_the_chart_has_the_version_of_the_package() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
+
+
+def test_rocketmq_changes_nothing_else() -> None:
+    with_rocketmq = {name(each): each for each in deepcopy(OBJECTS)}
+    for each in WITHOUT:
+        other = with_rocketmq.pop(name(each))
+        if each["metadata"]["name"].endswith("-nsqadmin") and each["kind"] == "Deployment":
+            container(other)["args"].pop()
+        assert each == other
+    assert all("-mq" in each for each in with_rocketmq)
 
 
 @pytest.mark.parametrize("found", OBJECTS, ids=name)
@@ -48,16 +76,46 @@ def test_a_misplaced_field_is_found() -> None:
 
 def test_the_kinds_of_objects() -> None:
     assert Counter(each["kind"] for each in OBJECTS) == {
-        "StatefulSet": 2, "Deployment": 1, "Service": 5, "PodDisruptionBudget": 2,
+        "StatefulSet": 4, "Deployment": 1, "Service": 7, "PodDisruptionBudget": 4, "ConfigMap": 2,
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("workload", WORKLOADS, ids=name)
-def test_the_daemon_takes_its_flags_and_is_asked_at_its_port(workload: dict[str, Any]) -> None:
+def workload_of(program: str) -> dict[str, Any]:
+    (found,) = (each for each in WORKLOADS if container(each)["name"] == program)
+    return found
+
+
+def http_address(workload: dict[str, Any], folder: Path) -> str:
+    """The address of HTTP that a daemon opens by its flags, or by its properties."""
     found = container(workload)
-    options = options_of(found["args"])
+    if found["name"] in OF_ROCKETMQ:
+        return str(settings_of(found["name"], folder).monitoring_address)
+    return str(options_of(found["args"]).http_address)
+
+
+def settings_of(program: str, folder: Path) -> Any:
+    """The settings that mqbroker or mqnamesrv takes from its ConfigMap, whose file it is given."""
+    workload = workload_of(program)
+    (volume,) = workload["spec"]["template"]["spec"]["volumes"]
+    (maps,) = (each for each in OBJECTS if each["kind"] == "ConfigMap"
+               and each["metadata"]["name"] == volume["configMap"]["name"])  # fmt: skip
+    ((file, text),) = maps["data"].items()
+    flags, settings = OF_ROCKETMQ[program]
+    words = flags().parse_args(container(workload)["args"][1:])
+    mounts = {each["name"]: each["mountPath"] for each in container(workload)["volumeMounts"]}
+    assert words.configFile == f"{mounts[volume['name']]}/{file}"
+    assert words.log_format == "json"
+    (folder / file).write_text(text)
+    return settings.load_file(str(folder / file))
+
+
+@pytest.mark.parametrize("workload", WORKLOADS, ids=name)
+def test_the_daemon_takes_its_flags_and_is_asked_at_its_port(
+    workload: dict[str, Any], tmp_path: Path
+) -> None:
+    found = container(workload)
     ports = {each["name"]: each["containerPort"] for each in found["ports"]}
-    assert options.http_address.endswith(f":{ports['http']}")
+    assert http_address(workload, tmp_path).endswith(f":{ports['http']}")
     assert [found[probe]["httpGet"]["port"] for probe in PROBES] == ["http"] * 3
     assert found["readinessProbe"]["httpGet"]["path"] == "/ready"
     alive = "/info" if found["name"] == "nsqd" else "/ping"
@@ -87,12 +145,41 @@ def test_each_service_and_budget_selects_one_workload() -> None:
 
 
 def test_every_nsqd_registers_with_each_nsqlookupd_and_nsqadmin_asks_them_all() -> None:
-    options = {container(each)["name"]: options_of(container(each)["args"]) for each in WORKLOADS}
-    (lookupd,) = [each for each in WORKLOADS if container(each)["name"] == "nsqlookupd"]
+    options = {each: options_of(container(workload_of(each))["args"]) for each in OF_NSQ}
+    lookupd = workload_of("nsqlookupd")
     nodes, own = lookupd["spec"]["serviceName"], lookupd["metadata"]["name"]
     hosts = [f"{own}-{number}.{nodes}" for number in range(lookupd["spec"]["replicas"])]
     assert options["nsqd"].lookupd_tcp_addresses == tuple(f"{host}:4160" for host in hosts)
     assert options["nsqadmin"].lookupd_http_addresses == tuple(f"{host}:4161" for host in hosts)
+
+
+def test_every_broker_and_nsqadmin_know_all_name_servers() -> None:
+    named = workload_of("mqnamesrv")
+    nodes, own = named["spec"]["serviceName"], named["metadata"]["name"]
+    (port,) = (each["containerPort"] for each in container(named)["ports"]
+               if each["name"] == "rocketmq")  # fmt: skip
+    hosts = [f"{own}-{number}.{nodes}:{port}" for number in range(named["spec"]["replicas"])]
+    words = mqbroker.flags().parse_args(container(workload_of("mqbroker"))["args"][1:])
+    assert words.namesrvAddr == ";".join(hosts)
+    admin = options_of(container(workload_of("nsqadmin"))["args"])
+    assert admin.rocketmq_namesrv_addresses == (";".join(hosts),)
+
+
+def test_what_rocketmqs_daemons_keep_lies_on_a_volume(tmp_path: Path) -> None:
+    for program in OF_ROCKETMQ:
+        workload = workload_of(program)
+        (claim,) = workload["spec"]["volumeClaimTemplates"]
+        mounts = {each["name"]: each["mountPath"] for each in container(workload)["volumeMounts"]}
+        settings = settings_of(program, tmp_path)
+        kept = settings.store_path_root_dir if program == "mqbroker" else settings.kv_config_path
+        assert Path(kept).is_relative_to(mounts[claim["metadata"]["name"]])
+
+
+def test_rocketmqs_ports_are_those_of_its_daemons(tmp_path: Path) -> None:
+    for program in OF_ROCKETMQ:
+        ports = {each["name"]: each["containerPort"]
+                 for each in container(workload_of(program))["ports"]}  # fmt: skip
+        assert settings_of(program, tmp_path).listen_port == ports["rocketmq"]
 
 
 def test_a_stateful_sets_nodes_have_names_before_they_are_ready() -> None:
@@ -104,7 +191,7 @@ def test_a_stateful_sets_nodes_have_names_before_they_are_ready() -> None:
 
 
 def test_the_log_of_nsqd_lies_on_a_volume_that_outlives_its_pod() -> None:
-    (nsqd,) = [each for each in WORKLOADS if container(each)["name"] == "nsqd"]
+    nsqd = workload_of("nsqd")
     (claim,) = nsqd["spec"]["volumeClaimTemplates"]
     mounts = {each["name"]: each["mountPath"] for each in container(nsqd)["volumeMounts"]}
     data_path = options_of(container(nsqd)["args"]).data_path

@@ -78,7 +78,7 @@ class Admin:
         for name, value in self.replacements.items():
             command = command.replace(f"<{name}>", value)
         name, *words = command.split()
-        line = "\t".join([name, "-n", self.servers.address, *words])
+        line = "\t".join(["", name, "-n", self.servers.address, *words])
         assert self.tool.stdin is not None
         assert self.tool.stdout is not None
         self.tool.stdin.write(line + "\n")

@@ -27,7 +27,7 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).parent.parent.parent
-FAULTS = 6
+FAULTS = 7
 """One of each kind."""
 
 
@@ -43,7 +43,7 @@ def version(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 
 
 async def test_every_fault_once(version: str) -> None:
-    result = await clients.clients(FAULTS, random.Random(1))
+    result = await clients.clients(FAULTS, random.Random(1), jars=SERVERS[version])
     assert not result.faults, str(result)
 
 

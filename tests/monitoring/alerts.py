@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from penstock.core.metrics import mqbroker, mqnamesrv, node, nsqadmin, nsqd, nsqlookupd, process
+from penstock.core.metrics import (
+    mqbroker,
+    mqnamesrv,
+    node,
+    nsqadmin,
+    nsqd,
+    nsqlookupd,
+    process,
+    replication,
+)
 
 JOBS: Final = 'job=~"nsqd|mqbroker|nsqlookupd|mqnamesrv|nsqadmin"'
 _MINUTE: Final = 60
@@ -63,6 +72,7 @@ def groups(settings: Settings | None = None) -> tuple[Group, ...]:
     return (
         Group("programs", _programs(s)),
         Group("storage", _storage(s)),
+        Group("copies", _copies()),
         Group("consumers", _consumers(s)),
         Group("rocketmq", _rocketmq(s)),
         Group("directory", _directory(s)),
@@ -98,10 +108,13 @@ def _programs(s: Settings) -> tuple[Alert, ...]:
             {_of("up"): _ZERO}, {_of("up"): _ONE},
         ),
         Alert(
-            "PenstockNotReady", "warning", f"{process.READY.name} == 0", 5 * _MINUTE,
+            "PenstockNotReady", "warning",
+            f"{process.READY.name} == 0 unless on (job, instance) "
+            f"{replication.FOLLOWING.name} == 1", 5 * _MINUTE,
             "{{ $labels.job }} at {{ $labels.instance }} is not ready",
             "GET /ready of it has a line for each reason.",
-            {_of(process.READY.name): _ZERO}, {_of(process.READY.name): _ONE},
+            {_of(process.READY.name): _ZERO},
+            {_of(process.READY.name): _ZERO, _of(replication.FOLLOWING.name): _ONE},
         ),
         Alert(
             "PenstockRestarts", "warning",
@@ -185,6 +198,42 @@ def _storage(s: Settings) -> tuple[Alert, ...]:
             "Let its consumers catch up, or raise --max-depth or --max-bytes.",
             {_of(node.TOPIC_DROPPED.name, ',topic="t"'): f"0+1{_ALWAYS}"},
             {_of(node.TOPIC_DROPPED.name, ',topic="t"'): _ONE},
+        ),
+    )  # fmt: skip
+
+
+def _copies() -> tuple[Alert, ...]:
+    wanted, met = replication.REPLICAS_ACKED.name, replication.REPLICAS_IN_FORCE.name
+    primary, following = replication.PRIMARY.name, replication.FOLLOWING.name
+    lag = replication.LAG_SECONDS.name
+    return (
+        Alert(
+            "CopiesMissing", "critical", f"{met} < {wanted}", _MINUTE,
+            f"{_HERE}: fewer copies follow than an OK is to wait for",
+            "Publishes are refused, or acknowledged without copies (--replicas-missing): start the "
+            "follower; its log and GET /replication say why it does not follow.",
+            {_of(met): _ZERO, _of(wanted): _ONE}, {_of(met): _ONE, _of(wanted): _ONE},
+        ),
+        Alert(
+            "CopyNotFollowing", "warning", f"{following} == 0", _MINUTE,
+            f"{_HERE} is a copy and does not reach its primary",
+            "GET /replication of it has the error. If the primary is gone, penstock promote makes "
+            "the copy primary.",
+            {_of(following): _ZERO}, {_of(following): _ONE},
+        ),
+        Alert(
+            "CopyBehind", "warning", f"{lag} > 60 or {lag} != {lag}", 10 * _MINUTE,
+            f"{_HERE} is a copy that lacks messages of its primary",
+            "Until it has them, its promotion would lose them. See what its disk and the network "
+            "between the two are busy with.",
+            {_of(lag): f"100+60{_ALWAYS}"}, {_of(lag): _ZERO},
+        ),
+        Alert(
+            "NodeFenced", "critical", f"{primary} == 0 unless {following}", _MINUTE,
+            f"{_HERE} takes no publishes: another node was promoted",
+            "GET /replication of it says how many messages only it has; started with --follow, it "
+            "puts them aside and becomes a copy.",
+            {_of(primary): _ZERO}, {_of(primary): _ZERO, _of(following): _ONE},
         ),
     )  # fmt: skip
 

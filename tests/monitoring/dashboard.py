@@ -14,6 +14,7 @@ from penstock.core.metrics import (
     nsqd,
     nsqlookupd,
     process,
+    replication,
 )
 from penstock.core.metrics.declared import BYTES, SECONDS, Kind, Metric
 from tests.monitoring.alerts import JOBS
@@ -101,6 +102,7 @@ def rows() -> tuple[Row, ...]:
         Row("Channels", _channels()),
         Row("RocketMQ", _rocketmq()),
         Row("Readers of the log, pipelines", _pipelines()),
+        Row("Copies", _copies()),
         Row("Machines", _machines()),
         Row("Name services, nsqadmin", _directory()),
     )
@@ -192,6 +194,18 @@ def _of_pipeline(title: str, *metrics: Metric) -> Panel:
         each._replace(expr=each.expr.replace("sum by", "max by", 1)) for each in summed.queries
     )
     return summed._replace(queries=queries)
+
+
+def _copies() -> tuple[Panel, ...]:
+    of_follower = ("instance", "follower")
+    return (
+        plot("Lag of copies", replication.LAG_MESSAGES, by=_INSTANCE),
+        plot("Age of what copies may lack", replication.LAG_SECONDS, by=_INSTANCE),
+        plot("Lag of followers, at their primary", replication.FOLLOWER_MESSAGES, by=of_follower),
+        plot("Copies of an OK", replication.REPLICAS_ACKED, replication.REPLICAS_IN_FORCE,
+             by=_INSTANCE),
+        plot("Publishes that wait for copies", replication.REPLICAS_WAITING, by=_INSTANCE),
+    )  # fmt: skip
 
 
 def _machines() -> tuple[Panel, ...]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,23 +11,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-import pytest
-
+from tests.debian import needed
 from tests.metrics_pages import ask, until
 from tests.ports import unused_address
 
 INTERVAL = "1s"
-REMEDY = "no Prometheus on PATH: install it (on Debian: apt-get install prometheus)"
 STOP_S_MAX = 30.0
 
 
 def program(name: str) -> str:
     """The path of `prometheus` or `promtool`. Skips the test where there is none, but not in CI."""
-    found = shutil.which(name)
-    if found is None and not os.environ.get("CI"):
-        pytest.skip(REMEDY)
-    assert found is not None, REMEDY
-    return found
+    return needed(name, "prometheus")
 
 
 def promtool(*words: str) -> str:

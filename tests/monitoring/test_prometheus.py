@@ -30,7 +30,7 @@ from tests.ports import unused_address
 
 QUICK = Settings(speed=60, disk_free=1e-9)
 ALMOST_ALL_OF_THE_DISK = Settings(speed=60, disk_free=1.01)
-EMPTY_HERE = {"nsqd_pipeline", "nsqd_auth", "nsqd_group", "nsqd_replication", "nsqd_follower"}
+EMPTY_HERE = {"nsqd_pipeline", "nsqd_auth", "nsqd_group", "nsqd_replica", "nsqd_follower"}
 """What no program here has: a pipeline, an auth server, a RocketMQ consumer, a second copy."""
 
 

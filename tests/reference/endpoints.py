@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,10 @@ class Endpoint(NamedTuple):
 
 
 Endpoints = Mapping[str, Endpoint]
+_NAME: Final = re.compile(r"[a-z_]+")
+_NOT_OF_THE_QUERY: Final = re.compile(r"body\??: [^;]*|`[^`]*`|\([^)]*\)|=\w+")
+_BETWEEN: Final = {"one", "of", "with", "and", "or"}
+"""Words that stand between names."""
 
 _TOLD: Final = tomllib.loads((Path(__file__).parent / "endpoints.toml").read_text(encoding="utf-8"))
 
@@ -28,3 +33,13 @@ DAEMONS: Final = {
     "nsqlookupd": _of("vitals", "nsqlookupd", "debug"),
     "nsqadmin": _of("vitals", "nsqadmin"),
 }
+
+
+def parameters(endpoints: Endpoints) -> dict[str, set[str]]:
+    """The names of the query that each endpoint is said to take."""
+    found: dict[str, set[str]] = {}
+    before: set[str] = set()
+    for route, told in endpoints.items():
+        named = set(_NAME.findall(_NOT_OF_THE_QUERY.sub("", told.takes))) - _BETWEEN
+        found[route] = before = before if told.takes == "the same" else named
+    return found

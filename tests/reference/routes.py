@@ -12,6 +12,7 @@ from unittest.mock import patch
 from penstock.admin.daemon import Nsqadmin
 from penstock.admin.options import AdminOptions
 from penstock.core.clock import SYSTEM_CLOCK
+from penstock.net.http.server.route import Handler
 from penstock.net.http.server.router import Router
 from penstock.net.vitals.vitals import Vitals
 from penstock.nsq.nsqd.options import NsqdOptions
@@ -19,13 +20,14 @@ from penstock.nsq.nsqlookupd.daemon import Nsqlookupd
 from penstock.nsq.nsqlookupd.options import LookupdOptions
 from tests import nsqds
 
+Routes = dict[str, Handler]
 ANY_PORT: Final = "127.0.0.1:0"
 NOWHERE: Final = "127.0.0.1:1"
 _PAGES: Final = re.compile(r"GET /(?!api/|config/|ping|ready|metrics|render)")
 """nsqadmin's pages for people, and their files."""
 
 
-async def of_nsqd() -> list[str]:
+async def of_nsqd() -> Routes:
     """nsqd's, without those of RocketMQ's port, which is no HTTP."""
     with TemporaryDirectory() as folder, _recorded() as routes:
         options = NsqdOptions(data_path=folder, tcp_address=ANY_PORT, http_address=ANY_PORT,
@@ -34,14 +36,14 @@ async def of_nsqd() -> list[str]:
     return routes
 
 
-def of_nsqlookupd() -> list[str]:
+def of_nsqlookupd() -> Routes:
     """nsqlookupd's."""
     with _recorded() as routes:
         Nsqlookupd(LookupdOptions(metrics=True))
     return routes
 
 
-async def of_nsqadmin() -> list[str]:
+async def of_nsqadmin() -> Routes:
     """nsqadmin's API, with what it has for RocketMQ and graphite."""
     with _recorded() as routes:
         options = AdminOptions(
@@ -50,10 +52,10 @@ async def of_nsqadmin() -> list[str]:
             proxy_graphite=True,
         )  # fmt: skip
         await (await Nsqadmin.start(options)).close()
-    return [each for each in routes if not _PAGES.match(each)]
+    return {each: handler for each, handler in routes.items() if not _PAGES.match(each)}
 
 
-def of_monitoring_port() -> list[str]:
+def of_monitoring_port() -> Routes:
     """Those of mqbroker and mqnamesrv at ``monitoringAddress``."""
     with _recorded() as routes:
         Vitals("mqbroker", SYSTEM_CLOCK).add_routes(Router(), metrics=True)
@@ -61,14 +63,16 @@ def of_monitoring_port() -> list[str]:
 
 
 @contextmanager
-def _recorded() -> Iterator[list[str]]:
-    """Every method and path that is routed meanwhile, in this order."""
-    routes: list[str] = []
+def _recorded() -> Iterator[Routes]:
+    """Every method and path that is routed meanwhile, in this order, with its handler."""
+    routes: Routes = {}
     add = Router.add
 
-    def note(self: Router, method: str, path: str, *rest: Any, **details: Any) -> None:
-        routes.append(f"{method} {path}")
-        add(self, method, path, *rest, **details)
+    def note(
+        self: Router, method: str, path: str, handler: Handler, *rest: Any, **details: Any
+    ) -> None:
+        routes[f"{method} {path}"] = handler
+        add(self, method, path, handler, *rest, **details)
 
     with patch.object(Router, "add", note):
         yield routes

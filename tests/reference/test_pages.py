@@ -12,7 +12,11 @@ from penstock.rocketmq.namesrv.settings import NamesrvSettings
 from tests.pages import DOCS
 from tests.reference import endpoints, routes
 from tests.reference.pages import FOLDER, files
+from tests.reference.parameters import read_by
 from tests.reference.properties import documented
+
+REFUSED = {"POST /log/offsets": {"topic"}}
+"""Names that a handler looks for because they may not be there."""
 
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.name))
@@ -52,6 +56,17 @@ def test_every_endpoint_of_nsqlookupd_is_there() -> None:
 
 async def test_every_endpoint_of_nsqadmin_is_there() -> None:
     assert sorted(await routes.of_nsqadmin()) == sorted(endpoints.DAEMONS["nsqadmin"])
+
+
+async def test_endpoints_take_what_their_handlers_read() -> None:
+    daemons = {"nsqd": await routes.of_nsqd(), "nsqlookupd": routes.of_nsqlookupd(),
+               "nsqadmin": await routes.of_nsqadmin()}  # fmt: skip
+    for daemon, handlers in daemons.items():
+        told = endpoints.parameters(endpoints.DAEMONS[daemon])
+        read = {
+            route: read_by(each) - REFUSED.get(route, set()) for route, each in handlers.items()
+        }
+        assert read == told, daemon
 
 
 def test_every_endpoint_of_the_monitoring_port_is_there() -> None:

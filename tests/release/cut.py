@@ -1,7 +1,7 @@
 """A release of the commit that is checked out: ``python -m tests.release.cut VERSION``.
 
-Writes the version into the package and the changelog, commits that, and tags the commit. Nothing is
-pushed. ``make release`` builds the files of the release then.
+Writes the version into the package, the changelog and the chart, commits that, and tags the commit.
+Nothing is pushed. ``make release`` builds the files of the release then.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import sys
 from datetime import date
 from pathlib import Path
 from typing import Final
+
+from tests.deploy.manifests import set_version
 
 from .built import ROOT
 from .changelog import released
@@ -38,6 +40,7 @@ def cut(root: Path, version: str, day: date) -> str:
     changelog.write_text(text, encoding="utf-8")
     source = package.read_text(encoding="utf-8")
     package.write_text(_VERSION.sub(f'__version__ = "{version}"', source), encoding="utf-8")
+    set_version(root, version)
     _git(root, "commit", "--quiet", "--all", "--message", f"Release {version}")
     _git(root, "tag", "--annotate", tag, "--message", f"Penstock {version}")
     return tag

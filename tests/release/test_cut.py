@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
 from datetime import date
 from pathlib import Path
 
 import pytest
 
+from tests.deploy.manifests import first_line
+
+from .built import ROOT
 from .cut import RefusedError, cut
 
 DAY = date(2026, 3, 4)
@@ -28,6 +33,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     package.mkdir(parents=True)
     (package / "__init__.py").write_text('"""P."""\n\n__version__ = "0.1.0"\n')
     (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## Unreleased\n\n- new\n")
+    shutil.copytree(ROOT / "deploy", tmp_path / "deploy")
     git(tmp_path, "init", "--quiet")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "--quiet", "--message=first")
@@ -41,6 +47,17 @@ def test_it_commits_and_tags(root: Path) -> None:
     assert git(root, "status", "--porcelain") == ""
     assert '__version__ = "0.2.0"\n' in (root / "src" / "penstock" / "__init__.py").read_text()
     assert "## 0.2.0 (2026-03-04)\n\n- new\n" in (root / "CHANGELOG.md").read_text()
+
+
+def test_the_chart_and_what_was_made_of_it_have_the_version(root: Path) -> None:
+    cut(root, "9.8.7", DAY)
+    chart = root / "deploy" / "helm" / "penstock"
+    assert 'version: 9.8.7\nappVersion: "9.8.7"\n' in (chart / "Chart.yaml").read_text()
+    for path in (root / "deploy" / "kubernetes").iterdir():
+        text = path.read_text()
+        assert text.startswith(first_line(chart))
+        assert set(re.findall(r'image: "penstock:(.*)"', text)) == {"9.8.7"}
+        assert set(re.findall(r'/version: "(.*)"', text)) == {"9.8.7"}
 
 
 def test_a_second_one_needs_something_new(root: Path) -> None:

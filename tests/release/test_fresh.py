@@ -37,6 +37,11 @@ def test_every_command_answers_and_a_message_goes_through(installed: Path, wheel
     assert list(fresh.faults(installed, built.commands(wheel))) == []
 
 
+def test_an_extra_is_tried(installed: Path) -> None:
+    """By its own work; that of Spark is left to `make wheels WITH=spark`."""
+    assert list(fresh.faults_of_extras(installed, "arrow,otel")) == []
+
+
 def test_a_command_that_fails_is_named(installed: Path) -> None:
     (installed / "bin" / "broken").write_text("#!/bin/sh\necho no such module >&2\nexit 3\n")
     (installed / "bin" / "broken").chmod(0o755)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.live import archive_job
+from penstock.cli.live import archive_file, archive_job
 from penstock.nsq.client.blocking import Producer
 from penstock.testing.daemons import run_nsqd, run_nsqlookupd
 
@@ -29,7 +29,8 @@ def test_it_proves_what_is_in_the_archive(
             producer.multi_publish(
                 "flights", [b'{"seq":%d,"carrier":"UA","dep_delay":2}' % n for n in range(400)]
             )
-        monkeypatch.setattr(sys, "argv", ["archive_job", "flights", lookupd.http, str(tmp_path)])
+        archive_file.write(tmp_path, "flights", "127.0.0.1:9")
+        monkeypatch.setattr(sys, "argv", ["archive_job", str(tmp_path), lookupd.http])
         archive_job.main()
     said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     (batch,) = (facts for facts in said if "archived" in facts)

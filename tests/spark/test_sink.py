@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import urllib.request
@@ -61,6 +62,21 @@ def test_rows_out_are_rows_in(spark: SparkSession, start: Start) -> None:
         assert written(spark, topic, *nodes) == sorted(wanted)
     for node in nodes:
         assert len(written(spark, "t1", node)) > 1000
+
+
+def test_all_types_are_written_as_to_json_writes_them(spark: SparkSession, start: Start) -> None:
+    node = start()
+    rows = spark.range(3).selectExpr(
+        "id", "if(id = 1, null, concat('a \"b\" ü\\n', id)) as text", "id > 0 as flag",
+        "cast(id / 10 as double) as d", "cast(id / 10 as float) as f", "1.50 as dec",
+        "cast('xyz' as binary) as bin", "date'2026-01-31' as day",
+        "timestamp'2026-01-31T12:00:00.250Z' as ts", "timestamp_ntz'2026-01-31T12:00:00' as local",
+        "array(id, null) as list", "map('k', id, 'l', null) as pairs", "null as nothing",
+        "named_struct('start', timestamp'2026-01-31T12:00:00Z', 'none', null) as inner",
+    )  # fmt: skip
+    wanted = [row.body for row in rows.selectExpr("to_json(struct(*)) as body").collect()]
+    write(rows, node, topic="t")
+    assert list(map(json.loads, written(spark, "t", node))) == list(map(json.loads, sorted(wanted)))
 
 
 def test_a_stream_forwards_a_topic_as_it_is(
@@ -140,7 +156,9 @@ def test_what_is_wrong_is_told_in_one_sentence(spark: SparkSession, start: Start
         "--max-req-timeout, or delay for less; 50 rows of the partition are published, and again "
         "when it is tried again"
     )
-    assert failure(frame, node, topic="t").startswith("format nsq writes no column id; ")
+    assert failure(frame.selectExpr("id", "'x' as body"), node, topic="t").startswith(
+        "format nsq writes no column id; "
+    )
     node.kill()
     lost = failure(frame.selectExpr("'x' as body"), node, topic="t", timeout="1")
     assert lost.startswith("rows 0 to 99 of partition 0: no node takes messages of topic t (")

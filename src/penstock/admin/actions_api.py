@@ -64,7 +64,7 @@ class ActionsApi:
         what = "channel" if channel else "topic"
         try:
             return _done(await self._changes.act(action, topic, channel))
-        finally:  # these are told of even when no node could be asked
+        finally:  # the notification goes out even when no node could be asked
             self._notifier.tell(Action(f"{action}_{what}", topic, channel), request)
 
     async def _accept(self, request: Request, topic: str) -> Any:

@@ -168,7 +168,7 @@ def _query_problem(query: bytes) -> str:
 
 
 def _missing(code: str, warnings: Warnings, *, by_itself: bool = False) -> ApiError:
-    """404; but who could not be asked may have it."""
+    """404; but a node that could not be asked may have it."""
     if warnings.errors and not by_itself:
         return ApiError(502, "UPSTREAM_ERROR: " + "\n".join(warnings.errors))
     return ApiError(404, code)

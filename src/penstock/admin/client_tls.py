@@ -11,7 +11,7 @@ from penstock.net.tls.tls_layer import client_context
 
 
 def client_tls(options: AdminOptions) -> ssl.SSLContext:
-    """For nodes that want HTTPS. Raises ConfigError with nsqadmin's texts."""
+    """The TLS for nodes that want HTTPS. Raises ConfigError with nsqadmin's texts."""
     cert, key = options.http_client_tls_cert, options.http_client_tls_key
     ca = options.http_client_tls_root_ca_file
     for file in (cert, key):

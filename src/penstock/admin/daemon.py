@@ -79,7 +79,7 @@ class Nsqadmin:
 
     @classmethod
     async def start(cls, options: AdminOptions, clock: Clock = SYSTEM_CLOCK) -> Nsqadmin:
-        """Listens. Raises ConfigError and ListenError, with nothing left open."""
+        """Listen. Raises ConfigError and ListenError, with nothing left open."""
         admin = cls(checked(options), clock)
         _log.info(version_line("nsqadmin"))
         try:
@@ -96,7 +96,7 @@ class Nsqadmin:
         return self._listener.port
 
     async def close(self) -> None:
-        """Stops listening and ends all connections; what is to be told is told, if it is quick."""
+        """Stop listening, end all connections, and send what is to be told if that is quick."""
         self._vitals.close()
         await self._listener.close()
         self._http.close_connections()
@@ -121,7 +121,7 @@ class Nsqadmin:
         return servers
 
     def _watch(self) -> None:
-        """Starts the history; it is what takes longest to load, so it comes last."""
+        """Start the history; it takes longest to load, so it comes last."""
         interval = self._options.watch_s
         if not interval:
             for path in ("/api/history", "/api/events", "/api/lost"):

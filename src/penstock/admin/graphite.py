@@ -37,7 +37,7 @@ class GraphiteApi:
     """/api/graphite, and /render with --proxy-graphite."""
 
     def __init__(self, options: AdminOptions) -> None:
-        """Raises ConfigError when requests are to be handed on to what is no address."""
+        """Raise ConfigError if requests are to be handed on to something that is no address."""
         self._options = options
         self._interval_s = options.statsd_interval // SECOND
         if options.proxy_graphite:

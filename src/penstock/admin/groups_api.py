@@ -1,4 +1,4 @@
-"""/api/groups: who reads the logs of topics, and how far behind. Ours, not upstream's."""
+"""/api/groups: the readers of topics' logs, and how far behind they are. Ours, not upstream's."""
 
 from __future__ import annotations
 

@@ -95,5 +95,5 @@ def _quoted(char: str) -> str:
 
 
 def _whole(text: str) -> str:
-    """Without halves of surrogate pairs, which JSON can say and UTF-8 cannot."""
+    """A text without halves of surrogate pairs, which JSON can say and UTF-8 cannot."""
     return text.encode("utf-8", "replace").decode() if not text.isascii() else text

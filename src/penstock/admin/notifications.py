@@ -41,7 +41,7 @@ class Action(NamedTuple):
 
 
 class Notifier:
-    """Tells one endpoint, or (empty) none."""
+    """A sender of notifications to one endpoint, or (empty) to none."""
 
     def __init__(self, endpoint: str, connect_s: float, request_s: float, clock: Clock) -> None:
         self._endpoint = endpoint
@@ -50,12 +50,12 @@ class Notifier:
         self._clock = clock
         self.posted_count = 0
         self.failed_count = 0
-        """Those of them that the endpoint did not take, and those that were dropped."""
+        """The notifications that the endpoint did not take, and those that were dropped."""
         self._waiting: asyncio.Queue[bytes] = asyncio.Queue(WAITING_MAX)
         self._task = spawn(self._run(), "notifications") if endpoint else None
 
     def tell(self, action: Action, request: Request) -> None:
-        """Has it told later; `request` is the one that asked for it."""
+        """Send a notification later; `request` is the one that asked for the change."""
         if self._task is None:
             return
         body = dumps(described(action, request, self._clock.wall_ns() // SECOND))
@@ -66,7 +66,7 @@ class Notifier:
             _log.error("dropped a notification - %d are waiting already", WAITING_MAX)
 
     async def close(self) -> None:
-        """Tells what waits, within a short time."""
+        """Send the notifications that wait, within a short time."""
         if self._task is None:
             return
         try:

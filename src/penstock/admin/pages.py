@@ -51,7 +51,7 @@ class Pages:
         self._base = self._static = ""
 
     def add_routes(self, router: AdminRouter) -> None:
-        """Routes every path that has a page, and every file."""
+        """Route every path that has a page, and every file."""
         self._base = "" if router.base_path == "/" else router.base_path
         static = f"/static/{self._files.version}"
         self._static = self._base + static

@@ -51,7 +51,7 @@ class Broker:
     """Topics by name. The shell around it calls ``tick``, ``save`` and ``trim`` when it is time."""
 
     def __init__(self, store: Store, clock: Clock, chance: Chance, options: BrokerOptions) -> None:
-        """Opens every queue of the store; raises StorageError when one cannot be opened."""
+        """Open every queue of the store. Raises StorageError when one cannot be opened."""
         self.topics: dict[str, Topic] = {}
         self.alarms = Alarms()
         self._problems: dict[tuple[str, str], StorageError] = {}

@@ -1,7 +1,7 @@
 """Looking at the messages of a topic or a channel without taking any.
 
-A look has its bounds: only so many places of the log are read for one page, as each may cost a
-block of a file. A page that ends early says where the next one starts.
+The work for one page is bounded: each place of the log may cost reading a block of a file, so the
+number of places is limited. A page that ends early says where the next one starts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NEXT = attrgetter("next")
 
 
 class State(Enum):
-    """Where a message stands in a channel."""
+    """The state of a message in a channel."""
 
     WAITING = "waiting"
     IN_FLIGHT = "in_flight"
@@ -93,7 +93,7 @@ class PageEndError(Exception):
 
 
 class PageReader:
-    """Finds the batches of single messages, in any order; remembers the places it has read."""
+    """A reader of single messages' batches, in any order; it remembers the places it has read."""
 
     def __init__(self, log: ReadableLog, places_max: int = PLACES_MAX) -> None:
         self._log = log

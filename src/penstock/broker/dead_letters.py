@@ -20,7 +20,7 @@ HAD_ALL_ATTEMPTS: Final = "max_attempts"
 
 
 class Origins(msgspec.Struct, array_like=True):
-    """Where the messages of a batch of dead letters came from: its note.
+    """The origins of the messages of a batch of dead letters: its note.
 
     ``ids`` and ``attempts`` have an entry for each message; their time is in their frames. Notes
     of earlier versions have no ``reason``, as there was just one.
@@ -43,7 +43,7 @@ def encode_origins(origins: Origins) -> bytes:
 
 
 def decode_origins(note: Buffer) -> Origins | None:
-    """Decode a batch's note; None when there is none that this version knows."""
+    """Decode a batch's note; None without a note that this version knows."""
     try:
         return _decoder.decode(note) if len(note) else None
     except MALFORMED:

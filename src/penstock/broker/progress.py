@@ -71,7 +71,7 @@ class WritersRecord(msgspec.Struct, array_like=True, tag="e"):
 
 
 class ChannelSettings(msgspec.Struct, array_like=True, tag="m"):
-    """Settings of one channel; None: as the flags say."""
+    """Settings of one channel; None: the command line's default."""
 
     name: str
     max_attempts: int | None = None
@@ -79,7 +79,7 @@ class ChannelSettings(msgspec.Struct, array_like=True, tag="m"):
 
 
 class TopicSettings(msgspec.Struct, array_like=True, tag="b"):
-    """Settings of the topic; None: as the flags say."""
+    """Settings of the topic; None: the command line's default."""
 
     max_depth: int | None = None
     max_bytes: int | None = None

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Final
+from typing import Final, cast
 
 from penstock.broker.channels.alarms import Alarms
 from penstock.broker.channels.channel import Channel, ChannelOptions
@@ -33,7 +33,7 @@ from penstock.broker.publish.append_observer import AppendObserver
 from penstock.broker.publish.bounds import Bounds
 from penstock.broker.publish.commit import Commit
 from penstock.broker.publish.limiter import Limiter
-from penstock.broker.publish.records import Records
+from penstock.broker.publish.records import PlacedRecords, Records
 from penstock.broker.publish.staging import Outcome, Staged, batches_of
 from penstock.broker.publish.writers import Writers
 from penstock.broker.steady_time import SteadyTime
@@ -86,7 +86,7 @@ class Topic:
         self.name = name
         self.log = log
         self.queues = queues or OneQueue(log)
-        self.spread = 1  # a publish that names no queue goes to the next one of so many
+        self.spread = 1  # publishes that name no queue rotate over the first `spread`
         self.channels: dict[str, Channel] = {}
         self.groups: dict[str, int] = {}
         self.group_ages = GroupAges(clock)
@@ -163,31 +163,37 @@ class Topic:
 
     @property
     def takes_one(self) -> bool:
-        """True if ``publish_one`` may be called: there is nothing to join, limit, place or tell."""
+        """True if ``publish_one`` may be called: there is nothing to join or to limit."""
         return not (
             self._staged
             or self.exiting
             or self._limiter is not None
-            or self._observers
             or self.writers.pending
-            or not isinstance(self.queues, OneQueue)
             or not isinstance(self.log, Log)
             or not self.log.takes_one
         )
 
-    def publish_one(self, record: Records) -> None:
-        """Append a message of NSQ by itself: ``stage`` and ``commit``, less what is for several.
+    def publish_one(self, record: Records, queue: int | None = None) -> None:
+        """Append a message by itself: ``stage`` and ``commit``, less what is for several.
 
         Raises StorageError.
         """
-        log = self.log
+        log, queues = self.log, self.queues
         assert isinstance(log, Log)
+        if queue is None:
+            queue = self._next_queue() if self.spread > 1 else 0
         offset, timestamp_ns = log.append_offset, self._stamp()
         first_id = log.id_base + offset
+        if record.dialect:
+            cast(PlacedRecords, record).queue_offset = queues.end(queue)
         frame, _ = record.encode(first_id, timestamp_ns)
-        log.append_one(Batch.of_one(offset, first_id, timestamp_ns, frame))
+        batch = Batch.of_one(offset, first_id, timestamp_ns, frame, record.dialect, queue)
+        log.append_one(batch)
+        queues.append(batch)
         self.message_count += 1
         self.message_bytes += record.nbytes
+        for observer in self._observers:
+            observer.appended(self.name, (batch,))
         if self._distributes():
             self._advance(self.head < offset)
 
@@ -224,7 +230,7 @@ class Topic:
             self._arrive(batches)
 
     def begin_commit(self, writer: str, batch: int, nbytes: int) -> Commit:
-        """Begin to append a writer's batch of about so many bytes, all or nothing over a crash.
+        """Begin to append a writer's batch of about ``nbytes``, all or nothing over a crash.
 
         Nothing else may be appended until it is ended or cancelled. Raises StorageError.
         """
@@ -242,7 +248,7 @@ class Topic:
         return Commit(self.log, nbytes, self._stamp(), ends, first_queue, writer, batch)
 
     def end_commit(self, commit: Commit, nbytes: int) -> None:
-        """Make a finished commit part of the log, with so many bytes of bodies; or cancel it.
+        """Make a finished commit, whose bodies have ``nbytes``, part of the log; or cancel it.
 
         Raises StorageError; TopicFullError when the topic has no room for it.
         """
@@ -468,14 +474,14 @@ class Topic:
     # --- settings ------------------------------------------------------------------------------
 
     def configure(self, settings: TopicSettings) -> None:
-        """Bound the topic; what is None is as the flags say. Written down at once."""
+        """Apply the topic's limits; None: the command line's default. Written down at once."""
         self.config.own = settings
         self._apply_bounds()
         self.journal.note(settings)
         self.journal.save_now()
 
     def configure_channel(self, settings: ChannelSettings) -> None:
-        """Bound the attempts of a channel; what is None is as the flags say. Written down at once.
+        """Apply a channel's attempts; None: the command line's default. Written down at once.
 
         Raises KeyError.
         """
@@ -578,8 +584,8 @@ class Topic:
     def floor(self) -> int:
         """No channel or group needs an offset below this one.
 
-        What no channel was given yet is needed too, for a first channel that may come, unless the
-        topic has a retention of its own.
+        Messages that no channel was given yet are needed too, for a first channel that may come,
+        unless the topic has its own retention.
         """
         floors = [*self.groups.values(), *[each.state.floor() for each in self.channels.values()]]
         if self.channels or self.retention is None:

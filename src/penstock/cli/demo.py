@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from penstock.cli.live import flights
+from penstock.cli.live import archive_file, flights
 from penstock.cli.live.board import Board, Gauge, Service
 from penstock.cli.live.crew import Crew
 from penstock.cli.live.daemons import Daemons
@@ -88,6 +88,7 @@ def places(folder: Path) -> str:
     return (
         f"Everything of this run is in {folder}:\n"
         f"  {folder}/archive  the Parquet, in folders of topic, date and hour\n"
+        f"  {folder}/archive.toml  the pipeline that wrote it, as `penstock pipeline` runs it\n"
         f"  {folder}/nsqd     nsqd's log of the topic, which can be read again\n"
         f"  {folder}/*.log    what each service said"
     )
@@ -120,10 +121,11 @@ class _Demo:
         self._board.services.append(Service("Spark", "starting"))
         self._admin = daemons.admin
         # In steps, as one batch of all that came while Spark started would show nothing meanwhile.
-        batch = str(-(-self._events // _BATCHES))
+        batch = -(-self._events // _BATCHES)
+        archive_file.write(self._folder, flights.TOPIC, daemons.lookupd_http, batch)
         # Spark needs ten seconds to start and the data one, so both begin before anything else.
-        spark = self._talker("Spark", "archive_job", self._on_spark, flights.TOPIC,
-                             daemons.lookupd_http, str(self._folder), batch)  # fmt: skip
+        spark = self._talker("Spark", "archive_job", self._on_spark,
+                             str(self._folder), daemons.lookupd_http)  # fmt: skip
         replay = self._talker("replay", "replay", self._on_replay,
                               daemons.nsqd_tcp, str(self._rate), str(self._events))  # fmt: skip
         daemons.start(self.crew.children)

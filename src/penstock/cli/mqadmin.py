@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Runs one sub-command; the exit code is upstream's."""
+    """Run one sub-command; the exit code is upstream's."""
     from penstock.rocketmq.mqadmin.program import run
 
     sys.exit(run(sys.argv[1:]))

@@ -19,7 +19,7 @@ _log = logging.getLogger("penstock.mqbroker")
 
 
 def main() -> None:
-    """Runs the broker until SIGINT or SIGTERM; exit code 1 when it cannot start."""
+    """Run the broker until SIGINT or SIGTERM; exit code 1 when it cannot start."""
     parser = flags()
     words = parser.words()
     from penstock.core import logs

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Runs the name server until SIGINT or SIGTERM; exit code 1 when it cannot start."""
+    """Run the name server until SIGINT or SIGTERM; exit code 1 when it cannot start."""
     parser = flags()
     words = parser.words()
     from penstock.core import logs

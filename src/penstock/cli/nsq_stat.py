@@ -6,7 +6,7 @@ from penstock.nsq.tools.entry import enter
 
 
 def main() -> None:
-    """Runs nsq_stat until it is done or asked to end."""
+    """Run nsq_stat until it is done or asked to end."""
     enter("nsq_stat", "penstock.nsq.tools.stat")
 
 

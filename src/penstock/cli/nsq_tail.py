@@ -6,7 +6,7 @@ from penstock.nsq.tools.entry import enter
 
 
 def main() -> None:
-    """Runs nsq_tail until it is done or asked to end."""
+    """Run nsq_tail until it is done or asked to end."""
     enter("nsq_tail", "penstock.nsq.tools.tail")
 
 

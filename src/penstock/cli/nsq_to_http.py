@@ -6,7 +6,7 @@ from penstock.nsq.tools.entry import enter
 
 
 def main() -> None:
-    """Runs nsq_to_http until it is done or asked to end."""
+    """Run nsq_to_http until it is done or asked to end."""
     enter("nsq_to_http", "penstock.nsq.tools.to_http")
 
 

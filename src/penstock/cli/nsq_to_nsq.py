@@ -6,7 +6,7 @@ from penstock.nsq.tools.entry import enter
 
 
 def main() -> None:
-    """Runs nsq_to_nsq until it is done or asked to end."""
+    """Run nsq_to_nsq until it is done or asked to end."""
     enter("nsq_to_nsq", "penstock.nsq.tools.nsq_to_nsq")
 
 

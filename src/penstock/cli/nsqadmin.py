@@ -10,7 +10,7 @@ from penstock.nsq.version import version_line
 
 
 def main() -> None:
-    """Runs nsqadmin until SIGINT or SIGTERM; exit code 1 when it cannot start."""
+    """Run nsqadmin until SIGINT or SIGTERM; exit code 1 when it cannot start."""
     options = load(AdminOptions, sys.argv[1:], "nsqadmin", version_line("nsqadmin"))
     # The daemon's modules are imported only now, so that --version and --help stay quick.
     from penstock.core import logs

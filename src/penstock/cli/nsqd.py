@@ -20,7 +20,7 @@ _log = logging.getLogger("penstock.nsqd")
 
 
 def main() -> None:
-    """Runs nsqd until SIGINT or SIGTERM; exit code 1 when it cannot start."""
+    """Run nsqd until SIGINT or SIGTERM; exit code 1 when it cannot start."""
     if sys.argv[1:] in (["--version"], ["-version"]):  # quick: without the options' own imports
         print(version_line("nsqd"))
         sys.exit(0)

@@ -10,7 +10,7 @@ from penstock.nsq.version import version_line
 
 
 def main() -> None:
-    """Runs nsqlookupd until SIGINT or SIGTERM; exit code 1 when it cannot start."""
+    """Run nsqlookupd until SIGINT or SIGTERM; exit code 1 when it cannot start."""
     options = load(LookupdOptions, sys.argv[1:], "nsqlookupd", version_line("nsqlookupd"))
     # The daemon's modules are imported only now, so that --version and --help stay quick.
     from penstock.core import logs

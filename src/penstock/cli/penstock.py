@@ -21,6 +21,12 @@ from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import ConfigError, PenstockError
 
 Paths = Annotated[tuple[Path, ...], Parameter(negative="", show_default=False)]
+NameServers = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name=("--rocketmq-namesrv-address", "--namesrv-address"), negative="", show_default=False
+    ),
+]
 _ECHO_NS = 1_000_000_000
 
 app = App(
@@ -198,21 +204,23 @@ def doctor(
     disk_used_max: Annotated[int, Parameter(validator=Number(gte=1, lte=100))] = 90,
     repair: Annotated[bool, Parameter(negative="")] = False,
     accept_damage: Annotated[bool, Parameter(negative="")] = False,
+    rocketmq_namesrv_address: NameServers = (),
+    rocketmq_client_opt: Texts = (),
     json: Annotated[bool, Parameter(negative="")] = False,
     asking: Asking | None = None,
 ) -> None:
     """Examine a data path, a configuration, a cluster; say what is wrong and what helps.
 
     Nothing is changed unless --repair or --accept-damage is given. The exit code is 1 if there is
-    any fault. Without --data-path and --config the nsqd of this machine is asked.
+    any fault. Without anything to examine the nsqd of this machine is asked.
 
     Parameters
     ----------
     data_path
         Data path of a node that does not run (may be given several times).
     config
-        Configuration file: TOML of nsqd, nsqlookupd or nsqadmin, properties of mqbroker (may be
-        given several times).
+        Configuration file: TOML of nsqd, nsqlookupd or nsqadmin, properties of mqbroker or
+        mqnamesrv (may be given several times).
     quick
         Take messages that an index vouches for on trust, instead of reading all of them.
     disk_used_max
@@ -222,14 +230,19 @@ def doctor(
         bytes aside, remove leftovers.
     accept_damage
         Repair, and take all damage of the data path as accepted.
+    rocketmq_namesrv_address
+        Name server of RocketMQ, whose brokers are asked too (may be given several times).
+    rocketmq_client_opt
+        Option of the client that asks them, name,value (may be given several times).
     json
         Print one JSON object.
     """
     from penstock.cli.doctor.run import Order, run_doctor
 
-    is_asked = nodes is not None or not (data_path or config)
+    is_asked = nodes is not None or not (data_path or config or rocketmq_namesrv_address)
     where = (nodes or Nodes()).where(asking) if is_asked else None
-    order = Order(data_path, config, where, quick, disk_used_max, repair, accept_damage)
+    order = Order(data_path, config, where, quick, disk_used_max, repair, accept_damage,
+                  rocketmq_namesrv_address, rocketmq_client_opt)  # fmt: skip
     run_doctor(order, as_json=json)
 
 

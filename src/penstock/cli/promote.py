@@ -15,7 +15,7 @@ from penstock.net.http.client.kept import Tls
 
 ASK_S: Final = 5.0
 PROMOTE_S: Final = 90.0
-"""Until the answer: meanwhile the old primary, if it can be reached, hands over all it has."""
+"""The time for the answer: meanwhile the old primary, if it is there, hands over all it has."""
 _POLL_S: Final = 0.05
 
 

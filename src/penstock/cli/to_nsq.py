@@ -6,7 +6,7 @@ from penstock.nsq.tools.entry import enter
 
 
 def main() -> None:
-    """Runs to_nsq until it is done or asked to end."""
+    """Run to_nsq until it is done or asked to end."""
     enter("to_nsq", "penstock.nsq.tools.to_nsq")
 
 

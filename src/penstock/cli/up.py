@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from penstock.cli.live import archive_file
 from penstock.cli.live.board import Board, Gauge, Service
 from penstock.cli.live.crew import Crew
 from penstock.cli.live.daemons import Daemons
@@ -111,9 +112,11 @@ class _Services:
         except PenstockError as error:
             self._display.note(f"without an archive: {error}")
             return
-        self._board.services.append(Service("Spark", "starting", "archive of every topic"))
+        lookupd = self._daemons.lookupd_http
+        file = archive_file.write(self._folder, "*", lookupd)
+        self._board.services.append(Service("Spark", "starting", f"archive: edit {file}"))
         self._board.gauges.append(self._archived)
-        arguments = ["*", self._daemons.lookupd_http, str(self._folder)]
+        arguments = [str(self._folder), lookupd]
         log = self._folder / "spark.log"
         child = self.crew.start_talker("Spark", _ARCHIVE_JOB, arguments, log, self._on_spark)
         child.tell("begin")

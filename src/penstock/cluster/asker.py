@@ -28,7 +28,7 @@ from penstock.cluster.reasons import reason_of
 from penstock.core.malformed import MALFORMED
 from penstock.net.http.client.answer import Answer, AnswerReader, request_head
 from penstock.net.http.client.link import Origin
-from penstock.net.http.client.pool import ConnectFailed, HttpPool
+from penstock.net.http.client.pool import ConnectError, HttpPool
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ class _Wrapped(msgspec.Struct):
 
 
 class Asker:
-    """Asks daemons over HTTP; to be made inside the loop, and closed.
+    """An asynchronous HTTP client of daemons; to be made inside the loop, and closed.
 
     An address is ``host:port``, or a URL without a path. ``agent`` is the name that the asker gives
     itself, ``manner`` that of its errors; ``tls`` is for those who have made the context of
@@ -89,11 +89,11 @@ class Asker:
         return (await self._asked("GET", address, target))[1].body
 
     async def post(self, address: str, target: str, body: bytes = b"") -> None:
-        """Has a daemon do something, with a body or without. Raises UpstreamError."""
+        """Post to a daemon, with a body or without. Raises UpstreamError."""
         await self._asked("POST", address, target, body)
 
     async def post_as(self, address: str, target: str, body: bytes, kind: type[T]) -> T:
-        """Has a daemon do something with a body, and answer a `kind`. Raises UpstreamError."""
+        """Post a body to a daemon, which answers a `kind`. Raises UpstreamError."""
         return self._read(*await self._asked("POST", address, target, body), lambda _: kind)
 
     async def __aenter__(self) -> Asker:
@@ -158,9 +158,9 @@ class Asker:
                     lambda: AnswerReader(asked.method, ANSWER_MAX),
                 )
             return reader.answer()
-        except (ConnectFailed, OSError, EOFError, ValueError) as error:
-            connecting = isinstance(error, ConnectFailed)
-            cause = error.cause if isinstance(error, ConnectFailed) else error
+        except (ConnectError, OSError, EOFError, ValueError) as error:
+            connecting = isinstance(error, ConnectError)
+            cause = error.cause if isinstance(error, ConnectError) else error
             reason = reason_of(cause, endpoint.address, connecting=connecting)
             raise UnreachableError(self._manner, asked, reason) from cause
 

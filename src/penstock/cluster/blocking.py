@@ -22,7 +22,7 @@ class Daemon:
 
     ``address`` is ``host:port``, or a URL; https shows what the system trusts unless ``tls`` says
     otherwise. ``seconds`` is for each wait on the network; a daemon that has no room at the moment
-    is asked again, ``tries`` times in all. Raises ValueError for an address that is none.
+    is asked again, ``tries`` times in all. Raises ValueError for an invalid address.
     """
 
     def __init__(

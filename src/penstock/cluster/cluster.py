@@ -1,8 +1,8 @@
 """Read requests to a cluster: topics, nodes, stats. Nothing here changes anything.
 
 With nsqlookupds they say which nodes there are; without, the nodes are named one by one and asked
-themselves (NSQ spec 5.3, "Requests sent upstream"). Methods raise NoAnswerError when nobody of
-those who had to answer did, and add to `warnings` what some of them failed of.
+themselves (NSQ spec 5.3, "Requests sent upstream"). Methods raise NoAnswerError if every daemon
+failed; the failures of single daemons are added to `warnings`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FIGURES_ONLY: Final = NO_CLIENTS + "&include_mem=false&packed=true"
 
 
 class Addresses(NamedTuple):
-    """HTTP addresses of nsqlookupds, or of nsqds when there are none."""
+    """HTTP addresses of nsqlookupds or, without any, of nsqds."""
 
     lookupds: tuple[str, ...]
     nsqds: tuple[str, ...]
@@ -89,7 +89,7 @@ class Cluster:
     async def inactive_topics(
         self, topics: Sequence[str], warnings: Warnings
     ) -> dict[str, list[str] | None]:
-        """Those of these topics that no node has, with the channels that nsqlookupd knows.
+        """The topics among these that no node has, with the channels that nsqlookupd knows.
 
         A topic that no nsqlookupd tells about is not one of them, but a warning.
         """

@@ -1,4 +1,4 @@
-"""A node and its second copies, as each tells of itself at /replication: values, and who they name.
+"""The answers of /replication, of a node and of its second copies: values, and the nodes they name.
 
 Go's nsqd has no copies, nor has one of ours that never had any: these give no `Replication`.
 """

@@ -76,7 +76,7 @@ class Endpoint(NamedTuple):
 
 
 def of_lookupd(address: str) -> str:
-    """The URL of an nsqlookupd, which has no HTTPS port of its own; a URL stays as it is."""
+    """The URL of an nsqlookupd, which has no HTTPS port; a URL stays as it is."""
     return address if "://" in address else f"http://{address}"
 
 

@@ -49,7 +49,7 @@ class Strict(Warnings):
     """Warnings of those whose sums are wrong without every answer: an error is raised."""
 
     def add(self, errors: Iterable[str]) -> None:
-        """Raises NoAnswerError with the errors of the step, if there are any."""
+        """Raise NoAnswerError with the errors of the step, if there are any."""
         if step := list(errors):
             raise NoAnswerError("\n".join(step))
 
@@ -57,7 +57,7 @@ class Strict(Warnings):
 async def ask_all(
     kind: str, asked: Iterable[AskedT], ask: Callable[[AskedT], Awaitable[T]]
 ) -> Found[AskedT, T]:
-    """Asks them all. NoAnswerError, which calls them by their `kind`, when none answers."""
+    """Ask them all. NoAnswerError, which calls them by their `kind`, when none answers."""
     everybody = list(asked)
     found = await try_all(everybody, ask)
     if len(found.errors) == len(everybody):
@@ -68,7 +68,7 @@ async def ask_all(
 async def try_all(
     asked: Iterable[AskedT], ask: Callable[[AskedT], Awaitable[T]]
 ) -> Found[AskedT, T]:
-    """Asks them all; it may be that none answers."""
+    """Ask them all; it may be that none answers."""
     everybody = list(asked)
     outcomes = await asyncio.gather(*(_outcome(ask, each) for each in everybody))
     answers, errors = [], []

@@ -40,7 +40,7 @@ class Client(
 
     @property
     def software(self) -> str:
-        """Its user agent, or its language."""
+        """The client's user agent, or its language."""
         return self.user_agent or f"{self.language} {self.version}".strip()
 
 

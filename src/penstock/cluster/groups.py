@@ -1,4 +1,4 @@
-"""Groups that read the log: what nodes tell of them in /stats, and the sums over nodes.
+"""Groups that read the log: their figures in the nodes' /stats, and the sums over nodes.
 
 RocketMQ's consumer groups and the readers of /log/commit (Spark) are told alike. Go's nsqd has
 neither. Numbers are messages and messages a second.
@@ -115,7 +115,7 @@ class _Key(NamedTuple):
 
 
 def whole_groups(told: Iterable[tuple[str, NodeGroups]], topic: str = "") -> list[Group]:
-    """The groups (of one topic if it is named) over the nodes that tell of them, by name."""
+    """The groups (of one topic if it is named), summed over the nodes that report them, by name."""
     found: dict[_Key, list[tuple[str, ToldGroup]]] = {}
     for node, groups in told:
         for key, group in _keyed(groups):

@@ -1,4 +1,4 @@
-"""The nsqds of a cluster, as nsqlookupds and they themselves tell of them (NSQ spec 5.3)."""
+"""The nsqds of a cluster, as nsqlookupds and they themselves describe them (NSQ spec 5.3)."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class ToldBareNodes(Struct):
 
 
 def united(told: Iterable[tuple[str, ToldNodes | ToldBareNodes]]) -> list[Producer]:
-    """The nodes that several nsqlookupds, by address, tell of; each with those that know it."""
+    """The nodes in the nsqlookupds' answers, by address; each with the nsqlookupds that know it."""
     found: dict[str, Producer] = {}
     for address, nodes in told:
         for each in nodes.producers or ():
@@ -138,7 +138,7 @@ def united(told: Iterable[tuple[str, ToldNodes | ToldBareNodes]]) -> list[Produc
 
 
 def distinct(told: Iterable[tuple[str, ToldNodes]]) -> list[Producer]:
-    """The nodes that have a topic; none twice, although several nsqlookupds tell of it."""
+    """The nodes that have a topic; none twice, although several nsqlookupds may name it."""
     found: dict[str, Producer] = {}
     for _, nodes in told:
         for each in nodes.producers or ():
@@ -148,7 +148,7 @@ def distinct(told: Iterable[tuple[str, ToldNodes]]) -> list[Producer]:
 
 
 def ordered(producers: Iterable[Producer]) -> list[Producer]:
-    """By host name; those that are older than the newest are marked."""
+    """The nodes by host name; those that are older than the newest are marked."""
     nodes = sorted(producers, key=lambda each: (each.hostname, each.http_address))
     versions = [semver.parse(each.version) for each in nodes]
     newest = max(versions, default=semver.LOWEST)

@@ -21,7 +21,7 @@ LOWEST: Final[Version] = (0, 0, 0, True, ())
 
 
 def parse(text: str) -> Version:
-    """The order of a version; for any other text that of 0.0.0, as in nsqadmin."""
+    """The sort key of a version; an invalid one sorts as 0.0.0, as in nsqadmin."""
     found = _VERSION.fullmatch(text) if len(text) <= _LONGEST else None
     if found is None:
         return LOWEST
@@ -30,5 +30,5 @@ def parse(text: str) -> Version:
 
 
 def _part(text: str) -> _Part:
-    """Numbers come before words."""
+    """The sort key of a part: numbers come before words."""
     return (0, int(text), "") if text.isdigit() else (1, 0, text)

@@ -16,7 +16,7 @@ from penstock.cluster.latency import Latency, merged
 from penstock.core.units import SECOND
 
 Count = int | UnsetType
-"""Not written when it is zero."""
+"""A count that is not written when it is zero."""
 EVERYWHERE: Final = "*"
 """The `node` of what is summed up over several."""
 
@@ -107,7 +107,7 @@ class NodeStats(Struct):
 
 
 class Place(Struct, frozen=True):
-    """Where stats come from."""
+    """The place that stats come from."""
 
     node: str
     hostname: str = ""
@@ -223,7 +223,7 @@ def _sum(name: str, parts: Sequence[TopicStats | ChannelStats]) -> int:
 
 
 def _by_channel(topics: list[TopicStats]) -> dict[str, list[ChannelStats]]:
-    """In the order of their names."""
+    """The channels in the order of their names."""
     found: dict[str, list[ChannelStats]] = {}
     for topic in topics:
         for channel in topic.channels or ():

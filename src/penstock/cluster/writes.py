@@ -69,7 +69,7 @@ class Changes:
         return errors + (await try_all(nodes, accept)).errors
 
     async def tombstone(self, topic: str, node: str) -> list[str]:
-        """Hides a node from consumers of a topic, and deletes the topic there."""
+        """Hide a node from consumers of a topic, and delete the topic there."""
         lookupds = self._cluster.addresses.lookupds
         target = f"/topic/tombstone{_query(topic)}&node={escaped(node)}"
         errors = await self._tell(lookupds, target)

@@ -11,7 +11,7 @@ WINDOW_NS: Final = 10 * SECOND
 
 
 class LogLimit:
-    """Allows `LINES` lines in each window of time, and counts those it keeps back."""
+    """A limit of `LINES` log lines in each window of time, with a count of those it keeps back."""
 
     __slots__ = ("_end", "_left", "kept_back")
 

@@ -55,7 +55,7 @@ def parse_form(word: str) -> str:
 
 
 class NsqFormatter(logging.Formatter):
-    r"""Puts prefix, local time to the microsecond and level before the text, which is one line.
+    r"""Prefix, local time to the microsecond and level before the text, which is one line.
 
     Texts may hold what strangers sent, so control characters are shown as escapes (``\n``).
     """
@@ -81,7 +81,7 @@ class NsqFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """Makes an object of each record, on one line of ASCII: nothing in it can forge another line.
+    """One JSON object a record, on one line of ASCII: nothing in it can forge another line.
 
     `time` is RFC 3339 in UTC, `level` as flags name it, `program` the prefix without its brackets.
     """
@@ -114,7 +114,7 @@ _form = "text"
 def setup(
     prefix: str, level: int = logging.INFO, stream: TextIO | None = None, *, form: str = "text"
 ) -> None:
-    """Sends what `penstock` logs from `level` on, and asyncio's warnings, to `stream` or stderr.
+    """Send what `penstock` logs from `level` on, and asyncio's warnings, to `stream` or stderr.
 
     `form` is that of all lines from now on, those of `warn` and `die` included.
     """
@@ -141,12 +141,12 @@ def bare_line(text: str) -> str:
 
 
 def warn(prefix: str, text: str) -> None:
-    """Writes one WARNING line to stderr, of a program whose logging is not set up yet."""
+    """Write one WARNING line to stderr, of a program whose logging is not set up yet."""
     _write(prefix, logging.WARNING, text)
 
 
 def die(prefix: str, text: str) -> NoReturn:
-    """Writes one FATAL line to stderr and leaves with exit code 1."""
+    """Write one FATAL line to stderr and leave with exit code 1."""
     _write(prefix, logging.CRITICAL, text)
     raise SystemExit(1)
 

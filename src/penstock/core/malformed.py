@@ -11,6 +11,6 @@ except ImportError:  # an executor of Spark, where the standard library's decode
     DecodeError = json.JSONDecodeError  # type: ignore[assignment,misc]
 
 MALFORMED: Final = (DecodeError, UnicodeDecodeError, RecursionError)
-"""For ``except``: msgspec has no root for all of them. The last is for what is nested too deeply,
+"""Errors for ``except``: msgspec has no root for all. The last is for what is nested too deeply,
 also where it would have been skipped.
 """

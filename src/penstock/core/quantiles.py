@@ -123,7 +123,7 @@ def no_numbers() -> Summary:
 
 
 class Quantiles:
-    """Collects numbers, each with the weight of how often it came."""
+    """Quantiles of collected numbers, each with the weight of how often it came."""
 
     __slots__ = ("_summary", "_values", "_weights")
 

@@ -87,7 +87,7 @@ def _decimal(value: int, unit: int) -> str:
 
 
 def _quote(text: str) -> str:
-    r"""Quotes as Go's time package does: every byte outside ASCII is shown as `\xNN`."""
+    r"""Quote as Go's time package does: every byte outside ASCII is shown as `\xNN`."""
     shown = []
     for byte in text.encode("utf-8", "surrogateescape"):
         char = chr(byte)

@@ -38,7 +38,7 @@ class Kind:
 
 
 class Switch(Kind):
-    """On or off."""
+    """A switch, on or off."""
 
     word = "bool"
 
@@ -187,7 +187,7 @@ class Option:
 
     @property
     def range(self) -> str:
-        """Its bounds in a few words, for the documentation."""
+        """The option's bounds in a few words, for the documentation."""
         shown = [
             "" if bound is None else self.kind.show(bound) for bound in (self.least, self.most)
         ]

@@ -1,4 +1,4 @@
-"""Why a node could not be reached, in the words of Go's dialer, which NSQ's users know."""
+"""The reason why a node cannot be reached, in the words of Go's dialer, which NSQ's users know."""
 
 from __future__ import annotations
 

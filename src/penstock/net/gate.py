@@ -1,4 +1,4 @@
-"""Lets connections in while there are file handles, and keeps some back for what must go on.
+"""A gate that admits connections while there are file handles, and keeps some for other work.
 
 A process without handles cannot open a segment of its log either, and asyncio's own loop, which
 keeps trying to accept, fills the log with tracebacks. So a connection that would take one of the
@@ -78,7 +78,7 @@ def file_limit() -> int:
 
 
 def raise_file_limit() -> None:
-    """Allows as many open files as the system lets this process have, as Go programs do."""
+    """Allow as many open files as the system lets this process have, as Go programs do."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -42,7 +42,7 @@ class GcPauses:
             self._began = None
 
     def percentile(self, percent: float) -> int:
-        """Of the last 256 pauses, by Go's rule for the same figure; 0 when there was none."""
+        """A percentile of the last 256 pauses, by Go's rule for this figure; 0 without a pause."""
         if not self._last:
             return 0
         index = int(percent / 100 * len(self._last) + 0.5)

@@ -1,4 +1,4 @@
-"""Runs a daemon: picks the event loop, turns SIGINT and SIGTERM into one graceful stop.
+"""Start and end of a daemon: its event loop, and one graceful stop by SIGINT or SIGTERM.
 
     async def main() -> int:
         daemon = await Daemon.start(options)
@@ -42,7 +42,7 @@ class StopRequested(BaseException):
 
 
 def run(main: Coroutine[Any, Any, int | None]) -> int:
-    """Runs `main` to its end and returns its exit code (None counts as 0).
+    """Run `main` to its end and return its exit code (None counts as 0).
 
     uvloop is used where it is installed; the environment's PENSTOCK_LOOP=asyncio turns it off. As
     in Go, the process may from now on open as many files as the system lets it.
@@ -90,7 +90,7 @@ async def stop_requested(turned: asyncio.Event | None = None) -> bool:
 
 
 def request_stop() -> None:
-    """Asks the running daemon to end as a signal would; calling it again is harmless."""
+    """Ask the running daemon to end as a signal would; calling it again is harmless."""
     if _stop is not None:
         _stop.set()
 
@@ -116,7 +116,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def settle() -> None:
-    """For a daemon that serves: behind its first answers it imports what was left for later, and
+    """Settle a daemon that serves: behind its first answers it imports what was left for later, and
     the garbage collector becomes calm.
     """
     asyncio.get_running_loop().call_later(_SETTLE_S, _settle)

@@ -22,7 +22,7 @@ class Memory(NamedTuple):
 
 
 def memory() -> Memory:
-    """Of this process now."""
+    """The memory of this process now."""
     try:
         with open("/proc/self/statm") as file:
             virtual, resident = file.read().split()[:2]

@@ -18,7 +18,7 @@ _running: set[asyncio.Task[Any]] = set()
 
 
 def spawn(coroutine: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
-    """Runs `coroutine` beside its caller; an exception nobody awaited is logged under `name`."""
+    """Run `coroutine` beside its caller; an exception nobody awaited is logged under `name`."""
     task = asyncio.get_running_loop().create_task(coroutine, name=name)
     _running.add(task)
     task.add_done_callback(_finished)

@@ -39,7 +39,7 @@ class Listener:
         """The real port, also when 0 was asked for; -1 for a unix socket."""
 
     async def close(self) -> None:
-        """Stops accepting; open connections are their owners' affair. May be called again."""
+        """Stop accepting; open connections are their owners' affair. May be called again."""
         self._server.close()
         if self._path:
             with contextlib.suppress(FileNotFoundError):
@@ -53,7 +53,7 @@ async def listen(
     log: logging.Logger | None = None,
     ssl: ssl.SSLContext | None = None,
 ) -> Listener:
-    """Accepts connections on `address`, each served by a protocol that `factory` makes.
+    """Accept connections on `address`, each served by a protocol that `factory` makes.
 
     ListenError when the address is wrong or taken.
     """
@@ -75,7 +75,7 @@ def bind(address: str) -> socket.socket:
 
 
 def check_free(address: str) -> None:
-    """Raises ListenError when the address is wrong or taken; a unix socket is left to ``bind``."""
+    """Raise ListenError when the address is wrong or taken; a unix socket is left to ``bind``."""
     if "/" not in address:
         bind(address).close()
 
@@ -87,7 +87,7 @@ async def serve(
     log: logging.Logger | None = None,
     ssl: ssl.SSLContext | None = None,
 ) -> Listener:
-    """Accepts the connections to a socket that was bound before, as ``listen`` does."""
+    """Accept the connections to a socket that was bound before, as ``listen`` does."""
     loop = asyncio.get_running_loop()
     log = log or logging.getLogger("penstock.net.tcp")
     gate = Gate(factory, what, log)

@@ -38,8 +38,8 @@ ask for hundreds of syncs a second, which cost a fifth of the throughput and sav
 
 FEW: Final = 2
 AT_ONCE: Final = 32
-"""After a pass that brought so few publishes, so many are committed at once, each by itself: one or
-two producers that wait for every OK would only wait for the pass to end."""
+"""After a pass that brought ``FEW`` publishes or less, the next ``AT_ONCE`` are committed at once,
+each by itself: one or two producers that wait for every OK would only wait for the pass to end."""
 MANY: Final = 4096
 """The most publishes that share a commit: the objects of a pass that reads megabytes of tiny ones
 would take a hundred times their bytes."""
@@ -51,7 +51,7 @@ _GATHER_SHARE: Final = 4  # times what the last sync took
 
 
 class _Gathering(NamedTuple):
-    """A sync that is put off until so many wait for it, or the timer ends."""
+    """A sync that is put off until ``expected`` commits wait for it, or the timer ends."""
 
     expected: int
     timer: asyncio.TimerHandle
@@ -124,20 +124,27 @@ class Commits:
             if self._staged % MANY == 0:
                 self.commit()
 
-    def takes_one(self, topic: Topic) -> bool:
-        """True if ``publish_one`` may be called: nobody is there to share a write with."""
-        free = self._at_once_left and not self._dirty and not self._is_held and not self._occupied
-        return bool(free) and topic.takes_one
+    @property
+    def is_idle(self) -> bool:
+        """True if nobody is there to share a write with."""
+        is_busy = self._dirty or self._is_held or self._occupied or not self._at_once_left
+        return not is_busy
 
-    def publish_one(self, topic: Topic, record: Records, now: int) -> StorageError | None:
-        """Publish one message of NSQ at once and serve its consumers; the error that it met.
+    def takes_one(self, topic: Topic) -> bool:
+        """True if ``publish_one`` may be called."""
+        return self.is_idle and topic.takes_one
+
+    def publish_one(
+        self, topic: Topic, record: Records, now: int, queue: int | None = None
+    ) -> StorageError | None:
+        """Publish one message at once and serve its consumers; the error that it met.
 
         ``publish`` and ``commit``, less what is for several. ``now`` is of the monotonic clock.
         """
         self._at_once_left -= 1
         error = None
         try:
-            topic.publish_one(record)
+            topic.publish_one(record, queue)
         except StorageError as failure:
             error = failure
         self._note(topic, _WRITE, error)
@@ -325,8 +332,8 @@ class Commits:
             self.sync(topic)
 
     async def settle(self, topic: Topic | None = None) -> None:
-        """Commit what is staged and wait until no sync is under way, of this topic or of any; who
-        still waits for copies is told that it is exiting.
+        """Commit what is staged and wait until no sync is under way, of this topic or of any.
+        Publishes that still wait for copies are told that it is exiting.
         """
         while self._occupied if topic is None else topic in self._occupied:
             self._vacated.clear()

@@ -19,7 +19,7 @@ from penstock.node.registry import Registry
 logger = logging.getLogger("penstock.node")
 
 Letters: TypeAlias = Callable[[Sequence[memoryview], bytes], Records]
-"""Makes records of the frames of dead letters and the note of their origins."""
+"""A function that makes records of dead letters' frames and the note of their origins."""
 
 
 class DeadLetters:

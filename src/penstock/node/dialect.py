@@ -106,9 +106,9 @@ class Dialect(Protocol):
     def connection_count(self) -> int: ...
 
     def consumer_groups(self, topic: str) -> list[ConsumerGroup]:
-        """Its groups that consume a topic."""
+        """The dialect's groups that consume a topic."""
         ...
 
     def producer_groups(self) -> list[ProducerGroup]:
-        """Its groups of producers, of whatever topics."""
+        """The dialect's groups of producers, of whatever topics."""
         ...

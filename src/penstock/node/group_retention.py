@@ -24,7 +24,7 @@ DELETIONS_MAX: Final = 10
 
 
 class GroupRetention:
-    """Looks at the groups of all topics from time to time."""
+    """A regular look at the groups of all topics, which may keep a log from being trimmed."""
 
     def __init__(
         self, topics: Mapping[str, Topic], log_groups: LogGroups, limit_ns: int, now: int

@@ -124,7 +124,7 @@ class LogGroups:
             known.owner, known.owned_ns = owner, now
 
     def deleted(self, topic: Topic, name: str) -> None:
-        """There is no such group any more."""
+        """Forget a group that is no more."""
         self._known.get(topic, {}).pop(name, None)
 
     def of(self, topic: Topic) -> Iterator[LogGroup]:

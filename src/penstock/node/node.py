@@ -55,14 +55,14 @@ class Node:
         topic_list: TopicList,
         letters: Letters,
     ) -> None:
-        """Takes over the broker, which ``close`` closes."""
+        """Take over the broker, which ``close`` closes."""
         self.broker = broker
         self.clock = clock
         self.memory = memory
         self.turns = Turns(memory.requests)
         self.answer_turns = Turns(memory.answers, UNREAD_S)
         self.dialects: list[Dialect] = []
-        """Those that run now and have groups to show."""
+        """The dialects that run now and have groups to show."""
         self.topic_list = topic_list
         wanted = options.replicas
         self.followers = Followers(clock)

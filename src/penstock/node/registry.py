@@ -20,7 +20,7 @@ from penstock.node.commits import Commits
 logger = logging.getLogger("penstock.node")
 
 FILES_OF_A_TOPIC: Final = 2
-"""Its segment and its journal. New topics may take half of the file handles, so that none is left
+"""The segment and the journal. New topics may take half of the file handles, so that none is left
 without connections, and no connection without a topic to publish to.
 """
 
@@ -57,13 +57,13 @@ class Observer:
 
 
 class Registry:
-    """Makes, pauses and deletes the topics and channels of one node."""
+    """The topics and channels of one node: made, paused and deleted here."""
 
     def __init__(
         self, broker: Broker, commits: Commits, topic_list: TopicList, clock: Clock
     ) -> None:
         self.topics = broker.topics
-        """By name. The mapping stays the same object."""
+        """The topics by name. The mapping stays the same object."""
         self.topic_list = topic_list
         self._broker = broker
         self._commits = commits

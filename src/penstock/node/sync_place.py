@@ -14,12 +14,12 @@ from penstock.core.units import MILLISECOND, SECOND
 from penstock.net import threads
 
 SHORT_NS: Final = MILLISECOND
-"""While syncs take no longer than this in the mean, they may run in the loop."""
+"""The mean time of syncs up to which they may run in the loop."""
 _MEAN_OF: Final = 8  # syncs, about; two threads at once may lose one of them, which does no harm
 
 
 class SyncPlace:
-    """Runs syncs, and knows how long they take."""
+    """The place where syncs run, which knows how long they take."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

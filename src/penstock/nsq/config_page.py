@@ -39,6 +39,7 @@ class ConfigPage(ABC):
 
     def put(self, request: Request) -> Response:
         """Change an option; its value then. Raises ApiError."""
+        # The daemons in Go answer 413 to an empty body, as to one that is too long.
         if not request.body:
             raise ApiError(413, "INVALID_VALUE")
         if request.param == self._lookupds:
@@ -60,6 +61,7 @@ class ConfigPage(ABC):
             addresses = json.loads(body)
         except (ValueError, RecursionError):
             raise ApiError(400, "INVALID_VALUE") from None
+        # Go's decoder takes null for an empty list, and the answer echoes the null.
         given = [] if addresses is None else addresses
         if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
             raise ApiError(400, "INVALID_VALUE")
@@ -77,7 +79,9 @@ class ConfigPage(ABC):
 
     def _shown(self, name: str) -> Response:
         value = getattr(self._options, name)
+        # Go's daemons show a level as a number, 1 for debug to 5 for fatal.
         value = _LEVEL_NUMBERS[value] if name == "log_level" else self.resolved(name, value)
+        # Go's daemons send a string as it is, without the quotes of JSON.
         if isinstance(value, str):
             return text_response(without_secrets(value))
         return json_response([*map(_without_secrets, value)] if isinstance(value, tuple) else value)

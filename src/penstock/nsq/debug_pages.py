@@ -127,7 +127,7 @@ class DebugPages:
 
 
 def add_debug_pages(router: NsqRouter, index: str) -> None:
-    """Adds the pages; `index` is /debug/pprof for nsqlookupd and /debug/pprof/ for nsqd."""
+    """Add the pages; `index` is /debug/pprof for nsqlookupd and /debug/pprof/ for nsqd."""
     pages = DebugPages()
     for path, handler in (
         ("/debug/pprof/profile", pages.profile),
@@ -275,6 +275,6 @@ def _binary(name: str, body: bytes) -> Response:
 
 
 def _refusal(status: int, text: str) -> Response:
-    """With this header `go tool pprof` shows the text to its user."""
+    """A refusal, with the header that makes `go tool pprof` show the text to its user."""
     headers = (_NO_SNIFFING, ("X-Go-Pprof", "1"))
     return Response(status, text.encode(), "text/plain; charset=utf-8", headers)

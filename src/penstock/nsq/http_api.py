@@ -53,6 +53,7 @@ def json_response(value: Any, status: int = 200) -> Response:
 def text_response(body: str | bytes, status: int = 200) -> Response:
     """A string in the V1 envelope, such as the `OK` of /pub; an empty one has no content type."""
     raw = body if isinstance(body, bytes) else _encoded(body)
+    # Go sniffs a string as text/plain, and gives an empty body no type.
     return Response(status, raw, _TEXT if raw else None, (NSQ_HEADER,))
 
 
@@ -123,7 +124,7 @@ class NsqRouter(Router):
         quiet: bool = False,
         begin: Begin | None = None,
     ) -> None:
-        """Routes to a V1 handler; a body over `max_body` bytes is answered 413 with `too_big`."""
+        """Route to a V1 handler; a body over `max_body` bytes is answered 413 with `too_big`."""
 
         def answer(request: Request) -> Response | Later | Awaitable[Response]:
             try:
@@ -171,11 +172,12 @@ class Query:
 
     @staticmethod
     def parse(raw: bytes) -> Query:
-        """Reads a query as Go's `url.ParseQuery`; ApiError INVALID_REQUEST when that would fail."""
+        """Read a query as Go's `url.ParseQuery`; ApiError INVALID_REQUEST when that would fail."""
         return _parse_known(raw) if len(raw) <= _KEPT_QUERY_SIZE else _parse(raw)
 
     def required(self, name: str) -> str:
         """A parameter that must be present, if only empty; ApiError MISSING_ARG_<NAME>."""
+        # To nsqd "topic=" is present: its empty name is invalid, not missing.
         value = self.get(name)
         if value is None:
             raise ApiError(400, f"MISSING_ARG_{name.upper()}")
@@ -198,6 +200,7 @@ class Query:
 
 
 def _parse(raw: bytes) -> Query:
+    # Of equal names Go takes the first value: reversed, it is entered last.
     return Query(dict(reversed(_pairs(raw))))
 
 
@@ -211,6 +214,7 @@ def all_values(raw: bytes, name: str) -> list[str]:
 
 
 def _pairs(raw: bytes) -> list[tuple[str, str]]:
+    # Go refuses the whole query for one bad escape, or for a semicolon anywhere.
     if b";" in raw or _BAD_ESCAPE.search(raw):
         _refuse()
     parts = [pair.partition(b"=") for pair in raw.split(b"&") if pair]

@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 
 class Origin(Struct):
-    """Where a dead letter came from; `dead_since` is wall-clock ns."""
+    """The origin of a dead letter; `dead_since` is wall-clock ns."""
 
     topic: str
     channel: str

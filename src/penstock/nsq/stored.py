@@ -14,7 +14,7 @@ from penstock.storage.batch import Batch
 
 
 class Origin(NamedTuple):
-    """Where a dead letter came from; ``dead_since`` is wall-clock ns."""
+    """The origin of a dead letter; ``dead_since`` is wall-clock ns."""
 
     topic: str
     channel: str
@@ -41,11 +41,11 @@ class Stretch(NamedTuple):
     next: int
 
     def bodies(self) -> list[bytes]:
-        """Their bodies, in order."""
+        """The bodies, in order."""
         return bodies(self.batch, self.first, self.next)
 
     def messages(self) -> Iterator[Stored]:
-        """They one by one."""
+        """Iterate over the messages."""
         batch = self.batch
         base = batch.first_id - batch.first_offset
         origins = decode_origins(batch.note)

@@ -3,7 +3,7 @@
 NSQ's messages have no headers, so none can carry a trace. Instead nsqd (``--trace-messages``) and
 the consumers compute the same identifiers: the trace and the publish span from the topic and the
 message's id, the span of a delivery from these, the channel and the attempts. A consumer makes the
-delivery the parent of its own span, in any language:
+delivery the parent of the span that it adds, in any language:
 
     sha256("orders/0400000000000007")            bytes 0-15: trace id, 16-23: publish span id
     sha256("orders/0400000000000007/billing/1")  bytes 0-7: span id of the first delivery

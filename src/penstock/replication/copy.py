@@ -23,6 +23,7 @@ from penstock.replication.messages import (
     Fetch,
     File,
     Gone,
+    Head,
     Hello,
     JournalPiece,
     Part,
@@ -81,7 +82,7 @@ class Copy:
         """True while what the primary has not is put aside, or ``refuse_foreign`` refuses it."""
         self.refuse_foreign = False
         self.fork: dict[str, tuple[int, int]] = {}
-        """Where the primary's epoch began, by topic: the log, and the offset of its end."""
+        """The start of the primary's epoch by topic: the log, and the offset of its end."""
         self.moment = moment
         self._run = ""
         self._number = 0
@@ -170,12 +171,19 @@ class Copy:
     def _check_foreign(self, parts: Iterable[Part]) -> None:
         foreign = sorted({each.head.topic for each in parts
                           if isinstance(each.head, Gone | Diverged)})  # fmt: skip
-        if foreign:
+        if foreign and not any(self._goes_on(each.head) for each in parts):
             raise ReplicationError(
                 f"the data path {self.store.data_path} has messages that the primary has not, of "
                 f"{len(foreign)} topics, such as {foreign[0]}: give an empty data path, or one "
                 "restored from a backup of the primary")  # fmt: skip
         self.refuse_foreign = False
+
+    def _goes_on(self, head: Head) -> bool:
+        """True if the primary's log of a topic goes on where one ends that has messages here."""
+        if not isinstance(head, JournalPiece | Batches):
+            return False
+        copy = self._known(head.topic, head.log)
+        return copy is not None and copy.log.append_offset > copy.log.start_offset
 
     def _take(self, part: Part, unlike: set[str]) -> None:
         match part.head:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Final, NamedTuple, TypeAlias
+from typing import Annotated, Final, NamedTuple, TypeAlias
 
 import msgspec
 from xxhash import xxh3_64, xxh3_64_intdigest
@@ -28,7 +28,10 @@ from penstock.core.malformed import MALFORMED
 from penstock.storage.batch import Buffer
 
 VERSION: Final = 1
-"""Of these messages; a node refuses another one's."""
+"""The version of these messages; a node refuses another one's."""
+TOPICS_MAX: Final = 100_000
+"""The most topics that a request may name."""
+ADDRESS_MAX: Final = 300
 _PREFIX = struct.Struct("<IIQ")
 
 
@@ -65,14 +68,14 @@ class Fetch(msgspec.Struct, array_like=True):
     history: str
     epoch: int
     run: str
-    held: list[Held]
+    held: Annotated[list[Held], msgspec.Meta(max_length=TOPICS_MAX)]
     files: dict[str, int] | None
     nbytes: int
-    """About so many bytes of messages may be in the answer."""
+    """The most bytes of messages in the answer, roughly."""
     hurry: bool
     """False if the answer may be put off until there is news."""
-    address: str = ""
-    """Where the follower's own HTTP can be asked for its role, ``host:port``."""
+    address: Annotated[str, msgspec.Meta(max_length=ADDRESS_MAX)] = ""
+    """The follower's own HTTP address, ``host:port``, which can be asked for its role."""
     is_synced: bool = False
     """True if all that it has is on stable storage there."""
 
@@ -112,12 +115,15 @@ class Diverged(msgspec.Struct, array_like=True, tag="d", frozen=True):
 
 
 class JournalPiece(msgspec.Struct, array_like=True, tag="j", frozen=True):
-    """Whole frames of a topic's journal, those from ``position`` on; from 0 on, all that counts."""
+    """Whole frames of a topic's journal, those from ``position`` on; behind them are
+    ``nbytes_left`` more. Those from 0 on replace what the follower has, once all have come.
+    """
 
     topic: str
     log: int
     token: str
     position: int
+    nbytes_left: int
 
 
 class Batches(msgspec.Struct, array_like=True, tag="b", frozen=True):

@@ -18,6 +18,7 @@ from penstock.replication.messages import (
     Fetch,
     File,
     Gone,
+    Head,
     Held,
     Hello,
     JournalPiece,
@@ -30,7 +31,7 @@ from penstock.storage.log import Log
 from penstock.storage.queues.queue_index import Queues
 
 NBYTES_MAX: Final = 4 * 1024 * 1024
-"""The most bytes of messages in an answer, unless a single batch has more."""
+"""The room of an answer. Only the small files, and the last batch or frame, may exceed it."""
 
 
 class Served(NamedTuple):
@@ -124,22 +125,35 @@ class _Answer:
 
     def of(self, files: Mapping[str, bytes], served: Iterable[Served]) -> list[Buffer]:
         for name in _changed(self._fetch, files):
+            # Not of the room: were they larger, nothing else would ever come.
             self._pieces += encode_part(File(name), files[name])
         held = {each.topic: each for each in self._fetch.held}
+        served = list(served)
+        self._gone(held.keys() - {each.name for each in served}, held)
         for each in served:
-            self._topic(each, held.pop(each.name, None))
-        for gone in held.values():
-            self._pieces += encode_part(Gone(gone.topic, gone.log))
+            self._topic(each, held.get(each.name))
         self._pieces += encode_part(End(self._fetch.run, self._fetch.number, self._more))
         return self._pieces
+
+    def _gone(self, names: Iterable[str], held: Mapping[str, Held]) -> None:
+        for name in sorted(names):
+            if self._room <= 0:
+                self._more = True
+                break
+            self._add(Gone(name, held[name].log))
+
+    def _add(self, head: Head, *data: Buffer) -> None:
+        pieces = encode_part(head, *data)
+        self._room -= sum(map(len, pieces))
+        self._pieces += pieces
 
     def _topic(self, served: Served, held: Held | None) -> None:
         log = served.log
         if held is not None and held.log != log.id_base:
-            self._pieces += encode_part(Gone(held.topic, held.log))
+            self._add(Gone(held.topic, held.log))
             held = None
         if held is not None and not _continues(held, log):
-            self._pieces += encode_part(Diverged(held.topic, held.log, log.copies_end))
+            self._add(Diverged(held.topic, held.log, log.copies_end))
             self._more = True
             return
         if self._room <= 0:
@@ -151,7 +165,10 @@ class _Answer:
             self._more = True  # its journal comes when the follower has laid the topic down
             return
         self._journal(served, held)
-        self._batches(served, held, is_new=False)
+        if self._room > 0:
+            self._batches(served, held, is_new=False)
+        else:
+            self._more = True
 
     def _journal(self, served: Served, held: Held) -> None:
         journal = served.journal
@@ -160,8 +177,10 @@ class _Answer:
         if not is_wanted or not journal.is_named:
             return
         position = held.position if held.token == token and held.position <= size else 0
-        piece = JournalPiece(held.topic, held.log, token, position)
-        self._pieces += encode_part(piece, journal.frames_from(position))
+        frames = journal.frames_from(position, self._room)
+        left = size - position - len(frames)
+        self._more = self._more or left > 0
+        self._add(JournalPiece(held.topic, held.log, token, position, left), frames)
 
     def _batches(self, served: Served, held: Held, *, is_new: bool) -> None:
         log, queues = served.log, served.queues
@@ -170,12 +189,10 @@ class _Answer:
         if first == end and not is_new and held.next >= start:
             return
         raw = log.read_raw(first, self._room, for_copy=True)
-        nbytes = sum(map(len, raw))
-        self._room -= nbytes
-        left = max(0, log.bytes_from(first) - nbytes)
-        self._more = self._more or (left > 0 and self._room <= 0)
+        left = max(0, log.bytes_from(first) - sum(map(len, raw)))
         firsts = queues.firsts if queues is not None and first == start else None
-        self._pieces += encode_part(Batches(held.topic, held.log, start, end, left, firsts), *raw)
+        self._add(Batches(held.topic, held.log, start, end, left, firsts), *raw)
+        self._more = self._more or (left > 0 and self._room <= 0)
 
 
 def _continues(held: Held, log: Log) -> bool:

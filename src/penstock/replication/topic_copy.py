@@ -1,4 +1,4 @@
-"""One topic of a follower: a log and a journal of its own, filled with the primary's bytes.
+"""One topic of a follower: its log and its journal, filled with the primary's bytes.
 
 The index of its queues, where it has several, grows with what can be read, as the primary's does.
 Batches are appended as they come, byte for byte; those of one commit become visible together, as at
@@ -29,19 +29,20 @@ logger = logging.getLogger(__name__)
 LOST_THERE: Final = "the primary has lost these"
 """The record of a gap that is no fault of the copy."""
 _AT_ONCE: Final = Retention()
-"""Nothing is kept for itself: the primary says what is."""
+"""The retention of a copy, which keeps nothing for itself: the primary says what is kept."""
 
 
 OpenQueues = Callable[[dict[int, int] | None], Queues]
-"""Opens the queues of a topic: those that have an index, or a new index that begins as told."""
+"""A way to open a topic's queues: over their index, or a new one that begins as told."""
 
 
 class _Waiting(NamedTuple):
-    """Records that the log has not reached yet."""
+    """Records that the log has not reached yet, or of which more are to come."""
 
     records: list[bytes]
     is_whole: bool
     end: int
+    is_complete: bool
 
 
 class TopicCopy:
@@ -50,7 +51,7 @@ class TopicCopy:
     def __init__(
         self, name: str, log: Log, journal: Journal, open_queues: OpenQueues | None = None
     ) -> None:
-        """Raises StorageError for an index of queues that cannot be opened."""
+        """Raise StorageError for an index of queues that cannot be opened."""
         self.name = name
         self.log = log
         self.journal = journal
@@ -81,7 +82,7 @@ class TopicCopy:
 
     @property
     def is_waiting(self) -> bool:
-        """True if records of the journal wait for the log."""
+        """True if records of the journal wait for the log, or for the rest of them."""
         return self._waiting is not None
 
     @property
@@ -90,12 +91,13 @@ class TopicCopy:
 
     @property
     def nbytes_behind(self) -> int:
-        """About so many bytes of the primary's log are not here."""
+        """The bytes of the primary's log that are not here, roughly."""
         return self._nbytes_behind if self.messages_behind else 0
 
     def held(self) -> Held:
         """The content of the copy, for the next request."""
-        position = -1 if self._waiting is not None else self._position
+        waiting = self._waiting
+        position = -1 if waiting is not None and waiting.is_complete else self._position
         return Held(self.name, self.log.id_base, self._next, self._mark(), self._token, position,
                     self.log.next_offset)  # fmt: skip
 
@@ -247,13 +249,17 @@ class TopicCopy:
         found = read_frames(raw, self.log.id_base)
         if found.end != len(raw) or found.damage or found.strangers:
             raise ReplicationError(f"{self.name}: the journal was damaged on the way")
-        self._waiting = _Waiting(found.records, head.position == 0, found.extent.end)
+        waiting = self._waiting if head.position else None
+        if waiting is None:
+            waiting = _Waiting([], head.position == 0, 0, is_complete=False)
+        waiting.records.extend(found.records)
+        self._waiting = waiting._replace(end=found.extent.end, is_complete=not head.nbytes_left)
         self._token, self._position = head.token, head.position + len(raw)
 
     def settle(self) -> None:
         """Write down the records that waited, if the log has come as far. Raises StorageError."""
         waiting = self._waiting
-        if waiting is None or self.log.next_offset < waiting.end:
+        if waiting is None or not waiting.is_complete or self.log.next_offset < waiting.end:
             return
         try:
             if waiting.is_whole:

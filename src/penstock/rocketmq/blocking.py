@@ -78,14 +78,14 @@ class RemotingLink:
             wanted = {request.opaque for request in requests}
             while wanted - answers.keys():
                 answer = self._next(connection)
-                # What a broker asks its clients of its own accord is nothing that this one serves.
+                # A request of the broker to its clients is skipped: this client serves none.
                 if answer.is_response:
                     answers[answer.opaque] = answer
             return [answers[request.opaque] for request in requests]
         except BaseException as error:
             self.close()  # half an exchange leaves the connection of no use
             if isinstance(error, FrameError):
-                raise OSError(f"the answer is none of RocketMQ: {error}") from None
+                raise OSError(f"the answer is not RocketMQ's: {error}") from None
             raise
 
     def _request(self, code: int, fields: Mapping[str, object], body: bytes) -> Command:

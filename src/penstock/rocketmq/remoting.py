@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # which brings numpy in, and a name server needs none
     from penstock.storage.batch import Buffer
 
 IDLE_S: Final = 120.0
-"""A connection that neither sends nor receives for so long is closed, as in Java."""
+"""A connection that neither sends nor receives for this time is closed, as in Java."""
 WRITE_HIGH_WATER: Final = 256 * 1024
 TOGETHER_MAX: Final = 32
 """The number of requests that are read at once; the answers known by then leave with one write, so
@@ -74,7 +74,21 @@ class Gatherer(Protocol):
         ...
 
     def release(self) -> bool:
-        """It has taken all; whether some of its requests are answered later in this pass."""
+        """A connection has taken all; true if requests are answered later in this pass."""
+        ...
+
+
+class StraightLine(Protocol):
+    """A short way for requests that are known by their bytes."""
+
+    def take_lone(self, data: bytes) -> bool:
+        """Take the one request that was read and answer it; False if it must go another way."""
+        ...
+
+    def take(self, data: bytes) -> int:
+        """Take the requests at the start of what was read that are known; how many bytes they
+        have. The rest goes to the parser.
+        """
         ...
 
 
@@ -141,6 +155,7 @@ class Connection(asyncio.Protocol):
         """True if the peer reads more slowly than it is written to."""
         self.address = ""
         self.host = NO_HOST
+        self.straight_line: StraightLine | None = None
 
     # --- asyncio's side ------------------------------------------------------------------------
 
@@ -174,14 +189,18 @@ class Connection(asyncio.Protocol):
             if not self._is_plain(data):
                 return
         self._active = True
-        self._reader.feed(data)
-        self._take_all()
+        line = self.straight_line
+        if line is None or self._left or self.is_congested or self._reader.unread:
+            self._reader.feed(data)
+            self._take_all()
+        elif not (self._transport.is_closing() or line.take_lone(data)):
+            self._take_all(data)
 
-    def _take_all(self) -> None:
+    def _take_all(self, data: bytes = b"") -> None:
         """Take what was read, as long as the peer reads what it is answered."""
         if self._transport.is_closing():
             return
-        self._take_commands()
+        self._take_commands(data)
         unread = self._reader.unread
         if unread or self._share.held:
             self._share.hold(unread)
@@ -244,13 +263,15 @@ class Connection(asyncio.Protocol):
                          self.address, self._share.budget.flag)  # fmt: skip
             self.close()
 
-    def _take_commands(self) -> None:
+    def _take_commands(self, data: bytes) -> None:
         self._is_reading = True
         gatherer = self._server.gatherer
         if gatherer is not None:
             gatherer.hold()
         failure: FrameError | None = None
         try:
+            if data and self.straight_line is not None:
+                self._reader.feed(data[self.straight_line.take(data) :])
             while not self.is_congested and (commands := self._next_commands()):
                 self._take_each(commands)
                 if self._left:
@@ -358,6 +379,11 @@ class Connection(asyncio.Protocol):
         if not self._is_reading:
             self.flush_soon()
 
+    def send_now(self, answer: bytes) -> None:
+        """Send an encoded answer that no others will follow in this pass of the loop."""
+        if not self._transport.is_closing():
+            self._transport.write(answer)
+
     def send_large(self, pieces: Iterable[Buffer], nbytes: int) -> None:
         """Send an encoded answer with a body of this size; much of it is written at once, which
         tells whether the peer reads.
@@ -370,8 +396,8 @@ class Connection(asyncio.Protocol):
     def flush_soon(self) -> None:
         """Write what is sent in this pass of the loop at its end, after what is scheduled so far.
 
-        Who answers in this pass, but later than ``data_received`` ends, asks for it beforehand: the
-        answers need no pass of their own then.
+        To be called before answering later in the same pass than ``data_received``, so that the
+        answers are flushed with it.
         """
         if not self._flushes_soon:
             self._flushes_soon = True

@@ -61,7 +61,7 @@ def tls_to(trust_cert_path: str, *, auth_server: bool) -> ssl.SSLContext:
 
 
 class _Asked:
-    """Serves nothing: what the peer asks is answered so."""
+    """A processor that serves nothing: whatever the peer asks is answered with an error."""
 
     def __init__(self, lost: Callable[[], None]) -> None:
         self._lost = lost

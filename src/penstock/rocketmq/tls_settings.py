@@ -1,6 +1,6 @@
 """The properties of a server's TLS, under the names that they have in Java.
 
-There they are properties of the process or of a file of their own; here they stand in the program's
+In Java they are properties of the process or of a separate file; here they stand in the program's
 configuration file, and no command changes them.
 """
 
@@ -21,7 +21,7 @@ class TlsSettings(Settings):
     tls_cert_path: str = ""
     """The certificate (PEM); without it there is no TLS."""
     tls_key_path: str = ""
-    """Its key (PEM)."""
+    """The certificate's key (PEM)."""
     tls_need_client_auth: str = "none"
     """``require``: clients need a certificate; ``none``: they need not."""
     tls_auth_client: bool = False
@@ -40,7 +40,7 @@ class TlsSettings(Settings):
     fixed: ClassVar[frozenset[str]] = frozenset(java_names)
 
     def check_tls(self) -> None:
-        """Raises ConfigError when the words do not fit together."""
+        """Raise ConfigError when the words do not fit together."""
         if self.tls_mode not in ("disabled", "permissive", "enforcing"):
             raise ConfigError("tls.server.mode must be disabled, permissive or enforcing, "
                               f"not {self.tls_mode!r}")  # fmt: skip

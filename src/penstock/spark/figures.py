@@ -116,7 +116,7 @@ class QueryFigures:
         }  # fmt: skip
 
     def _note(self, end: Position) -> None:
-        """Where the query reads, and for which group."""
+        """Note the places that the query reads, and its group."""
         for topic, node, _ in end.offsets:
             # A broker that name servers lead to has a name without a port, and no HTTP.
             if ":" in node and len(self.read_nodes) < PLACES_MAX:

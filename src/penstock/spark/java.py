@@ -31,7 +31,7 @@ exec "{java}" "$@"
 
 
 class NoJavaError(PenstockError):
-    """There is no Java that Spark can use."""
+    """The lack of a Java that Spark can use."""
 
 
 class Java(NamedTuple):

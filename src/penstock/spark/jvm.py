@@ -122,7 +122,7 @@ def command(java: Java, memory: str, configuration: Mapping[str, str]) -> list[s
 
 @contextmanager
 def announced(gateway: Gateway) -> Iterator[None]:
-    """While this lasts, PySpark connects to that JVM instead of starting one."""
+    """A context in which PySpark connects to that JVM instead of starting one."""
     ours = {"PYSPARK_GATEWAY_PORT": str(gateway.port), "PYSPARK_GATEWAY_SECRET": gateway.secret}
     os.environ.update(ours)
     try:

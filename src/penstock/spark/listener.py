@@ -1,4 +1,4 @@
-"""Tells nodes how queries are, for nsqadmin's pages and Prometheus.
+"""Reports of how queries are, sent to nodes for nsqadmin's pages and Prometheus.
 
     from penstock.spark.listener import attach
     attach(spark)
@@ -113,7 +113,7 @@ class ProgressListener(StreamingQueryListener):
             self._teller.complain(f"the progress of a query is not reported: {error}")
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Nothing: that the query runs is told anyway."""
+        """Do nothing: that the query runs is told anyway."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         try:
@@ -134,7 +134,7 @@ class ProgressListener(StreamingQueryListener):
 
 
 class Teller:
-    """Tells nodes; its thread lives while a query runs or there is something to tell."""
+    """A reporter to nodes; its thread lives while a query runs or there is something to tell."""
 
     def __init__(self, access: Access = _PLAIN) -> None:
         self._access = access
@@ -177,7 +177,7 @@ class Teller:
                 self._changed.wait_for(lambda: self._hurries and self._news, EVERY_S)
 
     def _due(self) -> list[QueryFigures] | None:
-        """The queries to tell of now; None if no thread is needed any more."""
+        """The queries to report now; None if no thread is needed any more."""
         now = SYSTEM_CLOCK.monotonic_ns()
         with self._changed:
             running = {id for id, query in self._queries.items() if query.runs}

@@ -10,7 +10,7 @@ _KEPT_MAX: Final = 1000
 
 
 class Once:
-    """Remembers what it has told; of a thousand different sentences no more are told."""
+    """A memory of what was told; of a thousand different sentences no more are told."""
 
     def __init__(self) -> None:
         self._told: set[str] = set()

@@ -59,7 +59,7 @@ class Option:
         return given[0] if given else None
 
     def row(self) -> str:
-        """Its row in a table of the documentation."""
+        """The option's row in a table of the documentation."""
         shown = f"`{self.shown}`" if self.shown else ""
         also = ", ".join(f"`{_TYPED.get(alias, alias)}`" for alias in self.aliases)
         only = _ONLY[self.only] if self.only else ""
@@ -118,7 +118,7 @@ def parse(
 
 
 def require_known(settings: type[Any], names: Iterable[str], format: str = "nsq") -> None:
-    """Raise OptionError for names that are none of the options, with the nearest that are."""
+    """Raise OptionError for names that are no options, with the nearest option of each."""
     told = [
         f"option {name}" + (f"; did you mean {nearest}?" if nearest else "")
         for name, nearest in unknown(settings, names).items()
@@ -128,7 +128,7 @@ def require_known(settings: type[Any], names: Iterable[str], format: str = "nsq"
 
 
 def unknown(settings: type[Any], names: Iterable[str]) -> dict[str, str]:
-    """The names that are none of the options, each with the nearest that is, empty if none is near.
+    """The names that are no options, each with the nearest option, empty if none is near.
 
     It needs neither Spark nor values, so that a file of options can be checked before Spark starts.
     """

@@ -24,7 +24,7 @@ LEFT_OUT: Final = frozenset(
         "penstock/core/logs.py",
     }
 )
-"""They run where Penstock is installed, on NSQ's client beside the driver or in a daemon."""
+"""Modules that run where Penstock is installed: on NSQ's client at the driver, or in a daemon."""
 _SOURCE = Path(penstock.__file__).parents[1]
 
 

@@ -102,6 +102,19 @@ def read_frames(data: bytes, queue: int) -> Frames:
     return found
 
 
+def whole_bytes(data: bytes) -> int:
+    """The length of the whole frames at the beginning of the data, by their heads alone; more than
+    the data where the first one is longer.
+    """
+    position = 0
+    while position + HEADER_BYTES <= len(data) and data.startswith(_MAGIC, position):
+        end = position + HEADER_BYTES + _PREFIX.unpack_from(data, position)[1]
+        if position and end > len(data):
+            break
+        position = end
+    return position
+
+
 def queues_named(data: bytes) -> set[int]:
     """The id bases of all queues that whole frames name; those of earlier versions name none."""
     return {frame.queue for _, frame in _frames(data, _whole, _starts) if frame.queue is not None}

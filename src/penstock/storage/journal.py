@@ -17,7 +17,14 @@ from typing import Final
 from penstock.core.errors import StorageError
 from penstock.storage.extent import NOTHING, Extent
 from penstock.storage.files.disk import Disk
-from penstock.storage.frames import Frames, encode_frames, mark, read_frames
+from penstock.storage.frames import (
+    HEADER_BYTES,
+    Frames,
+    encode_frames,
+    mark,
+    read_frames,
+    whole_bytes,
+)
 from penstock.storage.recovery.damage import Damage, DamageRecord
 
 JOURNAL_FILE: Final = "cursors.journal"
@@ -100,9 +107,16 @@ class Journal:
         """Bytes of the file, all whole frames."""
         return self._file.size
 
-    def frames_from(self, position: int) -> bytes:
-        """The frames from the end of one of them on, as stored. Raises StorageError."""
-        return self._file.read(position, self._file.size - position)
+    def frames_from(self, position: int, nbytes: int) -> bytes:
+        """Frames as stored, from the end of one of them on: about ``nbytes``, at least one frame.
+        Raises StorageError.
+        """
+        left = self._file.size - position
+        data = self._file.read(position, min(max(nbytes, HEADER_BYTES), left))
+        if len(data) == left:
+            return data
+        end = whole_bytes(data)
+        return data[:end] if end <= len(data) else self._file.read(position, min(end, left))
 
     def append(self, records: Sequence[bytes], extent: Extent = NOTHING) -> None:
         """Write records, all or nothing. Raises DiskFullError or StorageError."""

@@ -219,7 +219,7 @@ class Log:
                                f"bytes wait for a {waited}")  # fmt: skip
 
     def begin_append(self, nbytes: int) -> LongAppend:
-        """Begin to append about so many bytes, which need not be in memory together.
+        """Begin to append about ``nbytes``, which need not be in memory together.
 
         Until ``end_append`` nothing else may be appended. Raises StorageError or ReadOnlyError.
         """
@@ -306,7 +306,7 @@ class Log:
         self._segment_for(nbytes, batches[0].first_offset).append(batches)
 
     def _segment_for(self, nbytes: int, first: int) -> Segment:
-        """The segment to append so many bytes to, a new one if the newest is full."""
+        """The segment to append ``nbytes`` to, a new one if the newest is full."""
         active = self._segments[-1]
         is_full = active.size + nbytes > self.options.max_bytes_per_file
         if is_full and active.first_offset < first:  # else the next one would have the same name
@@ -446,7 +446,7 @@ class Log:
 
     @property
     def oldest_ns(self) -> int | None:
-        """When the oldest message that is kept was published; None when there is none."""
+        """The publish time of the oldest message that is kept; None when there is none."""
         for segment in self._segments:
             if segment.index.timestamps:
                 return segment.index.timestamps[0]

@@ -136,10 +136,10 @@ class MemoryLog:
         return drop
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: nothing is held back."""
 
     def begin_sync(self, *, checkpoint: bool = False) -> None:
-        """There is nothing to sync."""
+        """Do nothing: there is nothing to sync."""
 
     def close(self) -> None:
         self._tail.clear()

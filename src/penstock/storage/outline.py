@@ -1,4 +1,4 @@
-"""Where the batches of a block start, for those who read here and there.
+"""The starts of the batches of a block, for those who read here and there.
 
 A pull from one of a thousand queues needs one batch of a block, the next pull one of another. To
 parse and check whole blocks for that would cost a thousand times what is wanted. The bytes of the
@@ -27,7 +27,7 @@ class Outline:
     __slots__ = ("_first_offset", "_firsts", "_positions", "nbytes", "raw")
 
     def __init__(self, raw: bytes, first_offset: int) -> None:
-        """Steps over the headers in ``raw``, unchecked, up to one that makes no sense."""
+        """Step over the headers in ``raw``, unchecked, up to one that makes no sense."""
         self._first_offset = first_offset
         self._firsts = firsts = array("I")
         self._positions = positions = array("I")
@@ -59,7 +59,7 @@ class Outline:
         self.nbytes = self._own_bytes
 
     def span(self, offset: int) -> tuple[int, int]:
-        """Where the batch starts and ends that holds ``offset``, if any does."""
+        """The start and end of the batch that holds ``offset``, if any does."""
         place = bisect_right(self._firsts, offset - self._first_offset)
         if not place:
             return 0, 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """When a segment that every channel and group has passed may go.
+    """The rule by which a segment that every channel and group has passed may go.
 
     ``time_ns`` keeps it for that long after its last message, ``nbytes`` keeps that much of the
     queue; 0 sets no such rule. With neither, a segment goes as soon as it is consumed, as in NSQ.

@@ -35,7 +35,7 @@ def segment_name(first_offset: int) -> str:
 
 
 def index_path(path: str) -> str:
-    """Where the index of the segment with this path is."""
+    """The path of the index of the segment with this path."""
     return path.removesuffix(".log") + ".index"
 
 

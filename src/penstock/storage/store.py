@@ -31,7 +31,7 @@ TOPICS = "topics"
 
 
 def queue_directory(topic: str, queue: int) -> str:
-    """Where a queue's files are, relative to the data path."""
+    """The folder of a queue's files, relative to the data path."""
     return os.path.join(TOPICS, f"{topic}@{queue}")
 
 
@@ -39,7 +39,7 @@ class Store:
     """The queues under one data path, locked for this process until ``close``."""
 
     def __init__(self, disk: Disk, data_path: str, options: LogOptions) -> None:
-        """Raises LockedError when another process holds the path, StorageError when it cannot be
+        """Raise LockedError when another process holds the path, StorageError when it cannot be
         used.
         """
         self.disk = disk

@@ -37,7 +37,7 @@ class TakenIds:
     """The file in one data path."""
 
     def __init__(self, disk: Disk, data_path: str) -> None:
-        """Raises StorageError if the file cannot be read or is of a later version; a damaged one
+        """Load the file. Raises StorageError if unreadable or of a later version; a damaged one
         counts as missing.
         """
         self._disk = disk

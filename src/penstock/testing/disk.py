@@ -146,7 +146,7 @@ class FaultyFile:
         self._closed = False
 
     def append(self, data: bytes | memoryview) -> None:
-        """At the end that the handle knows, over what a failed append may have left there."""
+        """Append at the end that the handle knows, over what a failed append may have left."""
         self.size = self.write(self.size, data)
 
     def write(self, position: int, data: bytes | memoryview) -> int:
@@ -419,7 +419,7 @@ class FaultyDisk:
         self._room = room
 
     def heal(self) -> None:
-        """There is room again, and no fault is to come."""
+        """Make room again, and let no fault come."""
         self._room = None
         self._faults.clear()
 

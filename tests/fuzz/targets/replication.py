@@ -58,7 +58,7 @@ TARGETS = {
             b"".join(map(bytes, encode_part(Hello("r", "h", 1, {"t": (1, 2)})))) + _END,
             b"".join(map(bytes, encode_part(Batches("t", 7, 0, 1, 0), b"batch"))) + _END,
             b"".join(map(bytes, encode_part(File("nsqd.dat"), b"{}"))) + _END,
-            b"".join(map(bytes, encode_part(JournalPiece("t", 7, "0", 0), b"frames"))) + _END,
+            b"".join(map(bytes, encode_part(JournalPiece("t", 7, "0", 0, 0), b"frames"))) + _END,
         ],
         [b"\xff" * 8, b"\0" * 16, _END],
     ),

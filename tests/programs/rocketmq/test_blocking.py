@@ -81,7 +81,7 @@ def answering(data: bytes) -> tuple[socket.socket, str]:
 
 @pytest.mark.parametrize(
     ("data", "said"),
-    [(b"HTTP/1.1 400 Bad Request\r\n\r\n", "none of RocketMQ"), (b"", "closed before the answer")],
+    [(b"HTTP/1.1 400 Bad Request\r\n\r\n", "not RocketMQ"), (b"", "closed before the answer")],
     ids=["another protocol", "nothing"],
 )
 def test_an_answer_that_makes_no_sense(data: bytes, said: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.cli.live import archive_file
 from tests.processes import left_over, marked_environment
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -18,8 +19,9 @@ JOB = [sys.executable, "-m", "penstock.cli.live.archive_job"]
 
 def test_sigterm_while_spark_starts_leaves_no_java_behind(tmp_path: Path) -> None:
     environment = marked_environment()
+    archive_file.write(tmp_path, "flights", "127.0.0.1:9")
     with subprocess.Popen(
-        [*JOB, "flights", "127.0.0.1:9", str(tmp_path)],
+        [*JOB, str(tmp_path), "127.0.0.1:9"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
     ) as process:  # fmt: skip
         assert process.stdout is not None

@@ -98,6 +98,19 @@ def test_a_data_path_with_messages_of_its_own_is_refused_before_anything_is_chan
     assert copy.topics.keys() == {"mine"}
 
 
+def test_what_the_primary_has_deleted_since_a_backup_is_put_aside() -> None:
+    primary, copy = Primary(), new_copy()
+    primary.publish("deleted", b"1")
+    primary.publish("t", b"1")
+    until_whole(primary, copy)
+    primary.broker.delete_topic("deleted")
+    copy.refuse_foreign = copy.never_drop = True
+    copy.begin_run(HELLO)
+    until_whole(primary, copy)
+    assert copy.topics.keys() == {"t"}
+    assert copy.put_aside == {"deleted": 1}
+
+
 def test_an_answer_to_an_earlier_request_is_refused() -> None:
     primary, copy = Primary(), new_copy()
     primary.publish("t", b"1")

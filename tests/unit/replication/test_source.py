@@ -57,7 +57,7 @@ def test_a_log_that_goes_on_otherwise_or_is_another_one_is_told_so() -> None:
     topic = primary.publish("t", b"1", b"2")
     until_whole(primary, copy)
     base = topic.log.id_base
-    fetch = decode_fetch(encode_fetch(copy.request("history", 1, 100)))
+    fetch = decode_fetch(encode_fetch(copy.request("history", 1, 1000)))
     for held, head in (
         (Held("t", base, 3, 0, "", -1), Diverged("t", base, 2)),
         (Held("t", base, 2, 12345, "", -1), Diverged("t", base, 2)),
@@ -77,3 +77,54 @@ def test_small_files_come_first_so_that_what_they_name_is_not_newer() -> None:
     heads = [part.head for part in decode_parts(primary.answer(copy))]
     assert heads[0] == File("nsqd.dat")
     assert not any(isinstance(head, Hello) for head in heads)
+
+
+def test_journals_share_the_room_of_an_answer_and_the_rest_comes_later() -> None:
+    primary, copy = Primary(), new_copy()
+    for number in range(20):
+        topic = primary.publish(f"t{number}", b"1")
+        for name in range(10):
+            topic.channel(f"channel-{name}")
+        primary.broker.save()
+    journals = [each.journal.size for each in primary.served()]
+    room = max(journals) // 2
+    sizes = []
+    while not copy.is_whole:
+        answer = primary.answer(copy, room)
+        sizes.append(len(answer))
+        if (hello := copy.take(answer)) is not None:
+            copy.begin_run(hello)
+        assert len(sizes) < 1000
+    assert max(sizes) < 2 * room < sum(journals) / 5
+    for each in primary.served():
+        assert copy.topics[each.name].journal.size > 10 * 50
+
+
+def test_a_request_that_names_what_never_was_is_answered_within_the_room() -> None:
+    primary, copy = Primary(), new_copy()
+    primary.publish("t", b"1")
+    until_whole(primary, copy)
+    fetch = copy.request("history", 1, 1000)
+    fetch.held = [Held(f"none-{number}", number, 2, 0, "", -1) for number in range(5000)]
+    parts = list(decode_parts(answer := b"".join(primary.source.answer(fetch))))
+    assert len(answer) < 2000
+    assert isinstance(parts[-1].head, End)
+    assert parts[-1].head.more
+
+
+def test_a_request_with_places_where_nothing_is_gets_an_answer() -> None:
+    primary, copy = Primary(), new_copy()
+    topic = primary.publish("t", b"1", b"2")
+    until_whole(primary, copy)
+    base = topic.log.id_base
+    for held in (
+        Held("t", base, -(2**63), 2**64 - 1, "0", 2**63, 2**64 - 1),
+        Held("t", base, 1, 0, "0", 7),  # within a frame
+        Held("t", 0, 0, 0, "\0", -(2**63)),
+    ):
+        fetch = copy.request("history", 1, -5)
+        fetch.held = [held]
+        primary.source.has_news(fetch)
+        primary.source.copied(fetch)
+        parts = list(decode_parts(b"".join(primary.source.answer(fetch))))
+        assert isinstance(parts[-1].head, End)

@@ -8,6 +8,7 @@ from penstock.broker.publish.commit import unplaced
 from penstock.nsq.nsqd.nsq_staging import stamped
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.replication.messages import Batches, JournalPiece, ReplicationError
+from penstock.storage.frames import read_frames
 from penstock.storage.log import Log
 from penstock.storage.queues.queue_index import OneQueue, Queues
 from penstock.storage.retention import Retention
@@ -81,14 +82,42 @@ def test_records_wait_for_what_they_refer_to() -> None:
     until_whole(primary, copy)
     primary.publish("t", b"2")
     assert topic.journal.file is not None
-    frames = topic.journal.file.frames_from(0)
+    frames = topic.journal.file.frames_from(0, 1 << 20)
     of_t = copy.topics["t"]
-    of_t.take_records(JournalPiece("t", topic.log.id_base, "new", 0), frames)
+    of_t.take_records(JournalPiece("t", topic.log.id_base, "new", 0, 0), frames)
     of_t.settle()
     assert of_t.is_waiting
     assert of_t.held().position == -1
     until_whole(primary, copy)
     assert not of_t.is_waiting
+
+
+def test_a_journal_that_comes_in_pieces_counts_when_all_of_it_is_here() -> None:
+    primary, copy = Primary(), new_copy()
+    topic = primary.publish("t", b"1")
+    for name in range(10):
+        topic.channel(f"channel-{name}")
+    until_whole(primary, copy)
+    topic.delete_channel("channel-0")
+    assert topic.journal.file is not None
+    frames = topic.journal.file.frames_from
+    size = topic.journal.file.size
+    of_t = copy.topics["t"]
+    before = of_t.journal.size
+    position = 0
+    while position < size:
+        assert of_t.journal.size == before
+        piece = frames(position, size // 3)
+        left = size - position - len(piece)
+        of_t.take_records(JournalPiece("t", topic.log.id_base, "new", position, left), piece)
+        position += len(piece)
+        assert of_t.is_waiting
+        assert of_t.held().position == (position if left else -1)
+        of_t.settle()
+    assert not of_t.is_waiting
+    assert read_frames(of_t.journal.frames_from(0, size), topic.log.id_base).records == (
+        read_frames(frames(0, size), topic.log.id_base).records
+    )
 
 
 def test_what_the_primary_has_lost_is_passed_over_and_written_down() -> None:

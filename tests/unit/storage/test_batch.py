@@ -54,6 +54,13 @@ def test_a_batch_of_one_is_what_build_makes(body: bytes) -> None:
     assert fields(one) == fields(built)
 
 
+def test_a_batch_of_one_may_be_of_any_dialect_and_queue() -> None:
+    built = Batch.build(7, 1007, 5, 1, 4, [b"body"], dialect=Dialect.ROCKETMQ, queue=3)
+    one = Batch.of_one(7, 1007, 5, b"body", Dialect.ROCKETMQ, 3)
+    assert bytes(one.raw) == bytes(built.raw)
+    assert fields(one) == fields(built)
+
+
 def test_the_layout_is_as_written_down() -> None:
     raw = bytes(
         Batch.build(

@@ -352,9 +352,24 @@ def test_frames_from_a_position_on_are_those_written_since(disk: FaultyDisk) -> 
     journal.append([b"first"], EXTENT)
     position = journal.size
     journal.append([b"second"], EXTENT)
-    assert read_frames(journal.frames_from(position), QUEUE).records == [b"second"]
-    assert read_frames(journal.frames_from(0), QUEUE).records == [b"first", b"second"]
+    assert read_frames(journal.frames_from(position, 1000), QUEUE).records == [b"second"]
+    assert read_frames(journal.frames_from(0, 1000), QUEUE).records == [b"first", b"second"]
     assert journal.rewrites == 0
     journal.replace([b"only"], EXTENT)
     assert journal.rewrites == 1
-    assert read_frames(journal.frames_from(0), QUEUE).records == [b"only"]
+    assert read_frames(journal.frames_from(0, 1000), QUEUE).records == [b"only"]
+
+
+def test_frames_come_in_pieces_of_about_the_size_that_is_asked_for(disk: FaultyDisk) -> None:
+    journal = opened(disk)
+    records = [b"1" * 60, b"2" * 60, b"3" * 500, b"4" * 60]
+    journal.append(records, EXTENT)
+    position, pieces = 0, []
+    while data := journal.frames_from(position, 300):
+        found = read_frames(data, QUEUE)
+        assert found.end == len(data)
+        pieces.append([each[:1] for each in found.records])
+        position += len(data)
+    assert pieces == [[b"1", b"2"], [b"3"], [b"4"]]
+    assert position == journal.size
+    assert journal.frames_from(5, 100) == b""  # no frame begins there

@@ -63,3 +63,26 @@ readinessProbe:
 - --{{ $.flag }}={{ $name }}-nsqlookupd-{{ . }}.{{ $name }}-nsqlookupd-nodes:{{ $.port }}
 {{- end }}
 {{- end -}}
+
+{{- /* A volume of its own for each pod of a StatefulSet. */ -}}
+{{- define "penstock.claim" -}}
+volumeClaimTemplates:
+  - metadata:
+      name: data
+    spec:
+      accessModes: [ReadWriteOnce]
+      {{- with .className }}
+      storageClassName: {{ . }}
+      {{- end }}
+      resources:
+        requests:
+          storage: {{ .size }}
+{{- end -}}
+
+{{- /* All name servers of RocketMQ in one text, as brokers and clients are given them. */ -}}
+{{- define "penstock.name-servers" -}}
+{{- $name := include "penstock.name" . -}}
+{{- range until (int .Values.rocketmq.namesrv.replicas) }}
+{{- if . }};{{ end }}{{ $name }}-mqnamesrv-{{ . }}.{{ $name }}-mqnamesrv-nodes:9876
+{{- end }}
+{{- end -}}

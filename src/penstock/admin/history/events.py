@@ -4,9 +4,9 @@ A watcher gets an event `state` with all rows, then after every refresh one name
 rows that changed and the keys that went. A row is topic, channel, node (empty: all of them) and the
 figures that `figures` names. `since` is from when on there are figures. `missing` are the nodes
 that do not answer now, with the time of their last figures (`at`) and that at which they are given
-up (`until`); `given_up` those that were. As `attention` come the topics, channels and groups that
-something is the matter with, the worst first; of those that are more than there is room for, the
-number (`attention_more`). A watcher may ask for one topic, one node, or no channels.
+up (`until`); `given_up` those that were. `attention` lists topics, channels and groups that need
+it, the worst first, and `attention_more` is the number that did not fit. A watcher may ask for one
+topic, one node, or no channels.
 
 The overview is an event `state` each time, which is short: the cluster, its nodes, groups and
 busiest topics.
@@ -53,7 +53,7 @@ class Events:
         """The values known of each row: figures, facts, latencies."""
         self._steady = Steady()
         self._growth: NDArray[np.float64] = np.empty(0)
-        """Of groups; NaN in other rows."""
+        """The growth of each group's lag; NaN in other rows."""
         self._attention: Attention | None = None
         self._time, self._message = 0.0, ""
 

@@ -80,7 +80,7 @@ class _Known:
         )
 
     def inherit(self, old: _Known) -> None:
-        """Takes over the counters of rows that were there before."""
+        """Take over the counters of rows that were there before."""
         if old.counters is None:
             return
         before, now = (each.places.part_rows[: each.places.figures] for each in (old, self))
@@ -267,7 +267,7 @@ class History:
         if node.counters is not None and time > node.time:
             came, held, requeues, timeouts = counters - node.counters
             out, is_anew = came - held, came < 0
-            out[: node.places.topics] = 0  # a topic has no consumers of its own
+            out[: node.places.topics] = 0  # consumers belong to channels, not to topics
             for figure, grown in zip(_RATES, (came, out, requeues, timeouts), strict=True):
                 grown[is_anew] = 0
                 block[figure, :plain] = np.fmax(grown, 0) / (time - node.time)  # NaN: 0
@@ -318,7 +318,7 @@ def _marked(held: Block, places: Places) -> NDArray[np.bool_]:
 
 
 def _add_up(block: Block, places: Places, sums: Block, seen: NDArray[np.bool_]) -> None:
-    """Adds a node's rows to what they are parts of; of latencies the highest counts.
+    """Add a node's rows to the sums they belong to; of latencies the highest counts.
 
     Groups read the log beside the channels: they are no part of a topic, a node or the cluster.
     """

@@ -83,13 +83,13 @@ class LostNodes:
         self._nodes[lost.node] = lost
 
     def back(self, time: float, node: str) -> None:
-        """It answers again."""
+        """The node answers again."""
         if self._nodes.pop(node, None) is not None:
             self._close(time, node)
         self.given_up = [each for each in self.given_up if each.node != node]
 
     def mark(self, time: float, node: str, rows: NDArray[np.intp]) -> None:
-        """These rows have figures of the node in them, from this time on."""
+        """Note that these rows have figures of the node in them, from this time on."""
         loss = self._open.get(node)
         if loss is None:
             loss = self._open[node] = _Loss(time, rows)
@@ -107,7 +107,7 @@ class LostNodes:
         del self.given_up[:-LOST_MAX]
 
     def partial(self, row: int, times: list[float]) -> list[int]:
-        """For each time 1 where last figures of some node were in the row."""
+        """The flag of each time: 1 where last figures of some node were in the row."""
         spans = [(each.since, each.until) for each in self._losses if row in each.rows]
         return [int(any(since <= time < until for since, until in spans)) for time in times]
 

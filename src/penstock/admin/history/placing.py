@@ -1,4 +1,4 @@
-"""Where the columns of a node's look go: the rows of the tables.
+"""The rows of the tables that the columns of a node's look go to.
 
 A node's rows mostly follow one another, and are slices then, which numpy copies many times as fast
 as what stands at given indices.

@@ -1,4 +1,4 @@
-"""Looks at all nodes again and again, for the history and those who watch it."""
+"""A poller that looks at all nodes again and again, for the history and those who watch it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Looks:
     """Daemons that did not answer."""
     took_ns: int = 0
     ended_ns: int = 0
-    """By the monotonic clock."""
+    """The time of the end by the monotonic clock."""
 
 
 class Poller:
@@ -62,13 +62,13 @@ class Poller:
         self._task = spawn(self._run(), "history")
 
     async def close(self) -> None:
-        """Stops."""
+        """Stop looking."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def refresh(self) -> str:
-        """Looks once; the warnings."""
+        """Look once, and return the warnings."""
         began_ns = self._clock.monotonic_ns()
         warnings, failures = Warnings(), 0
         samples: dict[str, Sample] = {}

@@ -25,7 +25,7 @@ class Rows:
         self._index: dict[Key, int] = {}
         self._free: list[int] = []
         self.keys: list[Key | None] = []
-        """By row."""
+        """The key of each row."""
         self.born: list[float] = []
         """Since when a row is its key's."""
         self.version = 0
@@ -61,7 +61,7 @@ class Rows:
         return row
 
     def release(self, rows: list[int]) -> None:
-        """Frees rows."""
+        """Free rows."""
         for row in rows:
             key = self.keys[row]
             if key is not None:

@@ -60,7 +60,7 @@ class Deferred:
         return shown(page, warnings, node=node, topic=topic, channel=channel)
 
     async def act(self, request: Request) -> Any:
-        """POST: cancel or release some, or all; told of when a node has done it."""
+        """POST: cancel or release some, or all; a notification is sent once a node has done it."""
         self._access.check_admin(request)
         body, warnings = read_body(request, DeferredBody), Warnings()
         done = _DONE.get(body.action)

@@ -36,7 +36,7 @@ class Nodes:
         return await self._cluster.producers(warnings)
 
     async def of_topic(self, topic: str, warnings: Warnings) -> list[Producer]:
-        """Those that have this topic; ApiError 404 TOPIC_NOT_FOUND. Raises NoAnswerError."""
+        """The nodes that have this topic; ApiError 404 TOPIC_NOT_FOUND. Raises NoAnswerError."""
         found = await self._cluster.topic_producers(topic, warnings)
         if not found:
             raise ApiError(404, "TOPIC_NOT_FOUND")

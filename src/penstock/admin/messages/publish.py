@@ -37,7 +37,7 @@ class Publish:
         self._notifier = notifier
 
     async def act(self, request: Request) -> Any:
-        """Publishes to a topic that is there: a mistyped name makes no new one."""
+        """Publish to a topic that is there: a mistyped name makes no new one."""
         self._access.check_admin(request)
         body, warnings = read_body(request, PublishBody), Warnings()
         if not is_valid_name(body.topic):

@@ -48,7 +48,7 @@ class Resend:
         self._under_way: set[str] = set()
 
     async def act(self, topic: str, request: Request) -> Any:
-        """Sends, and says how many; what a node failed of is a warning beside what was sent."""
+        """Send, and answer how many; a node's failure is a warning beside what was sent."""
         self._access.check_admin(request)
         body = read_body(request, ResendBody)
         wish = _wish(topic, body)

@@ -32,7 +32,7 @@ from penstock.nsq.stored import origin_topic
 IN_FLIGHT: Final = 250
 """Letters in hand at the same time."""
 QUIET_MAX: Final = 3
-"""Waits in a row without a letter before it gives up: somebody else holds what is missing."""
+"""The waits in a row without a letter before it gives up: others hold what is missing."""
 _PAGE_MAX: Final = 1000
 
 
@@ -74,14 +74,14 @@ class Sending:
         self._id_base = 0
 
     async def run(self, count: int) -> None:
-        """Sends; `count` is how many letters there are. Errors become remarks."""
+        """Send the letters; `count` is how many there are. Errors become remarks."""
         self._todo = count
         result = self._resending.result
         try:
             await self._channel.open()
             if await self._choose():
                 await self._consume()
-        except (PenstockError, ValueError) as error:  # also an address that is none
+        except (PenstockError, ValueError) as error:  # ValueError: an invalid address
             self._remark(str(error))
         finally:
             await self._channel.release()
@@ -100,7 +100,7 @@ class Sending:
     # --- which letters, and where to -----------------------------------------------------------
 
     async def _choose(self) -> bool:
-        """Finds the letters that are named; whether there is anything to send."""
+        """Find the letters that are named; false if there is nothing to send."""
         page = await letters(self._asker, self._node.http_address, self._wish.topic,
                              limit=1, preview=0)  # fmt: skip
         if not page.messages:
@@ -118,7 +118,7 @@ class Sending:
         return bool(self._resending.targets)
 
     async def _look_up(self, ids: Iterable[str]) -> dict[str, Letter]:
-        """Those of these letters that the channel still needs, by id."""
+        """The letters with these ids that the channel still needs, by id."""
         wanted = set(ids)
         offsets = sorted(_number(each) - self._id_base for each in wanted)
         left = [offset for offset in offsets if offset >= 0]
@@ -140,7 +140,7 @@ class Sending:
         return found
 
     async def _aim_all(self, messages: Sequence[Message]) -> None:
-        """Decides where these letters go, as all are meant that were not sent yet."""
+        """Decide where the letters go if all are meant that were not sent yet."""
         for each in (message.id.decode() for message in messages):
             if self._resending.was_sent(each):
                 continue
@@ -152,7 +152,7 @@ class Sending:
                 self._aim(each, self._origin_topic(batch))
 
     def _aim(self, identifier: str, origin: str) -> None:
-        """Decides where a letter goes."""
+        """Decide where a letter goes."""
         if where := self._wish.to or origin:
             self._resending.targets[identifier] = where
         else:

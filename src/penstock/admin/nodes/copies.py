@@ -59,7 +59,7 @@ class CopiesApi:
         self._cluster = cluster
         self._clock = clock
         self._seen: dict[str, int] = {}
-        """By address, when the node was last seen to be one of several."""
+        """The time at which each address was last seen to be one of several."""
 
     def add_routes(self, router: AdminRouter) -> None:
         router.v1("GET", "/api/copies", answering(self._answer))

@@ -1,7 +1,7 @@
 """/api/machines: the processes and machines under the nodes. Ours, not upstream's.
 
-Our nsqd tells of itself at /node. Go's does not know that: of it there is what /info and /stats
-have, and null for the rest.
+Our nsqd answers this at /node. Go's nsqd has no such endpoint: its entry has what /info and /stats
+give, and null for the rest.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.net.http.server.service import Request
 from penstock.nsq.http_api import Query
 
 _MEMORY_ONLY = f"{STATS}&include_clients=false&topic=-"
-"""Of a topic that nobody can have."""
+"""The stats of a topic that nobody can have: only the memory is wanted."""
 
 
 class Disk(Struct):
@@ -86,7 +86,7 @@ class MachinesApi:
         return {"machines": [each for _, each in found.answers], "message": warnings.message}
 
     async def _machine(self, address: str) -> Machine:
-        """Raises UpstreamError."""
+        """The machine of one node. Raises UpstreamError."""
         try:
             machine = await self._cluster.asker.get(address, "/node", Machine)
         except RefusedError:

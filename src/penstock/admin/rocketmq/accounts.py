@@ -24,7 +24,7 @@ _SHOWN: Final = {
 
 
 async def accounts(servers: Servers) -> dict[str, Any]:
-    """By broker its accounts and trusted addresses; null, and why, where it does not tell."""
+    """The accounts and trusted addresses of each broker; null, and why, where it does not tell."""
     masters = [each for each in await servers.brokers() if each.master]
     return {"brokers": await asyncio.gather(*(_of(servers, each) for each in masters))}
 

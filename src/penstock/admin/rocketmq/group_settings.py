@@ -25,7 +25,7 @@ SETTINGS: Final[dict[str, tuple[str, Any]]] = {
 async def known_settings(
     servers: Servers, brokers: list[Broker], group: str, warnings: Warnings
 ) -> dict[str, dict[str, Any]]:
-    """By broker what it has set for a group; empty where it does not know the group."""
+    """The settings of a group by broker; empty where it does not know the group."""
 
     async def ask(broker: Broker) -> dict[str, Any]:
         configs = await all_settings(servers, broker)
@@ -35,7 +35,7 @@ async def known_settings(
 
 
 async def all_settings(servers: Servers, broker: Broker) -> dict[str, dict[str, Any]]:
-    """By group what a broker has set."""
+    """The settings of a broker by group."""
     code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
     found = await servers.ask_json(broker.any_address(), code)
     return dict(found.get("subscriptionGroupTable") or {})

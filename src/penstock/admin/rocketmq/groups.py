@@ -74,7 +74,7 @@ async def all_groups(servers: Servers, paces: Paces) -> dict[str, Any]:
 async def _consuming(
     servers: Servers, brokers: list[Broker], warnings: Warnings
 ) -> dict[str, bool]:
-    """By group whether it may consume from every broker."""
+    """The groups, and whether each may consume from every broker."""
     table: dict[str, bool] = {}
 
     async def ask(broker: Broker) -> dict[str, dict[str, Any]]:
@@ -194,7 +194,7 @@ async def _kept(
 async def _running_infos(
     servers: Servers, group: str, where: dict[str, Broker], warnings: Warnings
 ) -> dict[str, dict[str, Any]]:
-    """By member what it says of itself, asked through a broker that it is connected to."""
+    """The word of each member of itself, asked through a broker that it is connected to."""
 
     async def ask(client: str) -> dict[str, Any]:
         fields = {"consumerGroup": group, "clientId": client, "jstackEnable": "false"}

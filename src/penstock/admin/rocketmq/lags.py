@@ -24,7 +24,7 @@ class Reading:
     end: int = 0
     """The ends of all its queues, summed."""
     last_ms: int = 0
-    """When the newest message was stored that it has consumed."""
+    """The time at which the newest message that it has consumed was stored."""
 
     def add(self, stats: ConsumeStats) -> None:
         self.tps += stats.tps
@@ -39,7 +39,7 @@ class Reading:
 
     @property
     def consumed(self) -> int:
-        """Its offsets in all queues, summed."""
+        """The group's offsets in all queues, summed."""
         return self.end - self.lag
 
 

@@ -24,7 +24,7 @@ class Letters(NamedTuple):
 async def all_letters(
     servers: Servers, brokers: list[Broker], warnings: Warnings
 ) -> dict[str, Letters]:
-    """By group; of LETTERS_MAX groups."""
+    """The letters by group; of LETTERS_MAX groups."""
     topics = [each for each in await servers.topics() if each.startswith(DEAD)]
 
     async def ask(topic: str) -> Letters:

@@ -94,7 +94,7 @@ async def _progress(
 async def _told_members(
     servers: Servers, broker: Broker, group: str, topic: str, time_ms: int
 ) -> bool:
-    """Have the broker tell the group's members where to go on; False if there are none.
+    """Have the broker tell the group's members where to go on; False if it has no members.
 
     They are asked after first: of a group without an offset in some queue brokers say that there
     is no such group, before they look for members.

@@ -82,7 +82,7 @@ async def sums_of(servers: Servers, brokers: list[Broker], topic: str) -> dict[s
 async def _configs(
     servers: Servers, brokers: list[Broker], warnings: Warnings
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """By topic and broker what the broker has set."""
+    """The configuration of topics by topic and broker."""
 
     async def ask(broker: Broker) -> dict[str, dict[str, Any]]:
         return await topic_configs(servers, broker)
@@ -95,13 +95,13 @@ async def _configs(
 
 
 async def topic_configs(servers: Servers, broker: Broker) -> dict[str, dict[str, Any]]:
-    """By topic what a broker has set."""
+    """The configuration of a broker's topics by name."""
     found = await servers.ask_json(broker.any_address(), RequestCode.GET_ALL_TOPIC_CONFIG)
     return dict(found.get("topicConfigTable") or {})
 
 
 async def bounds_of(servers: Servers, broker: Broker, topic: str) -> dict[int, dict[str, int]]:
-    """Of each queue on a broker its first offset, its end, and when something came last."""
+    """The first offset of each queue on a broker, its end, and when something came last."""
     code = RequestCode.GET_TOPIC_STATS_INFO
     found = await servers.ask_json(broker.any_address(), code, {"topic": topic})
     return {
@@ -199,10 +199,20 @@ async def groups_of(
     async def ask(broker: Broker) -> list[str]:
         code = RequestCode.QUERY_TOPIC_CONSUME_BY_WHO
         found = await servers.ask_json(broker.any_address(), code, {"topic": topic})
-        return list(map(str, found.get("groupList") or ()))
+        groups = list(map(str, found.get("groupList") or ()))
+        if topic in groups and not await _is_group(servers, broker, topic):
+            groups.remove(topic)
+        return groups
 
     told = await gathered(brokers, ask, warnings, but=_NO_TOPIC)
     return sorted({group for _, found in told for group in found})
+
+
+async def _is_group(servers: Servers, broker: Broker, name: str) -> bool:
+    """True for a group with offsets or members: Java's 5.3 lists a topic among its own groups."""
+    fields = {"consumerGroup": name}
+    found = await servers.ask_json(broker.any_address(), RequestCode.GET_CONSUME_STATS, fields)
+    return bool(found.get("offsetTable") or await connections(servers, broker, name))
 
 
 async def connections(servers: Servers, broker: Broker, group: str) -> list[dict[str, Any]]:

@@ -30,7 +30,7 @@ class Facts(NamedTuple):
     consumes: bool = True
     letters: int = 0
     letter_ms: int = 0
-    """When the newest dead letter was stored."""
+    """The time at which the newest dead letter was stored."""
 
 
 def of_group(facts: Facts) -> list[Verdict]:
@@ -43,7 +43,7 @@ def of_group(facts: Facts) -> list[Verdict]:
 
 
 def _of_lag(facts: Facts) -> list[Verdict]:
-    """Of broadcasting groups brokers have no offsets: members keep them."""
+    """The verdict on a lag. Of broadcasting groups brokers have no offsets: members keep them."""
     if not facts.lag or facts.model == _BROADCASTING:
         return []
     growth, out = (facts.pace.growth, facts.pace.out) if facts.pace else (None, None)

@@ -17,7 +17,7 @@ class Limits(NamedTuple):
     ever_s: int = 86_400
     """The seconds to empty above which a backlog counts as staying the same."""
     near_s: int = 5
-    """A backlog of so many seconds of what is read is none: its readers keep up."""
+    """A backlog that is read in fewer seconds than this counts as none: the readers keep up."""
     still: float = 1 / 60
     """The messages a second below which nothing is read."""
     storm: float = 1.0

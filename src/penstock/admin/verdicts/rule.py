@@ -23,7 +23,7 @@ WARN: Final = "warn"
 BAD: Final = "bad"
 KINDS: Final = ("caught_up", "unattended", "keeps_up", "unknown", "catching_up", "stopped",
                 "growing", "level")  # fmt: skip
-"""In the order in which they are tried; what is none of the others neither grows nor shrinks."""
+"""The verdicts in the order in which they are tried; the last fits whatever the others do not."""
 _CAUGHT_UP, _UNATTENDED, _KEEPS_UP, _UNKNOWN, _CATCHING_UP, _STOPPED, _GROWING, _LEVEL = range(8)
 
 
@@ -46,7 +46,7 @@ class Outlook(NamedTuple):
     is_bad: Mask
     is_warned: Mask
     seconds: Column
-    """Until nothing waits, at this rate; of an unknown growth if nothing new comes."""
+    """The seconds until nothing waits, at this rate; of an unknown growth if nothing new comes."""
 
 
 @np.errstate(invalid="ignore", divide="ignore")

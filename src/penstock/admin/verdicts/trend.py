@@ -2,7 +2,7 @@
 
 A channel's messages are counted one by one as they come and go, so that half a minute of rates
 tells where it is heading. A group may commit in batches, minutes apart: its lag is looked at for
-longer, and a change that is less than the points scatter is none.
+longer, and a change that is smaller than the scatter of the points does not count.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WINDOW_S: Final = 300.0
 _POINTS_MIN: Final = 3
 _SPAN_MIN_S: Final = 5.0
 _SURE: Final = 2.0
-"""The number of its own standard errors that a slope has at least, or it is 0."""
+"""A slope of fewer standard errors than this counts as 0."""
 
 
 class Steady:

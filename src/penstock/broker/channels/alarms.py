@@ -50,7 +50,7 @@ class Alarms:
         return heap[0][0] if heap else None
 
     def due(self, now: int) -> list[Sleeper]:
-        """Those whose time has come. They sleep no more until they ask again."""
+        """The sleepers whose time has come. They sleep no more until they ask again."""
         found: list[Sleeper] = []
         while (at := self.next_at()) is not None and at <= now:
             sleeper = heapq.heappop(self._heap)[2]

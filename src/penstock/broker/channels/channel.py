@@ -58,7 +58,7 @@ class ChannelOptions:
     """Bounds of a channel: messages, and nanoseconds.
 
     ``max_attempts`` (0: any number) and ``dead_letter_topic`` (``%s``: the topic's name) hold for
-    the channels that have no setting of their own.
+    the channels without their own setting.
     """
 
     mem_queue_size: int = 10_000
@@ -204,7 +204,7 @@ class Channel:
     def touch(
         self, consumer: Consumer, offset: int, now: int, timeout_ns: int | None = None
     ) -> None:
-        """TOUCH: start the message's time-out anew, within the longest allowed, or one so long.
+        """TOUCH: start the time-out again, within the longest allowed, or set it to ``timeout_ns``.
 
         Raises NotInFlightError.
         """
@@ -220,7 +220,7 @@ class Channel:
         self._alarms.wake(self, deadline)
 
     def why_not(self, offset: int) -> str:
-        """Why a message cannot be finished, requeued or touched by a consumer that has it not."""
+        """The reason why a consumer cannot finish, requeue or touch this message."""
         owned = any(offset in flights for flights in self.state.holders())
         return "client does not own message" if owned else "ID not in flight"
 

@@ -20,7 +20,7 @@ from penstock.storage.log import ReadableLog
 logger = logging.getLogger(__name__)
 
 CLOCK_GRAIN_NS: Final = MILLISECOND
-"""By less than this the two clocks only seem to part: they cannot be read at the same moment."""
+"""The difference of clocks that counts as none: they cannot be read at the same moment."""
 CLOCK_STEP_NS: Final = SECOND
 """Clocks drift apart by themselves; by more than this the wall clock was set."""
 
@@ -30,7 +30,7 @@ def _pass_over(_count: int) -> None:
 
 
 class ChannelProgress:
-    """Writes down the state of the channel ``name`` over its log, and restores it."""
+    """The record of how far the channel ``name`` is in its log: written down and restored."""
 
     __slots__ = ("_ahead_ns", "_clock", "_log", "_name", "_recorded_ahead_ns", "_serial", "_state")
 

@@ -1,6 +1,6 @@
-"""The messages that a channel owes its consumers, and the state of each of them.
+"""The state of each message of a channel: waiting, in flight, requeued, deferred or spent.
 
-A channel is a cursor over the topic's log, no queue of its own. Offsets below the cursor have been
+A channel is a cursor over the topic's log, not a second queue. Offsets below the cursor have been
 delivered once; those that are not finished yet are somewhere: in flight to a consumer, requeued,
 deferred, or spent. Everything else below the cursor is done, and nothing needs to be kept about it.
 From the cursor to ``head`` (what the topic has distributed) lies the backlog, without the
@@ -79,7 +79,7 @@ class ChannelState:
         return min(floor for floor in floors if floor is not None)
 
     def next_deadline(self) -> int | None:
-        """When something times out or is deferred no longer (monotonic ns), perhaps too early."""
+        """The next time-out or end of a deferral (monotonic ns), perhaps too early."""
         deadlines = [flights.next_deadline() for flights in self.holders()]
         deadlines.append(self.deferred.next_deadline())
         return min((each for each in deadlines if each is not None), default=None)
@@ -195,7 +195,7 @@ class ChannelState:
     # --- what comes again ----------------------------------------------------------------------
 
     def requeue(self, first: int, next_: int, attempts: int) -> None:
-        """To the tail, as Go's memory queue has it: at most ``mem_queue_size`` messages go
+        """Requeue at the tail, as Go's memory queue does: at most ``mem_queue_size`` messages go
         first.
         """
         after = min(self.head, self.cursor + self.mem_queue_size)

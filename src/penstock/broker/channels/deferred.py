@@ -66,7 +66,7 @@ class Deferred:
         self.count = 0
 
     def __iter__(self) -> Iterator[DeferredRange]:
-        """In no order."""
+        """Iterate over the offsets, in no order."""
         return iter(self._ranges(np.flatnonzero(self._column(self._counts))))
 
     def add(self, deadline: int, first: int, next_: int, attempts: int) -> None:
@@ -243,7 +243,7 @@ class Deferred:
         return int(np.clip(min(offset, _OFFSET_MAX) - firsts, 0, counts).sum())
 
     def next_deadline(self) -> int | None:
-        """When ``due`` has something next; None when nothing waits."""
+        """The time at which ``due`` has something next; None when nothing waits."""
         while self._heap and not self._counts[self._heap[0] & _ROW_MASK]:
             self._pop()
         return (self._heap[0] >> _DEADLINE_AT) + EARLIEST if self._heap else None
@@ -299,7 +299,7 @@ def _since_earliest(deadline: int) -> int:
 
 
 def _least(column: Column, rows: Rows, limit: int) -> Rows:
-    """Those of the rows with the ``limit`` least values, and all that are equal to the last."""
+    """The rows with the ``limit`` least values, and all that are equal to the last."""
     if len(rows) <= limit:
         return rows
     values = column[rows]

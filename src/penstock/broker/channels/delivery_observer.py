@@ -13,7 +13,7 @@ class DeliveryObserver:
     __slots__ = ()
 
     def delivered(self, deliveries: list[Delivery]) -> None:
-        """These messages go to a consumer, for the first time or again."""
+        """Messages go to a consumer, for the first time or again."""
 
     def finished(self, first: int, next_: int) -> None:
         """A consumer has finished them."""

@@ -136,7 +136,7 @@ class Flights:
         return self._firsts[0] if lowest is None else min(self._firsts[0], lowest)
 
     def next_deadline(self) -> int | None:
-        """When something times out next, perhaps too early; None when nothing is in flight."""
+        """The next time-out, perhaps too early; None when nothing is in flight."""
         heap = self._odd_heap
         while heap and ((odd := self.odd.get(heap[0][1])) is None or odd.deadline != heap[0][0]):
             heapq.heappop(heap)

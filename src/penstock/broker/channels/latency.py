@@ -36,7 +36,7 @@ class Latency(DeliveryObserver):
         self._publish_times = PublishTimes(in_flight)
 
     def delivered(self, deliveries: list[Delivery]) -> None:
-        """These messages went to a consumer, for the first time or again."""
+        """Note that messages went to a consumer, for the first time or again."""
         self._publish_times.learn(deliveries)
 
     def finished(self, first: int, next_: int) -> None:
@@ -50,7 +50,7 @@ class Latency(DeliveryObserver):
             self.total_ns += elapsed * count
 
     def emptied(self) -> None:
-        """The channel was emptied: nothing is in flight, and the measuring starts anew."""
+        """The channel was emptied: nothing is in flight, and the measuring starts again."""
         self._publish_times.clear()
         self._now = Quantiles()
         self._before = Quantiles()

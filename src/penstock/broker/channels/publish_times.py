@@ -1,4 +1,4 @@
-"""When the messages in flight on a channel were published.
+"""The publish times of the messages in flight on a channel.
 
 A batch has one time for all its messages, so this is a short list of spans of offsets. It learns
 them from what is delivered, since a finish knows offsets only and the batch may be far from memory
@@ -61,7 +61,7 @@ class PublishTimes:
                 yield self._times[place], count
 
     def clear(self) -> None:
-        """Nothing is in flight any more."""
+        """Forget everything, as nothing is in flight any more."""
         self._keep([])
 
     def _tidy(self) -> None:

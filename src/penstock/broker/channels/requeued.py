@@ -54,7 +54,7 @@ class Requeued:
         return entry
 
     def take_spent(self, attempts: int) -> list[RequeuedRange]:
-        """Take out those that have had at least so many attempts."""
+        """Take out the messages that have had at least ``attempts`` attempts."""
         spent = [entry for entry in self._entries if entry.attempts >= attempts]
         if spent:
             self._entries = deque(e for e in self._entries if e.attempts < attempts)

@@ -67,7 +67,7 @@ class Spent:
         self.count += _messages(entries)
 
     def move(self, entries: list[SpentRange]) -> None:
-        """These are being moved, until ``end``."""
+        """Note that messages are being moved, until ``end``."""
         assert not self._moving, "one move at a time"
         self._moving = entries
         self.count += _messages(entries)

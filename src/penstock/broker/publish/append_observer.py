@@ -14,7 +14,8 @@ class AppendObserver(Protocol):
 
     def placed(self, records: Sequence[tuple[PlacedRecords, int]], timestamp_ns: int) -> None:
         """Records of a commit have got their places. Each comes with the id of its first message;
-        they are encoded one after the other afterwards. The time is the commit's.
+        they are encoded one after the other afterwards. The time is the commit's. A single record
+        that is appended by itself is encoded without that.
         """
         ...
 

@@ -25,7 +25,7 @@ class Spot(NamedTuple):
 
 
 Stamp: TypeAlias = Callable[[Batch, Spot], int]
-"""Writes a place into the frames of a batch; the bytes of their bodies."""
+"""A function that writes a place into a batch's frames; it returns the bytes of their bodies."""
 
 
 def unplaced(records: Records, delay_ns: int, shard: int = 0) -> Batch:

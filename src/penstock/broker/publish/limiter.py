@@ -55,7 +55,7 @@ class Limiter:
         self.refuses = bounds.overflow is Overflow.REFUSE
         self._topic = topic
         self._clock = clock
-        self._untold = 0  # drops that the log was not told of yet
+        self._untold = 0  # drops that were not logged yet
         self._log_at = 0
         self._promised = 0, 0  # messages and bytes that the commit under way has admitted
         self.reset()
@@ -67,9 +67,9 @@ class Limiter:
     # --- refusing ------------------------------------------------------------------------------
 
     def admit(self, staged: list[Staged]) -> tuple[list[Staged], list[Outcome]]:
-        """The publishes that fit, and whom to tell of all of them, in their order.
+        """The publishes that fit, and the callbacks of all publishes in their order.
 
-        The others are told of a TopicFullError.
+        The others get a TopicFullError.
         """
         if not self.refuses:
             return staged, [item.done for item in staged]

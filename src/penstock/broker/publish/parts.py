@@ -43,7 +43,7 @@ class Attempt(NamedTuple):
 
 
 class StageFullError(PenstockError):
-    """There is no room for more; ``limit`` is in bytes."""
+    """A part for which there is no room; ``limit`` is in bytes."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"staged parts have {limit} bytes, the most that they may")

@@ -34,8 +34,8 @@ class Records(Protocol):
 
     @property
     def note(self) -> bytes:
-        """Bytes to store behind their frames; then they have a batch of their own, and ``stride``
-        is 0. Mostly nothing.
+        """Bytes to store behind their frames, mostly none. Records with a note share their batch
+        with no others, and their ``stride`` is 0.
         """
         ...
 
@@ -48,4 +48,4 @@ class PlacedRecords(Records, Protocol):
     """Records whose frames tell their place in the queue; it is set before ``encode``."""
 
     queue_offset: int
-    """Of the first message."""
+    """The queue offset of the first message."""

@@ -17,7 +17,9 @@ from penstock.storage.queues.queue_index import Queues
 Outcome = Callable[[StorageError | None], None]
 
 BATCH_BYTES_MAX: Final = 1024 * 1024
-"""Publishes are joined up to this size; one that is larger by itself becomes a batch of its own."""
+"""Publishes are joined into batches up to this size; a larger one gets a batch to itself."""
+ONE_BYTES_MAX: Final = 64 * 1024
+"""A single message of more costs more to copy twice than the choices of ``Batch.build`` do."""
 
 
 class Staged(Struct):
@@ -55,7 +57,7 @@ def batches_of(
         count = len(group) if first.count == 1 else sum([item.records.count for item in group])
         before = taken.get(queue, 0)
         if first.dialect:
-            _place(group, queues.bounds(queue)[1] + before, id_base + first_offset, places)
+            _place(group, queues.end(queue) + before, id_base + first_offset, places)
         taken[queue] = before + count
         first_offset += count
         start += len(group)
@@ -78,7 +80,7 @@ def _place(
 
 
 def _group_end(staged: list[Staged], start: int) -> int:
-    """Behind the last publish that shares a batch with the one at ``start``."""
+    """The index behind the last publish that shares a batch with the one at ``start``."""
     first, delay_ns, queue = staged[start].records, staged[start].delay_ns, staged[start].queue
     end = start + 1
     if first.note:
@@ -101,6 +103,12 @@ def _group_end(staged: list[Staged], start: int) -> int:
 
 def _batch(group: list[Staged], first_offset: int, id_base: int, timestamp_ns: int) -> Batch:
     first = group[0].records
+    is_one = len(group) == first.count == 1 and not group[0].delay_ns
+    if is_one and 0 < first.stride <= ONE_BYTES_MAX:
+        first_id = id_base + first_offset
+        frame, _ = first.encode(first_id, timestamp_ns)
+        return Batch.of_one(first_offset, first_id, timestamp_ns, frame, first.dialect,
+                            group[0].queue)  # fmt: skip
     stride = first.stride
     frames: list[Buffer] = []
     table: Positions | None = None

@@ -24,7 +24,7 @@ def list_(
     json: Switch = False,
     asking: Asking | None = None,
 ) -> None:
-    """List dead-letter topics with how many letters are to be dealt with, and their ages.
+    """List dead-letter topics with the number of open letters, and their ages.
 
     Parameters
     ----------

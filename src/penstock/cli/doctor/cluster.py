@@ -25,7 +25,7 @@ from penstock.core.units import SECOND, format_duration
 
 TIMEOUT_S: Final = 5.0
 SKEW_NS: Final = SECOND
-"""Clocks may differ by so much; NTP keeps them within milliseconds."""
+"""The greatest difference of clocks without a warning; NTP keeps them within milliseconds."""
 _TOPICS_MAX: Final = 1000
 
 

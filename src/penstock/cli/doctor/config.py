@@ -14,17 +14,23 @@ from penstock.core.errors import ConfigError
 from penstock.core.nearest import did_you_mean
 from penstock.core.reasons import reason
 from penstock.core.redaction import without_secrets
+from penstock.core.settings import java_properties
 from penstock.core.settings.options import Option, Options
 from penstock.core.units import format_duration
 from penstock.nsq.nsqd.http.https import server_tls
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.nsqlookupd.options import LookupdOptions
 from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.rocketmq.namesrv.settings import NamesrvSettings
 
 _OF_NSQ: Final[dict[str, type[Options]]] = {
     "nsqd": NsqdOptions,
     "nsqlookupd": LookupdOptions,
     "nsqadmin": AdminOptions,
+}
+_OF_ROCKETMQ: Final[dict[str, type[BrokerSettings | NamesrvSettings]]] = {
+    "mqbroker": BrokerSettings,
+    "mqnamesrv": NamesrvSettings,
 }
 
 
@@ -38,7 +44,8 @@ def examine_config(file: Path) -> Report:
         remedy = "The program does not start with it. Correct it, or name the right file."
         return Report([error("config", str(file), said, remedy)], [f"configuration {file}"])
     if table is None:
-        return Report(list(_properties(str(file), text)), [f"configuration {file} of mqbroker"])
+        program, found = _properties(str(file), text)
+        return Report(found, [f"configuration {file} of {program}"])
     program = max(_OF_NSQ, key=lambda name: len(table.keys() & _keys(_OF_NSQ[name])))
     found = list(_table(str(file), program, table))
     return Report(found, [f"configuration {file} of {program}"])
@@ -89,12 +96,23 @@ def _nsqd(where: str, options: NsqdOptions) -> Iterator[Finding]:
                     f"nsqd makes none: mkdir -p {options.data_path}")  # fmt: skip
 
 
-def _properties(where: str, text: str) -> Iterator[Finding]:
+def _properties(where: str, text: str) -> tuple[str, list[Finding]]:
+    """The program that knows most of the names, and what is wrong with them."""
     try:
-        settings, unknown = BrokerSettings.load(text)
-        warnings = settings.check()
+        names = java_properties.loads(text).keys()
     except ConfigError as problem:
-        yield error("config-value", where, str(problem), "mqbroker does not start with it.")
+        return "mqbroker", [error("config-value", where, str(problem), "Correct the escape.")]
+    program = max(_OF_ROCKETMQ, key=lambda each: len(names & _OF_ROCKETMQ[each].declared().keys()))
+    return program, list(_of_rocketmq(where, text, program))
+
+
+def _of_rocketmq(where: str, text: str, program: str) -> Iterator[Finding]:
+    try:
+        settings, unknown = _OF_ROCKETMQ[program].load(text)
+        warnings = settings.check() if isinstance(settings, BrokerSettings) else []
+        settings.check_tls()
+    except ConfigError as problem:
+        yield error("config-value", where, str(problem), f"{program} does not start with it.")
         return
     for name in unknown:
         yield _unknown(where, name, settings.declared())

@@ -28,7 +28,10 @@ _STYLES = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.NOTE: "dim"}
 
 
 class Order(NamedTuple):
-    """The things to examine; ``where`` is None if no node is to be asked."""
+    """The things to examine; ``where`` is None if no node is to be asked.
+
+    ``client_options`` are of the client that asks the name servers and their brokers.
+    """
 
     data_paths: Sequence[Path] = ()
     configs: Sequence[Path] = ()
@@ -37,6 +40,8 @@ class Order(NamedTuple):
     used_max: int = USED_MAX
     repair: bool = False
     accept_damage: bool = False
+    name_servers: Sequence[str] = ()
+    client_options: Sequence[str] = ()
 
 
 def run_doctor(order: Order, *, as_json: bool) -> None:
@@ -59,6 +64,11 @@ def examined(order: Order, clock: Clock) -> Report:
     reports = [examine_config(file) for file in order.configs]
     if order.where is not None:
         reports.append(asyncio.run(examine_cluster(order.where, clock)))
+    if order.name_servers:
+        from penstock.cli.doctor.name_servers import examine_name_servers  # half of nsqadmin
+
+        examining = examine_name_servers(order.name_servers, order.client_options, clock)
+        reports.append(asyncio.run(examining))
     for path in map(str, order.data_paths):
         if order.repair or order.accept_damage:
             repair(path, accept_damage=order.accept_damage)

@@ -2,29 +2,50 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.core.settings.options import Flags
 from penstock.core.settings.options import Option as Declared
 
+if TYPE_CHECKING:
+    from penstock.rocketmq.mqadmin.options import Option as MqadminOption
+
 
 class Flag(NamedTuple):
-    """One flag as it is typed; ``value`` names what follows it, and is empty for a switch."""
+    """One flag as it is typed; ``value`` names what follows it, and is empty for a switch.
+
+    ``letter`` is its short form with the dash, if it has one.
+    """
 
     name: str
     value: str
     help: str
+    letter: str = ""
 
     @property
     def shown(self) -> str:
         """The flag with the place of its value, as help prints it."""
-        return f"{self.name}={self.value}" if self.value else self.name
+        name = f"{self.letter}, {self.name}" if self.letter else self.name
+        return f"{name}{self.joint}{self.value}" if self.value else name
+
+    @property
+    def joint(self) -> str:
+        """The mark between the flag's name and its value."""
+        return "=" if self.name.startswith("--") else " "
+
+
+class Command(NamedTuple):
+    """A command of a program that has several, with the flags of that command."""
+
+    help: str
+    flags: list[Flag]
 
 
 def programs() -> dict[str, list[Flag]]:
     """The flags of every program that is installed with this package, those of NSQ's first.
 
-    ``penstock`` and ``mqadmin`` have none but those of their sub-commands, which they list.
+    ``penstock`` and ``mqadmin`` have none but those of their sub-commands: ``penstock`` lists its
+    own, and `mqadmin` has the others.
     """
     from penstock.cli.mqbroker import flags as mqbroker
     from penstock.cli.mqnamesrv import flags as mqnamesrv
@@ -33,6 +54,16 @@ def programs() -> dict[str, list[Flag]]:
     for name, parser in (("mqbroker", mqbroker()), ("mqnamesrv", mqnamesrv())):
         found[name] = [Flag(*each) for each in parser.listed()]
     return found
+
+
+def mqadmin() -> dict[str, Command]:
+    """The sub-commands of ``mqadmin`` by name."""
+    from penstock.rocketmq.mqadmin.sub_commands import SUB_COMMANDS
+
+    return {
+        each.name: Command(each.help, [_of_mqadmin(option) for option in each.options])
+        for each in SUB_COMMANDS
+    }
 
 
 def nsq_programs() -> dict[str, type[Flags]]:
@@ -58,6 +89,14 @@ def nsq_programs() -> dict[str, type[Flags]]:
         "nsq_to_nsq": ToNsqdFlags,
         "to_nsq": ToNsqFlags,
     }
+
+
+def _of_mqadmin(option: MqadminOption) -> Flag:
+    value = "value" if option.takes_value else ""
+    letter = option.letter and f"-{option.letter}"
+    if " " in option.name:  # upstream's "print msg", which can only be given as -p
+        return Flag(letter, value, option.help)
+    return Flag(f"--{option.name}", value, option.help, letter)
 
 
 def _of_nsq(flags: type[Flags]) -> list[Flag]:

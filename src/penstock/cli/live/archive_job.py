@@ -12,25 +12,25 @@ import threading
 import time
 from pathlib import Path
 
+from penstock.cli.live import archive_file
 from penstock.cli.live.pipeline_run import PipelineRun
 from penstock.cli.live.proof import examine
 from penstock.cli.live.reports import report
 from penstock.core.errors import PenstockError
-from penstock.spark.pipelines import archive
 
 _POLL_S = 0.1
 
 
 def main() -> None:
-    """``archive_job TOPIC LOOKUPD_HTTP_ADDRESS FOLDER [ROWS]``, ROWS at most in a batch."""
-    topic, lookupd, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+    """``archive_job FOLDER LOOKUPD_HTTP_ADDRESS``: run the folder's pipeline."""
+    folder, lookupd = Path(sys.argv[1]), sys.argv[2]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    source = {"topic": topic, "lookupd_http_address": lookupd}
-    if len(sys.argv) > 4:
-        source["maxRecordsPerTrigger"] = sys.argv[4]
-    pipeline = archive.pipeline(source, str(folder / "archive"), str(folder / "checkpoint"))
-    every = {"processingTime": "500 milliseconds"}
-    run = PipelineRun(pipeline, folder / "spark-jvm.log", every)
+    try:
+        pipeline = archive_file.load(folder, lookupd)
+    except PenstockError as error:
+        report(error=str(error))
+        sys.exit(1)
+    run = PipelineRun(pipeline, folder / "spark-jvm.log")
     job = _Job(run, folder / "archive")
     try:
         job.work()
@@ -70,7 +70,7 @@ class _Job:
                 self._target = int(number)
 
     def _archive(self) -> None:
-        """Until the target is reached; without one, for ever."""
+        """Run until the target is reached; without one, for ever."""
         archived = reached = 0
         # What counts is the position in the log: should rows be lost, the proof must say so.
         while self._target is None or reached < self._target:

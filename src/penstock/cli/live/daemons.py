@@ -47,7 +47,7 @@ class Daemons:
 
     @property
     def nsqd_tcp(self) -> str:
-        """Where the first nsqd, often the only one, takes messages."""
+        """The address at which the first nsqd, often the only one, takes messages."""
         return self.nodes[0].tcp
 
     @property

@@ -111,7 +111,7 @@ class TerminalDisplay:
         self._live.start()
 
     def refresh(self) -> None:
-        """Nothing to do: the panel redraws itself."""
+        """Do nothing: the panel redraws itself."""
 
     def note(self, text: str) -> None:
         self._live.console.print(Text(text))

@@ -1,4 +1,4 @@
-"""Runs a module so that it ends with its parent: ``python -m penstock.cli.live.leash PID MODULE``.
+"""A parent's leash on a module: ``python -m penstock.cli.live.leash PID MODULE`` ends with PID.
 
 The kernel sends SIGTERM when the parent is gone, even when that was killed (Linux). The child asks
 for this itself: code between fork and exec in a parent with threads can deadlock.
@@ -16,7 +16,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """``leash PID MODULE ARGUMENTS...``: PID is the process id of who starts us."""
+    """``leash PID MODULE ARGUMENTS...``: PID is the process id of our parent."""
     parent, module = int(sys.argv[1]), sys.argv[2]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

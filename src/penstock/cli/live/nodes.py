@@ -39,7 +39,7 @@ class Node:
 
     @property
     def flags(self) -> list[str]:
-        """Its own flags: addresses, folder, and an id that no other node has."""
+        """The flags of one node: addresses, folder, and an id that no other node has."""
         node_id = (default_node_id() + self.number - 1) % (NODE_ID_MAX + 1)
         return [
             f"--tcp-address={self.tcp}",

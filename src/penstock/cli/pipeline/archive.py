@@ -10,7 +10,7 @@ from penstock.spark.errors import OptionError
 from penstock.spark.pipelines import archive
 from penstock.spark.settings import Settings
 
-# The source names its options; who runs this command has typed flags.
+# The source's errors name its options, but the user of this command has typed flags.
 _FLAGS = {
     "lookupd_http_address": "--lookupd-http-address",
     "nsqd_http_address": "--nsqd-http-address",

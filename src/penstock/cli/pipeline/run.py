@@ -119,7 +119,7 @@ def _look(spec: Spec, words: Callable[[str], str]) -> None:
 
 
 class _View:
-    """Keeps board and status up to date while the pipeline runs."""
+    """Board and status, kept up to date while the pipeline runs."""
 
     def __init__(
         self, spec: Spec, board: Board, display: Display, status: StatusFile, stop: Stop

@@ -1,4 +1,4 @@
-"""Where replayed messages go: to standard output, to a topic, or nowhere."""
+"""The places that replayed messages go to: standard output, a topic, or nowhere."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class SinkError(PenstockError):
 
 
 class Sink(Protocol):
-    """Takes messages; when ``put`` returns they are there."""
+    """A place that messages go to; when ``put`` returns they are there."""
 
     def put(self, messages: Sequence[Stored]) -> int:
         """Take some, in order; how many were taken. Raises SinkError."""
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """End the output: nothing more comes."""
 
 
 class Printing:
@@ -77,10 +77,10 @@ class Publishing:
 
 
 class Nowhere:
-    """For a rehearsal."""
+    """A sink for a rehearsal, which keeps nothing."""
 
     def put(self, messages: Sequence[Stored]) -> int:
         return len(messages)
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""

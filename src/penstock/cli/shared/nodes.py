@@ -25,13 +25,13 @@ class Where(NamedTuple):
     access: Access = Access()
 
     def asker(self, seconds: float = TIMEOUT_S) -> Asker:
-        """To be made inside the loop, and closed. Raises ConfigError."""
+        """The client to ask with; to be made inside the loop, and closed. Raises ConfigError."""
         timeouts = Timeouts(seconds, seconds)
         return Asker(timeouts, agent="penstock", access=self.access, manner=PLAIN)
 
 
 class Place(NamedTuple):
-    """Where a node answers; ``tcp`` is empty while nobody has asked it."""
+    """The addresses of a node; ``tcp`` is empty while nobody has asked it."""
 
     http: str
     tcp: str = ""
@@ -71,7 +71,7 @@ async def _named(asker: Asker, lookupds: Sequence[str], topic: str) -> list[Told
 
 
 async def tcp_address(asker: Asker, place: Place) -> str:
-    """Where to publish: the port that /info names, on the host that was asked.
+    """The address to publish to: the port that /info names, on the host that was asked.
 
     Raises UpstreamError.
     """

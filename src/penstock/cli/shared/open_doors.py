@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check(options: NsqdOptions, settings: BrokerSettings) -> None:
-    """Raises ConfigError if RocketMQ's port is more open than nsqd's, unless a flag allows that."""
+    """Raise ConfigError if RocketMQ's port is more open than nsqd's, unless a flag allows that."""
     if options.rocketmq_open:
         return
     found = _open_doors(options, settings)

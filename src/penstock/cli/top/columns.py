@@ -123,7 +123,7 @@ NODE_COLUMN: Final = Column("NODE", 21, 0, lambda row: Text(row.node or "all"), 
 
 
 def chosen(columns: Sequence[Column], width: int | None, names: Sequence[str] = ()) -> list[Column]:
-    """Those that fit beside whole names, in their order; all with no ``width``.
+    """The columns that fit beside whole names, in their order; all with no ``width``.
 
     A name that not even the most wanted columns leave room for is cut, and costs no column.
     """

@@ -15,7 +15,7 @@ _BEGUN = re.compile(r"\x1b[\[O][0-9;]{0,8}")
 
 
 class Keys:
-    """Decodes what is read. A sequence may come in two reads; a lone escape is a key."""
+    """A decoder of what is typed. A sequence may come in two reads; a lone escape is a key."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")

@@ -23,7 +23,7 @@ FORGET_AFTER_S: Final = 60.0
 
 
 class Poller:
-    """Keeps a cluster's figures fresh until it is stopped.
+    """The figures of a cluster, kept fresh until the poller is stopped.
 
     A node that hangs or is gone holds nobody else up. One that nsqlookupd no longer names is
     forgotten when it has not answered for a minute.

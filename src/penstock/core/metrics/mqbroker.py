@@ -26,7 +26,7 @@ DELAYED: Final = LIST.gauge(
     "mqbroker_delayed_messages", "Messages of delay levels whose time has not come.", MESSAGES
 )
 TIMERS: Final = LIST.gauge(
-    "mqbroker_timer_messages", "Messages for a time of their own that is to come.", MESSAGES
+    "mqbroker_timer_messages", "Messages with a delivery time that has not come.", MESSAGES
 )
 CONNECTIONS: Final = LIST.gauge("mqbroker_connections", "Open connections of RocketMQ's clients.")
 NAME_SERVERS: Final = LIST.gauge(

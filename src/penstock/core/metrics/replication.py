@@ -24,6 +24,14 @@ LAG_BYTES: Final = LIST.gauge(
 LAG_SECONDS: Final = LIST.gauge(
     "nsqd_replication_lag_seconds", "Time since a follower last had everything.", SECONDS
 )
+REPLICAS_ACKED: Final = LIST.gauge(
+    "nsqd_replicas_acked", "Copies that an OK is told to wait for; there if that is not 0."
+)
+REPLICAS_IN_FORCE: Final = LIST.gauge("nsqd_replicas_in_force", "Copies that an OK promises now.")
+REPLICAS_WAITING: Final = LIST.gauge(
+    "nsqd_replicas_messages_waiting", "Messages that are neither acknowledged nor visible, as they "
+    "are not copied.", MESSAGES,
+)  # fmt: skip
 FOLLOWER_MESSAGES: Final = LIST.gauge(
     "nsqd_follower_lag_messages", "Messages that a follower had not, when it asked last.",
     MESSAGES, "follower",
@@ -31,4 +39,8 @@ FOLLOWER_MESSAGES: Final = LIST.gauge(
 FOLLOWER_BYTES: Final = LIST.gauge(
     "nsqd_follower_lag_bytes", "Bytes that a follower had not, when it asked last.",
     BYTES, "follower",
+)  # fmt: skip
+FOLLOWER_ASKED: Final = LIST.gauge(
+    "nsqd_follower_asked_seconds", "Time since a follower asked last, each second while it has "
+    "everything.", SECONDS, "follower",
 )  # fmt: skip

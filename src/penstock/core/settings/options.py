@@ -75,7 +75,7 @@ def option(
     factory: Callable[[], Any] | None = None,
     hidden: bool = False,
 ) -> Any:
-    """Declares an option in the body of an `Options` class.
+    """Declare an option in the body of an `Options` class.
 
     The flag defaults to the attribute's name with dashes, the TOML key to the flag with
     underscores, the kind to what the default's type says. `factory` makes a default when asked (a
@@ -117,7 +117,7 @@ class Flags:
 
 
 def _declare(cls: type[Flags]) -> None:
-    """Names the options found in a class body and gathers them with the inherited ones."""
+    """Name the options found in a class body and gather them with the inherited ones."""
     declared = dict(cls.declared)
     for name, value in list(vars(cls).items()):
         if isinstance(value, Option):

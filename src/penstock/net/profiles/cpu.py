@@ -1,4 +1,4 @@
-"""Where the processor time goes: a look at all threads whenever 10 ms of it have been used.
+"""A profile of processor time: a look at all threads whenever 10 ms of it have been used.
 
 The kernel's timer for processor time sends SIGPROF, as it does for Go's profiler, and Python runs
 the handler in the main thread, where it finds the very function that was at work. (A thread that
@@ -28,7 +28,7 @@ _Key = tuple[tuple[CodeType, int], ...]
 
 
 class CpuProfile:
-    """Samples the process between ``start`` and ``stop``, both called in the main thread."""
+    """A sampler of the process between ``start`` and ``stop``, both called in the main thread."""
 
     def __init__(
         self, clock: Clock, thread_cpu: Callable[[int], int | None] = thread_cpu_ns

@@ -1,4 +1,4 @@
-"""Where threads and tasks stand: stacks as values that can outlive the frames."""
+"""The stacks of threads and tasks, as values that can outlive the frames."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FURTHER_STACKS: Final = Frame("(further stacks)", "", 0, 0)
 
 
 class Stack(NamedTuple):
-    """Where one thread or task stands, innermost frame first."""
+    """The frames of one thread or task, innermost first."""
 
     kind: str
     name: str
@@ -73,7 +73,7 @@ def tasks() -> list[Stack]:
 def _awaited(awaitable: Any) -> list[Frame]:
     """The frames of a coroutine and of what it waits for, innermost first.
 
-    asyncio itself tells of a suspended task only the outermost frame.
+    asyncio itself shows only the outermost frame of a suspended task.
     """
     found: list[Frame] = []
     while awaitable is not None and len(found) < DEPTH_MAX:

@@ -38,7 +38,7 @@ class HeapProfile:
         self._snapshot = tracemalloc.take_snapshot()
 
     def _statistics(self) -> list[tracemalloc.Statistic]:
-        """By stack, the largest first."""
+        """The statistics by stack, the largest first."""
         assert self._snapshot is not None, "take() comes first"
         mine = tracemalloc.Filter(inclusive=False, filename_pattern=tracemalloc.__file__)
         return self._snapshot.filter_traces([mine]).statistics("traceback")
@@ -114,7 +114,7 @@ class _Places:
 
 
 def _functions(files: Iterable[str]) -> dict[str, list[_Span]]:
-    """By file: first line, last line and name of each function that a loaded module has."""
+    """The first line, last line and name of each function of the loaded modules, by file."""
     wanted = set(files)
     found: dict[str, list[_Span]] = {}
     for module in list(sys.modules.values()):

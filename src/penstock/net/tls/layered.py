@@ -26,7 +26,7 @@ Shaken = Callable[[TlsError | None], None]
 
 
 class LayeredTransport(asyncio.Transport, asyncio.Protocol):
-    """Lies between a transport and the protocol that had it.
+    """A layer between a transport and the protocol that had it.
 
     ``on_garbage`` is told when a layer understands the peer no more; the connection is then to be
     closed, and nothing more is handed to the protocol. Writes of one pass of the loop go through
@@ -80,7 +80,7 @@ class LayeredTransport(asyncio.Transport, asyncio.Protocol):
         self._handshake.proceed(unread)
 
     def handshake_ended(self, layer: TlsLayer, error: TlsError | None, shaken: Shaken) -> None:
-        """For the handshake: what became of it."""
+        """Note the outcome of the handshake; for the handshake itself."""
         self._handshake = None
         self.send_raw(layer.take_output())
         if error is None:
@@ -91,7 +91,7 @@ class LayeredTransport(asyncio.Transport, asyncio.Protocol):
         self._pump_soon()
 
     def send_raw(self, data: bytes) -> None:
-        """For the handshake."""
+        """Send bytes of the handshake."""
         if data and not self._ended and not self._transport.is_closing():
             self._transport.write(data)
 

@@ -92,7 +92,7 @@ def client_context(
     verify: bool = True,
     min_version: int = TLS_1_2,
 ) -> ssl.SSLContext:
-    """For clients: the server must have a certificate of ``ca_file``, or of the system's
+    """A context for clients: the server must have a certificate of ``ca_file``, or of the system's
     authorities, for the name it was called by; any will do unless ``verify``.
 
     ``cert_file`` is what the client shows, its key in the same file when there is no ``key_file``.

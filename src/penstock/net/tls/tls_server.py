@@ -28,7 +28,7 @@ def over_tls(
 
 
 class _TlsDoor(asyncio.Protocol):
-    """Stands where the protocol will be, until the handshake is done."""
+    """A stand-in for the protocol until the handshake is done."""
 
     def __init__(
         self, tls: ServerTls, factory: Callable[[], asyncio.Protocol], log: logging.Logger

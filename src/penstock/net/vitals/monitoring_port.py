@@ -19,7 +19,7 @@ class MonitoringPort:
 
     @classmethod
     async def open(cls, address: str, vitals: Vitals, log: logging.Logger) -> MonitoringPort:
-        """Raises ListenError when the address is wrong or taken."""
+        """Raise ListenError when the address is wrong or taken."""
         router = Router()
         vitals.add_routes(router, metrics=True)
         server = HttpServer(router, log=log)

@@ -156,18 +156,18 @@ class Config:
     )
     low_rdy_idle_timeout: float = option(
         10.0, SECONDS,
-        "With fewer messages in flight than nodes: leave a node that is silent for so long.",
+        "With fewer messages in flight than nodes: a node that is silent for this time is left.",
         least=1, most=5 * MINUTE,
     )  # fmt: skip
     low_rdy_timeout: float = option(
-        30.0, SECONDS, "And any node after so long.", least=1, most=5 * MINUTE
+        30.0, SECONDS, "And any other node after this time.", least=1, most=5 * MINUTE
     )
     rdy_redistribute_interval: float = option(
-        5.0, SECONDS, "How often that is looked at.", least=0.001, most=5
+        5.0, SECONDS, "The time between two looks at that.", least=0.001, most=5
     )
 
     def with_option(self, name: str, value: str | bool = True) -> Config:
-        """With the option of that name set from a text, as NSQ's tools do: ``msg-timeout``, ``3s``.
+        """A copy with that option set from a text, as NSQ's tools do: ``msg-timeout``, ``3s``.
 
         ``-`` and ``_`` are the same, durations need a unit. An option named without a value is
         True, which only switches can be. Raises ConfigError.
@@ -214,7 +214,7 @@ OPTIONS: Final[dict[str, Option]] = options_of(Config)
 
 
 def refuse_unknown(client: str, given: Mapping[str, object]) -> None:
-    """Raises TypeError for arguments that a client has not: options have their place in Config."""
+    """Raise TypeError for arguments that a client does not have: options belong into Config."""
     for name in given:
         if name in OPTIONS:
             raise TypeError(f"{client}: {name} is an option: give config=Config({name}=...)")

@@ -22,7 +22,7 @@ from penstock.core.units import MINUTE, SECOND
 MODES: Final = ("round-robin", "hostpool", "epsilon-greedy")
 
 RETRY_DELAY: Final = 30 * SECOND
-"""A dead host is tried again after so long, then after twice as long, and so on."""
+"""A dead host is tried again after this time, then after twice as long, and so on."""
 RETRY_DELAY_MAX: Final = 900 * SECOND
 
 EPSILON: Final = 0.3
@@ -57,7 +57,7 @@ class Host:
         return not self.is_dead or self.retry_at <= now
 
     def try_again(self, now: int) -> None:
-        """It is about to be asked; should it still be dead, that is for longer."""
+        """Note that a dead host is about to be asked; if still dead, it rests for longer."""
         if self.is_dead:
             self.retry_delay = min(2 * self.retry_delay, RETRY_DELAY_MAX)
             self.retry_at = now + self.retry_delay

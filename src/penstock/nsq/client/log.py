@@ -214,7 +214,7 @@ class LogClient:
         return found
 
     def _read_offsets(self, node: str, answer: dict[str, Any]) -> Offsets:
-        """A topic's part of an answer; an older node has told of another dialect than asked for."""
+        """A topic's part of an answer; older nodes answer for any dialect, asked for or not."""
         if self._dialect and answer.get("dialect") != self._dialect:
             raise NoDialect(self.node, 400, "DIALECT_NOT_SPOKEN")
         return _offsets(node, answer)
@@ -348,7 +348,7 @@ class LogClient:
         try:
             yield
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise LogError(self.node, 200, "the answer is none of a Penstock node") from None
+            raise LogError(self.node, 200, "this is not the answer of a Penstock node") from None
 
     def _check(self, reply: Reply, topic: str) -> None:
         if reply.status == 200:

@@ -35,12 +35,12 @@ class Node(NamedTuple):
 
     @property
     def tcp_address(self) -> str:
-        """Where to consume and publish."""
+        """The address to consume from and to publish to."""
         return join_host_port(self.broadcast_address, self.tcp_port)
 
     @property
     def http_address(self) -> str:
-        """Where to read the log."""
+        """The address to read the log at."""
         return join_host_port(self.broadcast_address, self.http_port)
 
 
@@ -110,6 +110,7 @@ def _of_those_that_answer(
 def lookup_url(address: str, topic: str) -> str:
     """The URL to ask; an address may be host:port or a URL with its own path and query."""
     parts = urlsplit(address if "://" in address else "http://" + address)
+    # go-nsq takes an address without a path, or with / alone, to mean /lookup.
     path = parts.path if parts.path not in ("", "/") else "/lookup"
     query = f"{parts.query}&" if parts.query else ""
     return f"{parts.scheme}://{parts.netloc}{path}?{query}topic={quote(topic, safe='')}"
@@ -151,13 +152,14 @@ def _each_producer(
             return []
         if status != 200:
             raise LookupFailed(f"status {status} {answer.get('message', '')}".rstrip())
+        # nsqlookupd before 1.0 wrapped the answer in "data", as its documents still say.
         return [read(each) for each in (answer.get("data") or answer).get("producers") or []]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LookupFailed(f"status {status}, no answer of nsqlookupd: {error!r}") from error
 
 
 def lookup_failed(url: str, error: BaseException, reason: str) -> LookupFailed:
-    """Why there was no answer; a refused connection in the words of Go's dialer."""
+    """The reason why there was no answer; a refused connection in the words of Go's dialer."""
     if isinstance(error, OSError) and not isinstance(error, TimeoutError | ConnectionResetError):
         reason = go_reason(error, urlsplit(url).netloc.rpartition("@")[2], connecting=True)
     return LookupFailed(reason)
@@ -186,7 +188,7 @@ def fetch(
     """Status and body of what a GET of this URL gives; each wait is ``timeout`` seconds at most.
 
     ``tls`` says whom to trust over https, by default the system's authorities. Raises
-    UnreachableError, and ValueError for a URL that is none.
+    UnreachableError, and ValueError for an invalid URL.
     """
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]

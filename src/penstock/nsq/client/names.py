@@ -1,4 +1,4 @@
-"""Names are checked before they are sent.
+"""The check of names before they are sent.
 
 A name with a space in it would reach the server as another name and one more parameter, and a bad
 name ends the connection with everything else under way on it. So the refusal comes from here, as

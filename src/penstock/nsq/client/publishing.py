@@ -68,7 +68,7 @@ class Request:
         self.sent_at = 0
 
     def command(self) -> bytes:
-        """It as bytes: PUB, DPUB or MPUB."""
+        """The request as bytes: PUB, DPUB or MPUB."""
         if self.delay_ms is not None:
             return encode.deferred_publish(self.topic, self.delay_ms, self.bodies[0])
         if len(self.bodies) == 1:
@@ -82,13 +82,13 @@ class Request:
                 promise.set_result(None)
 
     def fail(self, error: ClientError) -> None:
-        """It is given up."""
+        """Give the request up."""
         for promise in self.promises:
             if not promise.done():
                 promise.set_exception(error)
 
     def singles(self) -> list[Request]:
-        """Its messages one by one, if they were gathered."""
+        """The request's messages one by one, if they were gathered."""
         return [
             Request(self.topic, [body], [promise], len(body))
             for body, promise in zip(self.bodies, self.promises, strict=True)
@@ -141,10 +141,10 @@ class Pile:
 
 
 class Router:
-    """Where requests go, and what becomes of them when a node fails or refuses.
+    """The way of requests to nodes, and what becomes of them when a node fails or refuses.
 
     ``resend``: whether a request whose outcome is not known, because its connection was lost, is
-    sent again (at least once) or fails. ``settled`` is told of each request that has ended.
+    sent again (at least once) or fails. ``settled`` is called with each request that has ended.
     """
 
     def __init__(self, hosts: Hosts, resend: bool, settled: Callable[[Request], None]) -> None:
@@ -167,7 +167,7 @@ class Router:
         self._settled(request)
 
     def fail(self, request: Request, error: ClientError) -> None:
-        """It is given up."""
+        """Give a request up."""
         request.fail(error)
         self._settled(request)
 
@@ -224,7 +224,7 @@ class Topics:
 def checked_delay(delay: float) -> int:
     """Seconds as the milliseconds of DPUB. Raises ValueError for less than none."""
     if not delay >= 0:
-        raise ValueError(f"a delay of {delay} s is none")
+        raise ValueError(f"a delay of {delay} s is not possible")
     return round(delay * 1000)
 
 

@@ -11,7 +11,7 @@ class ConnectionState:
 
     address: str
     connected_at: float = 0.0
-    """When the handshake was done; 0 before that."""
+    """The time at which the handshake was done; 0 before that."""
     server_version: str = ""
     tls: str = ""
     """The version in use, such as ``TLSv1.3``; empty in the clear."""
@@ -27,7 +27,7 @@ class ConnectionState:
     finished: int = 0
     requeued: int = 0
     last_heartbeat: float | None = None
-    """When the node's last sign of life came."""
+    """The time of the node's last sign of life."""
     last_heartbeat_monotonic: float | None = None
     """The time of the node's last sign of life, on the clock that never goes back."""
     last_error: str = ""

@@ -1,4 +1,4 @@
-"""Dead letters that are still to be dealt with, as one node tells of them.
+"""Dead letters that are still to be dealt with, as one node lists them.
 
 Whatever a node does becomes an UpstreamError; another nsqd does not know the requests
 (``RefusedError.is_unknown``).

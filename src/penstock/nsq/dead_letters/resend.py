@@ -23,7 +23,7 @@ HOLD_S: Final = 600.0
 
 
 class ResendError(PenstockError):
-    """Not all of what was chosen could be sent."""
+    """A failure to send all of what was chosen."""
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class Result:
 
 
 class Resending:
-    """Sorts the letters that come; the caller publishes what ``to_send`` gives, and says so.
+    """The letters of one run, sorted; the caller publishes what ``to_send`` gives, and says so.
 
     ``targets`` are the topics that chosen letters go to, by id; a letter that is sent leaves it.
     """
@@ -76,7 +76,7 @@ class Resending:
         self.result.sent[target] += len(letters)
 
     def refused(self, target: str, letters: Sequence[Message], error: PenstockError) -> ResendError:
-        """They could not be published, and stay; the error to raise."""
+        """Note that letters could not be published, and stay; the error to raise."""
         for letter in letters:
             letter.requeue(0, backoff=False)
         return ResendError(

@@ -56,7 +56,7 @@ async def open_node(
 
 
 def _check_standing(store: Store) -> None:
-    """Raises ConfigError for a data path that is no primary's: what is published there would be
+    """Raise ConfigError for a data path that is no primary's: what is published there would be
     known to nobody else.
     """
     standing = read_standing(store.disk, store.data_path)
@@ -112,7 +112,7 @@ def _open_broker(options: NsqdOptions, clock: Clock) -> Broker:
             import_queues(store, clock, options.node_id, options.max_msg_size)
             return Broker(store, clock, SystemChance(), broker_options)
     except StopRequested:
-        logger.info("NSQ: stopped while opening the data path; the next start begins anew")
+        logger.info("NSQ: stopped while opening the data path; the next start does it again")
         store.close()
         raise
     except PenstockError:

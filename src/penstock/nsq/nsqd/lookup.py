@@ -36,7 +36,7 @@ logger = logging.getLogger("penstock.nsqd")
 
 PING_INTERVAL_S: Final = 15.0
 RETRY_S: Final = 1.0
-"""Until the first try to reconnect; doubled with each failure, up to the interval of the pings."""
+"""The delay of the first try to reconnect; doubled each time, up to the interval of the pings."""
 _DIAL_TIMEOUT_S: Final = 1.0
 _REPLY_TIMEOUT_S: Final = 1.0
 _QUEUE_MAX: Final = 10_000

@@ -103,7 +103,7 @@ def load(broker: Broker) -> None:
 
 
 class MetadataFile:
-    """Writes the file: at once where an answer waits for it, soon where none does."""
+    """The file of topics and channels: written at once where an answer waits for it, else soon."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker

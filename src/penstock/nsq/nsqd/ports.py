@@ -13,7 +13,7 @@ copies_logger = logging.getLogger("penstock.replication")
 
 
 def check_ports(options: NsqdOptions) -> None:
-    """Raises ListenError when an address is taken: asked before the data path is opened, as that
+    """Raise ListenError when an address is taken: asked before the data path is opened, as that
     may take long, and logs what has nothing to do with it.
     """
     secure = options.https_address if options.tls_cert else ""
@@ -25,7 +25,7 @@ def check_ports(options: NsqdOptions) -> None:
 class Ports:
     """The TCP, HTTP and HTTPS port of the options; 0 is the number of one that is not open.
 
-    Where other nodes have a port of their own, it is opened at ``copies_address``.
+    Where a separate port is opened for other nodes, it is at ``copies_address``.
     """
 
     def __init__(self, options: NsqdOptions, copies_address: str = "") -> None:

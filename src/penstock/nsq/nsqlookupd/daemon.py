@@ -44,7 +44,7 @@ class Nsqlookupd:
 
     @classmethod
     async def start(cls, options: LookupdOptions, clock: Clock = SYSTEM_CLOCK) -> Nsqlookupd:
-        """Opens both ports; `ListenError` when one cannot be had, with neither left open."""
+        """Open both ports; `ListenError` when one cannot be had, with neither left open."""
         daemon = cls(options, clock)
         _log.info(version_line("nsqlookupd"))
         for address in (options.tcp_address, options.http_address):
@@ -69,7 +69,7 @@ class Nsqlookupd:
         return self._http_listener.port
 
     async def close(self) -> None:
-        """Stops listening and ends all connections."""
+        """Stop listening and end all connections."""
         self._vitals.close()
         await self._tcp_listener.close()
         await self._http_listener.close()

@@ -55,6 +55,7 @@ class LookupApi:
         }
 
     def _channels(self, request: Request) -> Any:
+        # nsqlookupd checks no name here: an unknown topic has an empty list.
         topic = Query.parse(request.query).required("topic")
         return {"channels": self._registry.channels(topic)}
 
@@ -62,6 +63,7 @@ class LookupApi:
         nodes = []
         for producer, topics in self._registry.nodes():
             node = _peer(producer)
+            # Go's nsqadmin reads the two lists by the same index, and crashes if one is shorter.
             node["tombstones"] = [hidden for _, hidden in topics]
             node["topics"] = [topic for topic, _ in topics]
             nodes.append(node)
@@ -75,6 +77,7 @@ class LookupApi:
         self._registry.create_topic(Query.parse(request.query).topic())
 
     def _delete_topic(self, request: Request) -> None:
+        # nsqlookupd answers 200 whether or not there was such a topic.
         self._registry.delete_topic(Query.parse(request.query).required("topic"))
 
     def _create_channel(self, request: Request) -> None:
@@ -87,6 +90,7 @@ class LookupApi:
 
     def _tombstone(self, request: Request) -> None:
         query = Query.parse(request.query)
+        # nsqlookupd answers 200 whether or not a producer matched.
         self._registry.tombstone(query.required("topic"), query.required("node"))
 
 

@@ -21,7 +21,7 @@ class LookupdMetrics:
         self._sessions = sessions
 
     async def source(self) -> AsyncIterator[Samples]:
-        """All metrics of the registry and of who asks it."""
+        """All metrics of the registry and of its clients."""
         figures = self._registry.figures()
         for metric, value in (
             (metrics.PRODUCERS, figures.producers),

@@ -84,7 +84,7 @@ Command = Ping | Identify | Register | Unregister
 
 
 class CommandReader:
-    """Reads what one nsqd sends, in order."""
+    """A parser of what one nsqd sends, in order."""
 
     def __init__(self, *, max_line: int = MAX_LINE, max_body: int = MAX_BODY) -> None:
         self._max_line = max_line
@@ -97,7 +97,7 @@ class CommandReader:
         self.identified = False
 
     def receive_data(self, data: bytes) -> None:
-        """Takes bytes from the peer."""
+        """Take bytes from the peer."""
         self._buffer += data
 
     @property
@@ -125,6 +125,7 @@ class CommandReader:
         if len(self._buffer) < len(MAGIC_V1):
             return False
         if self._buffer[:4] != MAGIC_V1:
+            # nsqlookupd sends errors as answers of the same form; nsqd knows them by their text.
             raise LookupProtocolError("E_BAD_PROTOCOL")
         del self._buffer[:4]
         self._has_magic = True
@@ -144,7 +145,9 @@ class CommandReader:
         return line
 
     def _command(self, line: bytes) -> Command | None:
+        # nsqlookupd trims the line at both ends, which nsqd does not; both split at each blank.
         name, *params = line.strip().decode("utf-8", "surrogateescape").split(" ")
+        # nsqlookupd answers PING before IDENTIFY, and ignores surplus parameters of any command.
         if name == "PING":
             return Ping()
         if name == "IDENTIFY":
@@ -163,8 +166,10 @@ class CommandReader:
             raise LookupProtocolError("E_INVALID client must IDENTIFY")
         if not params:
             raise LookupProtocolError(f"E_INVALID {command} insufficient number of params")
+        # Two blanks before the channel make it empty: nsqlookupd registers the topic alone then.
         topic, channel = params[0], params[1] if len(params) > 1 else ""
         if not is_valid_name(topic):
+            # nsqlookupd puts the name between quotes as it came, where nsqd escapes it.
             raise LookupProtocolError(f"E_BAD_TOPIC {command} topic name '{topic}' is not valid")
         if channel and not is_valid_name(channel):
             raise LookupProtocolError(
@@ -201,6 +206,7 @@ def parse_peer_info(body: bytes) -> PeerInfo:
     except ValueError:
         raise LookupProtocolError("E_BAD_BODY IDENTIFY failed to decode JSON body") from None
     peer = PeerInfo(**fields)
+    # nsqlookupd takes 0 and "" for missing; a negative port, or no hostname, it accepts.
     if not (peer.broadcast_address and peer.tcp_port and peer.http_port and peer.version):
         raise LookupProtocolError("E_BAD_BODY IDENTIFY missing fields")
     return peer
@@ -237,14 +243,14 @@ def _line(command: str, topic: str, channel: str) -> bytes:
 
 
 class ReplyReader:
-    """Reads what an nsqlookupd answers."""
+    """A parser of what an nsqlookupd answers."""
 
     def __init__(self, max_body: int = MAX_BODY) -> None:
         self._max_body = max_body
         self._buffer = bytearray()
 
     def receive_data(self, data: bytes) -> None:
-        """Takes bytes from nsqlookupd."""
+        """Take bytes from nsqlookupd."""
         self._buffer += data
 
     def next_reply(self) -> bytes | None:

@@ -51,7 +51,7 @@ class Registration:
 
 
 Registrations = dict[str, Registration]
-"""By the producer's id."""
+"""Registrations by the producer's id."""
 
 
 class RegistryFigures(NamedTuple):
@@ -94,31 +94,34 @@ class Registry:
         """A producer is gone; the keys stay, also ephemeral ones."""
         self._producers.pop(producer.remote_address, None)
         self.gone_count += 1
+        # nsqlookupd keeps the keys, so topics of a node that restarts stay listed.
         for topic in producer.topics:
             for registrations in self._keys_of(topic):
                 registrations.pop(producer.remote_address, None)
 
     def register(self, producer: Producer, topic: str, channel: str = "") -> None:
-        """Enters a topic, and a channel if one is given; a tombstone stays what it was."""
+        """Enter a topic, and a channel if one is given; a tombstone stays what it was."""
         producer.topics.add(topic)
         keys = [self._topics.setdefault(topic, {})]
         if channel:
             keys.append(self._channels.setdefault(topic, {}).setdefault(channel, {}))
         for registrations in keys:
+            # nsqlookupd keeps the entry of a producer that registers again, with its tombstone.
             registrations.setdefault(producer.remote_address, Registration(producer))
 
     def unregister_channel(self, producer: Producer, topic: str, channel: str) -> None:
-        """Takes a producer from a channel; an ephemeral channel goes with its last one."""
+        """Take a producer from a channel; an ephemeral channel goes with its last one."""
         channels = self._channels.get(topic, {})
         registrations = channels.get(channel)
         if registrations is None:
             return
         registrations.pop(producer.remote_address, None)
+        # nsqlookupd forgets an ephemeral channel here, but not when a connection ends.
         if not registrations and is_ephemeral(channel):
             del channels[channel]
 
     def unregister_topic(self, producer: Producer, topic: str) -> list[str]:
-        """Takes a producer from a topic and its channels; returns the channels it still had."""
+        """Take a producer from a topic and its channels; return the channels it still had."""
         left = [
             name
             for name, registrations in self._channels.get(topic, {}).items()
@@ -135,25 +138,26 @@ class Registry:
     # -- what HTTP does
 
     def create_topic(self, topic: str) -> None:
-        """Enters a topic without a producer."""
+        """Enter a topic without a producer."""
         self._topics.setdefault(topic, {})
 
     def create_channel(self, topic: str, channel: str) -> None:
-        """Enters a channel and its topic without a producer."""
+        """Enter a channel and its topic without a producer."""
         self.create_topic(topic)
         self._channels.setdefault(topic, {}).setdefault(channel, {})
 
     def delete_topic(self, topic: str) -> None:
-        """Forgets a topic and its channels, whoever has them; nsqd is not told."""
+        """Forget a topic and its channels, whoever has them; nsqd is not told."""
+        # nsqlookupd does not tell nsqd, although NSQ's documents say so: nsqadmin does that.
         self._topics.pop(topic, None)
         self._channels.pop(topic, None)
 
     def delete_channel(self, topic: str, channel: str) -> bool:
-        """Forgets a channel; False when there is no such channel."""
+        """Forget a channel; False when there is no such channel."""
         return self._channels.get(topic, {}).pop(channel, None) is not None
 
     def tombstone(self, topic: str, node: str) -> int:
-        """Hides the producers at `node` (`host:http_port`) from look-ups of a topic for a while.
+        """Hide the producers at `node` (`host:http_port`) from look-ups of a topic for a while.
 
         Returns how many.
         """
@@ -162,6 +166,7 @@ class Registry:
             for registration in self._topics.get(topic, {}).values()
             if node in registration.producer.nodes
         ]
+        # nsqlookupd hides the producer from look-ups of the topic alone; /nodes still has it.
         for registration in found:
             registration.tombstoned_at = self._clock.monotonic_ns()
             registration.tombstoned_wall = self._clock.wall_ns()

@@ -37,20 +37,20 @@ class LookupServer:
         self.registry = registry
         self.turns = turns
         self.describe = describe
-        """Makes the answer to IDENTIFY: nsqlookupd's own addresses as JSON."""
+        """A function that makes the answer to IDENTIFY: nsqlookupd's own addresses as JSON."""
         self.sessions: set[Session] = set()
 
     def __call__(self) -> Session:
         return Session(self)
 
     def close_connections(self) -> None:
-        """Ends every connection; for shutdown."""
+        """End every connection; for shutdown."""
         for session in list(self.sessions):
             session.close()
 
 
 class Session(asyncio.Protocol):
-    """Reads commands, changes the registry, answers."""
+    """An nsqd's connection: its commands change the registry, and are answered."""
 
     def __init__(self, server: LookupServer) -> None:
         self._server = server
@@ -107,7 +107,7 @@ class Session(asyncio.Protocol):
             self._transport.resume_reading()
 
     def close(self) -> None:
-        """Ends the connection after what was written."""
+        """End the connection after what was written."""
         self._closing = True
         self._transport.close()
 
@@ -171,7 +171,7 @@ class Session(asyncio.Protocol):
         _log.info("DB: client(%s) UNREGISTER topic:%s channel:%s", self._name, topic, channel)
 
     def _linger(self) -> None:
-        """Ends the connection once the peer could read: unread input would reset it."""
+        """End the connection once the peer could read: unread input would reset it."""
         self._closing = True
         self._deadline.cancel()
         if self._transport.can_write_eof():

@@ -2,7 +2,7 @@
 
 GET carries the question in the query, POST as JSON. An answer may redirect, as for any HTTP client,
 or be a 403 that names the port where the same is served over https; whatever else it is, ``grants``
-reads it. Bytes and values only: who opens the connections is ``nsqd.auth_servers``.
+reads it. Bytes and values only: ``nsqd.tcp.auth_servers`` opens the connections.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Credentials:
     common_name: str = ""
 
     def parameters(self) -> dict[str, str | bytes]:
-        """In the order of the alphabet, as Go encodes them."""
+        """The parameters in the order of the alphabet, as Go encodes them."""
         return {
             "common_name": self.common_name,
             "remote_ip": self.remote_ip,
@@ -62,7 +62,7 @@ class Question:
 
     @property
     def origin(self) -> str:
-        """Where it goes, for the log: ``https://host:port``."""
+        """The server it goes to, for the log: ``https://host:port``."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 

@@ -26,7 +26,7 @@ _PATTERN_LENGTH_MAX = 64 * 1024
 _COMPILED_BYTES_MAX = 1024 * 1024
 """Memory of one compiled pattern, as RE2 counts it; ``.{0,1000}`` takes a seventh."""
 _INSTRUCTIONS_MAX = 200_000
-"""Of all compiled patterns of an answer; ``^name.*$`` has 15. Bounds time and memory."""
+"""Instructions of an answer's compiled patterns; ``^name.*$`` has 15. Bounds time and memory."""
 _INSTRUCTIONS_LEAST = 20
 """The least that a pattern counts, which makes 10,000 patterns the most of an answer."""
 
@@ -105,7 +105,7 @@ def _entry(answer: dict[str, Any], compiler: _Compiler) -> Authorization:
 
 
 class _Compiler:
-    """Compiles the patterns of one answer within its bounds. RE2's Python side keeps the latest
+    """A compiler of one answer's patterns, within its bounds. RE2's Python side keeps the latest
     patterns of the process, so equal ones of other clients and answers cost little.
     """
 

@@ -27,7 +27,7 @@ Frames = bytes | memoryview
 Positions: TypeAlias = "npt.NDArray[np.uint32]"
 Encoded: TypeAlias = "tuple[Frames, Positions | None]"
 
-_FEW = 12  # below so many messages numpy costs more than it saves
+_FEW = 12  # for fewer messages numpy costs more than it saves
 _MASK = (1 << 64) - 1
 
 # Everything of a message frame before the id: size, type, time stamp, attempts.
@@ -194,7 +194,7 @@ class _Listed(Bodies):
             return _join(self._bodies, first_id, timestamp_ns), positions
         heads = np.empty(self.count, head())
         _fill(heads, sizes, first_id, timestamp_ns)
-        # As "S" numpy drops trailing zero bytes; a head ends with hex digits, so there are none.
+        # As "S" numpy drops trailing zero bytes; a head ends with hex digits, so it loses nothing.
         return _interleave(heads.view(f"S{BODY_AT}").tolist(), self._bodies), positions
 
     def _encode_equal(self, first_id: int, timestamp_ns: int) -> Encoded:

@@ -174,6 +174,7 @@ class CommandReader:
     def eof(self) -> Failure | None:
         """The client will send no more: the error of the body cut short, or None inside a line."""
         resume, available = self._resume, self.unread
+        # As in nsqd, a body cut short has an error, a line has not: half-closed clients read it.
         if resume == self._message:
             what = "message body size" if available < 4 else "message body"
             return self._fail("E_BAD_MESSAGE", f"{self._command} failed to read {what}")
@@ -203,6 +204,7 @@ class CommandReader:
                 return self._no_line()
             self._line_start = start
             self._pos = end + 1
+            # nsqd strips one CR, and splits at every blank: two blanks make an empty parameter.
             line = data[start : end - 1] if data[end - 1] == 13 and end > start else data[start:end]
             params = line.split(b" ")
             command = _COMMANDS.get(params[0])
@@ -218,6 +220,7 @@ class CommandReader:
         return None
 
     def _no_line(self) -> Event | None:
+        # nsqd's buffer for a line is 16 KiB: a longer one ends the connection without an error.
         if self.unread >= MAX_LINE:
             self._resume = self._ended
             return Drop()
@@ -227,6 +230,7 @@ class CommandReader:
         word = shown(name)
         if not self.tls_required:
             return self._fail("E_INVALID", f"invalid command {word}", word)
+        # nsqd checks TLS first: it says so even of commands that it does not know.
         if name == b"IDENTIFY":
             return None
         return self._fail("E_INVALID", f"cannot {word} in current state (TLS required)", word)
@@ -244,6 +248,7 @@ class CommandReader:
         if len(data) - start < 4:
             return None
         if data[start : start + 4] != MAGIC_V2:
+            # nsqd sends this code without a text; all its other errors have one.
             return self._fail("E_BAD_PROTOCOL", "", "")
         self._pos = start + 4
         self._resume = None
@@ -257,6 +262,7 @@ class CommandReader:
     def _sub(self, params: list[bytes]) -> Event:
         if self.state is not State.INIT:
             return self._wrong_state("SUB")
+        # nsqd refuses consumers without heartbeats: nothing would end one that is gone.
         if self.heartbeats_disabled:
             return self._fail("E_INVALID", "cannot SUB with heartbeats disabled", "SUB")
         if len(params) < 3:
@@ -270,16 +276,19 @@ class CommandReader:
         return Subscribe(topic, channel)
 
     def _rdy(self, params: list[bytes]) -> Event:
+        # nsqd ignores an RDY after CLS, where in other wrong states it closes the connection.
         if self.state is State.CLOSING:
             return _IGNORED
         if self.state is not State.SUBSCRIBED:
             return self._wrong_state("RDY")
+        # NSQ's documents require the count; nsqd takes an RDY without one as 1.
         count = 1
         if len(params) > 1:
             number = parse_number(params[1])
             if number is None:
                 text = f"RDY could not parse count {shown(params[1])}"
                 return self._fail("E_INVALID", text, "RDY")
+            # nsqd casts the unsigned number: 18446744073709551615 is shown as -1.
             count = signed(number)
         largest = self.limits.max_rdy_count
         if not 0 <= count <= largest:
@@ -315,6 +324,7 @@ class CommandReader:
         text = shown(params[2])
         if number is None:
             return self._fail("E_INVALID", f"REQ could not parse timeout {text}", "REQ")
+        # nsqd multiplies with wrap-around; the session raises what is negative to 0, as it does.
         return Requeue(params[1], signed(number * MILLISECOND), text)
 
     def _touch(self, params: list[bytes]) -> Event:
@@ -324,8 +334,10 @@ class CommandReader:
 
     def _bad_id(self, command: str, params: list[bytes], needed: int) -> Failure | None:
         if len(params) < needed:
+            # nsqd says "params" here, but "parameters" for SUB and publishes.
             text = f"{command} insufficient number of params"
             return self._fail("E_INVALID", text, command)
+        # nsqd checks the length alone: 16 other bytes are an unknown id, which is not fatal.
         if len(params[1]) != 16:
             return self._fail("E_INVALID", "invalid message ID", command)
         return None
@@ -347,6 +359,7 @@ class CommandReader:
     def _auth(self, params: list[bytes]) -> Event | None:
         if self.state is not State.INIT:
             return self._wrong_state("AUTH")
+        # AUTH is the only command of which nsqd refuses surplus parameters.
         if len(params) != 1:
             return self._fail("E_INVALID", "AUTH invalid number of parameters", "AUTH")
         self._command = "AUTH"
@@ -380,6 +393,7 @@ class CommandReader:
     # PUB and DPUB
 
     def _pub(self, params: list[bytes]) -> Event | None:
+        # nsqd takes publishes in any state, so a consumer may publish over its connection.
         if len(params) < 2:
             return self._fail("E_INVALID", "PUB insufficient number of parameters", "PUB")
         topic = parse_name(params[1])
@@ -400,7 +414,9 @@ class CommandReader:
         if delay_ms is None:
             text = f"DPUB could not parse timeout {shown(params[2])}"
             return self._fail("E_INVALID", text, "DPUB")
+        # The product wraps as in nsqd, while the text has the number as the client sent it.
         delay_ns, largest = signed(delay_ms * MILLISECOND), self.limits.max_req_timeout
+        # NSQ's documents exclude the longest delay; nsqd, and so its clients, include it.
         if not 0 <= delay_ns <= largest:
             text = f"DPUB timeout {delay_ms} out of range 0-{largest // MILLISECOND}"
             return self._fail("E_INVALID", text, "DPUB")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Ids: TypeAlias = "npt.NDArray[np.uint64] | list[int]"
 
 _HEX = b"0123456789abcdef"
-_FEW = 12  # below so many lines a loop, and a list, is quicker than numpy
+_FEW = 12  # for fewer lines a loop, and a list, is quicker than numpy
 _FIN = int.from_bytes(b"FIN ", "little")
 
 
@@ -62,6 +62,6 @@ def _many(data: bytes, start: int, lines: int) -> npt.NDArray[np.uint64]:
     digits = np.ndarray(lines, "V16", data, start + 4, step).tobytes()
     irregular = digits.translate(None, _HEX)
     if irregular:
-        # What is left after deleting the digits starts with the first byte that is none.
+        # What is left after deleting the digits starts with the first byte that is no digit.
         digits = digits[: digits.index(irregular[0]) // 16 * 16]
     return np.frombuffer(unhexlify(digits), ">u8").astype(np.uint64)

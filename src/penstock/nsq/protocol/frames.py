@@ -19,11 +19,11 @@ from penstock.nsq.protocol.errors import ProtocolError
 RESPONSE, ERROR, MESSAGE = 0, 1, 2
 
 ATTEMPTS_AT = 16
-"""Where the attempts start in a message frame."""
+"""The offset of the attempts in a message frame."""
 ID_AT = 18
-"""Where the id starts in a message frame."""
+"""The offset of the id in a message frame."""
 BODY_AT = 34
-"""Where the body starts in a message frame: the overhead of a message."""
+"""The offset of the body in a message frame: the overhead of a message."""
 
 FIN_LENGTH = 21
 """Bytes of ``FIN <16 byte id> LF``."""
@@ -31,7 +31,7 @@ FIN_LENGTH = 21
 _prefix = struct.Struct(">II")
 _message_head = struct.Struct(">qH16s")
 _attempts = struct.Struct(">H")
-_FEW = 16  # below so many messages looking for equal ones costs more than it saves
+_FEW = 16  # for fewer messages looking for equal ones costs more than it saves
 
 
 def response(data: bytes) -> bytes:

@@ -121,6 +121,7 @@ def identify(body: bytes, limits: Limits, current: Identity) -> Identity:
     )
 
 
+# As in nsqd an absent client_id becomes empty: the default, the remote IP, is lost.
 _TAKEN_AS_THEY_ARE = (
     "client_id",
     "hostname",
@@ -152,6 +153,7 @@ def _output_buffer(asked: dict[str, Any], limits: Limits, current: Identity) -> 
     elif milliseconds != 0:
         least, most = limits.min_output_buffer_timeout, limits.max_output_buffer_timeout
         timeout = _duration("output buffer timeout", milliseconds, least, most)
+    # nsqd's -1 for the size switches off the timer as well, whatever the client asked for.
     if size == -1:  # every write goes straight through, so there is nothing left to flush
         return 1, 0
     if size == 0:
@@ -182,6 +184,7 @@ def negotiate(identity: Identity, features: Features, limits: Limits) -> Negotia
 
     Raises ProtocolError E_IDENTIFY_FAILED when both compressions would be on.
     """
+    # nsqd upgrades nothing without feature_negotiation, even if TLS was asked for.
     if not identity.feature_negotiation:
         return Negotiated(b"OK")
     tls_v1 = identity.tls_v1 and features.tls_v1
@@ -190,6 +193,7 @@ def negotiate(identity: Identity, features: Features, limits: Limits) -> Negotia
     if deflate and snappy:
         text = "cannot enable both deflate and snappy compression"
         raise ProtocolError("E_IDENTIFY_FAILED", text)
+    # nsqd announces a level without deflate, too: 6, or less by --max-deflate-level.
     level = identity.deflate_level if deflate and identity.deflate_level > 0 else 6
     level = min(level, features.max_deflate_level)
     # The order of the keys is part of what clients and tests have seen (NSQ spec 1.5).

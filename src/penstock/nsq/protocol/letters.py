@@ -21,7 +21,7 @@ _attempts = struct.Struct(">H")
 
 
 class Letters:
-    """Message frames as a log holds them, to be published in a batch of their own with a note."""
+    """Message frames as a log holds them, to be published as one batch with a note."""
 
     __slots__ = ("_frames", "count", "nbytes", "note", "stride")
 

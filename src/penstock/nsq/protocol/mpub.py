@@ -66,6 +66,7 @@ class MpubScanner:
         if len(data) - start < 4:
             return False
         (count,) = _int32(data, start)
+        # nsqd bounds the count by the size of a body of messages of one byte, whatever is sent.
         if count <= 0 or count > (self._max_body_size - 4) // 5:
             raise ProtocolError("E_BAD_BODY", f"MPUB invalid message count {count}")
         self.count = count
@@ -116,6 +117,7 @@ class MpubScanner:
         return not missing
 
     def _bad_size(self, size: int, total: int) -> ProtocolError:
+        # nsqd numbers the message in this text, but not in that for one that is too big.
         if size <= 0:
             index = len(self.bodies)
             return ProtocolError("E_BAD_MESSAGE", f"MPUB invalid message({index}) body size {size}")

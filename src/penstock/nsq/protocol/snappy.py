@@ -24,7 +24,7 @@ _HEADER: Final = 4
 _CHECKSUM: Final = 4
 _PLAIN_MAX: Final = 65536
 _CONTENT_MAX: Final = _CHECKSUM + 32 + _PLAIN_MAX + _PLAIN_MAX // 6
-"""Of a chunk of data: snappy makes nothing longer than that of 64 KiB."""
+"""The largest content of a chunk of data: snappy makes nothing longer of 64 KiB."""
 
 _word = struct.Struct("<I").unpack_from
 
@@ -82,7 +82,7 @@ class SnappyLayer(Layer):
             size, plain_size = end, plain_size + more
 
     def _chunk(self, start: int) -> tuple[int, int]:
-        """Where the chunk there ends, and how many bytes it decodes to; ``start`` if it is not
+        """The end of the chunk there and the bytes it decodes to; the end is ``start`` if it is not
         all there, or to be skipped. Raises LayerError.
         """
         held = self._held
@@ -97,6 +97,7 @@ class SnappyLayer(Layer):
         content, end = start + _HEADER, start + _HEADER + length
         if len(held) < end:
             return start, 0
+        # pynsq makes a compressor for each write, so the identifier comes again and again.
         if kind == _IDENTIFIER:
             if held[start:end] != STREAM_ID:
                 raise LayerError("snappy: corrupt input (wrong stream identifier)")

@@ -1,4 +1,4 @@
-"""Where the channels of an imported topic stand: the records of its cursor journal.
+"""The progress of an imported topic's channels: the records of its cursor journal.
 
 A channel is a cursor over one log for all. So what only some channels' queues held is skipped by
 the others, and what was delivered before is requeued, with its attempts.

@@ -253,7 +253,7 @@ class _Import:
 
 
 class _Progress:
-    """Counts, and says so from time to time."""
+    """A count of what is done, logged from time to time."""
 
     def __init__(self, clock: Clock, total: int) -> None:
         self.total = total

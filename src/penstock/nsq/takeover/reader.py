@@ -25,7 +25,7 @@ class QueueReader:
     """
 
     def __init__(self, disk: Disk, data_path: str, files: QueueFiles, max_msg_size: int) -> None:
-        """Reads the meta file. Raises StorageError."""
+        """Read the meta file. Raises StorageError."""
         self.files = files
         self.sizes: dict[str, int] = {}
         self.damaged: list[str] = []

@@ -72,7 +72,7 @@ class Records:
         return np.asarray(column, np.int64)
 
     def identities(self) -> list[bytes]:
-        """Of each all but the attempts: what is the same in every queue that holds the message."""
+        """All of each record but its attempts: equal in every queue that holds the message."""
         buffer = self.buffer
         return [
             buffer[start:attempts] + buffer[attempts + 2 : end]
@@ -197,7 +197,7 @@ def _equal_frames(records: Records, size: int, first_id: int) -> memoryview:
 
 
 def _mixed_frames(records: Records, first_id: int) -> bytes:
-    # As "S" numpy drops trailing zero bytes; a head ends with hex digits, so there are none.
+    # As "S" numpy drops trailing zero bytes; a head ends with hex digits, so it loses nothing.
     parts: list[bytes] = [b""] * (2 * len(records))
     parts[0::2] = _heads(records, first_id).view(f"S{BODY_AT}").tolist()
     buffer = records.buffer

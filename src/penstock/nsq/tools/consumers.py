@@ -15,7 +15,7 @@ def new_consumer(flags: ConsumerFlags, topic: str, channel: str, config: Config)
     """A consumer that is still to be entered; whoever enters it closes it.
 
     It raises NotConnected when a node given by its address cannot be reached the first time.
-    Raises ToolError for addresses that are none.
+    Raises ToolError for invalid addresses.
     """
     from penstock.nsq.client import Consumer  # late, so that a wrong flag is answered quickly
 

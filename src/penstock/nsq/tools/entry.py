@@ -1,4 +1,4 @@
-"""Where the commands begin: quickly, when only the version is asked for."""
+"""The entry of the commands: quick, when only the version is asked for."""
 
 from __future__ import annotations
 

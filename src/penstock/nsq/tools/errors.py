@@ -29,7 +29,7 @@ class ToolError(PenstockError):
 
 
 class OutputClosed(PenstockError):
-    """The end of the output: its reader has gone, as `head` does when it has enough."""
+    """The end of the output: its reader has exited, as `head` does when it has enough."""
 
 
 def say(text: str) -> None:
@@ -93,7 +93,7 @@ def writing_stdout() -> Iterator[None]:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """Of errors that came together, the first."""
+    """The first of the errors that came together."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -135,7 +135,7 @@ def user_agent(tool: str) -> str:
 
 
 def check_sources(flags: ConsumerFlags, full_stop: str = "") -> None:
-    """Raises ToolError unless there are nsqds or nsqlookupds, and not both."""
+    """Raise ToolError unless there are nsqds or nsqlookupds, and not both."""
     check_addresses(
         "nsqd-tcp-address", flags.nsqd_tcp_addresses, flags.lookupd_http_addresses, full_stop
     )
@@ -152,7 +152,7 @@ def check_addresses(
 
 
 def check_names(topics: Iterable[str], channel: str = "") -> None:
-    """Raises ToolError in go-nsq's words when one of them cannot be a name."""
+    """Raise ToolError in go-nsq's words when one of them cannot be a name."""
     if not all(map(is_valid_name, topics)):
         raise ToolError("invalid topic name")
     if channel and not is_valid_name(channel):
@@ -160,7 +160,7 @@ def check_names(topics: Iterable[str], channel: str = "") -> None:
 
 
 def check_nsqds(addresses: Iterable[str]) -> None:
-    """Raises ToolError in Go's words when one of the addresses has no port."""
+    """Raise ToolError in Go's words when one of the addresses has no port."""
     for address in addresses:
         try:
             split_host_port(address)
@@ -169,7 +169,7 @@ def check_nsqds(addresses: Iterable[str]) -> None:
 
 
 def check_lookupds(addresses: Iterable[str]) -> None:
-    """Raises ToolError in go-nsq's words when one of the addresses has no port."""
+    """Raise ToolError in go-nsq's words when one of the addresses has no port."""
     for address in addresses:
         try:
             port = urlsplit(address if "://" in address else f"http://{address}").port

@@ -54,7 +54,7 @@ class ClientFormatter(logging.Formatter):
 
 
 class _StderrHandler(logging.StreamHandler[TextIO]):
-    """Writes to what stderr is by then: a progress bar takes its place for a while."""
+    """A handler for what stderr is by then: a progress bar takes its place for a while."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)

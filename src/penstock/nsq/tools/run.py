@@ -1,4 +1,4 @@
-"""Runs a tool: its event loop, its signals, its end.
+"""The life of a tool: its event loop, its signals, its end.
 
     def run(argv: Sequence[str]) -> int:
         flags = parse(TailFlags, argv, "nsq_tail")
@@ -48,7 +48,7 @@ class Stop:
         self._event.set()
 
     async def wait(self) -> None:
-        """Until it is."""
+        """Wait until the tool is asked to end."""
         await self._event.wait()
 
 
@@ -80,7 +80,7 @@ def run_tool(
 
 @asynccontextmanager
 async def until(stop: Stop, grace: float = 0.0) -> AsyncIterator[None]:
-    """While inside: the body ends ``grace`` s after the tool is asked to, wherever it waits."""
+    """A context whose body ends ``grace`` s after the tool is asked to, wherever it waits."""
 
     async def long_stopped() -> None:
         await stop.wait()
@@ -92,7 +92,7 @@ async def until(stop: Stop, grace: float = 0.0) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def closed_on(stop: Stop, *consumers: Closable) -> AsyncIterator[None]:
-    """While inside: when the tool is asked to end, close these, which ends their iteration.
+    """A context that closes these when the tool is asked to end, which ends their iteration.
 
     A body that hangs elsewhere, as in a write that nobody reads, is ended a little later.
     """

@@ -76,7 +76,8 @@ def run(argv: Sequence[str]) -> int:
 
 
 def check(flags: StatFlags) -> None:
-    """Raises ToolError for flags that cannot be used."""
+    """Raise ToolError for flags that cannot be used."""
+    # The order of these checks is that of nsq_stat in Go, which names the first fault alone.
     if not flags.topic or not flags.channel:
         raise ToolError("--topic and --channel are required")
     if flags.interval <= 0:
@@ -89,6 +90,7 @@ def check(flags: StatFlags) -> None:
         raise ToolError("--count should be positive")
     check_addresses("nsqd-http-address", flags.nsqds, flags.lookupds)
     for name, addresses in (("nsqd", flags.nsqds), ("lookupd", flags.lookupds)):
+        # Go takes any address that begins with "http" for a URL.
         if any(address.startswith("http") for address in addresses):
             raise ToolError(f"--{name}-http-address error - address should not contain scheme")
 
@@ -105,6 +107,7 @@ async def _report(cluster: Cluster, flags: StatFlags) -> None:
     interval = seconds = flags.interval / SECOND
     loop = asyncio.get_running_loop()
     table, before, due = _table(), None, loop.time()
+    # The first look only gives the numbers to compare with: Go prints no row for it.
     for number in count() if flags.count is None else range(flags.count + 1):
         now = await _look(cluster, flags)
         with writing_stdout():
@@ -125,6 +128,7 @@ async def _look(cluster: Cluster, flags: StatFlags) -> ChannelStats:
     """The channel over all its nodes: one that fails spoils the sums, and ends the tool."""
     topic, channel = flags.topic, flags.channel
     try:
+        # nsq_stat in Go ends at any failure of any node, as sums would be wrong without it.
         nodes = await cluster.topic_producers(topic, Strict())
     except NoAnswerError as error:
         raise ToolError(f"ERROR: failed to get topic producers - {error}") from None

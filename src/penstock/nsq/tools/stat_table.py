@@ -34,6 +34,7 @@ class Row(NamedTuple):
     def of(cls, before: ChannelStats, now: ChannelStats, seconds: float) -> Row:
         """The row of a channel, from its figures now and ``seconds`` earlier."""
         came = now.message_count - before.message_count
+        # Go computes the messages that left: what came, less what the depth grew by.
         left = came - (now.depth - before.depth)
         return cls(
             int(came / seconds),
@@ -64,7 +65,7 @@ _WIDE: Final = len("+".join(_RULES))
 
 
 class Table(Protocol):
-    """Where the report goes."""
+    """The table that the report goes to."""
 
     def header(self) -> None:
         """The names of the columns."""

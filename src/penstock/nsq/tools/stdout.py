@@ -30,7 +30,7 @@ class Stdout:
                 await self._write_beside(data)
 
     async def closed(self) -> None:
-        """Until the reader has gone, for instance `head`, who has enough. Raises OutputClosed."""
+        """Wait until the reader has gone, as `head` does in the end. Raises OutputClosed."""
         if self._is_file:
             return
         loop = asyncio.get_running_loop()
@@ -38,7 +38,7 @@ class Stdout:
 
         def watch() -> None:
             poll = select.poll()
-            poll.register(self._descriptor, 0)  # errors are told of unasked
+            poll.register(self._descriptor, 0)  # errors are reported unasked
             events = poll.poll()
             with suppress(RuntimeError):  # the loop has ended meanwhile
                 if any(event & select.POLLERR for _, event in events):

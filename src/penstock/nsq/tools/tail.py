@@ -64,7 +64,7 @@ async def tail(flags: TailFlags, stop: Stop) -> None:
 
 
 class Tail:
-    """Shows one topic's messages, and finishes those it has shown: `limit` of them, 0 for all."""
+    """A consumer that shows one topic's messages and finishes them: `limit` of them, 0 for all."""
 
     def __init__(self, consumer: Consumer, view: View, output: Stdout, limit: int) -> None:
         self._consumer = consumer
@@ -74,7 +74,7 @@ class Tail:
         self._shown = 0
 
     async def show(self, stop: Stop) -> None:
-        """Until the consumer is closed, or the limit is reached, which asks the tool to end."""
+        """Run until the consumer is closed, or the limit is reached, which asks the tool to end."""
         async for delivery in self._consumer.deliveries():
             if self._limit and len(delivery) > self._limit - self._shown:
                 await self._show_some(delivery)

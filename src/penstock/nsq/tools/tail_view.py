@@ -16,7 +16,7 @@ _COLOURS: Final = ("cyan", "magenta", "yellow", "green", "blue", "red")
 
 
 class View(Protocol):
-    """Makes the output for messages of one topic that arrived together."""
+    """The output for messages of one topic that arrived together."""
 
     def render(self, topic: str, bodies: Sequence[bytes]) -> bytes:
         """The bytes to write."""

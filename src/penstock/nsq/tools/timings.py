@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 
 ACCURATE_FROM = 100
-"""With fewer values than these a 99th percentile means little, and a warning says so."""
+"""The values below which a 99th percentile means little, and a warning says so."""
 
 _MILLISECOND = 1_000_000
 

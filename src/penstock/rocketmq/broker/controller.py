@@ -52,7 +52,7 @@ class Controller(Tables):
         address: ids.Host,
         chance: Chance | None = None,
     ) -> None:
-        """Raises ConfigError for a damaged table or settings that make no sense, StorageError."""
+        """Load the tables. Raises ConfigError (damaged table, senseless setting), StorageError."""
         super().__init__(settings, node, state, address, chance)
         self.retention = TopicRetention(self)
         self.held_pulls = HeldPulls(self)

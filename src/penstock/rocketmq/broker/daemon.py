@@ -47,7 +47,7 @@ LARGE_ANSWERS: Final = (
 )
 """Requests for messages: their answers may be megabytes."""
 _VIP_DISTANCE: Final = 2
-"""Clients with a VIP channel talk to the port that is so much lower."""
+"""Clients with a VIP channel talk to the port that is lower by this number."""
 
 
 class RocketBroker(Observer):
@@ -58,7 +58,7 @@ class RocketBroker(Observer):
     def __init__(
         self, settings: BrokerSettings, node: Node, disk: Disk, port: int, ha_port: int = 0
     ) -> None:
-        """Reads its tables. Raises ConfigError, StorageError."""
+        """Read the broker's tables. Raises ConfigError, StorageError."""
         self.settings = settings
         self.port = port
         """The port that clients are told."""

@@ -42,7 +42,7 @@ _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 
 def retry_topic(group: str) -> str:
-    """Where the messages of a group wait to be delivered again."""
+    """The topic where the messages of a group wait to be delivered again."""
     return RETRY_PREFIX + group
 
 
@@ -52,7 +52,7 @@ def is_group(resource: str) -> bool:
 
 
 def dead_letter_topic(group: str) -> str:
-    """Where the messages of a group go that failed too often."""
+    """The topic of a group's messages that failed too often."""
     return DEAD_LETTER_PREFIX + group
 
 
@@ -62,7 +62,7 @@ def is_inner(topic: str) -> bool:
 
 
 def topic_problem(topic: str) -> str | None:
-    """Why a topic's name is not legal, in Java's words; None when it is."""
+    """The reason why a topic's name is not legal, in Java's words; None when it is."""
     if not topic.strip():
         return "The specified topic is blank."
     if not _LEGAL.fullmatch(topic):
@@ -77,7 +77,7 @@ def topic_problem(topic: str) -> str | None:
 
 
 def group_problem(group: str) -> str | None:
-    """Why a group's name is not legal; None when it is."""
+    """The reason why a group's name is not legal; None when it is."""
     if not group.strip():
         return "The specified group is blank."
     if not _LEGAL.fullmatch(group):

@@ -30,7 +30,7 @@ def no_topic(name: str) -> RefusedError:
 
 
 def need_broker(tables: Tables, permission: int) -> None:
-    """Raises RefusedError when the broker as a whole does not allow READ or WRITE."""
+    """Raise RefusedError when the broker as a whole does not allow READ or WRITE."""
     if not tables.settings.broker_permission & permission:
         remark = (
             f"the broker[{tables.settings.broker_ip1}] {_DOING[permission]} message is forbidden"
@@ -39,7 +39,7 @@ def need_broker(tables: Tables, permission: int) -> None:
 
 
 def need_topic(config: TopicConfig, permission: int) -> None:
-    """Raises RefusedError when a topic does not allow READ or WRITE."""
+    """Raise RefusedError when a topic does not allow READ or WRITE."""
     if not config.perm & permission:
         remark = f"the topic[{config.name}] {_DOING[permission]} message is forbidden"
         raise RefusedError(ResponseCode.NO_PERMISSION, remark)

@@ -32,6 +32,7 @@ from penstock.rocketmq.broker.pull import offsets_api
 from penstock.rocketmq.broker.pull import pulling as pull
 from penstock.rocketmq.broker.send import request_reply, send_back
 from penstock.rocketmq.broker.send import sending as send
+from penstock.rocketmq.broker.send.plain_sends import PlainSends
 from penstock.rocketmq.broker.slaves.refusals import refusal
 from penstock.rocketmq.broker.transactions import requests as transactions
 from penstock.rocketmq.protocol.codes import ResponseCode
@@ -105,6 +106,8 @@ class Processor:
 
     def connected(self, connection: Connection) -> None:
         _log.debug("%s connected", connection.address)
+        if PlainSends.are_served(self._controller):
+            connection.straight_line = PlainSends(self._controller, connection)
 
     def disconnected(self, connection: Connection) -> None:
         self._controller.held_pulls.forget(connection)

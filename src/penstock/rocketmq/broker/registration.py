@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 PERIOD_MS_MIN: Final = 10_000
 PERIOD_MS_MAX: Final = 60_000
 RETRY_S: Final = 0.5
-"""Until the first try to reconnect; doubled with each failure."""
+"""The delay of the first try to reconnect; doubled with each failure."""
 RETRY_S_MAX: Final = 10.0
 FAREWELL_S: Final = 1.0
 PATIENCE_S: Final = 3.0
@@ -257,7 +257,7 @@ class _Link:
             await self._pause()
 
     async def _pause(self) -> None:
-        """Until the next registration: a while, or less when something changed meanwhile."""
+        """Wait for the next registration: a while, or less when something changed meanwhile."""
         settings = self._introduction.settings
         period = min(PERIOD_MS_MAX, max(PERIOD_MS_MIN, settings.register_name_server_period))
         if not self._failures:

@@ -53,7 +53,7 @@ class BrokerSettings(TlsSettings):
     region_id: str = "DefaultRegion"
     """Told to producers with each answer."""
     broker_config_path: str
-    """Where UPDATE_BROKER_CONFIG writes what it changed; default: the file of ``-c``, else below
+    """The file for what UPDATE_BROKER_CONFIG changes; default: the file of ``-c``, else below
     the store."""
     config_black_list: str = "configBlackList;brokerConfigPath"
     """Properties that UPDATE_BROKER_CONFIG may not change, ``;`` between them."""
@@ -189,7 +189,7 @@ class BrokerSettings(TlsSettings):
     acl_enable: bool = False
     """Check access rules."""
     acl_directory: str = ""
-    """Where ``plain_acl.yml`` is; empty: in RocketMQ's home, or with the store's configuration;
+    """The folder of ``plain_acl.yml``; empty: RocketMQ's home, or the store's configuration;
     not Java's."""
 
     java_names: ClassVar[dict[str, str]] = {
@@ -337,13 +337,13 @@ class BrokerSettings(TlsSettings):
         return self.broker_role == "SYNC_MASTER"
 
     def as_master(self) -> BrokerSettings:
-        """These settings for a slave that was promoted."""
+        """A copy of the settings for a slave that was promoted."""
         master = copy(self)
         master.broker_role, master.broker_id = "ASYNC_MASTER", 0
         return master
 
     def _check_slave(self) -> None:
-        """Raises ConfigError for a slave that could follow nobody, or would be a master."""
+        """Raise ConfigError for a slave that could follow nobody, or would be a master."""
         if self.broker_id <= 0:
             raise ConfigError("brokerRole=SLAVE needs a brokerId greater than 0")
         if self.durability_level is Durability.MEMORY:
@@ -376,7 +376,7 @@ class BrokerSettings(TlsSettings):
         return join_host_port(self.bind_address, port)
 
     def _check_nsq_ports(self) -> None:
-        """Raises ConfigError if NSQ's ports bypass the TLS or the accounts of RocketMQ's port."""
+        """Raise ConfigError if NSQ's ports bypass the TLS or the accounts of RocketMQ's port."""
         words = self.closed_by
         if words and (self.nsq_tcp_address or self.nsq_http_address) and not self.nsq_open:
             raise ConfigError(f"nsqTcpAddress and nsqHttpAddress open to everybody what {words} "
@@ -384,7 +384,7 @@ class BrokerSettings(TlsSettings):
                               "--rocketmq-address, which has TLS and AUTH for NSQ")  # fmt: skip
 
     def check_values(self) -> None:
-        """Raises ConfigError for a value that makes no sense."""
+        """Raise ConfigError for a value that makes no sense."""
         if self.flush_disk_type not in ("ASYNC_FLUSH", "SYNC_FLUSH"):
             raise ConfigError("flushDiskType must be ASYNC_FLUSH or SYNC_FLUSH, not "
                               f"{self.flush_disk_type!r}")  # fmt: skip
@@ -419,7 +419,7 @@ class BrokerSettings(TlsSettings):
 
     @property
     def access_rules_directory(self) -> str:
-        """Where ``plain_acl.yml`` is."""
+        """The folder of ``plain_acl.yml``."""
         if self.acl_directory:
             return self.acl_directory
         home = os.environ.get("ROCKETMQ_HOME")

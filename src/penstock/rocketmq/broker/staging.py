@@ -1,7 +1,7 @@
 """Staged messages of RocketMQ: batches of sends that get their queues and offsets with a commit.
 
-A chunk is sections, big endian: u32 shard, u32 bytes, and so many bytes of messages as a batch send
-has them. Messages of one shard stay together in one queue; those of shard 0 go to any.
+A chunk is a series of sections, big endian: u32 shard, u32 length, and the messages of that length,
+as a batch send has them. A shard's messages stay in one queue; those of shard 0 go to any.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.send import sending as send
 from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.broker.send.mixed_batch import Sent
 from penstock.rocketmq.broker.topics import WRITE
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.messages import batch_body
@@ -94,8 +95,8 @@ class RocketStaging:
         shared = send.shared_text(controller, "")
         records: AnyRecords | None = store.even_batch(messages, common, shared.encode())
         if records is None:
-            decoded = _decoded(messages)
-            largest = max(len(each.body) for each in decoded)
+            sent = _parts(messages)
+            largest = max(len(body) for _, body, _ in sent)
         else:
             largest = records.nbytes // records.count
         if largest > size_max:
@@ -104,16 +105,14 @@ class RocketStaging:
         if records is not None:
             return records
         try:
-            return store.records(
-                [send.batch_draft(controller, each, common, shared) for each in decoded]
-            )
+            return send.mixed_batch(controller, sent, common, shared)
         except RefusedError as error:
             raise StagingError("BAD_BODY", str(error)) from None
 
 
-def _decoded(messages: bytes) -> list[batch_body.BatchedMessage]:
+def _parts(messages: bytes) -> list[Sent]:
     try:
-        return batch_body.decode(messages)
+        return batch_body.parts(messages)
     except BodyError as error:
         raise StagingError("BAD_BODY", str(error)) from None
 

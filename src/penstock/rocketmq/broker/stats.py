@@ -54,7 +54,7 @@ class Counter:
         self.samples: tuple[list[_Sample], ...] = ([], [], [])
 
     def add(self, amount: int, nbytes: int = 0) -> None:
-        """It happened once more."""
+        """Count one more event and its amount."""
         self.times += 1
         self.amount += amount
         self.nbytes += nbytes
@@ -110,18 +110,23 @@ class Stats:
 
     def appended(self, topic: str, batches: Sequence[Batch]) -> None:
         """Batches were stored, from whatever clients: a listener of the store."""
-        messages = batches[-1].next_offset - batches[0].first_offset
-        self.put(topic, messages, sum([len(batch.frames) or batch.nbytes for batch in batches]))
+        if len(batches) == 1:
+            messages, nbytes = batches[0].count, len(batches[0].frames) or batches[0].nbytes
+        else:
+            messages = batches[-1].next_offset - batches[0].first_offset
+            nbytes = sum([len(batch.frames) or batch.nbytes for batch in batches])
+        self.put(topic, messages, nbytes)
 
     def put(self, topic: str, messages: int, nbytes: int) -> None:
         """Messages were stored with one append."""
-        self._counter(self._puts, topic).add(messages, nbytes)
+        counter = self._puts.get(topic) or self._counter(self._puts, topic)
+        counter.add(messages, nbytes)
         self._put.amount += messages
         self.totals.put_messages += messages
         self.totals.put_bytes += nbytes
 
     def put_begins(self) -> int:
-        """When a put begins (monotonic ns), if it is one of those whose time is taken; else 0."""
+        """Begin a put: its start (monotonic ns) if it is one of those that are timed, else 0."""
         self._until_timed_put -= 1
         if self._until_timed_put:
             return 0
@@ -129,7 +134,7 @@ class Stats:
         return self._clock.monotonic_ns()
 
     def put_ends(self, topic: str, queue: int, began_ns: int) -> None:
-        """A put whose time is taken is stored."""
+        """Note the end of a put that is timed."""
         ms = (self._clock.monotonic_ns() - began_ns) // MILLISECOND
         key = f"{queue}@{topic}"
         self._counter(self._put_times, key).add(ms)
@@ -154,7 +159,7 @@ class Stats:
         self.totals.missed += 1
 
     def get_begins(self) -> int:
-        """When a read begins (monotonic ns), if it is one of those whose time is taken; else 0."""
+        """Begin a read: its start (monotonic ns) if it is one of those that are timed, else 0."""
         self._until_timed_get -= 1
         if self._until_timed_get:
             return 0

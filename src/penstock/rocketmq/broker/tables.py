@@ -45,7 +45,7 @@ class Tables:
         address: ids.Host,
         chance: Chance | None = None,
     ) -> None:
-        """Loads the tables. Raises ConfigError for a damaged one, StorageError."""
+        """Load the tables. Raises ConfigError if one is damaged, StorageError."""
         self.settings = settings
         self.node = node
         self.clock = node.clock
@@ -62,7 +62,7 @@ class Tables:
         self.config_version = DataVersion()
         self.started_ms = self.now_ms
         self.topics_listeners: list[Callable[[], None]] = []
-        """Told when the table of topics has changed: who registers at name servers."""
+        """Called when the table of topics has changed: the registration at name servers listens."""
         self.offset_listeners: list[Callable[[tuple[str, str], int], None]] = []
         """Told the topic and group, and the queue, when a client commits an offset."""
         state.add(files.TOPICS, self.topics.as_json, self.topics.load)

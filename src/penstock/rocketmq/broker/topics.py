@@ -66,7 +66,7 @@ class TopicTable:
         self.version.next(now_ms)
 
     def delete(self, name: str, now_ms: int) -> TopicConfig | None:
-        """Forget a topic; None when there was none of that name."""
+        """Forget a topic; None when there was no topic of that name."""
         config = self.configs.pop(name, None)
         if config is not None:
             self.version.next(now_ms)
@@ -83,11 +83,14 @@ class TopicTable:
         config = self.configs.get(name)
         if config is not None:
             return config
+        # Java makes a retry topic without a template, with one queue.
         if names.is_inner(name):
             return self.make_inner(name, 1, now_ms)
         template = self.configs.get(template_name)
+        # TBW102 carries INHERIT in Java; without it, or without TBW102, sends get code 17.
         if template is None or not template.perm & INHERIT:
             return None
+        # Java takes what the producer asks for, but not more than the template has.
         count = max(1, min(queues, template.write_queues, QUEUES_MAX))
         config = TopicConfig(name, count, count, template.perm & ~INHERIT,
                              sys_flag=template.sys_flag)  # fmt: skip

@@ -66,7 +66,7 @@ class Totals:
         self._turned_ns = clock.monotonic_ns()
 
     def put_took(self, ms: int) -> None:
-        """So long one put took whose time was taken."""
+        """Count one put that was timed, by the time it took."""
         if ms > self.slowest_put_ms:
             self.slowest_put_ms = ms
         ms = min(ms, _SLOWEST_MS)
@@ -108,7 +108,7 @@ class Totals:
         return (count(last) - count(first)) * SECOND / elapsed if elapsed else 0.0
 
     def put_time_quantile(self, share: float) -> float:
-        """In the last whole minute, this share of the puts took no longer (ms)."""
+        """The time in ms that this share of the puts in the last whole minute kept within."""
         times = sorted(self._last_put_times.items())
         rank = ceil(share * sum(count for _, count in times))
         for ms, count in times:

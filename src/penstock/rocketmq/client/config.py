@@ -1,7 +1,7 @@
 """Options of a client: finding servers, proving its identity, patience, setbacks.
 
-The names are those of the Java client, written as Python writes names, and so are the defaults, but
-for those that the comments tell of; times are in seconds, sizes in bytes.
+Names and defaults are those of the Java client, the names in Python's spelling; comments say where
+a default differs. Times are in seconds, sizes in bytes.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class Config:
     )
 
     def with_option(self, name: str, value: str | bool = True) -> Config:
-        """With the option of that name set from a text; durations need a unit. Raises ConfigError.
+        """A copy with this option set from a text; durations need a unit. Raises ConfigError.
 
         Java's names are taken as well as ours: ``sendMsgTimeout``.
         """

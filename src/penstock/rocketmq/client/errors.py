@@ -13,20 +13,45 @@ from penstock.rocketmq.protocol.codes import ResponseCode
 
 
 class ClientError(PenstockError):
-    """Anything a client of RocketMQ can report."""
+    """Anything a client of RocketMQ can report: ``told`` is what happened, ``remedy`` what helps.
+
+    The text has both; ``remedy`` is empty where the reason says it all.
+    """
+
+    def __init__(self, told: str = "", remedy: str = "") -> None:
+        self.told = told
+        self.remedy = remedy
+        super().__init__(f"{told}; {remedy}" if remedy else told)
 
 
 class NotConnected(ClientError):
     """A server cannot be reached, or was lost; whether it has carried out a request is open."""
 
-    def __init__(self, address: str, reason: str) -> None:
+    REMEDY = "see that it runs and can be reached from here: the next request connects again"
+
+    def __init__(self, address: str, reason: str, remedy: str | None = None) -> None:
+        """``remedy`` is in the place of the usual one."""
         self.address = address
         self.reason = reason
-        super().__init__(f"{address}: {reason}")
+        super().__init__(f"{address}: {reason}", self.REMEDY if remedy is None else remedy)
+
+
+def no_broker(name: str) -> NotConnected:
+    """The error of a broker that no name server knows, or whose master is gone."""
+    return NotConnected(
+        name, f"The broker[{name}] not exist",
+        "mqadmin clusterList shows the brokers that are there: start its master, or take another's "
+        "queues",
+    )  # fmt: skip
 
 
 class TimedOut(NotConnected):
     """No answer came in time."""
+
+    REMEDY = (
+        "see that the server has not too much to do, or allow more time (request_timeout, for "
+        "sends send_msg_timeout)"
+    )
 
 
 class BadTlsOptions(ClientError, ConfigError):
@@ -56,6 +81,10 @@ class NoNameServer(ClientError):
     """No name server gave an answer."""
 
 
+PAGE = "namesrv_url must be a page of addresses (host:port;host:port); namesrv_addr needs none"
+"""The remedy where the page with name servers cannot be read."""
+
+
 class NoRoute(ClientError):
     """No broker serves this topic."""
 
@@ -74,8 +103,10 @@ class SendFailed(ClientError):
     def __init__(self, topic: str, errors: Sequence[ClientError]) -> None:
         self.topic = topic
         self.errors = tuple(errors)
-        told = "; ".join(dict.fromkeys(map(str, errors)))
-        super().__init__(f"Send [{len(errors)}] times, still failed, Topic: {topic} - {told}")
+        told = "; ".join(dict.fromkeys(each.told for each in errors))
+        remedy = "; ".join(dict.fromkeys(each.remedy for each in errors if each.remedy))
+        text = f"Send [{len(errors)}] times, still failed, Topic: {topic} - {told}"
+        super().__init__(text, remedy)
 
 
 class NotAssigned(ClientError):
@@ -92,13 +123,16 @@ _NAMES = {int(code): code.name for code in ResponseCode}
 class BrokerError(ClientError):
     """A refusal: ``code`` is the server's number, ``remark`` its words."""
 
+    REMEDY = ""
+
     def __init__(self, address: str, code: int, remark: str, subject: str = "") -> None:
         self.address = address
         self.code = code
         self.remark = remark
         name = _NAMES.get(code, "code")
         about = f" ({subject})" if subject else ""
-        super().__init__(f"{address}{about}: {name} {code}: {remark or 'without a reason'}")
+        told = f"{address}{about}: {name} {code}: {remark or 'without a reason'}"
+        super().__init__(told, self.REMEDY)
 
 
 class SystemBusy(BrokerError):
@@ -120,13 +154,18 @@ class MessageIllegal(BrokerError):
 class NoPermission(BrokerError):
     """The topic, the group or the account does not allow this."""
 
+    REMEDY = (
+        "mqadmin topicRoute shows what the topic allows (updateTopicPerm changes it), getAclConfig "
+        "what the account may do (access_key and secret_key are this client's)"
+    )
+
 
 class TopicNotExist(BrokerError):
     """The topic is not there, and nobody may create it by sending to it."""
 
 
 class NotFound(BrokerError):
-    """There is nothing of that kind."""
+    """A question for something that is not there."""
 
 
 class BadFilter(BrokerError):

@@ -33,7 +33,7 @@ class QueueState:
     next_offset: int
     """The offset at which the next pull begins."""
     commit_offset: int
-    """Below this everything is done."""
+    """The offset below which everything is done."""
     held: int
     """Messages pulled that are not done."""
     held_bytes: int

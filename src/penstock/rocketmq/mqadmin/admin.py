@@ -27,7 +27,7 @@ RETRY: Final = "%RETRY%"
 DLQ: Final = "%DLQ%"
 TIMEOUT_S: Final = 5.0
 LONG_TIMEOUT_S: Final = 15.0
-"""For what upstream waits three times as long."""
+"""The time-out of requests for which upstream waits three times as long."""
 _NEVER_ASKED: Final = "127.0.0.1:9876"
 
 
@@ -35,7 +35,7 @@ class Admin:
     """One run of the tool."""
 
     def __init__(self, name_servers: str = "", config: Config | None = None) -> None:
-        """Raises ConfigError."""
+        """Check the arguments. Raises ConfigError."""
         self._given = listed(name_servers or os.environ.get("NAMESRV_ADDR", ""))
         addresses = ";".join(self._given) or _NEVER_ASKED
         self.config = replace(config or Config(), namesrv_addr=addresses)

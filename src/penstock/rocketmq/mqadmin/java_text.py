@@ -155,7 +155,7 @@ def message_text(message: Received) -> str:
 
 
 def pretty(value: Any, depth: int = 0) -> str:
-    """JSON with tabs: members of maps on lines of their own, but for keys that are numbers."""
+    """JSON with tabs: one line for each member of a map, but for keys that are numbers."""
     if isinstance(value, Mapping) and value:
         return _pretty_map(value, depth)
     if isinstance(value, list | tuple) and value and not isinstance(value[0], str):

@@ -26,7 +26,7 @@ class KeyQuery(NamedTuple):
         return fields | ({_BY_ID: "true"} if self.is_id else {})
 
     def found(self, body: bytes, broker: str) -> list[Received]:
-        """Those of an answer that are meant. Raises BadAnswer.
+        """The messages of an answer that are meant. Raises BadAnswer.
 
         Brokers look for the hash of a key, and another key may have the same.
         """

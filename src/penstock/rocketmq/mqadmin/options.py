@@ -58,7 +58,7 @@ HELP: Final = flag("h", "help", "Print help")
 NAMESRV: Final = may(
     "n", "namesrvAddr", "Name server address list, eg: '192.168.0.1:9876;192.168.0.2:9876'"
 )
-JSON: Final = Option("", "json", "Print one JSON object; the exit code tells of failure", False)
+JSON: Final = Option("", "json", "Print one JSON object; the exit code shows a failure", False)
 CLIENT_OPT: Final = Option(
     "", "client-opt", "Option of the client, name,value: tls_enable,true (may be repeated)",
     repeats=True,
@@ -80,7 +80,7 @@ class SubCommand:
 
     @property
     def options(self) -> tuple[Option, ...]:
-        """Its own and the common ones, each letter once."""
+        """The command's own and the common options, each letter once."""
         letters = {each.letter for each in self.own}
         return (*self.own, *(each for each in COMMON if each.letter not in letters))
 
@@ -134,7 +134,7 @@ def _has_all(options: Sequence[Option], given: Given) -> bool:
 
 
 class _Reader:
-    """Reads the words one after the other."""
+    """A reader of a command line's words, one after the other."""
 
     def __init__(self, command: SubCommand) -> None:
         self._command = command.name

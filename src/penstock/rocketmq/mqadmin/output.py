@@ -59,7 +59,7 @@ def _raw(value: object) -> Any:
 
 
 class Output:
-    """Takes what sub-commands have to tell; ``write`` gets the text for stdout."""
+    """The collector of what sub-commands have to tell; ``write`` gets the text for stdout."""
 
     def __init__(self, write: Callable[[str], object], *, as_json: bool = False) -> None:
         self.as_json = as_json

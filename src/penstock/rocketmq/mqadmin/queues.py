@@ -18,7 +18,7 @@ _PULL_TIMEOUT_S: Final = 10.0
 
 
 class Reader:
-    """Reads queues as the group of upstream's tools."""
+    """A reader of queues, as the group of upstream's tools."""
 
     def __init__(self, admin: Admin, group: str = GROUP) -> None:
         self._admin = admin

@@ -419,7 +419,7 @@ SUB_COMMANDS: Final = (
 
 
 def find(name: str) -> SubCommand | None:
-    """The sub-command of this name, in whatever case; None when there is none."""
+    """The sub-command of this name, in whatever case; None when there is no such command."""
     wanted = name.lower()
     for each in SUB_COMMANDS:
         if wanted and wanted in (each.name.lower(), each.alias.lower()):

@@ -1,4 +1,4 @@
-r"""Entries of traces as clients send them: who sent a message, and what came of handling it.
+r"""Entries of traces as clients send them: a message's sender, and what came of handling it.
 
 The fields are those of Java's ``TraceDataEncoder``, whose newer versions have more of them. Bodies
 come from strangers: an entry that makes no sense is left out.
@@ -26,7 +26,7 @@ class Entry(NamedTuple):
     is_ok: bool = True
     store_host: str = ""
     request_id: str = ""
-    """It joins what was told before a message was handled and after."""
+    """The id that joins what was told before a message was handled and after."""
     retries: int = 0
     state: str = ""
     """The end of a transaction, as Java calls it."""

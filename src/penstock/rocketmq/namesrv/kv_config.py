@@ -19,7 +19,7 @@ class KvConfig:
     """The table; every change is written down before it is acknowledged."""
 
     def __init__(self, disk: Disk, path: str) -> None:
-        """Raises ConfigError when the file is not what was written, StorageError when it cannot be
+        """Load the file. Raises ConfigError when it is damaged, StorageError when it cannot be
         read.
         """
         self._disk = disk

@@ -34,7 +34,7 @@ class NamesrvVitals:
         return [f"NOK - no broker has registered within {PATIENCE_S} s of the start yet"]
 
     async def source(self) -> AsyncIterator[Samples]:
-        """All metrics of the routes and of who asks for them."""
+        """All metrics of the routes and of their clients."""
         routes = self._routes
         for metric, value in (
             (metrics.BROKERS, len(routes.live)),

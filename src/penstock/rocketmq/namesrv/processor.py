@@ -78,6 +78,7 @@ class Processor:
         value = self._kv.get(namespace, key)
         if value is None:
             remark = f"No config item, Namespace: {namespace} Key: {key}"
+            # Java sends the fields' object even if it is empty.
             return request.answer(ResponseCode.QUERY_NOT_FOUND, remark, ext={})
         return request.answer(ext={"value": value})
 
@@ -102,6 +103,7 @@ class Processor:
         who = _who(request)
         body = bytes(request.body)
         checksum = request.int64("bodyCrc32", 0)
+        # Java's checksum is without its sign bit; 0 means that the broker sent none.
         if checksum and checksum != crc32(body) & 0x7FFFFFFF:
             return request.answer(ResponseCode.SYSTEM_ERROR, "crc32 not match")
         read = (
@@ -160,8 +162,10 @@ class Processor:
         route = self._routes.route(topic)
         if route is None:
             return request.answer(ResponseCode.TOPIC_NOT_EXIST, _NO_ROUTE.format(topic))
+        # Java puts the order of a topic into its route only if the name server is told so.
         if self._settings.order_message_enable:
             route["orderTopicConf"] = self._kv.get(ORDER_TOPICS, topic)
+        # Clients before 4.9.4 get the keys of fastjson: numbers without quotes.
         standard = request.version >= _STANDARD_JSON_SINCE
         quoted = standard or request.boolean("acceptStandardJsonOnly")
         return request.answer(body=fastjson.dumps(route, quoted_keys=quoted))

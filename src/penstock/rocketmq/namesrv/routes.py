@@ -115,6 +115,7 @@ class Routes:
             del broker.addresses[other]  # a slave that became master, or the other way round
         first = who.id not in broker.addresses
         broker.addresses[who.id] = who.address
+        # Java's name servers take topics of masters only, and of these what is new or changed.
         if who.id == MASTER:
             changed = first or self._is_changed(who.address, registration.data_version)
             for config in registration.topics.values():
@@ -199,6 +200,7 @@ class Routes:
     def disconnected(self, connection: object) -> list[str]:
         """A connection ended; the addresses of the brokers that were on it and are gone now."""
         gone = [address for address, live in self.live.items() if live.connection is connection]
+        # Java drops a broker with its connection, and does not wait until it is silent for long.
         for address in gone:
             self.unregister(address)
         self.gone_counts["connection"] += len(gone)
@@ -244,10 +246,12 @@ class Routes:
 
     def wipe_write_permission(self, broker: str) -> int:
         """Let no producer send to a broker; how many topics that changed."""
+        # Java changes its tables only: the next registration that differs undoes it.
         return self._set_permissions(broker, lambda perm: perm & ~WRITE)
 
     def add_write_permission(self, broker: str) -> int:
         """Let producers send to a broker again; how many topics that concerned."""
+        # Java sets reading and writing, whatever the topic had before.
         return self._set_permissions(broker, lambda perm: READ_WRITE)
 
     def _set_permissions(self, broker: str, changed: Any) -> int:
@@ -290,6 +294,7 @@ class Routes:
 
     def system_topics(self) -> tuple[list[str], str | None]:
         """Names of clusters and brokers, which are topics too, and any broker's address."""
+        # Brokers have a topic named after their cluster, and one after themselves.
         names = [*self.clusters, *self.brokers]
         addresses = (a for broker in self.brokers.values() for a in broker.addresses.values())
         return names, next(addresses, None)

@@ -20,7 +20,7 @@ class NamesrvSettings(TlsSettings):
     kv_config_path: str = os.path.join(os.path.expanduser("~"), "namesrv", "kvConfig.json")
     """The stored values, in the file format of Java."""
     config_store_path: str = os.path.join(os.path.expanduser("~"), "namesrv", "namesrv.properties")
-    """Where UPDATE_NAMESRV_CONFIG writes what it changed; read at the start only by ``-c``."""
+    """The file for what UPDATE_NAMESRV_CONFIG changes; read at the start only by ``-c``."""
     product_env_name: str = "center"
     """Kept, without effect."""
     cluster_test: bool = False

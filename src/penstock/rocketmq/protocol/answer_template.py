@@ -7,10 +7,21 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from penstock.rocketmq.protocol import frames, header_binary, header_json
 from penstock.rocketmq.protocol.command import RESPONSE, Command, Serialization
+
+
+class Request(Protocol):
+    """The parts of a request that its answer depends on."""
+
+    @property
+    def opaque(self) -> int: ...
+
+    @property
+    def serialization(self) -> Serialization: ...
+
 
 _OPAQUE_AT: Final = 5
 _INT32: Final = 4
@@ -22,7 +33,7 @@ def _size(length: int) -> str:
 
 
 _SIZES: Final = [_size(length) for length in range(256)]
-"""Those of most values."""
+"""The sizes of most values."""
 
 
 class AnswerTemplate:
@@ -53,7 +64,7 @@ class AnswerTemplate:
             fields += "%s%s"
         self._fields = fields
 
-    def encode(self, request: Command, values: Sequence[str], body_length: int = 0) -> bytes:
+    def encode(self, request: Request, values: Sequence[str], body_length: int = 0) -> bytes:
         """The answer to a request, up to its body.
 
         The values are those of the names, in their order: plain ASCII, nothing that JSON escapes.

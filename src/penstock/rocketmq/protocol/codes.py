@@ -165,7 +165,7 @@ Server = Literal["name server", "broker", "client"]
 
 @dataclass(frozen=True, slots=True)
 class CommandKind:
-    """One request code: who serves it, its fields, and what it is for.
+    """One request code: the programs that serve it, its fields, and its purpose.
 
     ``required`` and ``optional`` are names of ext fields, ``answers`` those of the response;
     ``on_page`` tells whether the protocol's page lists the code.

@@ -55,8 +55,8 @@ class Language(IntEnum):
 class Command(Struct):
     """A request or response.
 
-    ``ext`` are the command's own fields, all strings; None where there are none at all, which a
-    response to some clients may not have. ``remark`` is text for people, in responses the error.
+    ``ext`` are the command's own fields, all strings; None if there is no such object at all, which
+    some clients do not accept in a response. ``remark`` is text for people, in responses the error.
     """
 
     code: int
@@ -92,6 +92,7 @@ class Command(Struct):
 
     def unsupported(self) -> Command:
         """The response to a request whose code nobody serves here (RocketMQ spec 1.7)."""
+        # The leading blank is Java's.
         return self.answer(_NOT_SUPPORTED, f" request type {self.code} not supported")
 
     # --- fields, read as the Java broker reads them ---------------------------------------------

@@ -157,7 +157,7 @@ class _Reader:
         return self._fail("has an unknown word")
 
     def end(self) -> None:
-        """Nothing but white space may follow."""
+        """Read to the end, where nothing but white space may follow."""
         if self._peek():
             self._fail("goes on behind its end")
 

@@ -22,9 +22,9 @@ FRAME_MAX: Final = 16 * 1024 * 1024
 """The largest first length that the Java side takes."""
 
 _LENGTHS = struct.Struct(">iI")
-_HEADER_BITS: Final = 24
-HEADER_MAX: Final = (1 << _HEADER_BITS) - 1
-"""A header's length has 24 bits."""
+HEADER_BITS: Final = 24
+"""Of the second number the upper ones are the serialisation, these the header's length."""
+HEADER_MAX: Final = (1 << HEADER_BITS) - 1
 _TAIL_APPENDED: Final = 64 * 1024
 _JSON, _BINARY = int(Serialization.JSON), int(Serialization.BINARY)
 
@@ -53,11 +53,11 @@ def prefix(serialization: int, header_length: int, body_length: int) -> bytes:
 
 def lengths(serialization: int, header_length: int, body_length: int) -> tuple[int, int]:
     """The two numbers before a header."""
-    return 4 + header_length + body_length, serialization << _HEADER_BITS | header_length
+    return 4 + header_length + body_length, serialization << HEADER_BITS | header_length
 
 
 class FrameReader:
-    """Cuts the bytes of one connection into commands; holds at most one frame and what came with
+    """A cutter of one connection's bytes into commands; holds at most one frame and what came with
     it.
 
     ``feed`` bytes, then call ``next_command`` until it gives None.
@@ -112,7 +112,7 @@ class FrameReader:
             return None
         header_end = start + header_length
         header = bytes(self._data[start:header_end])
-        command = _decode_header(second >> _HEADER_BITS, header, self._known)
+        command = _decode_header(second >> HEADER_BITS, header, self._known)
         if header_end < end:
             command.body = bytes(self._data[header_end:end])
         self._place = end

@@ -14,7 +14,7 @@ FIXED: Final = struct.Struct(">hBhiii")
 """Code, language, version, opaque, flag, length of the remark, which follows."""
 _HEAD = struct.Struct(">hBhiiii")
 """The fixed part of a header without a remark: the last number is the length of the fields."""
-_HEAD_BYTES: Final = _HEAD.size
+HEAD_BYTES: Final = _HEAD.size
 _LENGTH = struct.Struct(">i")
 _KEY_LENGTH = struct.Struct(">H")
 _length = _LENGTH.unpack_from
@@ -28,6 +28,7 @@ def encode(command: Command) -> bytes:
     """The header of a command. Raises ValueError for a code of more than 16 bits or a long key."""
     if not -CODE_MAX - 1 <= command.code <= CODE_MAX:
         raise ValueError(f"code {command.code} cannot be said in the binary serialisation")
+    # To Java a text without length is null, and the other way round.
     remark = command.remark.encode() if command.remark else b""
     parts: list[bytes] = []
     for name, value in (command.ext or {}).items():
@@ -56,13 +57,13 @@ def decode(header: bytes, known: KnownRequests | None = None) -> Command:
     remark = None
     try:
         code, language, version, opaque, flag, length, size = _HEAD.unpack_from(header)
-        if length or size != len(header) - _HEAD_BYTES:
+        if length or size != len(header) - HEAD_BYTES:
             data, place = _sized(header, FIXED.size, length)
             remark = data.decode("utf-8", "replace") or None
             (size,) = _LENGTH.unpack_from(header, place)
             fields, _ = _sized(header, place + _LENGTH.size, size)
         else:
-            fields = header[_HEAD_BYTES:]
+            fields = header[HEAD_BYTES:]
     except struct.error:
         raise FrameError(f"a binary header of {len(header)} bytes is cut short") from None
     return Command(

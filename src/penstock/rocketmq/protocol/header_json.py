@@ -100,6 +100,7 @@ def _command(found: _Header) -> Command:
 def _as_texts(fields: dict[str, Any]) -> dict[str, str]:
     """The fields with all values as strings; those that are null are left out."""
     for value in fields.values():
+        # ali-ons and C++ clients send numbers and booleans; they count as their texts.
         if type(value) is not str:
             return {name: _as_text(value) for name, value in fields.items() if value is not None}
     return fields
@@ -109,11 +110,13 @@ def _as_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
+        # Java's parseBoolean knows words alone, so a boolean counts as its text.
         return "true" if value else "false"
     return str(value) if isinstance(value, int) else fastjson.dumps(value).decode()
 
 
 def _language(value: str | int | None) -> Language:
+    # A Python client sends a number; an unknown name is null in Java, and OTHER here.
     if isinstance(value, str):
         return _LANGUAGES.get(value, Language.OTHER)
     return _LANGUAGES_BY_NUMBER.get(value or 0, Language.OTHER)

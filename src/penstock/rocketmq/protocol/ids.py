@@ -24,7 +24,7 @@ class Host(NamedTuple):
 
     @classmethod
     def of(cls, ip: str, port: int) -> Host:
-        """Of a socket's peer. IPv4 stays IPv4 on an IPv6 socket: old clients know nothing else.
+        """The host of a socket's peer. IPv4 stays IPv4 on an IPv6 socket, for old clients.
 
         Raises ValueError for names.
         """
@@ -49,18 +49,18 @@ class Host(NamedTuple):
 
 
 NO_HOST: Final = Host(bytes(4), 0)
-"""Where none is known."""
+"""The host that stands for an unknown one."""
 
 
 class OffsetId(NamedTuple):
-    """Where a message is stored; its text is the ``msgId`` that brokers give."""
+    """The place where a message is stored; its text is the ``msgId`` that brokers give."""
 
     host: Host
     offset: int
 
     @classmethod
     def parse(cls, text: str) -> OffsetId:
-        """Raises BodyError for anything but 32 or 56 hexadecimal digits."""
+        """Raise BodyError for anything but 32 or 56 hexadecimal digits."""
         try:
             data = bytes.fromhex(text)
         except ValueError:

@@ -18,11 +18,11 @@ class MessageQueue(NamedTuple):
 
     @classmethod
     def from_json(cls, value: Any) -> MessageQueue:
-        """Raises BodyError."""
+        """Parse a queue of JSON. Raises BodyError."""
         if isinstance(value, dict):
             broker, topic, queue = value.get("brokerName"), value.get("topic"), value.get("queueId")
             if isinstance(broker, str) and isinstance(topic, str) and type(queue) is int:
                 if max(len(broker), len(topic)) > NAME_LENGTH_MAX:
-                    raise BodyError("no broker or topic has so long a name")
+                    raise BodyError("the name of a broker or topic is too long")
                 return cls(broker, queue, topic)
         raise BodyError("a queue without brokerName, topic and queueId")

@@ -110,12 +110,12 @@ def _bits(value: Any) -> list[int]:
 
 
 def start_offset_info(offsets: Mapping[int, Sequence[int]]) -> str:
-    """Of each queue the first offset that was popped; ``offsets`` are by queue and in order."""
+    """The first offset popped of each queue; ``offsets`` are by queue and in order."""
     return ";".join(f"{NORMAL} {queue} {found[0]}" for queue, found in offsets.items())
 
 
 def message_offset_info(offsets: Mapping[int, Iterable[int]]) -> str:
-    """Of each queue all offsets that were popped."""
+    """All offsets popped of each queue."""
     return ";".join(
         f"{NORMAL} {queue} {','.join(map(str, found))}" for queue, found in offsets.items()
     )
@@ -133,7 +133,7 @@ class QueueCounts(NamedTuple):
 
 
 def order_count_info(found: Iterable[QueueCounts]) -> str:
-    """Of each message that was popped before how often, then of its queue, for older clients."""
+    """The pops so far of each message popped before, then of its queue, for older clients."""
     words = []
     for queue, least, counts in found:
         words += [f"{NORMAL} qo{queue}%{offset} {count}" for offset, count in counts.items()]

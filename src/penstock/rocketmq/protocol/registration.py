@@ -49,7 +49,7 @@ class TopicConfig:
 
     @classmethod
     def from_json(cls, value: Any, name: str = "") -> TopicConfig:
-        """Raises BodyError when it is no topic configuration."""
+        """Parse a topic's configuration of JSON. Raises BodyError."""
         if not isinstance(value, dict):
             raise BodyError(f"the topic configuration {shortened(value)} is no object")
         attributes = value.get("attributes") or {}
@@ -75,7 +75,7 @@ class TopicConfig:
 
     @classmethod
     def from_line(cls, line: str) -> TopicConfig:
-        """Raises BodyError when the line has not the words it must have."""
+        """Parse a topic's configuration of one line. Raises BodyError if a word is missing."""
         words = line.split(" ", 5)
         try:
             name, read_queues, write_queues, perm, filter_type = words[:5]

@@ -39,7 +39,7 @@ class Folder:
         self.id = ""
         """Made with the folder. A checkpoint names it beside the number of a file."""
         self.files: dict[int, StagedFile] = {}
-        """Those that are there, by number, ascending."""
+        """The files that are there, by number, ascending."""
         self.nbytes = 0
         """Bytes of all of them."""
         self._next = 0  # files that are removed give their numbers to no others

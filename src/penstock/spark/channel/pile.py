@@ -24,7 +24,7 @@ class Pile:
         """The time at which the first of the deliveries came."""
 
     def add(self, delivery: Delivery, now_ns: int) -> None:
-        """These have come."""
+        """Add deliveries that have come."""
         if not self._deliveries:
             self.since_ns = now_ns
         self._deliveries.append(delivery)

@@ -41,7 +41,7 @@ SPLIT_BYTES: Final = 32 << 20
 _IDLE_WAIT_S: Final = 0.1
 _LOCK_POLL_S: Final = 0.05
 QUIET_S: Final = 5.0
-"""A channel from which nothing came for so long is empty, as far as a run of AvailableNow goes."""
+"""A channel that gave nothing for this time counts as empty in a run of AvailableNow."""
 # Of this process: a Python worker of Spark serves many tasks.
 _once = Once()
 

@@ -85,7 +85,7 @@ def settled(root: Path) -> SinkLog | None:
 
 
 def checksum(path: Path) -> Path:
-    """Hadoop's checksums of a file, beside it; where there are none they are not verified."""
+    """Hadoop's checksums of a file, beside it; without that file nothing is verified."""
     return path.with_name(f".{path.name}.crc")
 
 

@@ -35,7 +35,7 @@ class Refused:
 
 
 class Poster:
-    """Posts to any endpoints; a context manager. Connections are kept, one for each request."""
+    """A poster to any endpoints; a context manager. Connections are kept, one for each request."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

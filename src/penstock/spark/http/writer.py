@@ -87,7 +87,7 @@ class HttpStreamWriter(DataSourceStreamArrowWriter):
         return Posted(posted, failed)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing is left to do: what was posted is delivered."""
+        """Do nothing: what was posted is delivered."""
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Do nothing: bodies that were posted stay so."""

@@ -116,7 +116,7 @@ class Reach(Asking):
             plain = address.removeprefix("https://")
             _require_port("nsqd_http_address", address, plain, 4151)
         for address in self.lookupd:
-            # nsqlookupd may also be given as a URL with a path of its own.
+            # nsqlookupd may also be given as a URL with a path.
             if "://" not in address:
                 _require_port("lookupd_http_address", address, address.partition("/")[0], 4161)
 

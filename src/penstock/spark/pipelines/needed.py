@@ -1,7 +1,7 @@
 """The columns that a query needs of its source: those it leaves out are not built, nor sent.
 
-A Python source is told of no pruning, so Spark's optimiser is asked in advance, over a batch that
-is never run.
+Spark does not tell a Python source which columns it prunes, so the optimiser is asked in advance,
+over a batch that is never run.
 """
 
 from __future__ import annotations

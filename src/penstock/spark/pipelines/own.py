@@ -77,12 +77,23 @@ def _last_batch(names: Iterable[str]) -> int:
 
 def _files(spark: SparkSession, folder: str, log: str) -> list[str]:
     """The content of ``folder/log``, found as Spark finds it: on any of Hadoop's file systems."""
-    jvm: Any = spark._jvm
-    path = jvm.org.apache.hadoop.fs.Path(folder, log)
-    files = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    path, files = place(spark, folder, log)
     if not files.exists(path):
         return []
     return [str(status.getPath().getName()) for status in files.listStatus(path)]
+
+
+def place(spark: SparkSession, folder: str, name: str) -> tuple[Any, Any]:
+    """Hadoop's path of ``folder/name``, and its file system."""
+    jvm: Any = spark._jvm
+    path = jvm.org.apache.hadoop.fs.Path(folder, name)
+    return path, path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+
+
+def has_unfinished_batch(spark: SparkSession, checkpoint: str) -> bool:
+    """True if a batch was planned and not done: it will come again."""
+    planned = _last_batch(_files(spark, checkpoint, "offsets"))
+    return planned > _last_batch(_files(spark, checkpoint, "commits"))
 
 
 def group_name(topic: str, checkpoint: str, name: str) -> str:

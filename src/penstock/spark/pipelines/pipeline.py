@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penstock.spark.pipelines import needed, own, parse, told
+from penstock.spark.pipelines import needed, own, parse, pinned, told
 from penstock.spark.pipelines.document import Document
 from penstock.spark.pipelines.spec import Source, Spec, access_of, read
 
@@ -92,8 +92,9 @@ class Pipeline:
     def check(self, spark: SparkSession) -> DataFrame:
         """Have Spark's analyser look at it; the frame that goes to the sink.
 
-        Raises SourceError for a column of [parse] and AnalysisException for what Spark refuses, in
-        streams as well. No node is asked and nothing is read.
+        Raises SourceError for a column of [parse] or one that the sink does not write, and
+        AnalysisException for what Spark refuses, in streams as well. No node is asked and nothing
+        is read.
         """
         frame = self.frame(spark)
         jvm: Any = spark._jvm
@@ -101,7 +102,21 @@ class Pipeline:
         mode = getattr(modes, self.spec.sink.output_mode.capitalize())()
         checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
         checker.checkForStreaming(frame._jdf.queryExecution().analyzed(), mode)
+        self._check_columns(frame.schema)
         return frame
+
+    def _check_columns(self, schema: StructType) -> None:
+        """Raise OptionError for columns that a sink of messages does not write."""
+        options = self.spec.sink.options
+        if self.spec.sink.format == "nsq":
+            from penstock.spark.sink.columns import Columns
+            from penstock.spark.sink.settings import Settings
+
+            Columns.of(schema, Settings.parse(options).topic)
+        elif self.spec.sink.format == "rocketmq":
+            from penstock.spark.sink.rocketmq.writer import stream_writer
+
+            stream_writer(options, schema)
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """The rows for the sink, as a stream."""
@@ -167,12 +182,15 @@ class Pipeline:
             from penstock.spark.http.writer import HttpDataSource
 
             frame.sparkSession.dataSource.register(HttpDataSource)
+        options = sink.options
+        if sink.format == "nsq":
+            options = pinned.fixed(frame.sparkSession, options, checkpoint)
         counted = frame.observe(OUTPUT, F.count(F.lit(1)).alias("rows"))
         writer = counted.writeStream.format(sink.format).outputMode(sink.output_mode)
         if sink.partition_by:
             writer = writer.partitionBy(*sink.partition_by)
         return (
-            writer.options(**sink.options)
+            writer.options(**options)
             .option("checkpointLocation", checkpoint)
             .queryName(self.spec.name)
         )
@@ -190,10 +208,12 @@ class Pipeline:
         source = Source("nsq", options, _LETTER_COLUMNS)
         assert self.spec.parse.json is not None
         bad = parse.bad_rows(self._source(spark, source, ".bad"), self.spec.parse.json)
+        checkpoint = f"{self.spec.run.checkpoint}/bad"
+        given = access_of(self.spec.source.options) | {"topic": topic} | self._exactly_once()
         return (
             parse.letters(bad).writeStream.format("nsq")
-            .options(**access_of(self.spec.source.options), topic=topic, **self._exactly_once())
-            .option("checkpointLocation", f"{self.spec.run.checkpoint}/bad")
+            .options(**pinned.fixed(spark, given, checkpoint))
+            .option("checkpointLocation", checkpoint)
             .queryName(f"{self.spec.name}.bad")
         )  # fmt: skip
 

@@ -28,7 +28,7 @@ class Format(NamedTuple):
 
     settings: type[Any]
     check: Callable[[Mapping[str, str]], Any]
-    """Raises OptionError."""
+    """A check of a value, which raises OptionError."""
 
 
 def _check_nsq_sink(options: Mapping[str, str]) -> None:
@@ -142,7 +142,7 @@ def read(document: Document, variables: Mapping[str, str] | None = None) -> Spec
 
 
 class _Reader:
-    """Takes the tables apart. Keys are popped from copies, so what is left is not known."""
+    """A reader of tables. Keys are popped from copies, so what is left is not known."""
 
     def __init__(self, document: Document, variables: Mapping[str, str]) -> None:
         self._document = document

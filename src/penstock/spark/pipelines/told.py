@@ -41,7 +41,7 @@ def _reach(options: Mapping[str, str]) -> Settings | None:
 
 
 class _Nodes:
-    """Finds nodes: those that options name, or nsqlookupd for the topic."""
+    """The nodes that options name, or that nsqlookupd names for the topic."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

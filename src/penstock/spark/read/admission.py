@@ -1,4 +1,4 @@
-"""When the next micro-batch starts and how far it goes: the limits that options set."""
+"""The start of the next micro-batch and how far it goes: the limits that options set."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class SplitPartition(InputPartition):
 
 
 class NsqBatchReader(DataSourceReader):
-    """Plans beside the driver; a copy of it reads in each task."""
+    """A reader that plans beside the driver; a copy of it reads in each task."""
 
     def __init__(self, settings: Settings, columns: Sequence[str]) -> None:
         self.settings = settings

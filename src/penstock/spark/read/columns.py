@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 COLUMNS: Final = ("topic", "body", "id", "timestamp", "attempts", "node", "queue", "offset")
-"""Those of every message, which are read unless others are asked for."""
+"""The columns of every message, which are read unless others are asked for."""
 
 ORIGIN_COLUMNS: Final = (
     "origin_topic", "origin_channel", "origin_id", "origin_timestamp", "origin_attempts", "reason",
 )  # fmt: skip
-"""Those of dead letters, null in other messages."""
+"""The columns of dead letters, null in other messages."""

@@ -53,7 +53,7 @@ TYPES: dict[str, pa.DataType] = {
 
 
 class Origin(NamedTuple):
-    """Where messages come from; constant within a split."""
+    """The origin of messages; constant within a split."""
 
     topic: str
     node: str

@@ -1,4 +1,4 @@
-"""Where dead letters came from, as the notes of their batches have it.
+"""The origins of dead letters, as the notes of their batches have them.
 
 A note is a MessagePack list, which nsqd reads with msgspec. Executors of Spark may lack that, so
 this is a reader of just such lists.

@@ -91,8 +91,8 @@ def plan(
 ) -> list[Split]:
     """Splits that cover ``start`` to ``end``; raises SourceError when the log cannot serve them.
 
-    With ``partitions_min`` 0 their number follows the amount: who plans cannot know the cluster,
-    as Spark starts it as a process beside the driver, without a session. None of them has more than
+    With ``partitions_min`` 0 their number follows the amount: the planner cannot know the cluster,
+    as Spark runs it in a process beside the driver, without a session. None of them has more than
     ``rows_max`` messages.
     """
     ranges = {

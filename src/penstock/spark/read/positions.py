@@ -1,4 +1,4 @@
-"""Where a read starts and ends: the offsets that its options mean, as the logs are now."""
+"""The start and end of a read: the offsets that its options mean, as the logs are now."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.spark.settings import Settings
 
 
 def span(settings: Settings, bounds: Mapping[Place, Bounds]) -> tuple[Offsets, Offsets]:
-    """Where a batch read starts and ends. Raises OptionError and SourceError."""
+    """The start and end of a batch read. Raises OptionError and SourceError."""
     now_ns = SYSTEM_CLOCK.wall_ns()
     since, until = settings.starting_time, settings.ending_time
     if since and until and since.at(now_ns) > until.at(now_ns):
@@ -27,7 +27,7 @@ def span(settings: Settings, bounds: Mapping[Place, Bounds]) -> tuple[Offsets, O
 def starting(
     settings: Settings, bounds: Mapping[Place, Bounds], default: str, now_ns: int | None = None
 ) -> Offsets:
-    """Where a read starts. Raises OptionError and SourceError."""
+    """The start of a read. Raises OptionError and SourceError."""
     since = settings.starting_time
     if since is None:
         return resolve(settings.starting or default, "startingOffsets", bounds)

@@ -37,7 +37,7 @@ class BatchDone:
 
 
 class Follower:
-    """Hands out each finished batch of a query once; call it a few times a second."""
+    """A follower of a query: each finished batch is given out once; to be called often."""
 
     def __init__(self, query: StreamingQuery) -> None:
         self._query = query

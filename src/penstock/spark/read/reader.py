@@ -29,7 +29,7 @@ _once = Once()
 def restrict(
     start: Offsets, end: Offsets, bounds: Mapping[Place, Bounds], settings: Settings
 ) -> tuple[Offsets, Offsets]:
-    """Both positions, if the log holds them; without failOnDataLoss the nearest that it holds."""
+    """The positions, if the log holds both; without failOnDataLoss the nearest that it holds."""
     if settings.fail_on_data_loss:
         planning.check(start, bounds, {})
         planning.check(end, bounds, {})

@@ -33,4 +33,4 @@ _TYPES = {
 SCHEMA = StructType([StructField(name, kind) for name, kind in _TYPES.items()])
 """All columns."""
 CHANNEL_SCHEMA = StructType([SCHEMA[name] for name in CHANNEL_COLUMNS])
-"""Those of ``mode=channel``."""
+"""The columns of ``mode=channel``."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class NsqDataSource(DataSource):
-    """Reads topics of Penstock's nsqd by log offset, and writes to any nsqd.
+    """A source of topics of Penstock's nsqd by log offset, and a sink for any nsqd.
 
     The option ``columns``, or a schema that the user gives, may name any of the columns in any
     order: what is left out is not built, not sent to the JVM and not paid for.

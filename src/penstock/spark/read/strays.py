@@ -40,7 +40,7 @@ class Strays:
     def look_for(
         self, missing: Mapping[Place, int], address_of: Mapping[str, str], asked: set[str]
     ) -> dict[Place, Bounds]:
-        """Those of the missing places whose node still answers.
+        """The missing places whose node still answers.
 
         ``asked`` are the addresses of the known nodes. Raises SourceError as options have it.
         """
@@ -60,7 +60,7 @@ class Strays:
         return found
 
     def away(self, places: Iterable[Place]) -> list[Place]:
-        """Those of these places whose node has left and does not answer."""
+        """The places whose node has left and does not answer."""
         return [place for place in places if place.node in self._away_until_ns]
 
     def _at(self, node: str, address: str, reached: Offsets) -> dict[Place, Bounds]:
@@ -96,7 +96,7 @@ class Strays:
         return bounds_in(client(secure, access).offsets_of(topics), secure)
 
     def _leave_alone(self, node: str) -> dict[Place, Bounds]:
-        """Nothing, also for the next seconds: a node that hangs would hold up each batch."""
+        """Return nothing, also for the next seconds: a node that hangs would hold up each batch."""
         self._away_until_ns[node] = SYSTEM_CLOCK.monotonic_ns() + _ASK_AGAIN_NS
         return {}
 

@@ -78,7 +78,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._holding
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new query starts; called twice by Spark, answered once."""
+        """The start of a new query; called twice by Spark, answered once."""
         if self._initial is None:
             bounds = self.cluster.bounds()
             offsets = self._held(starting(self.settings, bounds, "latest"), bounds, {})
@@ -152,7 +152,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._hold(self._position(end), self._known)
 
     def stop(self) -> None:
-        """Nothing to release: sockets close with the process."""
+        """Do nothing: sockets close with the process."""
 
     def _position(self, stored: dict[str, Any]) -> Position:
         """A position of the checkpoint, with the group of the options."""

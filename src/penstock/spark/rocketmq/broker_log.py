@@ -37,7 +37,7 @@ PULLS_AT_ONCE: Final = 32
 MESSAGES_MAX: Final = 1024
 """The most messages of one pull; brokers give what their settings allow."""
 RECORD_BYTES: Final = 1024
-"""For a message of which no broker tells the size."""
+"""The size that a message has of which no broker tells it."""
 _READER_GROUP: Final = "TOOLS_CONSUMER"
 """A group that every broker has, in whose name others only look, too."""
 _SUBSCRIPTION: Final = 4
@@ -184,7 +184,7 @@ class BrokerLog:
         self._committed.add((group, topic))
 
     def delete_groups(self, group: str, topics: Sequence[str]) -> dict[str, ClientError]:
-        """Nothing to delete: a group's offsets hold no messages."""
+        """Delete nothing: a group's offsets hold no messages."""
         return {}
 
     def _beat(self, group: str, topics: Iterable[str]) -> None:

@@ -21,7 +21,7 @@ from penstock.spark.rocketmq.stored import Longs, Spans, Stored
 _TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 _BODY_BYTES_MAX: Final = 64 << 20
 _COMPRESSION: Final = {0: "zlib", 1: "lz4", 2: "zstd", 3: "zlib"}
-"""By bits 8 to 10 of the sysFlag; older clients do not say that it is zlib."""
+"""The compression by bits 8 to 10 of the sysFlag; older clients do not say that it is zlib."""
 
 _log = logging.getLogger("penstock.spark")
 
@@ -40,7 +40,7 @@ TYPES: dict[str, pa.DataType] = {
 
 
 def record_batch(messages: Stored, origin: Origin, columns: Sequence[str]) -> pa.RecordBatch:
-    """These messages with the asked columns in the asked order. Raises SourceError."""
+    """Messages as columns, those asked for in their order. Raises SourceError."""
     rows = _Rows(messages, origin)
     arrays = [_BUILDERS[name](rows) for name in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))

@@ -22,7 +22,7 @@ _VALUE_END: Final = 2
 
 
 class Properties:
-    """Those of the messages whose properties lie in ``spans``, in order."""
+    """The properties of messages, which lie in ``spans``, in order."""
 
     def __init__(self, data: bytes, spans: Spans) -> None:
         self._count = len(spans.starts)

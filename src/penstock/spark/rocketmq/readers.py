@@ -16,7 +16,7 @@ from penstock.spark.rocketmq.settings import RocketmqSettings
 
 
 class RocketmqBatchReader(NsqBatchReader):
-    """Plans beside the driver; a copy of it reads in each task."""
+    """A reader that plans beside the driver; a copy of it reads in each task."""
 
     def __init__(self, settings: RocketmqSettings, columns: Sequence[str]) -> None:
         super().__init__(settings, columns)

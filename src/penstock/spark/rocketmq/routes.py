@@ -22,7 +22,7 @@ _READ = 4
 
 
 class Routes(Directory):
-    """Asks name servers instead of nsqlookupds; one's answer is enough, as they know the same."""
+    """Routes by name servers, not nsqlookupds; one answer is enough, as they know the same."""
 
     def __init__(self, settings: RocketmqSettings) -> None:
         super().__init__(settings)
@@ -83,7 +83,7 @@ class Routes(Directory):
                 return fastjson.loads(answer.body)
             said = answer.remark or f"code {answer.code}"
         except BodyError as error:
-            said = f"its answer is none of a name server: {error}"
+            said = f"its answer is not a name server's: {error}"
         raise SourceError(f"name server, asked for {what}: {said}")
 
     def _first_answer(self, code: RequestCode, fields: Mapping[str, str]) -> Command:

@@ -20,7 +20,7 @@ from penstock.spark.rocketmq.settings import RocketmqSettings
 
 
 class RocketmqDataSource(DataSource):
-    """Reads queues of RocketMQ topics by queue offset, from Penstock's and from Java's brokers.
+    """A source of RocketMQ topics' queues by queue offset, from Penstock's and Java's brokers.
 
     The option ``columns``, or a schema that the user gives, may name any of the columns in any
     order: what is left out is not built.

@@ -50,14 +50,14 @@ class Stored:
 
     @classmethod
     def parse(cls, data: bytes) -> Stored:
-        """Raises SourceError for bytes that are no stored messages."""
+        """Raise SourceError for bytes that are no stored messages."""
         return cls(data, _starts(data))
 
     def __len__(self) -> int:
         return len(self.at)
 
     def between(self, first: int, last: int) -> Stored:
-        """Those whose queue offsets lie in ``[first, last)``."""
+        """The messages whose queue offsets lie in ``[first, last)``."""
         offsets = self.queue_offsets
         return Stored(self.data, self.at[(offsets >= first) & (offsets < last)])
 
@@ -108,7 +108,7 @@ class Stored:
 
 
 def _starts(data: bytes) -> Longs:
-    """Where the messages start; at once where all are of one size, as is usual."""
+    """The starts of the messages; at once where all are of one size, as is usual."""
     if not data:
         return np.empty(0, np.int64)
     size, _ = _head(data, 0)

@@ -1,4 +1,7 @@
-"""The columns that the sink writes: ``body`` or ``value``, ``topic``, ``defer_ms``."""
+"""The columns that the sink writes: ``body`` or ``value``, ``topic``, ``defer_ms``.
+
+A frame without a body has the others packed into one.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from pyspark.sql.types import BinaryType, IntegralType, StringType, StructField,
 
 from penstock.spark.errors import OptionError
 from penstock.spark.read.schema import SCHEMA
+from penstock.spark.sink.packing import require_packable
 
 _BODIES = ("body", "value")
 _KINDS = {
@@ -21,35 +25,55 @@ _WANTED = {"body": "binary or string", "value": "binary or string", "topic": "st
 
 
 class Columns(NamedTuple):
-    """Names of columns; None for those that a frame does not have."""
+    """Names of columns; None for those that a frame does not have.
 
-    body: str
+    Without ``body``, those that are ``packed`` are one JSON object.
+    """
+
+    body: str | None
     topic: str | None
     delay: str | None
+    packed: tuple[StructField, ...] = ()
 
     @classmethod
     def of(cls, schema: StructType, topic: str | None) -> Columns:
         """The columns to write of a frame; ``topic`` is the option, which goes first.
 
-        What the source gives beside them is left out, so that messages can be forwarded as they
+        Beside a body, what the source gives is left out, so that messages can be forwarded as they
         are. Raises OptionError for any other column, which would be lost in silence.
         """
-        for field in schema:
-            _require_known(field)
         names = schema.fieldNames()
         bodies = [name for name in _BODIES if name in names]
-        if len(bodies) != 1:
-            raise OptionError(
-                "format nsq writes the column body (or value), binary or string: "
-                + ("give one of the two" if bodies else "name it so, as in to_json(...) as body")
-            )
+        if len(bodies) > 1:
+            raise OptionError("columns body and value are both a message's body: give one of them")
         if topic is None and "topic" not in names:
             raise OptionError('say where to write: the option "topic" or a column topic')
-        return cls(
-            body=bodies[0],
+        columns = cls(
+            body=bodies[0] if bodies else None,
             topic="topic" if topic is None else None,
             delay="defer_ms" if "defer_ms" in names else None,
         )
+        for field in schema:
+            if bodies or field.name in (columns.topic, columns.delay):
+                _require_known(field)
+        return columns if bodies else columns._replace(packed=columns._others(schema))
+
+    def _others(self, schema: StructType) -> tuple[StructField, ...]:
+        """The columns that become the body. Raises OptionError."""
+        fields = tuple(each for each in schema if each.name not in (self.topic, self.delay))
+        if not fields:
+            raise OptionError(
+                "format nsq writes a column body (or value), or packs others into one"
+            )
+        for field in fields:
+            require_packable(field)
+            if field.name.lower() == "body":
+                raise OptionError(f"column {field.name}: call it body, in small letters")
+        names = [field.name for field in fields]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise OptionError(f"two columns {twice} cannot be in one JSON body: rename one")
+        return fields
 
 
 def _require_known(field: StructField) -> None:
@@ -57,7 +81,7 @@ def _require_known(field: StructField) -> None:
     if kinds is None and field not in SCHEMA.fields:
         raise OptionError(
             f"format nsq writes no column {field.name}; it writes body (or value), topic and "
-            "defer_ms: leave it out, or put it into the body, as in to_json(struct(*)) as body"
+            "defer_ms: leave it out, or leave body out, and all columns are packed into one as JSON"
         )
     if kinds is not None and not isinstance(field.dataType, kinds):
         raise OptionError(

@@ -17,6 +17,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
     if overwrite:
         raise OptionError('messages of a topic cannot be overwritten: use mode("append")')
     settings = Settings.parse(options)
+    settings.require_fixed_nodes()
     settings.require_writer(streaming=False)
     return BatchWriter(NsqOutput(settings, Columns.of(schema, settings.topic)))
 
@@ -24,5 +25,6 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
 def stream_writer(options: Mapping[str, str], schema: StructType) -> StreamWriter:
     """The writer of ``df.writeStream``, in any output mode. Raises OptionError."""
     settings = Settings.parse(options)
+    settings.require_fixed_nodes()
     settings.require_writer(streaming=True)
     return StreamWriter(NsqOutput(settings, Columns.of(schema, settings.topic)))

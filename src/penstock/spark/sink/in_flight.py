@@ -9,7 +9,7 @@ from types import TracebackType
 
 
 class InFlight:
-    """Sends while the caller prepares what comes next; use as a context manager."""
+    """A send under way while the caller prepares what comes next; use as a context manager."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

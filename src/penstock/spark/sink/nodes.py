@@ -25,7 +25,7 @@ class Nodes:
     def __init__(self, settings: Settings, turn: int) -> None:
         self._settings = settings
         self._turn = turn
-        self._addresses = self._known(settings.access)
+        self._addresses = known_nodes(settings, settings.access)
         self._failed_ns: dict[str, int] = {}
 
     def by_turns(self) -> list[str]:
@@ -43,23 +43,26 @@ class Nodes:
     def look_again(self) -> None:
         """Ask nsqlookupd again, if it is the one to ask and answers."""
         with suppress(SourceError, SinkError):
-            self._addresses = self._known(self._settings.access.hurried(_LOOK_S))
+            self._addresses = known_nodes(self._settings, self._settings.access.hurried(_LOOK_S))
 
-    def _known(self, access: Access) -> list[str]:
-        """Raises SinkError when there are no nodes, SourceError when nsqlookupd does not answer."""
-        settings = self._settings
-        if settings.nodes:
-            return list(settings.nodes)
-        found = persist(
-            lambda: topics_of_nodes(
-                settings.lookupd, access.timeout_s, headers=access.headers, tls=access.context()
-            ),
-            "no nsqlookupd answers",
-            access.timeout_s,
-        )
-        if not found:
-            raise SinkError(f"nsqlookupd {', '.join(settings.lookupd)} knows no nsqd to write to")
-        return sorted(node.http_address for node in found)
+
+def known_nodes(settings: Settings, access: Access) -> list[str]:
+    """The nodes of the options, or all that nsqlookupd knows now.
+
+    Raises SinkError when there are none, SourceError when nsqlookupd does not answer.
+    """
+    if settings.nodes:
+        return list(settings.nodes)
+    found = persist(
+        lambda: topics_of_nodes(
+            settings.lookupd, access.timeout_s, headers=access.headers, tls=access.context()
+        ),
+        "no nsqlookupd answers",
+        access.timeout_s,
+    )
+    if not found:
+        raise SinkError(f"nsqlookupd {', '.join(settings.lookupd)} knows no nsqd to write to")
+    return sorted(node.http_address for node in found)
 
 
 class Connections(Idle[WriteClient]):

@@ -34,7 +34,7 @@ class Piece:
         return len(self.rows)
 
     def edges(self) -> Longs:
-        """Where in Arrow's buffer each body begins, and where the last one ends."""
+        """The start of each body in Arrow's buffer, and the end of the last one."""
         return edges(self.bodies)
 
     def sizes(self) -> Longs:
@@ -113,7 +113,7 @@ def nbytes(piece: Piece) -> int:
 
 
 def _ends(piece: Piece) -> Longs:
-    """Where in a request messages end, one after the other."""
+    """The ends of the messages of a request, one after the other."""
     numbers = np.arange(piece.count + 1)
     if piece.properties is None:
         return piece.edges() + _HEAD_BYTES * numbers

@@ -17,7 +17,7 @@ _PIECE_BYTES: Final = 1024
 
 
 class Piles(Generic[_Key]):
-    """Gathers pieces under keys and gives back what fills a request of ``request_bytes``."""
+    """Pieces under keys; what fills a request of ``request_bytes`` is given back."""
 
     def __init__(self, request_bytes: int) -> None:
         self._request_bytes = request_bytes

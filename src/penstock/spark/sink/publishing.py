@@ -1,4 +1,4 @@
-"""At least once: rows are published to whichever node takes them.
+"""Publishing at least once: rows go to whichever node takes them.
 
 A request that failed may have been stored all the same, and a task that is tried again publishes
 its rows a second time.
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from penstock.core.chance import SystemChance
 from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.counted import counted
 from penstock.nsq.client.log import LogError, NodeUnreachable, TlsNeeded
 from penstock.nsq.client.writes import WriteClient
 from penstock.spark.errors import OptionError, SinkError, SourceError
@@ -52,8 +53,10 @@ def publish_rows(batches: Iterable[pa.RecordBatch], reader: RowReader, settings:
 
 def published(count: int) -> str:
     """The end of an error's sentence, when rows are there all the same."""
-    said = f"; {count} rows of the partition are published, and again when it is tried again"
-    return said if count else ""
+    if not count:
+        return ""
+    rows = f"{counted(count, 'row')} of the partition {'is' if count == 1 else 'are'} published"
+    return f"; {rows}, and again when it is tried again"
 
 
 def _said(error: Exception) -> str:
@@ -85,7 +88,7 @@ def _by_delay(piece: Piece) -> Iterator[tuple[int, Piece]]:
 
 
 class Publisher:
-    """Publishes to the nodes by turns; for several threads."""
+    """A publisher to the nodes by turns; for several threads."""
 
     def __init__(self, settings: Settings, partition: int, connections: Connections) -> None:
         self._settings = settings

@@ -1,4 +1,4 @@
-"""Why a node does not take rows, in a sentence that names them and the remedy."""
+"""The reason why a node does not take rows, in a sentence that names them and the remedy."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from penstock.core.names import is_valid_name
 from penstock.spark.errors import SinkError
 from penstock.spark.sink.columns import Columns
+from penstock.spark.sink.packing import packed
 from penstock.spark.sink.pieces import Longs, Piece, edges, groups
 from penstock.spark.sink.settings import invalid_topic
 
@@ -55,7 +56,7 @@ class Checks:
 
 
 class RowReader(Checks):
-    """Reads rows as messages of topics."""
+    """A reader of rows as messages of topics."""
 
     def __init__(self, columns: Columns, topic: str | None, partition: int) -> None:
         super().__init__(partition)
@@ -67,14 +68,24 @@ class RowReader(Checks):
         if not batch.num_rows:
             return
         rows = np.arange(self.count, self.count + batch.num_rows)
-        body = self._columns.body
         delays = self.numbers(batch, self._columns.delay, _DELAY_MS_MAX)
-        piece = Piece(self.bodies(batch.column(body), body), rows, delays)
+        piece = Piece(self._bodies(batch), rows, delays)
         if self._topic is None:
             yield from self._by_topic(batch.column(self._columns.topic), piece)
         else:
             yield self._topic, piece
         self.count += batch.num_rows
+
+    def _bodies(self, batch: pa.RecordBatch) -> pa.Array:
+        body = self._columns.body
+        if body is not None:
+            return self.bodies(batch.column(body), body)
+        try:
+            return self.bodies(packed(batch, self._columns.packed), "body")
+        except ValueError as error:
+            last = self.count + batch.num_rows - 1
+            where = f"rows {self.count} to {last} of partition {self.partition}"
+            raise SinkError(f"{where}: {error}") from None
 
     def _by_topic(self, column: pa.Array, piece: Piece) -> Iterator[tuple[str, Piece]]:
         self.refuse(column.is_null(), "column topic is null, and there is no option topic")

@@ -70,7 +70,6 @@ class Settings(Reach):
         settings = cls(**parse(cls, given, OF_SPARK))
         settings.require_reach()
         settings.require_names()
-        settings._require_fixed_nodes()
         return settings
 
     def require_writer(self, *, streaming: bool) -> None:
@@ -100,12 +99,13 @@ class Settings(Reach):
         if len(self.writer) > WRITER_LENGTH_MAX:
             raise OptionError(f"writerId has more than {WRITER_LENGTH_MAX} characters")
 
-    def _require_fixed_nodes(self) -> None:
+    def require_fixed_nodes(self) -> None:
+        """Raise OptionError for nodes that may be others when a batch is repeated."""
         if self.exactly_once and self.lookupd:
             raise OptionError(
-                "exactlyOnce=true needs the fixed list of nodes in nsqd_http_address: those that "
-                "nsqlookupd names may be others when a batch is repeated, so they are written to "
-                "at least once"
+                "exactlyOnce=true needs the fixed list of nodes in nsqd_http_address, in place of "
+                "lookupd_http_address: those that nsqlookupd names may be others when a batch is "
+                "repeated. A pipeline's file may name nsqlookupd: its checkpoint keeps the list"
             )
 
 

@@ -90,8 +90,8 @@ def by_body(piece: Piece) -> Longs:
 
 
 class Form(NamedTuple):
-    """Staged messages of one dialect: who takes them, the body of a chunk, what chooses a node, and
-    the setting of nodes that limits a message.
+    """Staged messages of one dialect: the endpoint that takes them, the body of a chunk, the choice
+    of a node, and the setting of nodes that limits a message.
     """
 
     access: Access
@@ -116,7 +116,7 @@ def by_node(
 
 
 class Stager:
-    """Stages the chunks of one attempt; for several threads."""
+    """A stager of the chunks of one attempt; for several threads."""
 
     def __init__(
         self,

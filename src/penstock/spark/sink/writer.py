@@ -42,7 +42,7 @@ class Output(Protocol):
 
     @property
     def settings(self) -> Settings:
-        """Where and under whose name rows are staged, if they are."""
+        """The place and the name under which rows are staged, if they are."""
         ...
 
     def write(

@@ -1,7 +1,7 @@
 """The manifests of a backup folder: each lists the files of a data path at one moment.
 
-``manifests/<moment>.json`` is written last, so a backup that was cut short is none. What it lists
-is in the folder's vault, which all backups share.
+``manifests/<moment>.json`` is written last, so a backup that was cut short leaves no manifest. The
+listed files are in the folder's vault, which all backups share.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class Growing:
     """An open file that only grows; ``end`` is the position behind its last whole batch."""
 
     def __init__(self, path: str, *, is_newest: bool = False) -> None:
-        """Raises StorageError."""
+        """Open the data path. Raises StorageError."""
         self.path = path
         self._is_newest = is_newest
         with reported(path):

@@ -24,7 +24,7 @@ _GROWING: Final = "growing"
 _FILES: Final = "files"
 
 Read = Callable[[int, int], bytes]
-"""Reads bytes of a file: position and number, fewer at the end."""
+"""A function that reads bytes of a file: position and number, fewer at the end."""
 
 
 class Vault:

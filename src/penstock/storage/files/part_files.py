@@ -90,8 +90,8 @@ class PartFiles:
         self._disk.replace_file(self._path(number), prefix, head, *bodies, sync=self._durably)
 
     def read(self, number: int, count: int, buffer: bytearray) -> list[Batch] | None:
-        """Read the batches of a file into a buffer; None when it is not there or has not so many
-        messages, as it is damaged. Raises StorageError.
+        """Read the batches of a file into a buffer; None when it is missing, or damaged so that it
+        does not have ``count`` messages. Raises StorageError.
         """
         size = self._disk.read_into(self._path(number), buffer)
         if size is None or size < _PREFIX.size:

@@ -124,7 +124,7 @@ class HashIndex:
 
     @property
     def last_ns(self) -> int:
-        """When the newest covered message was stored; 0 when there is none."""
+        """The store time of the newest covered message; 0 when there is none."""
         return self._last_ns
 
     def _path(self, start: int) -> str:

@@ -36,7 +36,7 @@ STRANGE: Final = "of another queue"
 
 @dataclass(slots=True)
 class Chunk:
-    """Where ``count`` log offsets of a queue stand in a file."""
+    """The place of ``count`` log offsets of a queue in a file."""
 
     queue: int
     first_offset: int
@@ -113,7 +113,7 @@ def read_chunks(file: LogFile, id_base: int, log_end: int) -> ReadChunks:
 
 
 def _whole_end(data: bytes, position: int) -> int:
-    """Where the whole chunk at a position ends; 0 when there is none."""
+    """The end of the whole chunk at a position; 0 when there is none."""
     start = position + HEADER_BYTES
     if start > len(data) or not data.startswith(_MAGIC, position):
         return 0

@@ -4,7 +4,7 @@ A topic is one log whatever its number of queues, so that publishes to all of th
 and one sync. Each batch belongs to one queue. ``OneQueue`` is the index of a topic that has never
 had more: the queue offset is the log offset and nothing is kept. ``QueueIndex`` holds an array of
 log offsets for each queue: the newest in memory, the older ones in chunks in files. All of it can
-be made anew from the log; what a crash takes of it is read from there at the next start.
+be made again from the log; what a crash takes of it is read from there at the next start.
 
 ``covered`` says how far the chunks hold all of the log. Before the log lets go of messages, all
 that is below its new start is in chunks and synced (``secure``), as nobody could make it again.
@@ -67,6 +67,10 @@ class Queues(Protocol):
         """The first queue offset whose message is still kept, and the next one to be given."""
         ...
 
+    def end(self, queue: int) -> int:
+        """The next queue offset to be given."""
+        ...
+
     @property
     def firsts(self) -> dict[int, int] | None:
         """The first queue offset that is kept of each queue; None where there is one queue only."""
@@ -126,6 +130,9 @@ class OneQueue:
     def bounds(self, queue: int) -> tuple[int, int]:
         return (self._log.start_offset, self._log.next_offset) if queue == 0 else (0, 0)
 
+    def end(self, queue: int) -> int:
+        return 0 if queue else self._log.next_offset
+
     @property
     def firsts(self) -> dict[int, int] | None:
         return None
@@ -150,16 +157,16 @@ class OneQueue:
         """The log tells how many messages there were."""
 
     def secure(self, start: int) -> None:
-        """There is nothing to write."""
+        """Do nothing: there is nothing to write."""
 
     def trim(self) -> None:
-        """There is nothing to forget."""
+        """Do nothing: there is nothing to forget."""
 
     def flush(self) -> None:
-        """There is nothing to write."""
+        """Do nothing: there is nothing to write."""
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there is nothing to close."""
 
 
 @dataclass(slots=True)
@@ -178,7 +185,7 @@ class _Queue:
 
     @property
     def last_log_offset(self) -> int:
-        """Of the newest message; -1 when there is none."""
+        """The log offset of the newest message; -1 without messages."""
         if self.tail:
             return self.tail[-1]
         return self.chunks[-1].last_log_offset if self.chunks else -1
@@ -195,7 +202,7 @@ class QueueIndex:
         stated: Stated = _says_nothing,
         firsts: Mapping[int, int] | None = None,
     ) -> None:
-        """Reads what is there and completes it from the log. Raises StorageError.
+        """Read what is there and complete it from the log. Raises StorageError.
 
         ``stated`` gives the queue offset that a stored message says it has. ``firsts`` is where
         the queues of a new index begin, by what somebody else knows of messages that are gone.
@@ -231,6 +238,10 @@ class QueueIndex:
         if least[0] != start:
             least = found.least = (start, self.search(queue, start))
         return least[1], found.tail_first + len(found.tail)
+
+    def end(self, queue: int) -> int:
+        found = self._queues.get(queue)
+        return 0 if found is None else found.tail_first + len(found.tail)
 
     @property
     def firsts(self) -> dict[int, int] | None:

@@ -166,7 +166,7 @@ class Rebuild:
 
 
 def _floor(chunks: list[Chunk], log_offset: int) -> int:
-    """The queue offset below which there is none left for a message at a log offset."""
+    """The first queue offset that is left for a message at a log offset."""
     place = bisect_left(chunks, log_offset, key=_FIRST_LOG)
     return chunks[place - 1].next_offset if place else 0
 

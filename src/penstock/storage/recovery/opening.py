@@ -42,7 +42,7 @@ from penstock.storage.segment import STEPPED_OVER, Segment, index_path, logger, 
 
 WINDOW_BYTES: Final = 16 * 1024 * 1024
 TORN_KEPT_BYTES: Final = 16 * 1024 * 1024
-"""Of a commit that is not whole so much is copied; its writer still has all of it."""
+"""The most of an unfinished commit that is copied aside; its writer still has all of it."""
 
 
 @dataclass(slots=True)

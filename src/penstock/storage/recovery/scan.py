@@ -1,7 +1,7 @@
 """Reading batches out of bytes that may be damaged.
 
 A bad batch never ends the reading. When its header still makes sense and another one stands where
-it says that the batch ends, the scan goes on there; messages may hold batches of their own, which
+it says that the batch ends, the scan goes on there; the bodies of messages may hold batches, which
 must not pass for ours. Otherwise it looks for the next place where a whole batch with a right
 checksum starts. What lies between is reported as damage, so that recovery
 can tell a torn tail (nothing valid follows) from corruption (something does).
@@ -66,8 +66,8 @@ def scan(
 
     Batches must be ascending in their offsets and, with ``id_base``, have the ids that belong to
     their offsets: a stale or misdirected one counts as damage. ``more`` says that the buffer is
-    cut: what may be a batch that goes on behind its end is not searched, as its messages might hold
-    batches of their own, and is reported as damage at the end, to be scanned again with the rest.
+    cut: what may be a batch that goes on behind its end is not searched, as the bodies of its
+    messages might hold batches, and is reported as damage, to be scanned again with the rest.
     """
     data = bytes(buffer)  # no copy when it is bytes already
     view = memoryview(data)
@@ -126,7 +126,7 @@ def _plausible(view: memoryview, position: int, expected_offset: int, id_base: i
 def _stated_end(
     view: memoryview, position: int, expected_offset: int, id_base: int | None
 ) -> int | None:
-    """Where the bad batch at a position ends by its header, if that fits what follows there."""
+    """The end of the bad batch at a position by its header, if that fits what follows there."""
     try:
         batch = _plausible(view, position, expected_offset, id_base)
     except CorruptBatchError:
@@ -152,7 +152,7 @@ def _next_valid(
     id_base: int | None,
     more: bool,
 ) -> int:
-    """Where the next valid batch starts, or the end of the buffer."""
+    """The start of the next valid batch, or the end of the buffer."""
     while (position := data.find(MAGIC, position)) >= 0:
         batch, cut = _valid(view, position, expected_offset, id_base)
         if batch is not None:

@@ -21,14 +21,14 @@ class Place(NamedTuple):
 
 
 class TornCommit:
-    """Looks at the batches of one segment in order, beginning between two commits.
+    """A look at the batches of one segment in order, beginning between two commits.
 
     It need not see batches that are no part of a commit while none ``is_open``.
     """
 
     def __init__(self) -> None:
         self.found: Place | None = None
-        """Behind the last whole commit, if what follows is a part of one."""
+        """The place behind the last whole commit, if what follows is a part of one."""
         self._next_offset = 0
         self.is_open = False
         """True if the next batch should belong to the same commit as the last."""

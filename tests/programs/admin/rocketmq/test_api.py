@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
+import pytest
+
+from penstock.rocketmq.client import Message, TransactionState
+from penstock.rocketmq.client.aio import Producer
+from penstock.rocketmq.mqadmin import program as mqadmin
 from tests.ports import unused_address
 from tests.programs.admin.rocketmq.conftest import OverShop
+from tests.programs.rocketmq.client.servers import QUICK
 from tests.rocketmq_shop import BAD, DEAD_LETTERS, MESSAGES, QUEUES, TOPIC, Shop
 from tests.unit.admin.conftest import TIMEOUT_S, Running, StartAdmin
 
+COMMIT = TransactionState.COMMIT
 LETTERS = quote(DEAD_LETTERS, safe="")
 
 
@@ -107,9 +116,42 @@ async def test_the_trace_of_a_message(asked: Running) -> None:
     assert await seen("sent") == [("desk", True)]
 
 
+async def test_the_end_of_a_transaction_is_in_its_trace(
+    asked: Running, shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = replace(QUICK, enable_msg_trace=True)
+    producer = Producer(
+        "clearing", shop.name_server.rocketmq, config=config, on_check=lambda _: COMMIT
+    )
+    async with producer:
+        found = await producer.send_in_transaction(Message("cleared", b"x"), lambda _: COMMIT)
+    async with asyncio.timeout(TIMEOUT_S):  # until the broker has indexed it
+        while not (ended := (await asked.get(f"/api/rocketmq/trace?id={found.sent.id}"))["ended"]):
+            pass
+    assert [(each["group"], each["state"]) for each in ended] == [("clearing", "COMMIT_MESSAGE")]
+    mqadmin.run(
+        ["queryMsgTraceById", "-n", shop.name_server.rocketmq, "-i", found.sent.id, "--json"]
+    )
+    traces = json.loads(capsys.readouterr().out)["traces"]
+    assert [(each["type"], each["status"]) for each in traces] == [
+        ("Pub", "success"), ("End", "COMMIT_MESSAGE"),
+    ]  # fmt: skip
+
+
 async def test_a_broker_without_access_rules_says_so(asked: Running) -> None:
     (broker,) = (await asked.get("/api/rocketmq/accounts"))["brokers"]
     assert (broker["accounts"], "aclEnable is false" in broker["reason"]) == (None, True)
+
+
+async def test_the_settings_of_a_broker(asked: Running, shop: Shop) -> None:
+    (broker,) = (await asked.get("/api/rocketmq/settings"))["brokers"]
+    assert (broker["broker"], broker["address"]) == ("broker-a", shop.broker.rocketmq)
+    assert broker["settings"]["brokerName"] == "broker-a"
+
+
+async def test_settings_are_for_administrators(over_shop: OverShop) -> None:
+    guarded = await over_shop(admin_users=("alice",))
+    assert (await guarded.ask("GET", "/api/rocketmq/settings"))[0] == 403
 
 
 async def test_accounts_are_for_administrators(over_shop: OverShop) -> None:

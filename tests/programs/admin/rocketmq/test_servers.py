@@ -65,5 +65,6 @@ async def test_those_that_fail_are_warnings_beside_the_answers() -> None:
     found = await gathered(["good", "bad", "strange", "empty"], ask, warnings, but=[17])
     assert found == [("good", "GOOD")]
     assert warnings.errors == [
-        "h:1: refused", "an answer makes no sense: is this a server of RocketMQ?",
-    ]  # fmt: skip
+        f"h:1: refused; {NotConnected.REMEDY}",
+        "an answer makes no sense: is this a server of RocketMQ?",
+    ]

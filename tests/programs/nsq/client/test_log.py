@@ -164,7 +164,7 @@ def test_somebody_elses_server(node: FakeHttp, client: LogClient, answer: object
         lambda: client.fetch("t", 5),
         lambda: client.offset_at("t", 5),
     ):
-        with pytest.raises(LogError, match="the answer is none of a Penstock node"):
+        with pytest.raises(LogError, match="this is not the answer of a Penstock node"):
             ask()
 
 

@@ -61,5 +61,5 @@ def test_refusals(node: FakeNode, client: WriteClient) -> None:
     with pytest.raises(NoLog):
         client.stage("t", "w", 3, part=0, attempt=9, chunk=0, body=b"")
     node.refuse = lambda *_: (200, {})
-    with pytest.raises(LogError, match="the answer is none of a Penstock node"):
+    with pytest.raises(LogError, match="this is not the answer of a Penstock node"):
         client.commit_staged("w", 3, {"t": []})

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.spark.errors import SinkError
-from penstock.spark.sink.publishing import publish_rows
+from penstock.spark.sink.publishing import publish_rows, published
 from penstock.spark.sink.settings import Settings
 from tests.unit.spark.sink.fake_node import Answer, FakeNode, Query, unpacked
 from tests.unit.spark.sink.making import batch, reader, settings
@@ -98,6 +98,18 @@ def test_a_node_in_trouble_is_quoted(node: FakeNode) -> None:
         f"row 0 of partition 3: no node takes messages of topic t ({node.address}: 503 DISK_FULL; "
         "tried for 1 s, option timeout)"
     )
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        (0, ""),
+        (1, "; 1 row of the partition is published, and again when it is tried again"),
+        (2000, "; 2,000 rows of the partition are published, and again when it is tried again"),
+    ],
+)
+def test_what_is_published_is_counted(count: int, said: str) -> None:
+    assert published(count) == said
 
 
 def larger_than(limit: int) -> Callable[[str, Query, bytes], Answer | None]:

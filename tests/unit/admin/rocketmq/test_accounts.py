@@ -32,4 +32,8 @@ async def test_accounts_have_no_secrets_whatever_a_broker_tells() -> None:
 async def test_a_broker_that_does_not_answer_says_why_and_hides_no_other() -> None:
     found = await accounts(Scripted({(A, CODE): TOLD, (B, CODE): NotConnected(B, "refused")}))
     a, b = found["brokers"]
-    assert (len(a["accounts"]), b["accounts"], b["reason"]) == (1, None, f"{B}: refused")
+    assert (len(a["accounts"]), b["accounts"], b["reason"]) == (
+        1,
+        None,
+        f"{B}: refused; {NotConnected.REMEDY}",
+    )

@@ -39,4 +39,4 @@ async def test_figures_of_those_that_answer_and_names_of_those_that_do_not() -> 
     assert (good["version"], good["in"], good["out"], good["in_today"]) == ("V5_3_1", 1.5, None, 20)
     assert (bad["broker"], bad["answers"], bad["in"]) == ("b", False, None)
     assert [each["kind"] for each in good["verdicts"] + bad["verdicts"]] == ["disk", "silent"]
-    assert found["message"] == f"WARNING: {B}: refused"
+    assert found["message"] == f"WARNING: {B}: refused; {NotConnected.REMEDY}"

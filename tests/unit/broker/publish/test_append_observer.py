@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.broker.publish.records import PlacedRecords
-from penstock.storage.batch import Batch
+from penstock.nsq.protocol.bodies import Bodies
+from penstock.storage.batch import Batch, Dialect
 from penstock.storage.durability import Durability
 from tests.unit.broker.conftest import World, log_of
+from tests.unit.broker.publish.test_staging import Placed
 
 
 class Observer:
@@ -36,6 +38,25 @@ def test_it_is_told_once_for_all_that_a_sync_makes_visible() -> None:
     job.run()
     topic.end_sync(None)
     assert observer.told == [("t", 3)]
+
+
+def test_a_message_that_is_published_by_itself_has_its_place_and_is_told() -> None:
+    world, observer = World(), Observer()
+    world.broker.observe(observer)
+    topic = world.topic
+    world.broker.split(topic, 4, 2)
+    for number, queue in enumerate((3, 1, 3)):
+        record = Placed()
+        assert topic.takes_one
+        topic.publish_one(record, queue)
+        batch = topic.log.batch_at(number)
+        assert batch is not None
+        assert (batch.queue, batch.dialect) == (queue, Dialect.ROCKETMQ)
+        assert bytes(batch.frames) == b"%08d" % record.queue_offset
+    topic.publish_one(Bodies.single(b"to the first of two"))
+    topic.publish_one(Bodies.single(b"to the second"))
+    assert [topic.queues.end(queue) for queue in range(4)] == [1, 2, 0, 2]
+    assert observer.told == [("t", end) for end in range(1, 6)]
 
 
 def test_every_observer_is_told_of_every_topic() -> None:

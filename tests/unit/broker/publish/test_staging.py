@@ -8,7 +8,7 @@ import pytest
 
 from penstock.broker.publish.append_observer import AppendObserver
 from penstock.broker.publish.records import PlacedRecords
-from penstock.broker.publish.staging import BATCH_BYTES_MAX, Staged, batches_of
+from penstock.broker.publish.staging import BATCH_BYTES_MAX, ONE_BYTES_MAX, Staged, batches_of
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.batch import Batch, Dialect, Positions, iter_batches
 from penstock.storage.memory_log import MemoryLog
@@ -94,6 +94,15 @@ def test_a_batch_has_the_offset_id_time_and_delay_of_its_publishes() -> None:
     assert (second.first_offset, second.first_id, second.count) == (102, BASE + 102, 1)
     assert (first.timestamp_ns, second.timestamp_ns) == (WALL, WALL)
     assert (first.delay_ns, second.delay_ns) == (0, 9)
+
+
+@pytest.mark.parametrize("size", [1, ONE_BYTES_MAX])
+def test_a_single_is_a_batch_by_itself_whatever_its_size(size: int) -> None:
+    first, second = batches(staged(size), staged(1, delay=1), first_offset=4)
+    assert bodies(first) == [b"A" * size]
+    for batch in (first, second):
+        (parsed,) = iter_batches(bytes(batch.raw))
+        assert (parsed.count, parsed.stride) == (1, len(batch.frames))
 
 
 def test_singles_of_one_size_share_a_batch_with_a_stride() -> None:

@@ -24,6 +24,7 @@ def examined(tmp_path: Path, name: str, text: str) -> Report:
         ("look.toml", 'tombstone_lifetime = "45s"\nhttp_address = ":4161"', "nsqlookupd"),
         ("admin.toml", 'nsqlookupd_http_addresses = ["127.0.0.1:4161"]', "nsqadmin"),
         ("broker.conf", "listenPort=10911\nbrokerName=a\nflushDiskType=SYNC_FLUSH", "mqbroker"),
+        ("names.conf", "listenPort=9876\norderMessageEnable=true", "mqnamesrv"),
     ],
 )  # fmt: skip
 def test_a_right_file_has_no_finding(tmp_path: Path, name: str, text: str, program: str) -> None:
@@ -44,6 +45,19 @@ def test_a_right_file_has_no_finding(tmp_path: Path, name: str, text: str, progr
         ("a.toml", "tcp_address = :4150", "config", "Invalid value"),
         ("a.conf", "listenprot=1", "config-key", "did you mean listenPort?"),
         ("a.conf", "listenPort=x", "config-value", "listenPort must be a number, not 'x'"),
+        (
+            "a.conf",
+            "kvConfigPath=TMP/kv\norderMesageEnable=true",
+            "config-key",
+            "did you mean orderMessageEnable?",
+        ),
+        (
+            "a.conf",
+            "kvConfigPath=TMP/kv\ntls.server.mode=on",
+            "config-value",
+            "tls.server.mode must be disabled, permissive or enforcing",
+        ),
+        ("a.conf", "brokerName=\\u00", "config-value", "\\u"),
         ("a.conf", "brokerRole=SYNC_MASTER", "config-value", "has the effect of ASYNC_MASTER"),
     ],
 )

@@ -40,6 +40,8 @@ BROKER_ADDRESS = ids.Host(bytes((127, 0, 0, 1)), 10911)
 class FakeCommits:
     """Commits every publish at once."""
 
+    is_idle = False
+
     def publish(
         self, topic: Topic, records: Records, delay_ns: int, done: Outcome, queue: int | None = None
     ) -> None:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.rocketmq.client.errors import (
     BrokerError,
+    ClientError,
+    NoReply,
     NotConnected,
     SendFailed,
+    Stopped,
+    TimedOut,
     TopicNotExist,
+    no_broker,
     refusal,
 )
 
@@ -26,5 +33,25 @@ def test_a_code_that_is_new_to_us_is_told_by_its_number() -> None:
 def test_a_failed_send_tells_each_reason_once() -> None:
     reasons = [NotConnected("b:1", "refused"), NotConnected("b:1", "refused")]
     error = SendFailed("T", reasons)
-    assert str(error) == "Send [2] times, still failed, Topic: T - b:1: refused"
+    told = "Send [2] times, still failed, Topic: T - b:1: refused"
+    assert str(error) == f"{told}; {NotConnected.REMEDY}"
+    assert (error.told, error.remedy) == (told, NotConnected.REMEDY)
     assert error.errors == tuple(reasons)
+
+
+@pytest.mark.parametrize(
+    ("error", "told", "helps"),
+    [
+        (NotConnected("b:1", "refused"), "b:1: refused", "see that it runs"),
+        (TimedOut("b:1", "no answer"), "b:1: no answer", "request_timeout"),
+        (no_broker("b"), "b: The broker[b] not exist", "mqadmin clusterList"),
+        (refusal("b:1", 16, "denied"), "b:1: NO_PERMISSION 16: denied", "updateTopicPerm"),
+        (NoReply("nobody", "wait"), "nobody", "wait"),
+        (Stopped(), "the client is closed", "make another one"),
+    ],
+)
+def test_the_reason_comes_first_and_then_what_helps(
+    error: ClientError, told: str, helps: str
+) -> None:
+    assert str(error).startswith(f"{told}; ")
+    assert helps in str(error)

@@ -9,7 +9,7 @@ _TOPIC_ROUTE = """\
 usage: mqadmin topicRoute [--client-opt <arg>] [-h] [--json] [-l] [-n <arg>] -t <arg>
     --client-opt <arg>    Option of the client, name,value: tls_enable,true (may be repeated)
  -h,--help                Print help
-    --json                Print one JSON object; the exit code tells of failure
+    --json                Print one JSON object; the exit code shows a failure
  -l,--list                Use list format to print data
  -n,--namesrvAddr <arg>   Name server address list, eg: '192.168.0.1:9876;192.168.0.2:9876'
  -t,--topic <arg>         topic name

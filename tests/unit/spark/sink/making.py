@@ -15,6 +15,7 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    VariantType,
 )
 
 from penstock.spark.sink.columns import Columns
@@ -37,7 +38,7 @@ def bodies_of(piece: Piece) -> list[bytes]:
 
 TYPES: dict[str, DataType] = {
     "binary": BinaryType(), "string": StringType(), "double": DoubleType(),
-    "bigint": LongType(), "smallint": ShortType(),
+    "bigint": LongType(), "smallint": ShortType(), "variant": VariantType(),
 }  # fmt: skip
 
 

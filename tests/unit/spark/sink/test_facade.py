@@ -35,3 +35,11 @@ def test_what_belongs_to_batch_writes_is_refused_for_a_stream() -> None:
     NsqDataSource(given).writer(SCHEMA, False)
     with pytest.raises(OptionError, match="for batch writes"):
         NsqDataSource(given).streamWriter(SCHEMA, False)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_exactly_once_needs_a_fixed_list_of_nodes(streaming: bool) -> None:
+    given = {"topic": "t", "lookupd_http_address": "h:1", "exactlyOnce": "true"}
+    source = NsqDataSource(given if streaming else given | {"writerId": "w", "writerBatch": "1"})
+    with pytest.raises(OptionError, match="needs the fixed list of nodes"):
+        (source.streamWriter if streaming else source.writer)(SCHEMA, False)

@@ -6,7 +6,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.spark.errors import SinkError
-from tests.unit.spark.sink.making import batch, bodies_of, reader
+from penstock.spark.sink.columns import Columns
+from penstock.spark.sink.rows import RowReader
+from tests.unit.spark.sink.making import batch, bodies_of, reader, schema
 
 
 def test_rows_are_counted_over_record_batches() -> None:
@@ -50,6 +52,29 @@ def test_what_is_no_message_is_named(columns: dict[str, list[object]], said: str
     with pytest.raises(SinkError) as refused:
         list(rows.read(pa.RecordBatch.from_pydict(whole | columns)))
     assert said in str(refused.value)
+
+
+def packing(ddl: str, partition: int = 3) -> RowReader:
+    return RowReader(Columns.of(schema(ddl), "t"), "t", partition)
+
+
+def test_rows_without_a_body_are_packed() -> None:
+    rows = packing("endpoint string, n bigint, defer_ms bigint")
+    given = pa.RecordBatch.from_pydict(
+        {"endpoint": ["/a", None], "n": [1, None], "defer_ms": [0, 5]}
+    )
+    ((topic, piece),) = rows.read(given)
+    assert (topic, bodies_of(piece)) == ("t", [b'{"endpoint":"/a","n":1}', b"{}"])
+    assert piece.delays.tolist() == [0, 5]
+
+
+def test_text_that_is_no_utf_8_is_no_json() -> None:
+    rows = packing("n bigint, text string")
+    text = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff")]
+    )
+    with pytest.raises(SinkError, match="rows 0 to 0 of partition 3: column text cannot be packed"):
+        list(rows.read(pa.record_batch({"n": pa.array([1]), "text": text})))
 
 
 def test_large_strings_stay_large() -> None:

@@ -27,7 +27,6 @@ def test_options_as_spark_hands_them_over() -> None:
         ({**NODE, "topic": "a,b"}, "topic name 'a,b' is invalid"),
         ({**EXACT, "writerId": "w" * 129}, "writerId has more than 128 characters"),
         ({**EXACT, "writerBatch": "-1"}, "writerBatch must be a whole number from 0 on, not '-1'"),
-        ({"lookupd_http_address": "h:1", "exactlyOnce": "true"}, "needs the fixed list of nodes"),
         ({**NODE, "startingOffsets": "latest"}, "knows no option startingoffsets"),
         ({}, "say where the nodes are"),
     ],

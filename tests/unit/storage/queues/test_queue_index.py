@@ -62,6 +62,7 @@ def test_one_queue_is_the_log_itself(tmp_path: Path) -> None:
     log.append([Batch.build(0, 0, 1, 3, 1, [b"abc"])])
     assert one.bounds(0) == (0, 3)
     assert one.bounds(1) == (0, 0)
+    assert (one.end(0), one.end(1)) == (3, 0)
     assert list(one.locate(0, 1, 9)) == [1, 2]
     assert list(one.locate(1, 0, 9)) == []
     assert [one.search(0, n) for n in (0, 2, 9)] == [0, 2, 3]
@@ -188,6 +189,7 @@ def test_what_is_no_queue_or_no_offset_is_not_found(tmp_path: Path) -> None:
     assert list(index.locate(1, -1, 9)) == []
     assert list(index.locate(0, 0, 9)) == []
     assert (index.bounds(0), index.search(0, 2)) == ((0, 0), 0)
+    assert (index.end(0), index.end(1)) == (0, 3)
 
 
 @pytest.mark.usefixtures("small")

@@ -1,7 +1,7 @@
 """The conditions of a search: a text, a regular expression, or a field of JSON.
 
-Who asks is a stranger, and the daemon must go on serving: expressions are RE2's, which take time in
-proportion to the text, and neither an expression nor what is looked at of a body may be long.
+A stranger may send the condition, and the daemon must go on serving: expressions are RE2's, which
+take time in proportion to the text, and expressions and searched parts of bodies have a limit.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def condition_of(kind: str, what: str) -> Condition:
 
 
 def _text(what: str) -> Condition:
-    """In any case of its letters."""
+    """A search for a text in any case of its letters."""
     return _searching(what, literal=True, case_sensitive=False)
 
 

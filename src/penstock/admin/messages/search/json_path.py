@@ -43,7 +43,7 @@ class JsonCondition(NamedTuple):
 
     @classmethod
     def parse(cls, given: str) -> JsonCondition:
-        """Raises PathError."""
+        """Parse a condition on a field. Raises PathError."""
         at = 1 if given.startswith("$") else 0
         steps: list[Any] = []
         while (found := _STEP.match(given, at)) is not None and len(steps) < STEPS_MAX:

@@ -65,7 +65,7 @@ class Replay:
         self._notifier = notifier
 
     async def act(self, request: Request) -> Any:
-        """Sends, and says how many; what a node refuses is a warning, and `stopped` is true."""
+        """Send, and answer how many; what a node refuses is a warning, and `stopped` is true."""
         self._access.check_admin(request)
         body, warnings = read_body(request, ReplayBody), Warnings()
         if not is_valid_name(body.to):
@@ -137,7 +137,7 @@ class Replay:
 
 
 class _Sender:
-    """Publishes to one topic. NSQ has no empty messages, so these are counted and left out."""
+    """A publisher to one topic. NSQ has no empty messages, so these are counted and left out."""
 
     def __init__(self, asker: Asker, topic: str) -> None:
         self._asker = asker
@@ -147,7 +147,7 @@ class _Sender:
         self.empty = 0
 
     async def send(self, hits: Sequence[Hit]) -> None:
-        """To the node of each, in order. Raises UpstreamError."""
+        """Send each message to its node, in order. Raises UpstreamError."""
         for node in dict.fromkeys(hit.node for hit in hits):
             messages = [hit.message for hit in hits if hit.node == node]
             for piece in pieces(messages, PIECE_MESSAGES):
@@ -167,7 +167,7 @@ class _Sender:
 async def _looked_up(
     asker: Asker, address: str, topic: str, chosen: Sequence[Chosen]
 ) -> AsyncGenerator[tuple[str, Stored | None], None]:
-    """These messages of a node's log, in its order; None for what it does not hold any more."""
+    """Messages of a node's log, in its order; None for what it does not hold any more."""
     from penstock.nsq.dead_letters.log import LogReader
     from penstock.nsq.stored import Stretch
 

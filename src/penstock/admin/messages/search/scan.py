@@ -34,7 +34,7 @@ class Run(NamedTuple):
 
 
 class Scan:
-    """Reads from `places` on up to their ends; `failed` says why a node was not read further."""
+    """A scan from `places` on up to their ends; `failed` says why a node was not read further."""
 
     def __init__(self, asker: Asker, topic: str, places: Sequence[Place]) -> None:
         self._logs = {each.node: LogReader(asker, each.node, topic) for each in places}
@@ -42,7 +42,7 @@ class Scan:
         self.failed: dict[str, str] = {}
 
     async def pieces(self) -> AsyncGenerator[list[Run], None]:
-        """Runs in the order of time, about 256 KiB or 4,096 messages together."""
+        """The stretches in the order of time, about 256 KiB or 4,096 messages together."""
         told = await try_all(list(self._places), self._next)
         heap = [(stretch.batch.timestamp_ns, node, stretch)
                 for node, stretch in told.answers if stretch is not None]  # fmt: skip

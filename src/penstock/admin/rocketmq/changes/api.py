@@ -113,7 +113,7 @@ class RocketmqChangesApi:
         topic, time_ms = required(body.topic, "topic"), time_of(str(body.time_ms))
         try:
             return await offsets.reset(self._servers, body.group, topic, time_ms)
-        finally:  # this is told of even when only a part was done
+        finally:  # the notification goes out even when only a part was done
             self._notifier.tell(Action("reset_rocketmq_offsets", topic, body.group), request)
 
     async def _delete_group(self, request: Request) -> Any:

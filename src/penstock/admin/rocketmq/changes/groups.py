@@ -42,7 +42,7 @@ class GroupWish(Struct):
     notifies: bool | None = None
 
     def check(self) -> None:
-        """Raises ApiError 400 for what no group can have."""
+        """Raise ApiError 400 for values that no group can have."""
         try:
             checked_group(self.group)
         except BadName:

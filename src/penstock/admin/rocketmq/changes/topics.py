@@ -36,7 +36,7 @@ class TopicWish(Struct):
     perm: int = 6
 
     def check(self) -> None:
-        """Raises ApiError 400 for what no topic can have."""
+        """Raise ApiError 400 for values that no topic can have."""
         try:
             checked_topic(self.topic)
         except BadName:

@@ -1,4 +1,4 @@
-"""A message of RocketMQ as the API tells of it."""
+"""A message of RocketMQ as the API shows it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.rocketmq.protocol.messages.properties import RETRY_TOPIC
 
 
 def record(message: Received, body_max: int) -> dict[str, Any]:
-    """The message and so much of its body: ``body``, or ``body_base64`` of what is no text."""
+    """The message and the start of its body: ``body``, or ``body_base64`` if it is no text."""
     stored = message.stored
     return {
         "id": message.id,

@@ -1,4 +1,4 @@
-"""The trace of a message: what clients told of sending and of handling it."""
+"""The trace of a message: the reports of clients that sent or handled it."""
 
 from __future__ import annotations
 

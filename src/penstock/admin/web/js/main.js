@@ -43,7 +43,7 @@ function drawn(page) {
  * What a page is given:
  *
  * - `names`, `query`: of the address bar; `query` is what it is now;
- * - `redraw()`: shows `view()` anew;
+ * - `redraw()`: shows `view()` again;
  * - `load(work, seconds)`: runs the async `work(signal)` now, and again every few seconds while the page
  *   can be seen (0: only by `reload()`), less often what takes long; resolves after the first time.
  *   When it fails, `error` is set and what was there stays;
@@ -75,7 +75,7 @@ function context(at) {
     follow(wish) {
       let wasLost = false;
       page.live = follow(wish, () => {
-        if (page.live.isLost && !wasLost) page.reload(); // who asks is told why
+        if (page.live.isLost && !wasLost) page.reload(); // the answers say why
         wasLost = page.live.isLost;
         listeners.forEach((work) => work());
         page.redraw();

@@ -28,7 +28,7 @@ def request_head(method: str, target: str, fields: Mapping[str, str]) -> bytes:
 
 
 class AnswerReader:
-    """Reads the answer to one request: `feed` it until it is `done`.
+    """A parser of the answer to one request: `feed` it until it is `done`.
 
     `max_body` is in bytes. A longer body is an error; with `discard`, where only status and head
     matter, no body is kept, a longer one is not read to its end, and a broken one counts as whole.
@@ -55,7 +55,7 @@ class AnswerReader:
 
     @property
     def headers(self) -> dict[str, str]:
-        """By name in lower case; of several with one name the last."""
+        """The header fields by name in lower case; of several with one name the last."""
         return {
             name.decode("latin-1").lower(): value.decode("latin-1") for name, value in self._fields
         }
@@ -70,7 +70,7 @@ class AnswerReader:
         return Answer(self.status, self.headers, body)
 
     def feed(self, data: bytes) -> bool:
-        """Takes what came; whether the answer is complete. ValueError when it is of no use."""
+        """Take bytes; true once the answer is complete. ValueError when it is of no use."""
         self._unread -= len(data)
         if self._unread >= 0:  # otherwise a head without end, most likely
             self._parse(data)

@@ -33,7 +33,7 @@ class Tls(NamedTuple):
 
 
 class KeptConnection:
-    """Connects with the first request; for one thread at a time.
+    """A connection that is opened by the first request; for one thread at a time.
 
     ``seconds`` is for each wait on the network, ``max_body`` in bytes; ``headers`` go with every
     request.

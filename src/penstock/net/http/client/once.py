@@ -36,14 +36,14 @@ class HttpError(PenstockError):
 async def get(
     url: str, seconds: float, *, headers: dict[str, str] | None = None, max_body: int | None = None
 ) -> Answer:
-    """Fetches `url`; the whole exchange may take `seconds`. HttpError when that fails."""
+    """Fetch `url`; the whole exchange may take `seconds`. HttpError when that fails."""
     return await request("GET", url, seconds, headers=headers, max_body=max_body)
 
 
 async def post(
     url: str, seconds: float, body: bytes = b"", *, headers: dict[str, str] | None = None
 ) -> Answer:
-    """Posts `body` to `url`; otherwise like `get`."""
+    """Post `body` to `url`; otherwise like `get`."""
     return await request("POST", url, seconds, body=body, headers=headers)
 
 

@@ -18,13 +18,13 @@ from penstock.net.http.client.answer import AnswerReader
 from penstock.net.http.client.link import HttpLink, Origin, open_link
 
 IDLE_S_MAX = 90.0
-"""A connection that nobody used for so long is not used again."""
+"""A connection that was idle for longer is not used again."""
 ORIGINS_MAX = 100
 """Connections to more origins than these are not kept: redirects may lead anywhere."""
 
 
-class ConnectFailed(Exception):
-    """There is no connection to be had; ``cause`` says why, a TimeoutError too late."""
+class ConnectError(Exception):
+    """A connection that cannot be had; ``cause`` says why, a TimeoutError too late."""
 
     def __init__(self, cause: OSError) -> None:
         super().__init__(str(cause))
@@ -32,7 +32,7 @@ class ConnectFailed(Exception):
 
 
 class HttpPool:
-    """Asks any number of origins; after an answer up to `kept_per_origin` connections stay open.
+    """Connections to any number of origins, of which up to `kept_per_origin` each stay open.
 
     How many requests are under way at once is up to the callers.
     """
@@ -62,7 +62,7 @@ class HttpPool:
         """One exchange; a reader of `new_reader`, which is done.
 
         A kept connection that ends before a byte of the answer was most likely closed meanwhile:
-        the request is sent again, over a new one. Raises ConnectFailed; EOFError, OSError or
+        the request is sent again, over a new one. Raises ConnectError; EOFError, OSError or
         ValueError when no usable answer comes.
         """
         link = self._take(origin)
@@ -101,7 +101,7 @@ class HttpPool:
                 server_name=self._server_name,
             )
         except OSError as error:
-            raise ConnectFailed(error) from error
+            raise ConnectError(error) from error
         self._open.add(link)
         return link
 

@@ -60,7 +60,7 @@ class Server(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    """Has requests handled and writes the answers in order."""
+    """A client's connection: its requests are handled, and answered in their order."""
 
     __slots__ = ("_eof", "_has_body", "_load", "_out", "_paused", "_peer", "_reader", "_server",
                  "_slots", "_stream", "_timer", "_transport", "_write_blocked")  # fmt: skip
@@ -124,7 +124,7 @@ class Connection(asyncio.Protocol):
         return self._owes_answers()
 
     def _weigh_body(self) -> None:
-        """Refuses a body if incomplete bodies already hold too much memory."""
+        """Refuse a body if incomplete bodies already hold too much memory."""
         reader = self._reader
         self._has_body = reader.unfinished
         refusal = self._load.refuse_body(reader.size if reader.unfinished else 0)
@@ -150,13 +150,13 @@ class Connection(asyncio.Protocol):
             self._stream.resume()
 
     def close(self) -> None:
-        """Ends the connection after what was written."""
+        """End the connection after what was written."""
         self._transport.close()
 
     # -- answering
 
     def _proceed(self) -> None:
-        """Takes up what was read, as far as it may be answered now."""
+        """Take up what was read, as far as it may be answered now."""
         events = self._reader.events
         taken = 0
         for event in events:
@@ -170,7 +170,7 @@ class Connection(asyncio.Protocol):
             self._end_if_done()
 
     def _take(self, event: Event) -> None:
-        """Has a request handled, and writes the answer or gives it its place in the queue."""
+        """Have a request handled, and write the answer or give it its place in the queue."""
         answer: object
         if isinstance(event, Bare):
             answer, head, started = event, None, 0
@@ -194,7 +194,7 @@ class Connection(asyncio.Protocol):
         self._pause_if_needed()
 
     def _queue(self, later: Later) -> int:
-        """Counts an answer that has to wait, or replaces it by a refusal; returns the bytes."""
+        """Count an answer that has to wait, or replace it by a refusal; the bytes to write."""
         assert later.response is not None
         size = later.response.body_size()
         if size <= SMALL:
@@ -212,7 +212,7 @@ class Connection(asyncio.Protocol):
         return self._server.router.pages.internal_error()
 
     def _settle(self) -> None:
-        """Writes the answers at the front of the queue that are complete."""
+        """Write the answers at the front of the queue that are complete."""
         slots = self._slots
         while slots and (response := slots[0].later.response) is not None:
             slot = slots.pop(0)
@@ -253,7 +253,7 @@ class Connection(asyncio.Protocol):
         if is_last or len(self._out) >= _FLUSH_PIECES or response.size >= _FLUSH_BYTES:
             self._flush()  # lets a full write buffer stop the taking of further requests
             if response.size > SMALL:
-                self._load.queue(-queued)
+                self._load.wrote(response.size, queued)
         if is_last:
             self._linger()
 
@@ -270,7 +270,7 @@ class Connection(asyncio.Protocol):
             self._log(stream, head, started)
 
     def _linger(self) -> None:
-        """Closes once the peer had time to read: unread input would reset the connection."""
+        """Close once the peer had time to read: unread input would reset the connection."""
         transport = self._transport
         if transport.is_closing():
             return
@@ -306,7 +306,7 @@ class Connection(asyncio.Protocol):
         self._proceed()
 
     def _watch(self) -> None:
-        """Looks again later at a request that is not complete.
+        """Look again later at a request that is not complete.
 
         The timer is left alone when the request is complete soon, as most are: it costs nothing
         then, and finds nothing to do or another request, which it gives the same time.

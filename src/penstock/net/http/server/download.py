@@ -22,7 +22,7 @@ from penstock.net.tasks import spawn
 _log = logging.getLogger("penstock.net.http.server.service")
 
 STALL_S: Final = 60.0
-"""A client that takes nothing for so long is let go."""
+"""A client that takes nothing for this time is let go."""
 
 
 class Download(Stream):
@@ -38,7 +38,7 @@ class Download(Stream):
         *,
         is_chunked: bool = True,
     ) -> None:
-        """For clients of HTTP/1.0 not `is_chunked`: the end of the connection ends the body."""
+        """Chunk the body unless the client speaks HTTP/1.0: there the connection's end ends it."""
         if is_chunked:
             headers = (*headers, ("Transfer-Encoding", "chunked"))
         super().__init__(content_type, headers, closed=self._cancel)
@@ -82,7 +82,7 @@ class Download(Stream):
             transport.close()
 
     async def _write(self, transport: asyncio.Transport, piece: bytes) -> None:
-        """Writes a piece and waits until it is on its way. TimeoutError when it stays here."""
+        """Write a piece and wait until it is on its way. TimeoutError when it stays here."""
         if self._is_chunked and piece:  # an empty chunk would be the end
             piece = b"%x\r\n%b\r\n" % (len(piece), piece)
         transport.write(piece)

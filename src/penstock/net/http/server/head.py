@@ -15,7 +15,7 @@ _BAD_ESCAPE = re.compile(rb"%(?![0-9a-fA-F]{2})")
 _ABSOLUTE = re.compile(rb"[a-zA-Z][a-zA-Z0-9+.-]*://[^/?]*")
 
 
-class BadRequest(Exception):
+class BadRequestError(Exception):
     """The bytes are no request this server takes; `status` is what follows `HTTP/1.1 `."""
 
     def __init__(self, status: str = "400 Bad Request") -> None:
@@ -23,11 +23,11 @@ class BadRequest(Exception):
         self.status = status
 
 
-def bad_line(version: str) -> BadRequest:
+def bad_line(version: str) -> BadRequestError:
     """Go's answer to a bad first line, in which the parser found this version."""
     if version[0] > "1":
-        return BadRequest("505 HTTP Version Not Supported: unsupported protocol version")
-    return BadRequest()
+        return BadRequestError("505 HTTP Version Not Supported: unsupported protocol version")
+    return BadRequestError()
 
 
 class Head:
@@ -45,7 +45,7 @@ class Head:
         keep_alive: bool,
         repeated: frozenset[bytes] = frozenset(),
     ) -> None:
-        """BadRequest when Go would refuse it."""
+        """BadRequestError when Go would refuse it."""
         self.method = method
         self._target = target
         self.headers = headers
@@ -62,7 +62,7 @@ class Head:
         if version[0] != "1":
             raise bad_line(version)
         if b"host" not in headers and not self.is_http10:
-            raise BadRequest("400 Bad Request: missing required Host header")
+            raise BadRequestError("400 Bad Request: missing required Host header")
 
     @property
     def target(self) -> str:
@@ -82,12 +82,12 @@ class Head:
 
 
 def _origin_form(target: bytes) -> bytes:
-    """A target without scheme and host; BadRequest when it has no path then."""
+    """A target without scheme and host; BadRequestError when it has no path then."""
     if target[:1] == b"/" or target == b"*":
         return target
     absolute = _ABSOLUTE.match(target)
     if absolute is None:
-        raise BadRequest
+        raise BadRequestError
     rest = target[absolute.end() :]
     return rest if rest[:1] == b"/" else b"/" + rest
 
@@ -95,7 +95,7 @@ def _origin_form(target: bytes) -> bytes:
 def _path_and_query(target: bytes) -> tuple[bytes, bytes]:
     path, _, query = _origin_form(target).partition(b"?")
     if _BAD_ESCAPE.search(path):
-        raise BadRequest
+        raise BadRequestError
     return unquote_to_bytes(path), query
 
 
@@ -131,7 +131,7 @@ class HeadReader:
 
 
 def parse_head(raw: bytes) -> Head:
-    """The head that `raw` is; BadRequest or httptools.HttpParserError when it is none."""
+    """The head that `raw` is; BadRequestError or httptools.HttpParserError when it is not one."""
     reader = HeadReader()
     try:
         reader._parser.feed_data(raw)

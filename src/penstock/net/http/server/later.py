@@ -24,7 +24,7 @@ class Later(Struct, eq=False):
     _ready: Callable[[], None] | None = None
 
     def complete(self, response: Response) -> None:
-        """Gives the response; a second call is an error of the caller."""
+        """Give the response; a second call is an error of the caller."""
         if self.response is not None:
             raise RuntimeError("this response was completed before")
         self.response = response
@@ -37,7 +37,7 @@ class Later(Struct, eq=False):
             self.abandoned()
 
     def when_ready(self, call: Callable[[], None]) -> None:
-        """Has `call` called at completion, or now if that was before."""
+        """Have `call` called at completion, or now if that was before."""
         self._ready = call
         if self.response is not None:
             call()

@@ -12,7 +12,8 @@ from penstock.net.http.server.router import ErrorPages
 class Load:
     """A connection's shares of the two budgets; `pages` makes the answers that refuse."""
 
-    __slots__ = ("_answers", "_body", "_memory", "_pages", "_queued", "_timer", "_transport")
+    __slots__ = ("_answers", "_body", "_memory", "_pages", "_queued", "_timer", "_transport",
+                 "_written")  # fmt: skip
 
     def __init__(self, memory: Memory, pages: ErrorPages) -> None:
         self._memory = memory
@@ -20,12 +21,14 @@ class Load:
         self._body = Share(memory.requests)
         self._answers = Share(memory.answers)
         self._queued = 0  # bytes of answers that wait for earlier ones
+        self._written = 0  # of those that the transport keeps, whole until it has sent all
         self._timer: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport
 
     def begin(self, transport: asyncio.Transport) -> None:
         """Set the transport to which the answers go."""
         self._transport = transport
+        transport.set_write_buffer_limits(SMALL, 0)  # it tells when it keeps nothing any more
 
     def close(self) -> None:
         """Release both shares when the connection has ended."""
@@ -48,27 +51,40 @@ class Load:
         return self._busy(self._memory.answers)
 
     def queue(self, nbytes: int) -> None:
-        """Add to the bytes of answers that wait for earlier ones; negative when they are sent."""
+        """Add to the bytes of answers that wait for earlier ones; negative when they do not."""
         self._queued += nbytes
         self.weigh_answers()
 
+    def wrote(self, nbytes: int, queued: int) -> None:
+        """Count an answer that was given to the transport, of which ``queued`` bytes waited."""
+        self._written += nbytes
+        self.queue(-queued)
+
     def weigh_answers(self) -> None:
         """Update the share after answers were written, or read by the client."""
-        unsent = self._transport.get_write_buffer_size() + self._queued
-        self._answers.hold(unsent if unsent > SMALL else 0)
+        unsent = self._transport.get_write_buffer_size()
+        if not unsent:
+            self._written = 0
+        held = max(unsent, self._written) + self._queued
+        self._answers.hold(held if held > SMALL else 0)
         if self._answers.held and self._timer is None:
             self._watch()
 
+    @property
+    def _unread(self) -> int:
+        return self._transport.get_write_buffer_size() + self._queued
+
     def _watch(self) -> None:
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(UNREAD_S, self._look_again, self._answers.held)
+        self._timer = loop.call_later(UNREAD_S, self._look_again, self._unread)
 
-    def _look_again(self, held: int) -> None:
+    def _look_again(self, unread: int) -> None:
         """End a connection that reads none of its answers while they take up others' room."""
         self._timer = None
         self.weigh_answers()
         budget = self._memory.answers
-        if self._answers.held >= held and budget.limit and budget.used * 2 > budget.limit:
+        is_stuck = self._answers.held and self._unread >= unread
+        if is_stuck and budget.limit and budget.used * 2 > budget.limit:
             self._transport.abort()
 
     def _busy(self, budget: Budget) -> Response:

@@ -53,7 +53,7 @@ class Request(Struct, eq=False):
 
     @property
     def headers(self) -> dict[bytes, bytes]:
-        """By lower-case name."""
+        """The header fields by name in lower case."""
         return self.head.headers
 
     @property

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import httptools
 
 from penstock.net.http.server.guard import FORWARDED_HOST
-from penstock.net.http.server.head import BadRequest, HeadReader, bad_line
+from penstock.net.http.server.head import BadRequestError, HeadReader, bad_line
 from penstock.net.http.server.known_heads import HEAD_END, LONGEST, Known
 from penstock.net.http.server.message import Bare, Request, Response
 from penstock.net.http.server.route import Route
@@ -30,11 +30,11 @@ Event = tuple[Request, Route] | Bare
 
 
 class _Stop(Exception):
-    """Ends the parsing after a refusal."""
+    """The signal that ends the parsing after a refusal."""
 
 
 class RequestReader(HeadReader):
-    """Reads requests whose bodies keep to the limits of their routes."""
+    """A parser of requests whose bodies keep to the limits of their routes."""
 
     __slots__ = ("_parts", "_remote", "_request", "_route", "_router", "_unread", "count",
                  "ended", "events", "size", "unfinished")  # fmt: skip
@@ -49,7 +49,7 @@ class RequestReader(HeadReader):
         self._unread = 0  # bytes since a body's last one that were neither body nor a whole request
         self.events: list[Event] = []
         self.ended = False
-        """Nothing is read any more."""
+        """True once nothing is read any more."""
         self.unfinished = False
         """A request has begun and is not complete."""
         self.count = 0
@@ -58,7 +58,7 @@ class RequestReader(HeadReader):
         """Bytes of the present request's body that have come."""
 
     def feed(self, data: bytes) -> None:
-        """Reads on; whatever is wrong with `data` shows in `events`."""
+        """Read on; whatever is wrong with `data` shows in `events`."""
         if self.ended:
             return
         is_start = not self.unfinished
@@ -84,7 +84,7 @@ class RequestReader(HeadReader):
         self.ended = True
 
     def close(self) -> None:
-        """Forgets everything; also undoes the cycle of the parser and its callbacks."""
+        """Forget everything; this also undoes the cycle of the parser and its callbacks."""
         self.ended = True
         self.unfinished = False
         self.events.clear()
@@ -92,17 +92,17 @@ class RequestReader(HeadReader):
         del self._parser, self._remote
 
     def begin(self) -> None:
-        """Calls the route's ``begin`` for a request whose head has come without its whole body."""
+        """Call the route's ``begin`` for a request whose head has come without its whole body."""
         request = self._request
         if request is not None and request.begun is None and self._route.begin is not None:
             request.begun = self._route.begin(request)
 
     def give_up(self) -> None:
-        """Refuses the request that does not come to its end."""
+        """Refuse a request that does not come to its end."""
         self._refuse_raw("408 Request Timeout")
 
     def refuse(self, response: Response) -> None:
-        """Answers the request whose body is being read, and stops reading."""
+        """Answer the request whose body is being read, and stop reading."""
         self._refuse(response)
 
     # -- what the parser calls
@@ -117,7 +117,7 @@ class RequestReader(HeadReader):
         head = self.head
         if self._parser.should_upgrade():
             if head.method == "CONNECT":
-                raise BadRequest
+                raise BadRequestError
             return
         self._route, param = self._router.resolve(head.method, head.path, head.query)
         self._request = Request(head, param, b"", self._remote)
@@ -131,11 +131,11 @@ class RequestReader(HeadReader):
                 self._refuse_too_large()
         elif b"transfer-encoding" in headers:
             if headers[b"transfer-encoding"].strip().lower() != b"chunked":
-                raise BadRequest("501 Not Implemented: unsupported transfer encoding")
+                raise BadRequestError("501 Not Implemented: unsupported transfer encoding")
             self._headers = {}  # trailers go there, and are not looked at
         if b"expect" in headers:
             if headers[b"expect"].strip().lower() != b"100-continue":
-                raise BadRequest("417 Expectation Failed")
+                raise BadRequestError("417 Expectation Failed")
             if not head.is_http10:
                 self.events.append(CONTINUE)
 
@@ -168,7 +168,7 @@ class RequestReader(HeadReader):
     # -- requests like others before
 
     def _take_known(self, data: bytes) -> bytes:
-        """Takes the whole requests at the start whose heads are known; what follows them.
+        """Take the whole requests at the start whose heads are known, and return the rest.
 
         The parser does not see them: it stands between two requests, before and after.
         """
@@ -200,14 +200,14 @@ class RequestReader(HeadReader):
     # -- what is out of the ordinary
 
     def _gather(self) -> None:
-        """Makes one piece of many; it grows in place, so that no byte is copied again and again."""
+        """Make one piece of many; it grows in place, so that no byte is copied again and again."""
         first, *rest = self._parts
         whole = first if isinstance(first, bytearray) else bytearray(first)
         whole += b"".join(rest)
         self._parts[:] = [whole]
 
     def _feed(self, data: bytes | memoryview) -> None:
-        """Feeds the parser, which stops where a client would like to speak another protocol.
+        """Feed the parser, which stops where a client would like to speak another protocol.
 
         Java's client asks for HTTP/2 on every connection. As RFC 9110 lets a server, we do not
         hear that; but the parser has to be given the head again to read on in HTTP/1.
@@ -223,7 +223,7 @@ class RequestReader(HeadReader):
         if self.ended:
             return
         if isinstance(error, httptools.HttpParserCallbackError):
-            if not isinstance(error.__context__, BadRequest):
+            if not isinstance(error.__context__, BadRequestError):
                 raise error
             self._refuse_raw(error.__context__.status)
         elif self._request is not None:
@@ -237,7 +237,7 @@ class RequestReader(HeadReader):
         raise _Stop
 
     def _refuse_unread(self) -> None:
-        """Refuses a body that cannot be read to its end, or a head."""
+        """Refuse a body that cannot be read to its end, or a head."""
         if self._request is None:
             self._refuse_raw("400 Bad Request")
         else:
@@ -251,7 +251,7 @@ class RequestReader(HeadReader):
         self._end_with((request, route))
 
     def _refuse_raw(self, status: str) -> None:
-        """Refuses what is no request, as Go does: a bare head without date or length."""
+        """Refuse what is no request, as Go does: with a bare head without date or length."""
         raw = (
             f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\n"
             f"Connection: close\r\n\r\n{status}"

@@ -61,7 +61,7 @@ class Router:
         begin: Begin | None = None,
         is_safe: bool = True,
     ) -> None:
-        """Routes `path` to `handler`; a path ending in `/:name` hands on its last part as `param`,
+        """Route `path` to `handler`; a path ending in `/:name` hands on its last part as `param`,
         one in `/:name/:other` its last two, with the slash between them.
 
         `max_body` is in bytes; `too_large` answers a longer body. `is_safe` is False for a GET that
@@ -158,7 +158,7 @@ def _allow(methods: dict[str, Route]) -> str:
 
 
 def _redirect(method: str, path: str, query: bytes) -> Response:
-    # The decoded path is quoted again: it could hold a line end, and so a header of its own.
+    # The decoded path is quoted again: a line end in it would let the client add headers.
     location = quote(path, safe="/:@!$&'()*+,;=~", errors="surrogateescape")
     location += "?" + query.decode("latin-1") if query else ""
     headers = (("Location", location),)

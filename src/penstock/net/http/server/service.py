@@ -43,7 +43,7 @@ __all__ = [
 
 
 class HttpServer:
-    """Serves a router's routes; its instance is the protocol factory for `net.tcp.listen`."""
+    """A server of a router's routes; the instance is the protocol factory for `net.tcp.listen`."""
 
     def __init__(
         self,
@@ -64,6 +64,6 @@ class HttpServer:
         return Connection(self)
 
     def close_connections(self) -> None:
-        """Closes every open connection after what was written to it; for shutdown."""
+        """Close every open connection after what was written to it; for shutdown."""
         for connection in list(self.connections):
             connection.close()

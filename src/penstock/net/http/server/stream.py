@@ -34,7 +34,7 @@ class Stream(Response):
         self._transport: asyncio.Transport | None = None
 
     def send(self, data: bytes) -> None:
-        """Sends more of the body; before the head was sent it waits for that."""
+        """Send more of the body; wait for the head first if that was not sent yet."""
         transport = self._transport
         if transport is None:
             self._early.append(data)

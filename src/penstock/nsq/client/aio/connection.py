@@ -276,4 +276,4 @@ class Connection(asyncio.Protocol):
 
 
 def _tell_nobody(connection: Connection, error: NotConnected) -> None:
-    """Of a connection that was given up before its owner had it."""
+    """Ignore the end of a connection that was given up before its owner had it."""

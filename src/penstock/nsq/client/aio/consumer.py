@@ -23,13 +23,13 @@ Handler = Callable[[Message], Awaitable[object] | object]
 Taken = TypeVar("Taken")
 
 _TURN_NS: Final = 5 * MILLISECOND
-"""For so long messages are handed out before the loop gets its turn, and the nodes their FINs."""
+"""The time that messages are handed out for before the loop gets its turn, and nodes their FINs."""
 _LEAVE_S: Final = 1.0
 """The time in seconds that a node may take to say that it sends no more."""
 
 
 class Consumer(Subscription[Connection]):
-    """Consumes a channel of a topic from given nodes, and from those that nsqlookupd names.
+    """A consumer of a topic's channel on given nodes, and on those that nsqlookupd names.
 
         async with Consumer("t", "c", nsqd_tcp_addresses=["127.0.0.1:4150"]) as consumer:
             async for message in consumer:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class Outflow:
-    """Writes to a transport; tells ``on_stall`` when nothing was taken for ``seconds``."""
+    """A transport's writer that calls ``on_stall`` when nothing was taken for ``seconds``."""
 
     def __init__(self, seconds: float, on_stall: Callable[[str], None]) -> None:
         self._seconds = seconds
@@ -18,7 +18,7 @@ class Outflow:
         self._transport: asyncio.Transport | None = None
 
     def start(self, transport: asyncio.Transport) -> None:
-        """Write there from now on, and be told of every byte that is not taken at once."""
+        """Write there from now on, and be called for every byte that is not taken at once."""
         self._transport = transport
         transport.set_write_buffer_limits(high=0)
 
@@ -33,7 +33,7 @@ class Outflow:
         self._look_later()
 
     def resume(self) -> None:
-        """It has taken all, or the connection is gone."""
+        """Stop the timer: the transport has taken all, or the connection is gone."""
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None

@@ -37,7 +37,7 @@ class NodeState:
     address: str
     is_connected: bool
     is_dead: bool
-    """It has failed lately, and is chosen only if there is no other, or when its time has come."""
+    """True for a node that failed lately: the last resort, until its time has come."""
     unanswered: int
     """Commands sent that wait for their answers."""
     error: ClientError | None
@@ -45,7 +45,7 @@ class NodeState:
 
 
 class Producer:
-    """Publishes to one node, or to several that stand in for each other.
+    """A producer for one node, or for several that stand in for each other.
 
     Connections are made when they are first needed, and again after a loss. Which node is next says
     ``mode``, one of ``hosts.MODES``; a publish whose node cannot be reached, or cannot store it,
@@ -289,7 +289,7 @@ class Producer:
             self._idle.clear()
 
     def _send_again(self, requests: Sequence[Request]) -> None:
-        """These, each by itself; and what was gathered meanwhile."""
+        """Send these requests, each by itself, and what was gathered meanwhile."""
         for request in requests:
             self._nodes[self._router.route([request])].send([request])
         if self._pile and not self._sending:

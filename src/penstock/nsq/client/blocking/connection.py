@@ -104,7 +104,7 @@ class Connection:
         return self._socket is not None
 
     def fileno(self) -> int:
-        """For selectors; -1 when closed."""
+        """The descriptor for selectors; -1 when closed."""
         return -1 if self._socket is None else self._socket.fileno()
 
     # --- the way in ------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class Connection:
         return True
 
     def _read(self, opened: socket.socket) -> bytes | None:
-        """The bytes that have come by now; None if there are none."""
+        """The bytes that have come by now; None if nothing has."""
         try:
             data = opened.recv(_READ_SIZE)
         except BlockingIOError:

@@ -24,7 +24,7 @@ Handler = Callable[[Message], object]
 Taken = TypeVar("Taken")
 
 _TURN_NS: Final = 5 * MILLISECOND
-"""For so long messages are handed out before the nodes are heard again."""
+"""The time that messages are handed out for before the nodes are heard again."""
 _QUICK_NS: Final = MILLISECOND
 """Whoever takes longer over a message has its FIN sent before the next."""
 _LEAVE_S: Final = 2.0
@@ -32,7 +32,7 @@ _LEAVE_S: Final = 2.0
 
 
 class Consumer(Subscription[Connection]):
-    """Consumes a channel of a topic from given nodes, and from those that nsqlookupd names.
+    """A consumer of a topic's channel on given nodes, and on those that nsqlookupd names.
 
         with Consumer("t", "c", nsqd_tcp_addresses=["127.0.0.1:4150"]) as consumer:
             for message in consumer:
@@ -43,11 +43,11 @@ class Consumer(Subscription[Connection]):
     the asyncio consumer.
 
     **Nothing runs in the background.** Nodes are heard, heartbeats answered, lost connections
-    replaced and backoffs ended while one of these methods is called. Who does not call one for two
-    ``heartbeat_interval`` (by default a minute), because a message takes that long, loses its
-    connections, and the messages on them come again: call ``get_delivery(0)``, or ``work()``, now
+    replaced and backoffs ended while one of these methods is called. If none is called for two
+    ``heartbeat_interval`` (by default a minute), because a message takes that long, the connections
+    are lost, and the messages on them come again: call ``get_delivery(0)``, or ``work()``, now
     and then, or ask for a longer interval. Answers to messages are sent at once. Only connecting
-    and asking nsqlookupd happen in short threads of their own, so that nobody waits for a node that
+    and asking nsqlookupd happen in short-lived threads, so that nobody waits for a node that
     hangs.
     """
 
@@ -168,7 +168,7 @@ class Consumer(Subscription[Connection]):
 
     @property
     def _silent_at(self) -> int | None:
-        """When the first connection will have been silent for too long."""
+        """The time at which the first connection will have been silent for too long."""
         heard = min(self._heard.values(), default=None)
         return heard + self._silence_ns if heard is not None and self._silence_ns else None
 

@@ -70,7 +70,7 @@ class _Node:
 
 
 class Producer:
-    """Publishes to one node, or to several that stand in for each other.
+    """A producer for one node, or for several that stand in for each other.
 
     As asyncio's: lazy connections, ``mode`` and ``resend`` have the same meaning, and so have the
     errors. Nothing happens in the background: what ``publish_soon`` takes is sent when 200 messages

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from penstock.core.quote import quote
 from penstock.nsq.client.config import Config
-from penstock.nsq.client.connect.server_info import ServerInfo, StrangeAnswer
+from penstock.nsq.client.connect.server_info import ServerInfo, StrangeAnswerError
 from penstock.nsq.client.errors import HandshakeFailed, server_error
 from penstock.nsq.client.events import tell
 from penstock.nsq.protocol import encode
@@ -78,6 +78,7 @@ class Handshake:
         body = self._config.identify_body()
         answer = yield Ask("IDENTIFY", encode.MAGIC_V2 + encode.identify(body))
         self._learn(answer)
+        # nsqd puts TLS on first, then the compression, and says OK behind each.
         for layer in self.server.layers:
             shown = _SHOWN[layer]
             self._tell(logging.INFO, "protocol", f"upgrading to {shown}")
@@ -94,7 +95,7 @@ class Handshake:
     def _learn(self, answer: bytes) -> None:
         try:
             self.server = ServerInfo.of(answer)
-        except StrangeAnswer as error:
+        except StrangeAnswerError as error:
             raise self._failed(str(error)) from error
         self._tell(logging.DEBUG, "protocol", f"IDENTIFY response: {self.server}")
         if self._config.tls_v1 and not self.server.tls_v1:

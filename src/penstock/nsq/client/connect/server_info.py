@@ -9,7 +9,7 @@ from typing import Any, Final
 _LAYERS: Final = ("tls", "deflate", "snappy")
 
 
-class StrangeAnswer(ValueError):
+class StrangeAnswerError(ValueError):
     """An answer that no node gives; the text says what is wrong with it."""
 
 
@@ -41,14 +41,15 @@ class ServerInfo:
     def of(cls, answer: bytes) -> ServerInfo:
         """Read the answer to IDENTIFY; all defaults for a node that does not negotiate.
 
-        What is missing or null has its default, what is unknown is left out. Raises StrangeAnswer.
+        What is missing or null has its default, the unknown is left out. Raises StrangeAnswerError.
         """
+        # A node that does not negotiate answers OK; go-nsq then goes on with its defaults, too.
         if not answer.startswith(b"{"):
             return cls()
         try:
             found = json.loads(answer)
         except (ValueError, RecursionError) as error:
-            raise StrangeAnswer(f"the answer to IDENTIFY is no JSON: {error}") from error
+            raise StrangeAnswerError(f"the answer to IDENTIFY is no JSON: {error}") from error
         known = [each.name for each in fields(cls) if found.get(each.name) is not None]
         return cls(**{name: _checked(name, found[name]) for name in known})
 
@@ -56,7 +57,7 @@ class ServerInfo:
 def _checked(name: str, value: Any) -> Any:
     kind = type(getattr(_DEFAULTS, name))
     if type(value) is not kind:
-        raise StrangeAnswer(f"the answer to IDENTIFY has {name} {json.dumps(value)[:50]}")
+        raise StrangeAnswerError(f"the answer to IDENTIFY has {name} {json.dumps(value)[:50]}")
     return value
 
 

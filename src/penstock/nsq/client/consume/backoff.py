@@ -18,11 +18,11 @@ class Step(Enum):
     """The meaning of an outcome for the connections."""
 
     NONE = auto()
-    """Nothing changes."""
+    """No change."""
     PAUSE = auto()
     """A period begins: RDY 0 for all."""
     RESUME = auto()
-    """It is over: all get their share."""
+    """The backoff is over: all get their share."""
 
 
 class Backoff:
@@ -35,7 +35,7 @@ class Backoff:
         self.period = 0
         """The length that was set for the last period."""
         self.until: int | None = None
-        """When the period that runs ends."""
+        """The end of the period that runs."""
         self._unit = int(config.backoff_multiplier * SECOND)
         self._longest = int(config.max_backoff_duration * SECOND)
         self._full_jitter = config.backoff_strategy == "full_jitter"
@@ -53,6 +53,7 @@ class Backoff:
 
     def succeeded(self, now: int) -> Step:
         """A message was finished."""
+        # As in go-nsq outcomes in a period do not count: one a period, however many fail.
         if self.until is not None or not self.level:
             return Step.NONE
         self.level -= 1
@@ -62,6 +63,7 @@ class Backoff:
         """A message was requeued because it could not be handled."""
         if self.until is not None or not self._longest:
             return Step.NONE
+        # go-nsq raises the level only if its period fits below the longest one.
         if self.length(self.level + 1) <= self._longest:
             self.level += 1
         return self._begin(now) if self.level else Step.NONE
@@ -70,6 +72,7 @@ class Backoff:
         """A message was requeued, and it says nothing about how things are."""
         if self.until is not None or not self.level:
             return Step.NONE
+        # As in go-nsq a requeue without backoff starts another period, but only in a backoff.
         return self._begin(now)
 
     def is_due(self, now: int) -> bool:
@@ -81,7 +84,8 @@ class Backoff:
         self.until = None
 
     def wait_on(self, now: int) -> None:
-        """There was nobody to test the waters with; another second, then."""
+        """Wait another second, as there was nobody to test the waters with."""
+        # go-nsq waits one second more when nobody is connected.
         self.period = SECOND
         self.until = now + SECOND
 

@@ -53,7 +53,7 @@ class Delivery:
             yield Message(timestamp_ns, attempts, identifier, body, replies)
 
     def part(self, first: int, last: int) -> Delivery:
-        """Those from ``first`` up to, not including, ``last``: to answer parts, not the whole."""
+        """The messages from ``first`` up to, not including, ``last``: for answers to parts."""
         return Delivery(self._replies, self.block.part(first, last))
 
     def finish(self) -> bool:

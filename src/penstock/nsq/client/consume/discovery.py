@@ -1,4 +1,4 @@
-"""When to ask nsqlookupd for the nodes of a topic, and what the answers come to (NSQ spec 7.4).
+"""The times to ask nsqlookupd for a topic's nodes, and what the answers come to (NSQ spec 7.4).
 
 The first time at once; then, after a delay by chance that keeps consumers started together apart,
 every ``lookupd_poll_interval``. When a connection was lost they are asked at once, and ever less
@@ -34,7 +34,7 @@ class Discovery:
         if config.auth_secret and config.skip_lookupd_authorization:
             self.headers["Authorization"] = f"Bearer {config.auth_secret}"
         self.due: int | None = clock.monotonic_ns() if self.urls else None
-        """When to ask next; None without nsqlookupds."""
+        """The time to ask next; None without nsqlookupds."""
         self._clock = clock
         self._chance = chance
         self._interval = int(config.lookupd_poll_interval * SECOND)

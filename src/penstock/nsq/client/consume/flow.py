@@ -54,7 +54,7 @@ class Flow(Generic[Key]):
 
     @property
     def deadline(self) -> int | None:
-        """When something is due next, in nanoseconds of the clock."""
+        """The time at which something is due next, in nanoseconds of the clock."""
         if self._closed:
             return None
         waters, move = self.backoff.until, self._redistribution.due
@@ -92,7 +92,7 @@ class Flow(Generic[Key]):
         return self._settle(self._clock.monotonic_ns())
 
     def close(self) -> None:
-        """Nothing is to be sent any more."""
+        """Send no RDY any more."""
         self._closed = True
 
     # Outcomes
@@ -103,12 +103,12 @@ class Flow(Generic[Key]):
         return self._after(self.backoff.succeeded(now), now)
 
     def failed(self) -> Orders[Key]:
-        """They were requeued."""
+        """Messages were requeued, as something is wrong."""
         now = self._clock.monotonic_ns()
         return self._after(self.backoff.failed(now), now)
 
     def continued(self) -> Orders[Key]:
-        """They were requeued, but not because something is wrong."""
+        """Messages were requeued, but not because something is wrong."""
         now = self._clock.monotonic_ns()
         return self._after(self.backoff.continued(now), now)
 

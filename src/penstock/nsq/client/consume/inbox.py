@@ -30,7 +30,7 @@ class Inbox:
         return self._opened is None and not self._blocks
 
     def put(self, replies: Replies, block: MessageBlock) -> None:
-        """These have come."""
+        """Add messages that have come."""
         limit = self._max_attempts
         if limit and block.most_attempts() > limit:
             self._put_sorted(replies, block)
@@ -68,7 +68,7 @@ class Inbox:
         return Delivery(*self._blocks.popleft()) if self._blocks else None
 
     def discard(self, replies: Replies) -> None:
-        """Their connection is gone: they come again over another."""
+        """Drop messages whose connection is gone: they come again over another."""
         if self._opened_of is replies:
             self._opened = None
         self._blocks = deque(one for one in self._blocks if one[0] is not replies)

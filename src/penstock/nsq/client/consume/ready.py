@@ -27,9 +27,9 @@ class Peer(Generic[Key]):
         """The most RDY that the node allows."""
         self.ready = 0
         self.since = now
-        """When ``ready`` was set."""
+        """The time at which ``ready`` was set."""
         self.heard = now
-        """When messages came last."""
+        """The time at which messages came last."""
 
 
 class Table(Generic[Key]):

@@ -26,10 +26,10 @@ class _Node:
 
     def __init__(self, due: int) -> None:
         self.due: int | None = due
-        """When to connect; None while connecting or connected."""
+        """The time to connect; None while connecting or connected."""
         self.failures = 0
         self.is_proven = False
-        """It was there at least once."""
+        """True if the node was there at least once."""
 
 
 class Reconnect:
@@ -48,7 +48,7 @@ class Reconnect:
 
     @property
     def deadline(self) -> int | None:
-        """When the next address is due."""
+        """The time at which the next address is due."""
         due = [node.due for node in self._nodes.values() if node.due is not None]
         return min(due, default=None)
 
@@ -83,7 +83,7 @@ class Reconnect:
         self._nodes[address].is_proven = True
 
     def failed(self, address: str) -> int | None:
-        """It could not be reached: how long until the next attempt, None when it is left alone."""
+        """The delay of the next attempt after a failed one; None when the node is left alone."""
         node = self._nodes[address]
         node.failures += 1
         if address not in self._direct and node.failures >= TRIES:

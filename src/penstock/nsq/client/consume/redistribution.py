@@ -16,7 +16,7 @@ from penstock.nsq.client.consume.ready import Key, Peer, Table
 
 
 class Redistribution(Generic[Key]):
-    """When to hand on, and who hands on. Times in nanoseconds.
+    """The rule by which connections hand on their RDY. Times in nanoseconds.
 
     ``in_flight`` tells how many messages of a connection are unanswered: one that has some is
     waiting for its consumer, not idle.
@@ -24,7 +24,7 @@ class Redistribution(Generic[Key]):
 
     def __init__(self, config: Config, in_flight: Callable[[Key], int]) -> None:
         self.due: int | None = None
-        """When to look again; None while there is enough for all."""
+        """The time to look again; None while there is enough for all."""
         self._interval = int(config.rdy_redistribute_interval * SECOND)
         self._idle = int(config.low_rdy_idle_timeout * SECOND)
         self._held = int(config.low_rdy_timeout * SECOND)

@@ -133,6 +133,7 @@ class Replies:
         """
         if not self.is_open:
             return False
+        # go-nsq sends the RDY that follows from an outcome before the answer itself.
         self._outcome(Outcome.FAILURE if backoff else Outcome.NEITHER)
         lines = [
             encode.requeue(identifier, self._delay_ms(delay, attempts))
@@ -184,6 +185,7 @@ class Replies:
 
     def _delay_ms(self, delay: float | None, attempts: int) -> int:
         if delay is None or delay < 0:  # a node ends a connection that asks for less than nothing
+            # go-nsq's and pynsq's rule for a requeue without a delay; pynsq has no limit for it.
             config = self._config
             delay = min(config.default_requeue_delay * attempts, config.max_requeue_delay)
         return int(delay * _MILLISECONDS)

@@ -103,7 +103,7 @@ class Subscription(ABC, Generic[LinkT]):
         self._inbox = Inbox(self._config.max_attempts)
         self._replies: dict[LinkT, Replies] = {}
         self._fatal: ClientError | None = None
-        """Why there is no going on."""
+        """The reason why there is no going on."""
         self._closing = False
         if max_in_flight is not None:
             self.max_in_flight = max_in_flight
@@ -124,7 +124,7 @@ class Subscription(ABC, Generic[LinkT]):
     def is_starved(self) -> bool:
         """True if a node is about to send no more, because too many messages are unanswered.
 
-        For who gathers messages: this is the time to handle them (client guide, "Starvation").
+        Consumers that collect messages should handle them now (client guide, "Starvation").
         """
         return any(
             0 < replies.in_flight >= int(self._flow.ready(replies) * _STARVED)
@@ -177,7 +177,7 @@ class Subscription(ABC, Generic[LinkT]):
 
     @property
     def _deadline(self) -> int | None:
-        """When to call ``_tick``, in nanoseconds of the clock."""
+        """The time to call ``_tick``, in nanoseconds of the clock."""
         if self._closing:
             return None
         due = (self._flow.deadline, self._nodes.deadline, self._discovery.due)
@@ -214,7 +214,7 @@ class Subscription(ABC, Generic[LinkT]):
         self._rescheduled()
 
     def _failed(self, address: str, error: ClientError) -> None:
-        """There is no connection. Whoever iterates is told when there is no going on."""
+        """Note a failed connection. Whoever iterates is told when there is no going on."""
         if self._closing:
             return
         self.last_error = error
@@ -291,7 +291,7 @@ class Subscription(ABC, Generic[LinkT]):
         self._arrived(frame.count)
 
     def _outcome(self, outcome: Outcome) -> None:
-        """It is known how one message, or several at once, fared."""
+        """Note how one message, or several at once, fared."""
         flow = self._flow
         if outcome is Outcome.SUCCESS:
             orders = flow.succeeded()

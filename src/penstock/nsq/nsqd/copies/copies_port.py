@@ -47,7 +47,7 @@ class CopiesPort:
 
 
 class _CopiesRouter(NsqRouter):
-    """The routes for copies, and for people who ask how they are; none for messages."""
+    """The requests of copies, and those that show people how copies are; no messages."""
 
     def __init__(self, primary: Primary, node: Node, options: NsqdOptions, ports: Ports) -> None:
         super().__init__(Guard.of(options, options.broadcast_address))

@@ -1,7 +1,7 @@
-"""The operator's commands around a promotion: one that may refuse it, one that is told of it.
+"""The operator's commands around a promotion: one that may refuse it, one that runs after it.
 
 The command before is where a lease is taken: of several nodes that are promoted at once, it lets
-one go on. It runs in a shell, as a process group of its own, with what it needs in its environment.
+one go on. It runs in a shell, in a new process group, with what it needs in its environment.
 """
 
 from __future__ import annotations

@@ -33,10 +33,17 @@ class ReplicationMetrics:
             yield Samples.single(metrics.LAG_BYTES, figures["lag_bytes"])
             yield Samples.single(metrics.LAG_SECONDS,
                                  math.nan if lag_seconds is None else lag_seconds)  # fmt: skip
+        if "replicas_acked" in figures:
+            yield Samples.single(metrics.REPLICAS_ACKED, figures["replicas_acked"])
+            yield Samples.single(metrics.REPLICAS_IN_FORCE, figures["replicas_in_force"])
+            yield Samples.single(metrics.REPLICAS_WAITING, figures["messages_waiting"])
         messages, nbytes = Samples(metrics.FOLLOWER_MESSAGES), Samples(metrics.FOLLOWER_BYTES)
+        asked = Samples(metrics.FOLLOWER_ASKED)
         for each in figures.get("followers", ()):
             shown = labels({"follower": each["address"]})
             messages.add(each["lag_messages"], shown)
             nbytes.add(each["lag_bytes"], shown)
+            asked.add(each["asked_seconds_ago"], shown)
         yield messages
         yield nbytes
+        yield asked

@@ -14,7 +14,7 @@ from penstock.core.reasons import reason
 from penstock.net.address import join_host_port
 from penstock.net.http.client.answer import Answer, AnswerReader, request_head
 from penstock.net.http.client.link import Origin
-from penstock.net.http.client.pool import ConnectFailed, HttpPool
+from penstock.net.http.client.pool import ConnectError, HttpPool
 from penstock.net.tls.tls_layer import client_context
 from penstock.nsq.nsqd.copies.secret import Secret
 from penstock.nsq.nsqd.options import NsqdOptions
@@ -22,7 +22,7 @@ from penstock.nsq.nsqd.ports import Ports
 
 CONNECT_S: Final = 2.0
 ANSWER_MAX: Final = 512 * 1024 * 1024
-"""Bytes of an answer: a journal comes whole, as does a batch; both are otherwise far smaller."""
+"""Bytes of an answer: a batch comes whole, as do the small files; it is otherwise far smaller."""
 
 
 class PeerError(PenstockError):
@@ -54,8 +54,8 @@ class Fence(msgspec.Struct):
 
 
 def address_of(options: NsqdOptions, ports: Ports) -> str:
-    """Where other nodes ask this one: at the port for copies, else over HTTPS if that is all there
-    is.
+    """The address at which other nodes ask this one: the port for copies, else HTTP, or HTTPS if
+    that is all there is.
     """
     host = options.broadcast_address
     if ports.copies:
@@ -69,7 +69,7 @@ class Peer:
     """The node at ``host:port`` or at a URL; to be made inside the loop, and closed."""
 
     def __init__(self, address: str, options: NsqdOptions, secret: Secret) -> None:
-        """Raises ConfigError for an address or TLS files that cannot be used."""
+        """Raise ConfigError for an address or TLS files that cannot be used."""
         self.address = address
         self._endpoint = Endpoint.of(address)
         try:
@@ -108,7 +108,7 @@ class Peer:
             raise PeerError(f"{self.address} does not answer") from None
         except EOFError:
             raise PeerError(f"{self.address} has closed the connection") from None
-        except ConnectFailed as error:
+        except ConnectError as error:
             raise PeerError(f"{self.address} cannot be reached: {reason(error.cause)}") from error
         except (OSError, ValueError) as error:
             raise PeerError(f"{self.address}: {reason(error)}") from error

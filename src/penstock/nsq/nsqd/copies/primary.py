@@ -1,7 +1,7 @@
 """The followers of a node that takes publishes: their requests are answered, their lag is known.
 
-Nothing here is told of a publish. While a follower waits for news, the housekeeping's tick looks
-whether any log has grown; while none does, there is nothing to look at.
+A publish calls nothing here. While a follower waits for news, the housekeeping's tick looks
+whether any log has grown; while none waits, there is nothing to look at.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ WAIT_NS: Final = SECOND
 FETCH_BODY_MAX: Final = 16 * 1024 * 1024
 WAITING_MAX: Final = 32
 GONE_NS: Final = 60 * SECOND
-"""A follower that has not asked for so long is not shown any more."""
+"""A follower that has not asked for longer is not shown any more."""
 _FILES_NS: Final = SECOND
 _LOOK_SHARE: Final = 20  # with thousands of topics, looking for news may take this part of the time
 
@@ -150,7 +150,7 @@ class Primary:
                 yield Served(topic.name, topic.log, topic.journal.file, topic.queues)
 
     def _small_files(self) -> Mapping[str, bytes]:
-        """Their content, at most a second old: older than the journals is right, newer is not."""
+        """The small files, at most a second old: older than the journals is right, newer is not."""
         now = self._node.clock.monotonic_ns()
         if now >= self._files_at:
             self._files_at = now + _FILES_NS
@@ -176,7 +176,7 @@ class Primary:
         return later
 
     def _gone(self, waiting: _Waiting) -> None:
-        """Its connection is closed: it does not follow any more."""
+        """Forget a follower whose connection is closed: it does not follow any more."""
         self._waiting.pop(waiting, None)
         self._node.followers.gone(waiting.fetch.address)
 
@@ -236,10 +236,19 @@ class Primary:
             raise ApiError(500, "INTERNAL_ERROR") from error
 
     def _note(self, fetch: Fetch) -> None:
-        """Remember who asks: a start asks those nodes whether one of them is primary now."""
+        """Remember who asks: a start asks those nodes whether one of them is primary now.
+
+        Those who follow keep their place; for one more than there may be it is ApiError 503.
+        """
         standing = self._own_standing()
+        if fetch.address not in self.followers and len(self.followers) >= FOLLOWERS_MAX:
+            self.followers = {each.address: each for each in self.present()}
+            if len(self.followers) >= FOLLOWERS_MAX:
+                raise ApiError(503, "TOO_MANY_FOLLOWERS")
         known = standing.followers
         if fetch.address and fetch.address not in known and fetch.history:
+            if len(known) >= FOLLOWERS_MAX:
+                known[:] = [each for each in known if each in self.followers]
             known.append(fetch.address)
             del known[:-FOLLOWERS_MAX]
             self.write(standing)
@@ -250,8 +259,6 @@ class Primary:
                        for log, next_ in logs)  # fmt: skip
         nbytes = sum(log.bytes_from(max(next_, log.start_offset)) for log, next_ in logs)
         self.followers[fetch.address] = Follower(fetch.address, now, messages, nbytes)
-        if len(self.followers) > FOLLOWERS_MAX:
-            del self.followers[next(iter(self.followers))]
 
     def _count_copy(self, source: Source, fetch: Fetch) -> None:
         """Tell those who wait for this follower how far it is, if it keeps as the node does what it

@@ -31,7 +31,7 @@ FRESH_NS: Final = 3 * SECOND
 
 
 BEHIND_NS: Final = 10 * SECOND
-"""A copy that has known for so long what it lacks has fallen behind."""
+"""A copy that has lacked messages for longer, and knows it, has fallen behind."""
 
 
 class Pulling:
@@ -183,7 +183,7 @@ class Pulling:
     @property
     def unknown_ns(self) -> int | None:
         """The age of the last request whose answer was all there was: younger messages may not be
-        here. None if there was none since the start.
+        here. None if no answer since the start was whole.
         """
         return None if self._whole_ns is None else self._clock.monotonic_ns() - self._whole_ns
 

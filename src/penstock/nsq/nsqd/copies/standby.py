@@ -89,7 +89,7 @@ class Standby:
         ports: Ports | None = None,
         program: str = "nsqd",
     ) -> None:
-        """Raises ConfigError, StorageError."""
+        """Open what an earlier run has left. Raises ConfigError, StorageError."""
         self.options = options
         self.standing = standing
         self.secret = secret
@@ -164,7 +164,7 @@ class Standby:
 
     @property
     def address(self) -> str:
-        """Where other nodes ask this one."""
+        """The address at which other nodes ask this one."""
         return address_of(self.options, self.ports)
 
     @property
@@ -339,7 +339,7 @@ def seconds_up(nanoseconds: int | None) -> float | None:
 
 
 def _open_store(options: NsqdOptions, data_path: str) -> Store:
-    """Raises ConfigError, LaterFormatError."""
+    """Open the store of the data path. Raises ConfigError, LaterFormatError."""
     log_options = LogOptions(options.max_bytes_per_file, max(0, options.mem_queue_size),
                              options.durability)  # fmt: skip
     try:

@@ -53,7 +53,7 @@ class StandbyRouter(NsqRouter):
         log_api.add_routes(self)
 
     def resolve(self, method: str, path: str, query: bytes) -> tuple[Route, str]:
-        """A route of its own, or the refusal of whatever else a primary would do."""
+        """The route if a standby has it, else the refusal of whatever a primary would do."""
         if method in ("POST", "PUT", "DELETE") and method not in self._find(path)[0]:
             return self._constant(self._refusal(), quiet=True), ""
         return super().resolve(method, path, query)

@@ -104,7 +104,7 @@ async def _as_follower(options: NsqdOptions, standing: Standing | None, secret: 
 
 
 async def _unless_outranked(options: NsqdOptions, standing: Standing, secret: Secret) -> Standing:
-    """Its own standing, or fenced if a node that has copied this one was promoted meanwhile."""
+    """The node's standing, or fenced if a node that has copied it was promoted meanwhile."""
     asked = [each for each in dict.fromkeys([*standing.followers, standing.primary]) if each]
     statuses = await asyncio.gather(*(_status(each, options, secret) for each in asked))
     for address, found in zip(asked, statuses, strict=True):

@@ -1,4 +1,4 @@
-"""The word of a promoted node to the primary before: who is primary now, until it has heard."""
+"""A promoted node's message to the former primary, who is primary now: repeated until heard."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = logging.getLogger("penstock.replication")
 
 ASK_S: Final = 2.0
 TELL_S: float = 0.5
-"""Until it is told again, doubled each time."""
+"""The time until it is told again, doubled each time."""
 TELL_S_MAX: Final = 10.0
 _FINAL: Final = ("OTHER_HISTORY", "LOWER_EPOCH", "STEPPED_BACK", "NOT_FOUND")
 """Refusals after which there is nothing more to tell."""

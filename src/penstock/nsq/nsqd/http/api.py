@@ -121,6 +121,7 @@ class NsqdApi:
             "http_port": self._ports.http,
             "tcp_port": self._ports.tcp,
             "start_time": self._node.started_ns // SECOND,
+            # nsqd has nanoseconds here, where IDENTIFY's answer has milliseconds.
             "max_heartbeat_interval": options.max_heartbeat_interval,
             "max_output_buffer_size": options.max_output_buffer_size,
             "max_output_buffer_timeout": options.max_output_buffer_timeout,
@@ -133,6 +134,7 @@ class NsqdApi:
     # --- publishing ----------------------------------------------------------------------------
 
     def _pub(self, request: Request) -> Any:
+        # nsqd looks at the body before the topic, so an empty one is MSG_EMPTY in any case.
         if not request.body:
             raise ApiError(400, "MSG_EMPTY")
         query = Query.parse(request.query)
@@ -146,8 +148,10 @@ class NsqdApi:
         query = Query.parse(request.query)
         delay = self._delay(query)
         binary = query.get("binary")
+        # nsqd takes every other value for true, an empty one included.
         bodies = self._text_bodies if binary in (None, "false", "0") else self._binary_bodies
         records = bodies(request.body)
+        # nsqd answers OK to a text without lines, and publishes nothing.
         return _OK if records is None else self._publish(topic, records, delay)
 
     def _begin_mpub(self, request: Request) -> Topic | ApiError:
@@ -162,6 +166,7 @@ class NsqdApi:
 
     def _topic_to_publish(self, query: Query) -> Topic:
         topic = self._topics.get(query.get("topic") or "")
+        # nsqd says INVALID_TOPIC here and at /topic/*, but INVALID_ARG_TOPIC at /channel/*.
         return self._made(query.topic("INVALID_TOPIC")) if topic is None else topic
 
     def _made(self, name: str) -> Topic:
@@ -174,6 +179,7 @@ class NsqdApi:
         defer = query.get("defer")
         if defer is None:
             return 0
+        # Go's Atoi takes a sign, so +5 (sent as %2B5) is a delay; 1.5 and 0x10 are not.
         milliseconds = int(defer) if _INTEGER.fullmatch(defer) else -1
         delay = milliseconds * MILLISECOND
         if not 0 <= delay <= self._limits.max_req_timeout:
@@ -191,6 +197,7 @@ class NsqdApi:
         try:
             return Bodies.from_mpub(body, limits.max_msg_size, limits.max_body_size)
         except ProtocolError as error:
+            # nsqd has the codes of TCP without "E_", and 413 for each of them.
             raise ApiError(413, error.code.removeprefix("E_")) from None
 
     def _publish(self, topic: Topic, bodies: Bodies, delay: int) -> Later:
@@ -204,6 +211,7 @@ class NsqdApi:
         self._made(Query.parse(request.query).topic("INVALID_TOPIC"))
 
     async def _delete_topic(self, request: Request) -> None:
+        # nsqd checks no name here: an impossible one is not found.
         topic = topic_named(self._topics, Query.parse(request.query).required("topic"))
         try:
             await self._registry.delete_topic(topic)
@@ -216,6 +224,7 @@ class NsqdApi:
         check_written(topic)
 
     async def _pause_topic(self, pause: bool, request: Request) -> None:
+        # nsqd checks no name here: an impossible one is not found.
         topic = topic_named(self._topics, Query.parse(request.query).required("topic"))
         self._registry.pause_topic(topic, pause)
         check_written(topic)
@@ -245,7 +254,7 @@ class _Published(Later, eq=False):
     """The answer to a publish."""
 
     def committed(self, error: StorageError | None) -> None:
-        """Its commit went well, or met this error."""
+        """Answer a publish whose commit went well, or met this error."""
         if error is None:
             self.complete(_OK)
         else:
@@ -259,6 +268,7 @@ def _set_block_rate(request: Request) -> Response:
     except ApiError as error:
         return plain_response(error.code, error.status)
     if not _INTEGER.fullmatch(rate):
+        # The text is that of Go's strconv, as nsqd answers it.
         text = f'invalid block rate : strconv.Atoi: parsing "{rate}": invalid syntax'
         return plain_response(text, 400)
     return Response()

@@ -10,7 +10,6 @@ import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
-from urllib.parse import parse_qsl
 
 import msgspec
 
@@ -26,7 +25,7 @@ from penstock.core.ids import format_id
 from penstock.core.malformed import MALFORMED
 from penstock.core.units import MILLISECOND
 from penstock.net.http.server.service import Request
-from penstock.nsq.http_api import ApiError, NsqRouter, Query
+from penstock.nsq.http_api import ApiError, NsqRouter, Query, all_values
 from penstock.nsq.nsqd.http.api_arguments import (
     existing_channel,
     existing_topic,
@@ -43,7 +42,7 @@ LIMIT_MAX: Final = 1000
 PREVIEW: Final = 1024
 PREVIEW_MAX: Final = 64 * 1024
 PAGE_BYTES_MAX: Final = 4 * 1024 * 1024
-LOOKED_AT_MAX: Final = 20_000  # messages, most of which are none that were asked for
+LOOKED_AT_MAX: Final = 20_000  # messages, most of which nobody asked for
 _IDS_BODY_MAX: Final = 1024 * 1024
 _TIMESTAMP_AT: Final = 8
 _timestamp = struct.Struct(">q")
@@ -89,7 +88,7 @@ class BrowseApi:
         return {"topic": topic.name, **page.answer()}
 
     def _dead_letters(self, request: Request) -> Any:
-        """Those messages of a topic that came as dead letters, with where they came from."""
+        """The messages of a topic that came as dead letters, with where they came from."""
         query = Query.parse(request.query)
         topic = existing_topic(self._topics, query)
         page = _Page(query, topic, dead_letters=True)
@@ -260,14 +259,13 @@ def _shown_id(message_id: int) -> str:
 
 def _wanted(request: Request, topic: Topic) -> list[int] | None:
     """The offsets of the ids in the query or in the body, a JSON list; None: ``all=true``."""
-    given = parse_qsl(request.query.decode("latin-1"), keep_blank_values=True)
-    ids: list[str] = [value for name, value in given if name == "id"]
+    ids = all_values(request.query, "id")
     if request.body:
         try:
             ids += msgspec.json.decode(request.body, type=list[str])
         except MALFORMED:
             raise ApiError(400, "INVALID_BODY") from None
-    if ("all", "true") in given:
+    if "true" in all_values(request.query, "all"):
         if ids:
             raise ApiError(400, "INVALID_ARG_ALL")
         return None

@@ -26,6 +26,7 @@ class ConfigApi(ConfigPage):
 
     def add_routes(self, router: NsqRouter) -> None:
         router.v1("GET", "/config/:opt", self.get)
+        # nsqd bounds this body by the size of a message, and calls a longer one invalid.
         router.v1("PUT", "/config/:opt", self.put, max_body=self._options.max_msg_size,
                   too_big="INVALID_VALUE")  # fmt: skip
 
@@ -34,12 +35,14 @@ class ConfigApi(ConfigPage):
         self._lookup.set_addresses(addresses)
 
     def resolved(self, name: str, value: Any) -> Any:
-        """Also what was decided at the start."""
+        """An option's value in use, which may have been decided at the start."""
+        # nsqd shows the port it listens on where the option says 0.
         if name == "broadcast_tcp_port":
             return self._ports.broadcast_tcp
         if name == "broadcast_http_port":
             return self._ports.broadcast_http
         if name == "tls_required":
+            # nsqd shows its enum: 0 no, 1 tcp-https, 2 yes.
             return int(self._options.tls_needed)
         if name == "statsd_prefix":
             address = self._options.broadcast_address

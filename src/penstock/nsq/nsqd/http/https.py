@@ -14,7 +14,7 @@ _JSON = "application/json; charset=utf-8"
 
 
 def server_tls(options: NsqdOptions) -> ServerTls | None:
-    """For the TCP and the HTTPS port; None without a certificate. Raises ConfigError."""
+    """The TLS of the TCP and the HTTPS port; None without a certificate. Raises ConfigError."""
     if not options.tls_cert and not options.tls_key:
         return None
     return ServerTls(

@@ -30,7 +30,7 @@ class NsqView:
         return log.start_offset, log.next_offset, log.nbytes
 
     def read(self, topic: Topic, queue: int, offset: int, nbytes: int) -> Sequence[Buffer]:
-        """Of batches that grow by their translation, as many as fit."""
+        """Read as many batches as fit, of a dialect whose translation makes them grow."""
         body: list[Buffer] = []
         for piece in topic.log.read_raw(offset, nbytes):
             shown = nsq_raw(piece)
@@ -51,7 +51,7 @@ class NsqView:
         return offsets.get(0)
 
     def forget(self, topic: Topic, group: str) -> None:
-        """There is nothing else that knows it."""
+        """Do nothing: nothing else knows it."""
 
 
 NSQ_VIEW: Final[LogView] = NsqView()

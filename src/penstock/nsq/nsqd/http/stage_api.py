@@ -1,7 +1,7 @@
 """Stage and commit over HTTP: what writers that want each message exactly once use.
 
-Tasks of a writer stage parts of a batch, which nobody sees; who leads the writer commits the batch
-and names the attempts that count. Committing once more does nothing.
+Tasks of a writer stage parts of a batch, which nobody sees. The leader of the writer commits the
+batch and names the attempts that count. Committing once more does nothing.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class StageApi:
         return {"writers": rows, "more": next(wanted, None) is not None}
 
     def _places(self, staged: Collection[_Place]) -> Iterator[_Place]:
-        """Where something is staged, then where there is only a last commit."""
+        """The places where something is staged, then those that have only a last commit."""
         yield from staged
         for topic in self._topics.values():
             known = ((topic.name, record.name) for record in topic.writers)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("penstock.nsqd")
 
 Stamps: TypeAlias = Mapping[int, Stamp]
-"""By dialect, the functions that write places into messages."""
+"""The functions that write places into messages, by dialect."""
 FOLDER: Final = "staged"
 CHECK_NS: Final = SECOND
 GRACE_NS: Final = 10 * MINUTE
@@ -85,7 +85,7 @@ class StagedParts:
     """The staged parts of one node."""
 
     def __init__(self, node: Node, options: NsqdOptions) -> None:
-        """Finds what an earlier process has staged. Raises StorageError."""
+        """Find what an earlier process has staged. Raises StorageError."""
         store = node.broker.store
         self.parts = Parts(options.max_staged_bytes)
         self._own = NsqStaging(node.registry, options.limits())

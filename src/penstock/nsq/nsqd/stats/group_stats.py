@@ -40,7 +40,7 @@ def _consumer_group(group: ConsumerGroup, with_clients: bool) -> dict[str, Any]:
 
 
 def log_groups(groups: Iterable[LogGroup], name: str) -> list[dict[str, Any]]:
-    """These groups, or the one of that name."""
+    """The groups of the log, or the one of that name."""
     return [
         {
             "group_name": group.name,

@@ -1,7 +1,7 @@
-"""/stats?format=json&packed=true: the figures of all topics and channels, for who looks often.
+"""/stats?format=json&packed=true: the figures of all topics and channels, for frequent readers.
 
-Ours, beside NSQ's: of ten thousand channels neither the node nor who reads it makes an object each,
-and there is a third of the bytes. Go's nsqd does not know the parameter and answers as without it;
+Ours, beside NSQ's: with ten thousand channels neither side allocates an object per channel, and the
+answer is a third of the size. Go's nsqd does not know the parameter and answers as without it;
 what is packed begins with the key `packed`:
 
 - `packed`: a row for each topic, then for each channel: little-endian 64-bit integers, in base64;
@@ -83,7 +83,7 @@ def _rows(topics: Sequence[Topic], channels: Sequence[Channel]) -> bytes:
 def _latencies(
     rows: Sequence[Sequence[Channel]], quantiles: Sequence[float]
 ) -> list[tuple[int, list[tuple[float, float]]]]:
-    """Of each row's channels together, where any is measured."""
+    """The latencies of each row's channels together, where any is measured."""
     found = []
     for number, channels in enumerate(rows if quantiles else ()):
         if (summary := stats.latency_of(channels)) is not None:

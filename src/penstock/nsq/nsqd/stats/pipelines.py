@@ -12,7 +12,7 @@ from penstock.core.units import HOUR, SECOND
 from penstock.nsq.pipeline_status import PipelineStatus, ToldStatus
 
 PIPELINES_MAX: Final = 500
-"""Beyond it the one that was silent for longest goes."""
+"""The most pipelines that are kept; then the one that was silent for longest goes."""
 KEPT_NS: Final = 24 * HOUR
 """The time after which a silent pipeline is forgotten."""
 

@@ -48,6 +48,7 @@ def collect(sources: StatSources, query: Query) -> dict[str, Any]:
     known = sources.node.broker.topics
     topics = [known[name] for name in sorted(known) if wanted in ("", name)]
     if channel:
+        # nsqd leaves out topics without the channel, where an unknown topic gives null.
         topics = [topic for topic in topics if channel in topic.channels]
     unknown = bool(wanted) and wanted not in known
     sessions = _sessions_by_channel(sources) if with_clients else None
@@ -58,9 +59,11 @@ def collect(sources: StatSources, query: Query) -> dict[str, Any]:
         "topics": [_topic(sources, topic, channel, sessions) for topic in topics],
     }
     if unknown:
+        # Go marshals the list that it never made as null; nsqadmin and nsq_stat accept it.
         stats["topics"] = None
     if query.get("include_mem") not in _FALSE:
         stats["memory"] = memory(sources.node.vitals.gc_pauses)
+    # nsqd shows no publishers of an unknown topic, and of a known one all that publish.
     producers = _producers(sources, wanted) if with_clients and not unknown else []
     stats["producers"] = producers or None
     if len(sources.staged_parts.parts):
@@ -125,6 +128,7 @@ def _latency(channels: Iterable[Channel], percentiles: Sequence[float]) -> dict[
     """Latencies as NSQ shows them (NSQ spec 3.13), in nanoseconds."""
     summary = latency_of(channels)
     if summary is None:
+        # nsqadmin in Go crashes on a channel without this object, so it is always there.
         return {"count": 0, "percentiles": None}
     values = [{"quantile": each, "value": summary.quantile(each)} for each in percentiles]
     return {"count": summary.count, "percentiles": values}
@@ -306,6 +310,7 @@ def human_duration(ns: float) -> str:
 
 
 def _client_line(client: dict[str, Any], now: int) -> str:
+    # nsqd shows a consumer that has published as a producer, in the channel's list as well.
     if client.get("pub_counts"):
         return f"        {_producer(client, now)}"
     return (

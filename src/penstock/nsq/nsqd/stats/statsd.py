@@ -48,6 +48,7 @@ def resolved_prefix(prefix: str, host: str, port: int) -> str:
     """``--statsd-prefix`` with this nsqd's address for ``%s`` and a dot at its end; "" stays."""
     address = join_host_port(host, port).replace(".", "_").replace(":", "_")
     prefix = prefix.replace("%s", address)
+    # nsqd adds the dot, unless the prefix is empty; names in dashboards begin with it.
     return prefix if not prefix or prefix.endswith(".") else f"{prefix}."
 
 
@@ -95,6 +96,7 @@ def _channel(prefix: str, channel: dict[str, Any]) -> Iterator[tuple[str, int, s
 
 def _latencies(prefix: str, stats: dict[str, Any]) -> Iterator[tuple[str, int, str]]:
     for each in stats["e2e_processing_latency"]["percentiles"] or ():
+        # nsqd rounds the percentile in the name: 0.999 is called 100.
         key = f"{prefix}.e2e_processing_latency_{each['quantile'] * 100:.0f}"
         yield key, int(each["value"]), "g"
 

@@ -1,4 +1,4 @@
-"""Pushes nsqd's statistics to a statsd, every so often, without ever being in nsqd's way."""
+"""nsqd's statistics, pushed to a statsd at intervals without ever being in nsqd's way."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REST_S: Final = 1.0
 
 
 class StatsdPush:
-    """Sends what ``--statsd-*`` asks for, first after one interval."""
+    """The push that ``--statsd-*`` asks for, first after one interval."""
 
     def __init__(self, sources: StatSources, ports: Ports) -> None:
         self._sources = sources
@@ -85,7 +85,7 @@ class StatsdPush:
             transport.close()
 
     async def _pause(self, seconds: float) -> None:
-        """Wait so long, or until nsqd stops."""
+        """Wait that time, or until nsqd stops."""
         try:
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()

@@ -36,7 +36,7 @@ ANSWER_BYTES_MAX: Final = 1024 * 1024
 STEPS_MAX: Final = 10
 """Requests that one server may make of a query, by redirects and the way to its https port."""
 TIME_MAX: Final = 1 * MINUTE
-"""For a time-out of 0 or less, which Go takes for none: a client must not wait for ever."""
+"""The time-out if it is 0 or less, which Go takes for none: a client must not wait for ever."""
 
 
 class AuthServers:
@@ -67,7 +67,7 @@ class AuthServers:
 
     @classmethod
     def of(cls, options: NsqdOptions) -> AuthServers | None:
-        """Those of the options; None without any. Raises ConfigError for a bad CA file."""
+        """The servers of the options; None without any. Raises ConfigError for a bad CA file."""
         if not options.auth_http_addresses and not options.tls_root_ca_file:
             return None
         tls = client_context(options.tls_root_ca_file, min_version=options.tls_min_version)

@@ -108,6 +108,7 @@ class Connection(asyncio.Protocol):
                              self.identity.output_buffer_timeout)  # fmt: skip
         logger.info("TCP: new client(%s)", self.remote_address)
         loop = asyncio.get_running_loop()
+        # nsqd waits for ever for the magic, and such a socket even blocks its exit.
         patience_s = self.context.options.magic_timeout / SECOND
         self._beat = loop.call_later(patience_s, self._on_no_magic)
         self.session = self._make_session(self)

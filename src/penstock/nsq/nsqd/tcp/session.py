@@ -56,7 +56,7 @@ class Session:
     """A client as the broker sees it: its subscription, and its publishes that wait for answers."""
 
     def __init__(self, connection: Connection, sessions: dict[Session, None]) -> None:
-        """While its connection is open it is among the ``sessions``."""
+        """Enter the session among ``sessions`` while its connection is open."""
         self.connection = connection
         self.authorizations: Authorizations | None = None
         """The answer of the auth servers; None before AUTH, or without such servers."""
@@ -201,6 +201,7 @@ class Session:
         for offset in failed:
             message_id = b"%016x" % (offset + base & _UINT64)
             self._complain("FIN", message_id, channel.why_not(offset))
+        # nsqd knows ids as 16 bytes: one that is not ours is an id that is not in flight.
         for message_id in event.raw:
             self._complain("FIN", message_id, "ID not in flight")
         channel.dispatch(self.connection.heard_ns)
@@ -208,6 +209,7 @@ class Session:
     def _on_requeue(self, event: Requeue) -> None:
         _, channel, consumer = self._subscribed()
         longest = self._context.limits.max_req_timeout
+        # nsqd clamps a delay since 1.1.0, where NSQ's documents promise an error.
         delay = max(0, min(event.delay_ns, longest))
         if delay != event.delay_ns and self._may_log():
             logger.info("PROTOCOL(V2): [%s] REQ timeout %s out of range 0-%s. Setting to %s",
@@ -230,6 +232,7 @@ class Session:
         _, channel, consumer = self._subscribed()
         consumer.ready = event.count
         channel.refresh(consumer)
+        # nsqd sends what is buffered once a client is not ready, as nothing else would flush it.
         if consumer.room() <= 0:
             self._outbox.flush()
         channel.dispatch(self.connection.heard_ns)
@@ -244,6 +247,7 @@ class Session:
             self.connection.fail("E_SUB_FAILED SUB failed exiting")
             return
         channel = self._registry.channel(topic, event.channel)
+        # The text is that of nsqd since 1.2.1; 1.2.0 had E_TOO_MANY_CHANNEL_CONSUMERS.
         limit = self._context.options.max_channel_consumers
         if limit and len(channel.consumers) >= limit:
             name = f"{topic.name}:{channel.name}"
@@ -281,6 +285,7 @@ class Session:
 
     def _on_close(self, event: Close) -> None:
         _, channel, consumer = self._subscribed()
+        # nsqd leaves closing to the client, which may still answer what it has in flight.
         consumer.ready = 0
         channel.refresh(consumer)
         self.connection.reader.state = State.CLOSING
@@ -312,6 +317,7 @@ class Session:
 
     def _complain(self, command: str, message_id: bytes, reason: str) -> None:
         """An error that the connection survives."""
+        # nsqd closes after every other error, and nsqjs does so at any error but these three.
         shown = message_id.decode("utf-8", "surrogateescape")
         text = f"E_{command}_FAILED {command} {shown} failed {reason}"
         if self._may_log():

@@ -12,7 +12,7 @@ EXPERIMENT: Final = "topology-aware-consumption"
 
 
 def locality(identity: Identity, options: NsqdOptions) -> Locality:
-    """In this nsqd's zone, in its region, or anywhere; a name that was not given is nobody's.
+    """The proximity of a client: this zone, this region, or any; an empty name is nobody's.
 
     Without the experiment all consumers are alike.
     """

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class Layering:
-    """Puts on a connection the layers that were agreed on. ``tls`` is there if TLS is among them.
+    """The layers that were agreed on, put on a connection; ``tls`` is there if TLS is among them.
 
     As upstream, a later IDENTIFY that agrees on a compression replaces the one there was, and one
     that agrees on TLS begins again, on the bare connection.

@@ -1,4 +1,4 @@
-"""Spans of a node's messages, as its topics and channels tell of them.
+"""Spans of a node's messages, made of what its topics and channels report.
 
 A publish is the root of a trace: from its commit until readers see it. Each delivery to a channel
 is a child of it: from its leaving for the consumer until the answer, or until its time-out. Only
@@ -70,7 +70,7 @@ class MessageSpans(Observer):
         self._open: _OpenDeliveries = {}
 
     def placed(self, records: Sequence[tuple[PlacedRecords, int]], timestamp_ns: int) -> None:
-        """Nothing: a publish has its span when it is visible."""
+        """Do nothing: a publish has its span when it is visible."""
 
     def appended(self, topic: str, batches: Sequence[Batch]) -> None:
         """End the span of each publish among these."""

@@ -52,7 +52,7 @@ class _GivenIds(IdGenerator):
 
 
 class Otlp:
-    """A tracer provider for one nsqd, sending in batches from a thread of its own."""
+    """A tracer provider for one nsqd, which sends in batches from a separate thread."""
 
     def __init__(self, instance: str) -> None:
         """``instance`` tells this nsqd from others. Raises ValueError for ``OTEL_…`` variables that

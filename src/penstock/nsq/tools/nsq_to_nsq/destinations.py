@@ -14,7 +14,7 @@ from penstock.nsq.tools.forwarding import EPSILON_GREEDY, Report, upstream_hosts
 
 
 class Destinations:
-    """Passes messages on to one of the addresses, and tells every so often how long it took."""
+    """The addresses: a message goes to one of them, and their times are logged now and then."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Passes one topic's messages on: what was delivered together is published together."""
+"""Forwarding of one topic: what was delivered together is published together."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Forwarder:
         self._filter = json_filter
 
     async def run(self) -> None:
-        """Until the consumer is closed, and all that was under way is answered."""
+        """Run until the consumer is closed, and all that was under way is answered."""
         async with asyncio.TaskGroup() as group:
             async for delivery in self._consumer.deliveries():
                 run = self._filtered(delivery) if self._filter.is_needed else _whole(delivery)

@@ -43,7 +43,7 @@ class Missing(PenstockError):
 
 
 class JsonFilter:
-    """Looks at messages by `field` and `value`, cuts them down to the fields in `kept`.
+    """A filter of messages by `field` and `value`, which keeps only the fields in `kept`.
 
     An empty `field` requires nothing, an empty `value` any, an empty `kept` cuts nothing off.
     """
@@ -59,6 +59,7 @@ class JsonFilter:
     @property
     def is_needed(self) -> bool:
         """True if messages must be looked at: a `value` alone is no reason."""
+        # nsq_to_nsq in Go does nothing with --require-json-value alone.
         return bool(self._field or self._kept)
 
     def apply(self, body: bytes) -> bytes | None:
@@ -78,6 +79,7 @@ class JsonFilter:
         if not self._field:
             return True
         if self._field not in fields:
+            # In Go a missing field is dropped, but requeued with backoff if it must have a value.
             if self._value:
                 raise Missing("missing field to check required value")
             return False
@@ -86,9 +88,11 @@ class JsonFilter:
             return True
         if type(found) is str:
             return bool(found == self._value)
+        # Go compares texts and numbers only: true, null, lists and objects never match.
         return type(found) is float and found == self._number
 
     def _cut(self, fields: dict[str, Any]) -> bytes:
+        # Go publishes {} if none of the fields is there.
         kept = {name: _whole(fields[name]) for name in self._kept & fields.keys()}
         return gojson.dumps(kept, sort_keys=True)
 
@@ -112,6 +116,7 @@ def decode_object(body: bytes) -> dict[str, Any]:
         raise NoObject(str(error)) from None
     if end != len(text):
         raise NoObject("something follows the JSON value")
+    # Go reads null into a map without an error, and so without fields.
     if value is None:
         return {}
     if type(value) is not dict:

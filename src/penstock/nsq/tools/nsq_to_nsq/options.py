@@ -59,7 +59,7 @@ class ToNsqdFlags(ConsumerFlags):
 
     @property
     def is_mode_known(self) -> bool:
-        """Otherwise it means round-robin, as upstream."""
+        """False for a mode that means round-robin, as upstream."""
         return self.mode in MODES
 
 

@@ -36,7 +36,7 @@ async def forward(flags: ToNsqdFlags, stop: Stop) -> None:
 
 def _destinations(flags: ToNsqdFlags) -> Destinations:
     if not flags.is_mode_known:
-        say(f"--mode={flags.mode} is none of {', '.join(MODES)}: taken as {ROUND_ROBIN}")
+        say(f"--mode={flags.mode} is not one of {', '.join(MODES)}: taken as {ROUND_ROBIN}")
     return Destinations(
         flags.destinations,
         producer_config(flags.producer_options, "nsq_to_nsq"),

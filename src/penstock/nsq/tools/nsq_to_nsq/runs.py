@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from penstock.nsq.client import Delivery, Message
 
 BYTES_MAX: Final = 4_000_000
-"""Of the bodies in a run: a node takes 5,000,000 and more at once, unless told otherwise."""
+"""The size of the bodies in a run: a node takes 5,000,000 and more, unless told otherwise."""
 
 
 class Answerable(Protocol):
@@ -18,7 +18,7 @@ class Answerable(Protocol):
     def __len__(self) -> int: ...
 
     def part(self, first: int, last: int) -> Answerable:
-        """Those from `first` up to, not including, `last`: to answer parts, not the whole."""
+        """The messages from `first` up to, not including, `last`: for answers to parts."""
         ...
 
     def finish(self) -> bool:

@@ -71,7 +71,7 @@ class ToFileFlags(ConsumerFlags):
 
     @property
     def rotation(self) -> Rotation:
-        """When a file ends, but for its name."""
+        """The rules by which a file ends, but for its name."""
         return Rotation(self.rotate_size, self.rotate_interval)
 
     @property
@@ -126,7 +126,7 @@ def _check_before_version(flags: ToFileFlags) -> None:
 
 
 def _check(flags: ToFileFlags) -> None:
-    """In the order of Go's program; what it starts with and can never work with comes last."""
+    """Check in the order of Go's program; what starts there and can never work comes last."""
     if not flags.channel:
         raise ToolError("--channel is required")
     _positive("http-client-connect-timeout", flags.http_client_connect_timeout)

@@ -34,7 +34,7 @@ class Output:
         self._fd = fd
 
     def end_torn_line(self) -> None:
-        """When a crash left half a line, let the next one begin on its own."""
+        """End a line of which a crash left half, so that the next one begins by itself."""
         if not disk.ends_in_line(self.path):
             self.write(b"\n")
 

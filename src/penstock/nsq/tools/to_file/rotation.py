@@ -1,4 +1,4 @@
-"""When a file ends and the next one begins: by name, by age, by size."""
+"""The end of a file and the start of the next one: by name, by age, by size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Rotation:
     interval: int = 0
 
     def reason(self, name: str, new_name: str, age: int, path: str, nbytes: int) -> str | None:
-        """Why a file that has this name, age (ns) and length is left now; None when it is not."""
+        """The reason why a file of this name, age (ns) and length is left now, if it is."""
         if new_name != name:
             return f"new filename {new_name}"
         if 0 < self.interval < age:
@@ -24,7 +24,7 @@ class Rotation:
         return self.too_large(path, nbytes)
 
     def too_large(self, path: str, nbytes: int) -> str | None:
-        """Why a file of this length gets nothing more; None when it does."""
+        """The reason why a file of this length gets nothing more; None when it does."""
         if 0 < self.size < nbytes:
             return f"{path} currently {nbytes} bytes (> {self.size})"
         return None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Topic:
-    """Writes what a consumer receives, one piece of work at a time. The work is done in threads, so
+    """A topic's consumer and its files, one piece of work at a time. Threads do the work, so
     that a slow disk keeps no other topic waiting.
     """
 
@@ -67,7 +67,7 @@ class Topic:
         await self._work(self._writer.hang_up)
 
     async def _consume(self) -> ClientError | None:
-        """Until the consumer is closed, or a node refuses for good, which is returned."""
+        """Run until the consumer is closed, or a node refuses for good, which is returned."""
         try:
             async for delivery in self._consumer.deliveries():
                 await self._take(delivery)

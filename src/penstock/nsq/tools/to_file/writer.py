@@ -20,7 +20,7 @@ from penstock.nsq.tools.to_file.output import GzipOutput, Output
 from penstock.nsq.tools.to_file.rotation import Rotation
 
 Say = Callable[[int, str], None]
-"""Takes a level of ``logging`` and a line."""
+"""A function that takes a level of ``logging`` and a line."""
 
 
 class WriteFailed(PenstockError):
@@ -49,7 +49,7 @@ class Settings(Protocol):
 
 
 class Writer:
-    """Writes messages a line each, and turns to the next file when it is time.
+    """A writer of one message a line, which turns to the next file when it is time.
 
     Work is done in ``work_dir``; where that is not ``output_dir``, finished files move there.
     Every method may raise WriteFailed; nothing may be called after it.
@@ -249,7 +249,7 @@ class Writer:
 
 @contextmanager
 def _trying(what: str) -> Iterator[None]:
-    """Says what was tried when the disk fails; a name that exists is for the caller to handle."""
+    """Name what was tried when the disk fails; a name that exists is for the caller to handle."""
     try:
         yield
     except disk.ExistsError:

@@ -95,6 +95,7 @@ class Endpoint:
 
     def accepts(self, status: int) -> bool:
         """True if the message has arrived."""
+        # nsq_to_http in Go takes 200 alone for a GET, and any 2xx for a POST.
         return 200 <= status < 300 if self.is_post else status == 200
 
     def _filled_in(self, data: str) -> Url:
@@ -143,6 +144,7 @@ def header_fields(user_agent: str, content_type: str, custom: Mapping[str, str])
     if content_type:
         fields["Content-Type"] = content_type
     for name, value in custom.items():
+        # Go takes the host of the URL, so a --header with Host has no effect.
         if canonical(name) not in _NOT_SENT:
             fields[canonical(name)] = value
     return fields
@@ -154,6 +156,7 @@ def failure(method: str, url: str, reason: str) -> str:
 
 
 def _escaped(body: bytes) -> str:
+    # Go's QueryEscape writes a blank as +.
     return quote_plus(body, safe="~")
 
 

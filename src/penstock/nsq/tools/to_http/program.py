@@ -38,7 +38,7 @@ async def forward(flags: ToHttpFlags, stop: Stop) -> None:
 
 
 class Forwarder:
-    """Publishes each message to the endpoint whose turn it is, or to all of them."""
+    """A forwarder of each message to the endpoint whose turn it is, or to all of them."""
 
     def __init__(
         self,
@@ -88,6 +88,6 @@ class Forwarder:
     def _choice(self, flags: ToHttpFlags) -> Hosts | None:
         if flags.is_to_all:
             known = ", ".join(MODES)
-            say(f"--mode={flags.mode} is none of {known}: every message goes to every address")
+            say(f"--mode={flags.mode} is not one of {known}: every message goes to every address")
             return None
         return upstream_hosts(flags.mode, self._order, self._clock, self._chance)

@@ -1,4 +1,4 @@
-"""Sends a message to an endpoint: connections, redirects, time-outs, and what went wrong."""
+"""One message's way to an endpoint: connections, redirects, time-outs, and what went wrong."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.core.reasons import reason
 from penstock.net.address import join_host_port
 from penstock.net.http.client.answer import AnswerReader
 from penstock.net.http.client.link import Origin
-from penstock.net.http.client.pool import ConnectFailed, HttpPool
+from penstock.net.http.client.pool import ConnectError, HttpPool
 from penstock.nsq.tools.to_http.hops import HOPS_MAX, Endpoint, Hop, failure
 from penstock.nsq.tools.to_http.urls import BadUrl, Unusable
 
@@ -27,7 +27,7 @@ class PublishFailed(PenstockError):
 
 
 class Publisher:
-    """Publishes to any number of endpoints, over connections that are kept."""
+    """A publisher to any number of endpoints, over connections that are kept."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Publisher:
         self._pool = HttpPool(connect_timeout=connect_timeout, kept_per_origin=kept, tls=tls)
 
     async def publish(self, endpoint: Endpoint, body: bytes) -> None:
-        """Returns when the endpoint has the message. Raises PublishFailed."""
+        """Send a message; it has arrived when this returns. Raises PublishFailed."""
         try:
             hop = endpoint.hop(body)
         except BadUrl as error:
@@ -93,7 +93,7 @@ class _Journey:
         raise PublishFailed(failure(self._method, location, f"stopped after {HOPS_MAX} redirects"))
 
     def failed(self, why: str) -> PublishFailed:
-        """With the URL of the request that failed, and the method of the first one."""
+        """An error with the URL of the request that failed, and the method of the first one."""
         return PublishFailed(failure(self._method, self._hop.url.shown, why))
 
     def _onward(self, status: int, location: str) -> Hop | None:
@@ -108,7 +108,7 @@ class _Journey:
         origin = self._hop.url.origin
         try:
             return await self._pool.ask(origin, self._hop.encode(), self._new_reader)
-        except ConnectFailed as error:
+        except ConnectError as error:
             raise self.failed(_connecting(origin, error.cause)) from None
         except EOFError:
             raise self.failed("EOF" if self._nothing_came() else "unexpected EOF") from None

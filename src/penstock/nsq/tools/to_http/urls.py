@@ -32,16 +32,16 @@ class Unusable(PenstockError):
 
 
 class Url(NamedTuple):
-    """Where a request goes: whom to connect to, and what to say there."""
+    """The target of a request: whom to connect to, and what to say there."""
 
     text: str
     origin: Origin
     host: str
-    """For the Host header."""
+    """The value of the Host header."""
     target: str
     """Path and query."""
     authorization: str
-    """Of the user in the URL; empty without one."""
+    """The authorization of the user in the URL; empty without one."""
 
     @property
     def shown(self) -> str:

@@ -18,7 +18,7 @@ _RECORDS_MAX: Final = 1 << 24  # what is under way is bounded by portions, not b
 
 
 class Sender:
-    """Publishes records in order, as tasks of ``group``, which ends with the first that fails.
+    """A publisher of records in order, in tasks of ``group``, which the first failure ends.
 
     A node that refuses a multi-publish because of its size gets the same records one by one, so
     that those before a record that is too big are published, and the refusal names that one.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Throttle:
-    """At most ``rate`` records a second, evenly; who paused may catch up one second's worth."""
+    """A limit of ``rate`` records a second, evenly; after a pause a second's worth is caught up."""
 
     def __init__(self, rate: int, now: float) -> None:
         self._rate = rate

@@ -28,7 +28,7 @@ class AddressPattern:
     __slots__ = ("_alternatives", "_is_every")
 
     def __init__(self, text: str) -> None:
-        """Raises ConfigError."""
+        """Parse a pattern. Raises ConfigError."""
         text = text.strip()
         self._is_every = text in _EVERY
         self._alternatives: list[_Ranges] = []

@@ -35,10 +35,10 @@ _log = logging.getLogger("penstock.mqbroker")
 
 
 class Acl:
-    """Checks requests by the rules of ``files``, which are read again when they change."""
+    """The check of requests by the rules of ``files``, which are read again when they change."""
 
     def __init__(self, files: AclFiles) -> None:
-        """Raises ConfigError, StorageError."""
+        """Read the rules. Raises ConfigError, StorageError."""
         self.files = files
         self._contents = files.contents()
         self.rules = files.rules(self._contents)
@@ -69,7 +69,7 @@ class Acl:
                   len(self.rules.accounts), len(self.rules.trusted))  # fmt: skip
 
     def check(self, store: MessageStore, connection: Connection, request: Command) -> None:
-        """Raises RefusedError unless the request is allowed, BodyError if it is malformed, and
+        """Raise RefusedError unless the request is allowed, BodyError if it is malformed, and
         StorageError if the message that it is about cannot be read.
         """
         rules = self.rules

@@ -42,7 +42,7 @@ class AclFiles:
     """The files in one directory."""
 
     def __init__(self, disk: Disk, directory: str, clock: Clock) -> None:
-        """Raises ConfigError when there is nothing that reads YAML."""
+        """Raise ConfigError when there is nothing that reads YAML."""
         self.main = f"{directory}/{MAIN_FILE}"
         self._more = f"{directory}/{_MORE}"
         self._disk = disk

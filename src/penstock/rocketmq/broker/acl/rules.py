@@ -18,7 +18,7 @@ from penstock.rocketmq.broker.names import NOT_FOR_CLIENTS, TRACE_TOPIC, is_grou
 TRUSTED: Final = "globalWhiteRemoteAddresses"
 ACCOUNTS: Final = "accounts"
 KEY_LENGTH_MIN: Final = 7
-"""Of access keys and secret keys."""
+"""The least length of access keys and secret keys."""
 TRUE_WORDS: Final = ("true", "yes", "on")
 
 
@@ -60,7 +60,7 @@ class Account:
         System topics in which messages of others wait must be named: no default opens them.
         """
         if resource == TRACE_TOPIC and permission & Permission.PUB:
-            return True  # every client may publish traces of its own requests
+            return True  # every client may publish traces of what it does
         default = self.default_group if is_group(resource) else self.default_topic
         if resource in NOT_FOR_CLIENTS:
             default = Permission.DENY

@@ -55,7 +55,7 @@ def broker_consume_stats(
 
 
 def _consumed(controller: Controller, group: str, topics: Iterable[str]) -> list[TopicConfig]:
-    """Those of the topics that exist and that the group, if it is online, still subscribes."""
+    """The topics that exist and that the group, if it is online, still subscribes."""
     configs = [controller.topics.get(topic) for topic in topics]
     return [c for c in configs if c is not None and not _gave_up(controller, group, c.name)]
 
@@ -68,7 +68,7 @@ def _gave_up(controller: Controller, group: str, topic: str) -> bool:
 def _offsets(
     controller: Controller, group: str, topic: str, queues: int
 ) -> dict[MessageQueue, dict[str, int]]:
-    """Where a group is in each queue; ``lastTimestamp`` is of the message it consumed last."""
+    """The place of a group in each queue; ``lastTimestamp`` is of the message it consumed last."""
     table = {}
     for queue in range(queues):
         consumed = max(0, controller.offsets.query(topic, group, queue) or 0)
@@ -83,7 +83,7 @@ def _offsets(
 
 @answers(RequestCode.QUERY_CONSUME_TIME_SPAN)
 def consume_time_span(controller: Controller, connection: Connection, request: Command) -> Command:
-    """When the messages of each queue were stored, and up to where a group has consumed them."""
+    """The store times of the messages in each queue, and the time up to which a group has them."""
     topic, group = request.text("topic"), request.text("group")
     queues = range(known_topic(controller, topic).write_queues)
     spans = [_span(controller, topic, group, queue) for queue in queues]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.rocketmq.remoting import Connection
 
 BODY_MAX: Final = FRAME_MAX - 64 * 1024
-"""Beyond, an answer would be more than clients read as one frame."""
+"""The limit beyond which an answer would be more than clients read as one frame."""
 _NOT_FOUND: Final = "can not find message, maybe time range not correct"
 _UNIQUE_QUERY: Final = "_UNIQUE_KEY_QUERY"
 
@@ -32,6 +32,7 @@ async def query_message(
     settings = controller.settings
     count = request.int32("maxNum")
     if request.boolean(_UNIQUE_QUERY):
+        # Java asks for 32 messages with a unique key, whatever the client wants.
         count = settings.default_query_max_num
     count = min(count, settings.max_msgs_num_batch)
     found = await controller.keys.find(topic, key, begin_ms, end_ms, count, BODY_MAX)
@@ -51,6 +52,7 @@ async def query_message(
     if frames:
         answer.body = b"".join(frames)
     else:
+        # Java's client takes this code for "not on this broker", and asks the next one.
         answer.code, answer.remark = ResponseCode.QUERY_NOT_FOUND, _NOT_FOUND
     return answer
 

@@ -70,6 +70,7 @@ def _new_offsets(
     for queue in range(config.write_queues):
         current = controller.offsets.query(topic, group, queue)
         if current is None:
+            # The spelling is Java's 4.9: one queue without an offset stands for the whole group.
             remark = f"THe consumer group <{group}> not exist"
             raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
         if ms == LATEST:
@@ -77,12 +78,14 @@ def _new_offsets(
         else:
             wanted = offset_by_time(controller, topic, queue, ms)
         name = MessageQueue(controller.settings.broker_name, queue, topic)
+        # Without force Java never moves a group forward.
         table[name] = wanted if is_force else min(wanted, current)
     return table
 
 
 def _in_form_of(language: Language, table: dict[MessageQueue, int]) -> Any:
     """C++ tools and clients know a list, the others a map with objects as keys."""
+    # Java chooses the form by the tool's language, not by that of the consumer.
     if language == Language.CPP:
         return [{**queue._asdict(), "offset": offset} for queue, offset in table.items()]
     return table
@@ -103,7 +106,7 @@ def _check_version(member: Member[Connection]) -> None:
 async def consumer_status(
     controller: Controller, connection: Connection, request: Command
 ) -> Command:
-    """Where each member is in each of its queues; one that does not answer is left out."""
+    """The place of each member in each of its queues; one that does not answer is left out."""
     topic, group = request.text("topic"), request.text("group")
     members = _members(controller, group)
     if not members:

@@ -33,6 +33,7 @@ def queue_view(controller: Controller, connection: Connection, request: Command)
     group = request.optional("consumerGroup")
     config = controller.topics.get(topic)
     if config is None or not 0 <= queue < max(config.read_queues, config.write_queues):
+        # The wording is Java's; tools show it as it is.
         raise RefusedError(ResponseCode.SYSTEM_ERROR, f"{queue}@{topic} is not exist!")
     low, high = controller.store.bounds(topic, queue)
     shown = range(max(index, low), min(index + count, high))
@@ -65,7 +66,7 @@ def _entries(
 def _entry(controller: Controller, frame: Buffer) -> dict[str, Any]:
     stored, _ = message.decode(bytes(frame))
     return {
-        "eval": False,  # is about filters precomputed per message, which there are none of
+        "eval": False,  # says whether filters were precomputed for the message, which we do not do
         "physicOffset": stored.physical_offset,
         "physicSize": len(frame),
         "tagsCode": _tags_code(controller, stored),
@@ -75,6 +76,7 @@ def _entry(controller: Controller, frame: Buffer) -> dict[str, Any]:
 def _tags_code(controller: Controller, stored: StoredMessage) -> int:
     """The hash of the tag; of a delayed message, when it is due (ms)."""
     level = properties.number(properties.value_of(stored.properties, properties.DELAY))
+    # Java's queue of delayed messages holds the time of delivery in place of the hash.
     if stored.topic == names.SCHEDULE_TOPIC and level is not None:
         return stored.store_ms + controller.levels.delay_ns(level) // MILLISECOND
     return java_hash(properties.value_of(stored.properties, properties.TAGS) or "")

@@ -99,7 +99,7 @@ async def _put(
 
 
 def _check(config: TopicConfig) -> None:
-    """Raises BodyError for what no topic can have."""
+    """Raise BodyError for values that no topic can have."""
     if config.filter_type not in _FILTER_TYPES:
         raise BodyError(
             f"topicFilterType is {config.filter_type}, neither SINGLE_TAG nor MULTI_TAG"

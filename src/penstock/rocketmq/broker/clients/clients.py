@@ -57,7 +57,7 @@ class Heartbeat:
 
     @classmethod
     def parse(cls, body: bytes) -> Heartbeat:
-        """Raises BodyError."""
+        """Parse the fields that JSON holds. Raises BodyError."""
         value = fastjson.loads(body)
         if not isinstance(value, dict) or not isinstance(value.get("clientID"), str):
             raise BodyError("a heartbeat without clientID")
@@ -84,12 +84,14 @@ def _consumer(value: Any) -> ConsumerData:
         _enum(value.get("consumeType"), CONSUME_TYPES, 1),
         _enum(value.get("messageModel"), MESSAGE_MODELS, 1),
         _enum(value.get("consumeFromWhere"), CONSUME_FROM, 0),
+        # One Python client says subscriptionData; its pulls bring the filter.
         [Subscription.from_json(each) for each in _list(value, "subscriptionDataSet")],
         value.get("unitMode") is True,
     )
 
 
 def _list(value: dict[Any, Any], name: str) -> list[Any]:
+    # C++ leaves out lists that would be empty.
     found = value.get(name) or []
     if not isinstance(found, list):
         raise BodyError(f"{name} is no list")
@@ -99,6 +101,7 @@ def _list(value: dict[Any, Any], name: str) -> list[Any]:
 def _enum(value: Any, words: tuple[str, ...], default: int) -> str:
     if isinstance(value, str) and value in words:
         return value
+    # C++ sends the ordinals of Java's enums.
     if type(value) is int and 0 <= value < len(words):
         return words[value]
     return words[default]

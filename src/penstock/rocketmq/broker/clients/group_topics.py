@@ -43,14 +43,14 @@ def need_group(tables: Tables, group: str) -> GroupConfig:
 
 
 def retry_topic(tables: Tables, config: GroupConfig, *, unit_mode: bool = False) -> TopicConfig:
-    """Where a group's messages wait to be delivered again, made when it is not there."""
+    """The topic where a group's messages wait to come again, made when it is not there."""
     sys_flag = _UNIT_SUBSCRIBED if unit_mode else 0
     name = names.retry_topic(config.group_name)
     return _inner(tables, name, max(1, config.retry_queue_nums), sys_flag)
 
 
 def dead_letter_topic(tables: Tables, group: str) -> TopicConfig:
-    """Where a group's messages end that failed too often, made when it is not there."""
+    """The topic of a group's messages that failed too often, made when it is not there."""
     return _inner(tables, names.dead_letter_topic(group), DEAD_LETTER_QUEUES)
 
 

@@ -83,7 +83,7 @@ class GroupTable:
             self.version.next(now_ms)
 
     def delete(self, name: str, now_ms: int) -> GroupConfig | None:
-        """Forget a group; None when there was none of that name."""
+        """Forget a group; None when there was no group of that name."""
         config = self.configs.pop(name, None)
         if config is not None:
             self.version.next(now_ms)

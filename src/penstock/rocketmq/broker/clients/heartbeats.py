@@ -50,6 +50,7 @@ def heart_beat(controller: Controller, connection: Connection, request: Command)
     for group in controller.clients.beat(heartbeat, member, controller.now_ms):
         _warn_of_problems(group, connection)
         _notify(controller, group)
+    # ali-ons looks for the retry topic's route right after this, and logs errors without it.
     if controller.topics.version.counter == topics_before:
         return request.answer()
     spawn(_answer_when_registered(controller, connection, request), "first heartbeat of a group")
@@ -94,6 +95,7 @@ def consumer_list(controller: Controller, connection: Connection, request: Comma
     group = controller.clients.consumers.get(name)
     if group is None:
         remark = f"no consumer for this group, {name}"
+        # Java answers an error for a group without members, in these words.
         return request.answer(ResponseCode.SYSTEM_ERROR, remark, ext={})
     ids = dict.fromkeys(member.client_id for member in group.members.values())
     answer = json_answer(request, {"consumerIdList": list(ids)})
@@ -135,6 +137,7 @@ def _notify(controller: Controller, group: ConsumerGroup[Connection]) -> None:
         or not controller.settings.notify_consumer_ids_changed_enable
     ):
         return
+    # Java tells all members, the newcomer as well.
     for connection in group.members:
         if not connection.is_congested:
             connection.tell(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group.name})

@@ -1,1 +1,1 @@
-"""Messages that wait for a time: delay levels, and times of their own."""
+"""Messages that wait for a time: that of a delay level, or one that the message names."""

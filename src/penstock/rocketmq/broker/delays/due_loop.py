@@ -60,7 +60,7 @@ class DueLoop:
         self._woken.set()
 
     def changed(self) -> None:
-        """There is something to write down."""
+        """Note that there is something to write down."""
         self._changed = True
         if self._saver is None:
             self._saver = spawn(self._save_soon(), f"{self._name}: saving")

@@ -23,7 +23,7 @@ _LEVEL = re.compile(r"[+-]?[0-9]{1,9}")
 
 
 class Publisher:
-    """Puts messages where they belong now."""
+    """A publisher of messages whose time has come to where they belong."""
 
     def __init__(self, store: MessageStore, levels: DelayLevels, timers: Timers) -> None:
         self._store = store
@@ -38,6 +38,7 @@ class Publisher:
         """
         if _MARK not in draft.properties or draft.topic in _WHERE_MESSAGES_WAIT:
             return draft
+        # Java delays plain and committed messages only: a half message waits for its outcome.
         if draft.sys_flag & TRANSACTION_BITS not in (0, SysFlag.COMMIT):
             return draft
         found = properties.parse(draft.properties)
@@ -61,9 +62,11 @@ class Publisher:
 
 
 def _diverted(levels: DelayLevels, draft: Draft, found: dict[str, str], level: int) -> Draft:
+    # Java takes a level above the highest for the highest.
     level = levels.clip(level)
     found[properties.DELAY] = str(level)
     for name in properties.TIMERS:  # a level comes before a time
         found.pop(name, None)
+    # Java keeps DELAY, REAL_TOPIC and REAL_QID in the delivered message, too.
     release.address(draft, found)
     return release.moved(draft, names.SCHEDULE_TOPIC, level - 1, found)

@@ -1,4 +1,4 @@
-"""Recalls: messages that wait for a time of their own are taken back before it comes.
+"""Recalls: messages that wait for their delivery time are taken back before it comes.
 
 The answer to such a send has a handle, ``v1 topic broker time id`` in base64 as Java's brokers of
 5.x write it; behind that ours has the queue offset at which the message waits. A recall is a
@@ -42,7 +42,7 @@ class Handle(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Handle:
-        """Raises RefusedError."""
+        """Parse a recall handle. Raises RefusedError."""
         try:
             words = base64.b64decode(text, b"-_", validate=True).decode().split(" ")
         except (binascii.Error, ValueError):

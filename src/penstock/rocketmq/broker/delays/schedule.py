@@ -55,7 +55,7 @@ class Schedule:
     """The service that delivers what waits in the levels."""
 
     def __init__(self, tables: Tables) -> None:
-        """Loads the offsets. Raises ConfigError, StorageError."""
+        """Load the offsets. Raises ConfigError, StorageError."""
         self._tables = tables
         levels = tables.levels
         self._levels = [
@@ -68,7 +68,7 @@ class Schedule:
         self._loop = DueLoop("delayed messages", tables.clock, self._time.now_ms, self.step,
                              lambda: tables.state.save_aside(FILE))  # fmt: skip
         tables.state.add(FILE, self.offsets, self._load)
-        tables.store.on_append.append(self._appended)
+        tables.store.on_append_to[names.SCHEDULE_TOPIC] = self._appended
         tables.store.deleted.append(self._deleted)
 
     def start(self) -> None:
@@ -83,7 +83,7 @@ class Schedule:
                                 if each.offset}}  # fmt: skip
 
     def progress(self) -> dict[int, tuple[int, int]]:
-        """Of each level in use: how far it has come, and how far it could."""
+        """The progress of each level in use: how far it has come, and how far it could."""
         found = {}
         for each in self._levels:
             _, end = self._tables.store.bounds(names.SCHEDULE_TOPIC, each.queue)
@@ -123,9 +123,7 @@ class Schedule:
             least = min((place[0] for place in places if len(place)), default=topic.log.next_offset)
             release.hold(self._tables, names.SCHEDULE_TOPIC, least)
 
-    def _appended(self, topic: str, batches: Sequence[Batch]) -> None:
-        if topic != names.SCHEDULE_TOPIC:
-            return
+    def _appended(self, _topic: str, batches: Sequence[Batch]) -> None:
         for batch in batches:
             if batch.queue >= len(self._levels):
                 continue

@@ -1,4 +1,4 @@
-"""Messages for a time of their own, up to three days ahead: 5.x's timer messages.
+"""Messages that name their delivery time, up to three days ahead: 5.x's timer messages.
 
 See RocketMQ spec 4.6.
 
@@ -66,7 +66,7 @@ _log = logging.getLogger("penstock.mqbroker")
 
 
 def deliver_ms(found: dict[str, str], now_ms: int) -> int | None:
-    """When a message with these properties wants to be delivered; None when it does not say.
+    """The time at which a message wants to be delivered; None when its properties do not say.
 
     Raises RefusedError when the time cannot be read.
     """
@@ -91,14 +91,14 @@ class Waiting:
 
     def __init__(self) -> None:
         self._heap: list[int] = []  # time, queue offset, and a bit for those with an appointment
-        self._blocks: dict[int, int] = {}  # so many wait of each block of queue offsets, ascending
+        self._blocks: dict[int, int] = {}  # messages waiting, by block of queue offsets, ascending
 
     def __len__(self) -> int:
         return len(self._heap)
 
     @property
     def next_ms(self) -> int:
-        """When the first one is due."""
+        """The time at which the first one is due."""
         return self._heap[0] >> _DUE_BITS if self._heap else FAR
 
     def low(self, read: int) -> int:
@@ -142,7 +142,7 @@ class Timers:
     """The service that delivers messages at their times."""
 
     def __init__(self, tables: Tables, most: int = TIMERS_MAX) -> None:
-        """Loads the progress. Raises ConfigError, StorageError."""
+        """Load the progress. Raises ConfigError, StorageError."""
         self._tables = tables
         self._most = most
         self._waiting = Waiting()
@@ -157,7 +157,7 @@ class Timers:
                              lambda: tables.state.save_aside(FILE))  # fmt: skip
         tables.state.add(FILE, self._progress, self._load)
         self._read = self._low
-        tables.store.on_append.append(self._appended)
+        tables.store.on_append_to[names.TIMER_TOPIC] = self._appended
         tables.store.deleted.append(self._deleted)
 
     def start(self) -> None:
@@ -176,7 +176,7 @@ class Timers:
         self._recalled.add(offset)
 
     def diverted(self, draft: Draft, found: dict[str, str]) -> Draft:
-        """Where a message waits for its time, or itself when that is no more to come.
+        """The draft that waits for its time, or the draft itself when that is no more to come.
 
         ``found`` are its properties. Raises RefusedError when its time is too far off, or when too
         many wait.
@@ -229,9 +229,8 @@ class Timers:
 
     # --- delivering ----------------------------------------------------------------------------
 
-    def _appended(self, topic: str, batches: Sequence[Batch]) -> None:
-        if topic == names.TIMER_TOPIC:
-            self._loop.wake()
+    def _appended(self, _topic: str, _batches: Sequence[Batch]) -> None:
+        self._loop.wake()
 
     def _deleted(self, topic: str) -> None:
         if topic == names.TIMER_TOPIC:

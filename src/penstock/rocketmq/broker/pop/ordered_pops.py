@@ -68,7 +68,7 @@ class OrderedRequest:
         self.begin(0)
 
     def begin(self, now_ms: int) -> None:
-        """Nothing was found so far."""
+        """Begin a search at this time, with nothing found yet."""
         self.pop_ms = now_ms
         self.rest = 0
         self.nbytes = 0
@@ -107,7 +107,7 @@ class OrderedPops:
     """All groups that pop in order, and their requests that wait."""
 
     def __init__(self, tables: Tables, arrivals: Arrivals) -> None:
-        """Raises ConfigError for a damaged table, StorageError."""
+        """Load the table of open batches. Raises ConfigError if it is damaged, StorageError."""
         self._tables = tables
         self._arrivals = arrivals
         self.table = OrderTable()
@@ -162,7 +162,7 @@ class OrderedPops:
         return self._serve(request, wanted)
 
     def wait(self, request: OrderedRequest, poll_ms: int) -> None:
-        """Answer a request when there is something, or after so long."""
+        """Answer a request when there is something, or after ``poll_ms``."""
         loop = asyncio.get_running_loop()
         if poll_ms:
             request.timer = loop.call_later(poll_ms / 1000, self._expire, request)
@@ -335,7 +335,7 @@ class OrderedPops:
     # --- what becomes of them ------------------------------------------------------------------
 
     def finish(self, key: Key, queue: int, offsets: Sequence[int], pop_ms: int) -> list[int]:
-        """These queue offsets are done; those that are not of the batch are returned."""
+        """Acknowledge queue offsets; those that are not of the batch are returned."""
         committed = self._tables.offsets.query(*key, queue) or 0
         new = [offset for offset in offsets if offset >= committed]
         found = self.table.finish(key, queue, new, pop_ms) if new else None

@@ -130,7 +130,7 @@ def _finish(
 
 
 def _refuse_strangers(topic: str, queue: int, offsets: list[int]) -> None:
-    """Raises RefusedError if there are any."""
+    """Raise RefusedError if there are any."""
     if offsets:
         remark = f"offset is illegal, key:{topic}@{queue}, not popped then:{offsets[0]}"
         raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)

@@ -59,7 +59,7 @@ class Waiter(Protocol):
 
     @property
     def connection(self) -> object:
-        """Where it came from."""
+        """The connection that it came from."""
         ...
 
     def cancel(self) -> None:
@@ -67,11 +67,11 @@ class Waiter(Protocol):
         ...
 
     def expire(self) -> None:
-        """There are no messages."""
+        """End the wait without messages."""
         ...
 
     def answer(self, popped: list[Popped]) -> None:
-        """Here they are, one at least."""
+        """Answer with messages, one at least."""
         ...
 
 
@@ -222,14 +222,14 @@ class PopChannel:
     # --- popped messages -----------------------------------------------------------------------
 
     def finish(self, offsets: list[int]) -> list[int]:
-        """These log offsets are done; those that were not in flight are returned."""
+        """Finish log offsets; those that were not in flight are returned."""
         for consumer in self._consumers.values():
             if offsets:
                 offsets = self.channel.finish(consumer, offsets)
         return offsets
 
     def hide(self, offset: int, invisible_ms: int) -> bool:
-        """Let a message be in flight for so long from now on; False when it is not in flight."""
+        """Restart a message's time in flight, ``invisible_ms``; False if it is not in flight."""
         now = self._clock.monotonic_ns()
         for consumer in self._consumers.values():
             if offset in consumer.flights:

@@ -25,7 +25,7 @@ OPEN_MAX: Final = 100_000
 BATCH_MAX: Final = 62
 """Messages of a batch; Java marks in the bits of a number which are acknowledged."""
 KEPT_MS: Final = 24 * HOUR // MILLISECOND
-"""So long a batch is known that nobody asks for any more."""
+"""A batch that nobody asks for is forgotten after this time."""
 _AT: Final = "@"
 
 Key: TypeAlias = tuple[str, str]
@@ -33,7 +33,7 @@ Key: TypeAlias = tuple[str, str]
 
 
 class Finished(NamedTuple):
-    """Where a group goes on after an acknowledgement, and what of that is not in the batch."""
+    """The offset at which a group goes on after an acknowledgement, and those of no batch."""
 
     next_offset: int
     strangers: list[int]
@@ -73,7 +73,7 @@ class OpenBatch:
 
     @property
     def free_ms(self) -> int:
-        """When all that is not acknowledged is visible again."""
+        """The time at which all that is not acknowledged is visible again."""
         usual = self.pop_ms + self.invisible_ms
         open_ = [offset for offset in self.offsets if offset not in self.done]
         return max([self.visible.get(offset, usual) for offset in open_], default=0)
@@ -87,7 +87,7 @@ class OpenBatch:
         return self.free_ms <= now_ms or self.pop_ms > now_ms + FUTURE_MS
 
     def follows(self, earlier: OpenBatch) -> None:
-        """Count what is had again; who repeats an attempt has it for the same time still."""
+        """Update redelivery counts. A retry with the same attempt id is not a redelivery."""
         if earlier.attempt is not None and earlier.attempt == self.attempt:
             self.counts = dict(earlier.counts)
             return
@@ -113,7 +113,7 @@ class OpenBatch:
 
     @classmethod
     def from_json(cls, value: Any) -> OpenBatch:
-        """Raises BodyError."""
+        """Parse the table's JSON. Raises BodyError."""
         if not isinstance(value, dict):
             raise BodyError("a batch popped in order that is no object")
         listed, bits = value.get("o"), value.get("cm", 0)
@@ -138,7 +138,7 @@ def _numbers(value: Any) -> dict[int, int]:
 
 
 class OrderTable:
-    """The open batches by topic and group, and queue. Who is in it pops in order."""
+    """The open batches by topic and group, and queue. Groups in the table pop in order."""
 
     def __init__(self) -> None:
         self._table: dict[Key, dict[int, OpenBatch]] = {}
@@ -160,7 +160,7 @@ class OrderTable:
             if len(self._table) >= GROUPS_MAX:
                 raise BodyError(f"more than {GROUPS_MAX} groups pop in order")
             if len(key[0]) > names.INNER_TOPIC_LENGTH_MAX or len(key[1]) > names.GROUP_LENGTH_MAX:
-                raise BodyError("no topic or group has so long a name")
+                raise BodyError("the name of a topic or group is too long")
             self._table[key] = {}
 
     # --- batches -------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ class OrderTable:
         return self._table.get(key, {}).get(queue)
 
     def queues(self, key: Key) -> list[int]:
-        """Those of which a batch is out."""
+        """The queues of which a batch is out."""
         return list(self._table.get(key, ()))
 
     def may_pop(self, key: Key, queue: int, now_ms: int, attempt: str | None = None) -> bool:
@@ -180,7 +180,7 @@ class OrderTable:
         return batch.is_free(now_ms) or (attempt is not None and batch.attempt == attempt)
 
     def free_ms(self, key: Key, now_ms: int) -> int | None:
-        """When the next one of the blocked queues is free; None when none is blocked."""
+        """The time at which the next blocked queue is free; None when none is blocked."""
         blocked = [each for each in self._table.get(key, {}).values() if not each.is_free(now_ms)]
         return min([batch.free_ms for batch in blocked], default=None)
 
@@ -200,7 +200,7 @@ class OrderTable:
     def finish(
         self, key: Key, queue: int, offsets: Collection[int], pop_ms: int
     ) -> Finished | None:
-        """These are acknowledged. None when the batch is not out any more: it is done, or comes
+        """Acknowledge messages. None when the batch is not out any more: it is done, or comes
         again.
         """
         batch = self.find(key, queue)

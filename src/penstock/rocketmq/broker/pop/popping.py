@@ -102,12 +102,12 @@ class PopRequest:
         self._timer: asyncio.Handle | None = None
 
     def expire_after(self, ms: int) -> None:
-        """Wait so long; with 0 for what there is already."""
+        """Answer after this time at the latest; with 0 at once, with the messages there are."""
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(ms / 1000, self.expire) if ms else loop.call_soon(self.expire)
 
     def expire(self) -> None:
-        """There was nothing in time, or the channel is gone."""
+        """Answer that nothing came in time, or that the channel is gone."""
         self.cancel()
         self._channel.give_up(self)
         self.refuse(ResponseCode.POLLING_TIMEOUT)
@@ -215,7 +215,7 @@ def _subscription(controller: Controller, request: Command, topic: str) -> Subsc
 
 
 def _places(popped: list[Popped]) -> dict[str, str]:
-    """Where the messages are, for clients to make their receipts of."""
+    """The places of the messages, for clients to make their receipts of."""
     by_queue: dict[int, list[int]] = {}
     for each in popped:
         by_queue.setdefault(each.queue, []).append(each.queue_offset)

@@ -40,7 +40,7 @@ class Pops:
     def __init__(
         self, tables: Tables, publisher: Publisher, retention: TopicRetention, arrivals: Arrivals
     ) -> None:
-        """Raises ConfigError for a damaged table of ordered pops, StorageError."""
+        """Load the table of ordered pops. Raises ConfigError if it is damaged, StorageError."""
         self._tables = tables
         self._publisher = publisher
         self._retention = retention

@@ -1,7 +1,7 @@
 """The choice of groups to pop or pull, and each member's queues (RocketMQ spec 2.7: 400 to 402).
 
-Only a client that leaves the sharing of queues to its broker asks. Who pulls gets its own queues.
-Who pops needs none: each member may pop all queues, or those of a few members beside its own.
+Only a client that leaves the sharing of queues to its broker asks. A member that pulls gets its own
+queues. Members that pop need none: each may pop all queues, or those of a few members and its own.
 """
 
 from __future__ import annotations

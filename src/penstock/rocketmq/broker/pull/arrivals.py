@@ -14,7 +14,7 @@ WAITING_MAX: Final = 10_000
 
 
 class Arrivals:
-    """Those who wait for the next message of a topic; the store tells us only while some do."""
+    """The waiters for the next message of a topic; the store calls here only while some wait."""
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store
@@ -45,7 +45,7 @@ class Arrivals:
         return True
 
     def wake(self, topic: str) -> None:
-        """There may be something to have of a topic that nobody could have before."""
+        """Wake the waiters of a topic, which may have something that nobody could have before."""
         for future in self._waiting.get(topic, ()):
             if not future.done():
                 future.set_result(None)

@@ -75,6 +75,7 @@ class HeldPulls:
         """Answer this pull later; False when that cannot be, and it is to be answered now."""
         settings = self._tables.settings
         wait_ms = header.suspend_ms
+        # Java's brokers without long polling still hold a pull, for a second by default.
         if not settings.long_polling_enable:
             wait_ms = settings.short_polling_time_mills
         key, place = (connection, request.opaque), (header.topic, header.queue)

@@ -35,7 +35,7 @@ class ConsumerOffsets:
             if self._count >= OFFSETS_MAX:
                 raise BodyError(f"more than {OFFSETS_MAX} offsets are committed")
             if len(topic) > names.INNER_TOPIC_LENGTH_MAX or len(group) > names.GROUP_LENGTH_MAX:
-                raise BodyError("no topic or group has so long a name")
+                raise BodyError("the name of a topic or group is too long")
             self._count += 1
             queues = self._table.setdefault((topic, group), {})
             self._groups.setdefault(topic, {})[group] = None
@@ -116,7 +116,7 @@ class ConsumerOffsets:
 
     @classmethod
     def from_json(cls, value: Any) -> ConsumerOffsets:
-        """Raises BodyError."""
+        """Parse the table's JSON. Raises BodyError."""
         table = value.get("offsetTable") if isinstance(value, dict) else None
         if not isinstance(table, dict):
             raise BodyError("consumer offsets without offsetTable")

@@ -20,9 +20,9 @@ _EMPTY: Final = -1
 
 @answers(RequestCode.QUERY_CONSUMER_OFFSET)
 def query_consumer_offset(tables: Tables, connection: Connection, request: Command) -> Command:
-    """Where a group goes on. A new one begins at 0 as long as the queue is young.
+    """The offset of a group. A new one begins at 0 as long as the queue is young.
 
-    So even who wants to start with the newest message starts with the first one, and only in an
+    So even a group that wants the newest message starts with the first one, and only in an
     older queue may the client choose (RocketMQ spec 4.4).
     """
     group, topic = request.text("consumerGroup"), request.text("topic")
@@ -31,6 +31,7 @@ def query_consumer_offset(tables: Tables, connection: Connection, request: Comma
     if offset is not None and offset >= 0:
         return _offset(request, offset)
     wants_zero = (request.optional("setZeroIfNotFound") or "true").lower() == "true"
+    # Java answers 0 while the first message is in memory, whatever the client would choose.
     if wants_zero and _is_young(tables, topic, queue):
         return _offset(request, 0)
     remark = f"Not found: the group {group} has no offset in queue {queue} of {topic}"
@@ -50,6 +51,7 @@ def update_consumer_offset(tables: Tables, connection: Connection, request: Comm
     group, topic = request.text("consumerGroup"), request.text("topic")
     queue, offset = request.int32("queueId"), request.int64("commitOffset")
     known = tables.offsets.query(topic, group, queue)
+    # 4.9 stores any number; ali-ons sends -1 of queues that it has not read.
     if offset >= 0 and offset != known:  # -1: of a queue that the client has not read yet
         tables.offsets.commit(topic, group, queue, offset)
         for listener in tables.offset_listeners:
@@ -68,6 +70,7 @@ def offset_by_time(tables: Tables, topic: str, queue: int, ms: int) -> int:
     low, high = tables.store.bounds(topic, queue)
     if low == high:
         return high
+    # 4.9 answers the last message for a time after it, where 5.x answers the end.
     return min(tables.store.offset_at_time(topic, queue, ms), high - 1)
 
 
@@ -86,6 +89,7 @@ def earliest_store_time(tables: Tables, connection: Connection, request: Command
     topic, queue = request.text("topic"), request.int32("queueId")
     low, _high = tables.store.bounds(topic, queue)
     ms = tables.store.stored_ms(topic, queue, low)
+    # Java answers -1 for an empty queue.
     return request.answer(ext={"timestamp": str(_EMPTY if ms is None else ms)})
 
 

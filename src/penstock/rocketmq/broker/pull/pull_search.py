@@ -42,7 +42,7 @@ class PullHeader(Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, request: Command) -> PullHeader:
-        """Raises BodyError for a field that is missing or no number."""
+        """Parse the fields of a pull. Raises BodyError if one is missing or no number."""
         ext = request.ext
         if ext is None:
             raise BodyError("a pull without fields")

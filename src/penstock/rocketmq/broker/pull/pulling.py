@@ -1,4 +1,4 @@
-"""Pulling: messages of a queue from an offset on, or the reason why there are none.
+"""Pulling: messages of a queue from an offset on, or the reason why none can be given.
 
 See RocketMQ spec 2.2, 4.3.
 
@@ -61,12 +61,14 @@ def checked_subscription(
         raise RefusedError(ResponseCode.NO_PERMISSION, remark)
     config = permissions.known_topic(controller, header.topic)
     permissions.need_topic(config, READ)
+    # Java 4.9 answers 1, 5.x INVALID_PARAMETER; clients of both try again after 3 s.
     if not 0 <= header.queue < config.read_queues:
         remark = (
             f"queueId[{header.queue}] is illegal, topic:[{header.topic}] topicConfig.readQueueNums:"
             f"[{config.read_queues}] consumer:[{connection.address}]"
         )
         raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
+    # C++ and Python clients send their filter with each pull: their heartbeats lack parts.
     if header.sys_flag & SUBSCRIPTION:
         subscription = _own_subscription(header)
     else:
@@ -75,6 +77,7 @@ def checked_subscription(
         remark = f"The broker does not support consumer to filter message by {subscription.kind}"
         raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
     is_retry = subscription.kind == SQL92 and header.topic.startswith(names.RETRY_PREFIX)
+    # Java filters retries by their own topic's subscription then, which is *.
     if is_retry and not controller.settings.filter_support_retry:
         return Subscription(header.topic)
     return subscription
@@ -103,6 +106,7 @@ def _known_subscription(
     if subscription is None:
         remark = "the consumer's subscription not exist"
         raise RefusedError(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
+    # Java refuses a client that is ahead of its heartbeat; it pulls again after 3 s.
     if subscription.version < header.version:
         remark = "the consumer's subscription not latest"
         raise RefusedError(ResponseCode.SUBSCRIPTION_NOT_LATEST, remark)

@@ -31,7 +31,7 @@ class Subscription:
     version: int = 0
     tags: list[str] = field(default_factory=list)
     problem: str | None = None
-    """Why the text makes no sense; such a subscription matches nothing."""
+    """The reason why the text makes no sense; such a subscription matches nothing."""
     born_ms: int = 0
     """The time of the first heartbeat that named it."""
 
@@ -50,10 +50,12 @@ class Subscription:
             subscription = cls(topic, text or "", SQL92, version)
             _ = subscription.expression
             return subscription
+        # Java takes an absent filter, an empty one and * for all messages.
         if not text or text == ALL:
             return cls(topic, ALL, TAG, version)
         if len(text) > TEXT_MAX:
             raise BodyError(f"a subscription of more than {TEXT_MAX} characters")
+        # C++ clients send this text alone, without the sets of tags and hashes that Java's send.
         tags = [tag.strip() for tag in text.split("||")]
         tags = list(dict.fromkeys(tag for tag in tags if tag))
         if not tags:
@@ -112,12 +114,14 @@ class Subscription:
         if not self.tags:
             return True
         tag = properties.value_of(text, properties.TAGS)
+        # As in Java the hash decides; clients compare the texts, so a collision costs bytes alone.
         return tag is not None and java_hash(tag) in self.codes
 
 
 def _version(value: Any) -> int:
     """A number, or the text of one; 0 for anything else."""
     try:
+        # C++ sends the version as a text, Go in nanoseconds: only larger or smaller counts.
         return int(str(value))
     except ValueError:
         return 0

@@ -35,7 +35,7 @@ class Draft:
 
 
 class Placed(NamedTuple):
-    """Where a message was stored. ``message_id`` is the offset id (RocketMQ spec 3.4)."""
+    """The place where a message was stored. ``message_id`` is the offset id (RocketMQ spec 3.4)."""
 
     queue_offset: int
     physical_offset: int

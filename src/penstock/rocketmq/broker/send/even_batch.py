@@ -30,7 +30,9 @@ Table: TypeAlias = "npt.NDArray[np.uint8]"
 Columns: TypeAlias = "npt.NDArray[np.intp]"
 
 FEW: Final = 4
-"""So few messages are quicker done one by one."""
+"""The number of messages below which they are quicker done one by one."""
+PACKED_MAX: Final = 32
+"""The most messages of a batch alone that are quicker packed one by one than as a table."""
 TABLE_BYTES: Final = 1024 * 1024
 """A table takes no further batch when it has this many bytes, as sent."""
 _HEAD = struct.Struct(">i8xii")  # size, flag and length of the body of a message in a batch
@@ -102,6 +104,22 @@ class EvenBatch:
             draft.flag, draft.sys_flag, draft.reconsume_times, 0,
         )  # fmt: skip
 
+    def pack(self, first_id: int, timestamp_ns: int) -> None:
+        """Encode it message by message."""
+        self.physical_offset = self._base + first_id
+        self.store_ms = timestamp_ns // MILLISECOND
+        draft, layout = self._draft, self.layout
+        size, sent_size = len(draft.body), layout.width - layout.text_at
+        more = self._text[sent_size:]
+        sent = struct.iter_unpack(f">{_FLAG.start}xi4x{size}s2x{sent_size}s", self.data)
+        packer = message.Packer(draft.topic, draft.born_host, self._store, 0, draft.sys_flag,
+                                draft.reconsume_times)  # fmt: skip
+        frames = packer.pack_all(
+            [(flag, body, text + more) for flag, body, text in sent], draft.queue,
+            self.queue_offset, self.physical_offset, draft.born_ms, self.store_ms,
+        )  # fmt: skip
+        self._frames = memoryview(frames)
+
     def take(self, frames: memoryview) -> None:
         """Stored messages, which begin with this batch's own."""
         self._frames = frames[: self.count * self.stride]
@@ -129,6 +147,9 @@ def encode_together(placed: Iterable[tuple[PlacedRecords, int]], timestamp_ns: i
 
 def _fill(placed: Sequence[tuple[EvenBatch, int]], timestamp_ns: int) -> None:
     """Encode even batches of one layout."""
+    if len(placed) == 1 and placed[0][0].count <= PACKED_MAX:
+        placed[0][0].pack(placed[0][1], timestamp_ns)
+        return
     if not placed:
         return
     width, text_at = layout = placed[0][0].layout
@@ -153,7 +174,7 @@ def _fill(placed: Sequence[tuple[EvenBatch, int]], timestamp_ns: int) -> None:
 
 
 def _checksums(sent: bytes, size: int, width: int) -> Table:
-    """Of the bodies."""
+    """The checksums of the bodies."""
     bodies = struct.iter_unpack(f"{_BODY_AT}x{size}s{width - size - _BODY_AT}x", sent)
     sums = [crc32(body) & message.CRC_MASK for (body,) in bodies]
     packed = struct.pack(f">{len(sums)}I", *sums)

@@ -109,7 +109,7 @@ async def _push(controller: Controller, header: SendHeader, draft: Draft) -> str
 
 
 async def _store(controller: Controller, draft: Draft) -> dict[str, str]:
-    """Where a reply is stored; nothing when that failed, since the producer has it anyway."""
+    """The place where a reply is stored; nothing on failure, since the producer has it anyway."""
     try:
         placed = await controller.publisher.publish_one(draft)
     except StorageError as error:

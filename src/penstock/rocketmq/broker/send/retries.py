@@ -32,6 +32,7 @@ def dead_letter_rule(
     RefusedError when the group does not exist.
     """
     config = group_topics.need_group(tables, draft.topic.removeprefix(names.RETRY_PREFIX))
+    # 4.9 makes a dead letter of a message with as many tries; 5.x allows one more.
     if draft.reconsume_times >= most_times(config, max_reconsume_times, client_version):
         to_dead_letters(tables, draft, config.group_name)
     return draft
@@ -39,6 +40,7 @@ def dead_letter_rule(
 
 def most_times(config: GroupConfig, wanted: int | None, client_version: int) -> int:
     """The most tries of a message: the client's own limit, or its group's setting."""
+    # Java heeds a client's own limit only from the client's version 3.4.9 on.
     if wanted is None or client_version < _OWN_LIMIT_SINCE:
         return config.retry_max_times
     return wanted
@@ -53,8 +55,10 @@ def next_try(stored: StoredMessage) -> Draft:
     draft.reconsume_times += 1
     draft.prepared_offset = 0
     found = properties.parse(stored.properties)
+    # Each retry keeps the first topic and id: the client restores the topic from them.
     found.setdefault(properties.RETRY_TOPIC, stored.topic)
     found.setdefault(properties.ORIGIN_MESSAGE_ID, stored.offset_id)
+    # Java stores WAIT=false, so that a retry waits neither for the disk nor for a slave.
     found[properties.WAIT] = "false"
     draft.properties = properties.join(found)
     if len(draft.properties.encode("utf-8", "replace")) > properties.BYTES_MAX:

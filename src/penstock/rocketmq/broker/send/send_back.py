@@ -34,6 +34,7 @@ async def send_back(controller: Controller, connection: Connection, request: Com
     config = group_topics.need_group(controller, request.text("group"))
     permissions.need_broker(controller, WRITE)
     topics_before = controller.topics.version.counter
+    # Java answers success then, and the message does not come again.
     if config.retry_queue_nums <= 0:
         return request.answer()  # a group that wants no retries
     topic = group_topics.retry_topic(controller, config, unit_mode=request.boolean("unitMode"))
@@ -43,11 +44,13 @@ async def send_back(controller: Controller, connection: Connection, request: Com
         raise RefusedError(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {offset}")
     most = most_times(config, _limit_of(request), request.version)
     draft = next_try(stored)
+    # A negative level is how consumers ask for the dead letters at once.
     if level < 0 or stored.reconsume_times >= most:
         to_dead_letters(controller, draft, config.group_name)
     else:
         draft.topic = topic.name
         draft.queue = offset % max(1, min(config.retry_queue_nums, topic.write_queues))
+        # Java: level 0 leaves the delay to the broker, any other is taken as it is.
         set_delay(draft, level or RETRY_BASE + stored.reconsume_times)
     await controller.publisher.publish_one(draft)
     controller.stats.sent_back(origin(draft), config.group_name)

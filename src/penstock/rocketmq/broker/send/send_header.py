@@ -21,6 +21,11 @@ _SHORT = tuple("abcdefghijklm")
 _LONG_CODES = frozenset((RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE))
 
 
+def field_names(code: int) -> tuple[str, ...]:
+    """The names of the fields in a request with this code, in the order of version 2's letters."""
+    return _LONG if code in _LONG_CODES else _SHORT
+
+
 class SendHeader(Struct, frozen=True, gc=False):
     """The fields of a producer's send request. ``queue`` is -1 where the broker may choose."""
 
@@ -40,11 +45,11 @@ class SendHeader(Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, request: Command) -> SendHeader:
-        """Raises BodyError for a malformed number; a blank topic is for the caller to refuse."""
+        """Parse the fields; the caller refuses a blank topic. Raises BodyError for a bad number."""
         ext = request.ext
         if ext is None:
             raise BodyError("a send without fields")
-        names = _LONG if request.code in _LONG_CODES else _SHORT
+        names = field_names(request.code)
         (group, topic, template, queues, queue, sys_flag, born_ms, flag, properties, times, unit,
          most, batch) = map(ext.get, names)  # fmt: skip
         try:
@@ -67,7 +72,7 @@ class SendHeader(Struct, frozen=True, gc=False):
             raise BodyError(f"a field of the send is no number: {error}") from None
 
     def check(self) -> None:
-        """Raises BodyError for numbers that have no place in a stored message."""
+        """Raise BodyError for numbers that have no place in a stored message."""
         numbers = (self.queue, self.sys_flag, self.flag, self.reconsume_times, self.born_ms)
         try:
             _NUMBERS.pack(*numbers)

@@ -16,6 +16,7 @@ from penstock.rocketmq.broker.answering import RefusedError, answers
 from penstock.rocketmq.broker.delays.recalls import handle_of
 from penstock.rocketmq.broker.send import retries
 from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.broker.send.mixed_batch import MixedBatch, Sent, with_more
 from penstock.rocketmq.broker.send.send_header import SendHeader
 from penstock.rocketmq.broker.store import serials
 from penstock.rocketmq.broker.topics import WRITE
@@ -28,8 +29,11 @@ from penstock.rocketmq.protocol.messages import batch_body, properties
 from penstock.rocketmq.protocol.registration import TopicConfig
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from penstock.broker.publish.staging import Outcome
     from penstock.rocketmq.broker.controller import Controller
+    from penstock.rocketmq.broker.settings import BrokerSettings
     from penstock.rocketmq.broker.store.message_store import AnyRecords
     from penstock.rocketmq.remoting import Connection
 
@@ -55,6 +59,7 @@ def send(controller: Controller, connection: Connection, request: Command) -> Co
     header.check()
     topics_before = controller.topics.version.counter
     config = checked_topic(controller, connection, header)
+    # Java picks a queue at random for a negative number.
     queue = (
         header.queue if header.queue >= 0 else controller.chance.below(max(1, config.write_queues))
     )
@@ -102,6 +107,7 @@ def checked_topic(
         config = _make_topic(controller, connection, header)
     if config.order:  # as in Java: for other topics, the route alone turns clients away
         permissions.need_broker(controller, WRITE)
+    # Java 4.9 answers 1, so producers try another broker; 5.x answers 29.
     if header.queue >= max(config.write_queues, config.read_queues):
         remark = (
             f"request queueId[{header.queue}] is illegal, {config} Producer: {connection.address}"
@@ -160,6 +166,7 @@ def _rerouted(controller: Controller, request: Command, header: SendHeader, draf
 def _batch(
     controller: Controller, connection: Connection, request: Command, header: SendHeader, queue: int
 ) -> AnyRecords:
+    # Java refuses batches for retry topics.
     if names.is_inner(header.topic):
         remark = "batch request does not support retry group"
         raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
@@ -172,11 +179,19 @@ def _batch(
     if records is not None:
         _check_count(controller, records.count, shared)
         return records
-    messages = _decoded(request.body)
+    messages = _parts(request.body)
     _check_count(controller, len(messages), shared)
-    return controller.store.records(
-        [batch_draft(controller, each, common, shared) for each in messages]
-    )
+    return mixed_batch(controller, messages, common, shared)
+
+
+def mixed_batch(
+    controller: Controller, messages: Sequence[Sent], common: Draft, shared: str
+) -> MixedBatch:
+    """Records of messages that share these fields and properties. Raises RefusedError."""
+    whole = with_more(messages, shared.encode())
+    if whole is None:
+        raise _illegal(controller)
+    return controller.store.mixed_batch(whole, common)
 
 
 def _check_count(controller: Controller, count: int, shared: str) -> None:
@@ -194,38 +209,32 @@ def shared_text(controller: Controller, text: str) -> str:
 
     This follows Java except for the batch's unique key: each message has its own and keeps it.
     """
+    return _shared_text(controller.cluster_property, text)
+
+
+@lru_cache(maxsize=64)
+def _shared_text(cluster: str, text: str) -> str:
     found = properties.parse(text)
     for name in (properties.UNIQUE_KEY, properties.CLUSTER):
         found.pop(name, None)
-    return _with(controller.cluster_property, properties.join(found)).removesuffix(
-        properties.VALUE_END
-    )
+    return _with(cluster, properties.join(found)).removesuffix(properties.VALUE_END)
 
 
-def _decoded(body: bytes) -> list[batch_body.BatchedMessage]:
+def _parts(body: bytes) -> list[Sent]:
     try:
-        return batch_body.decode(body)
+        return batch_body.parts(body)
     except BodyError as error:
         raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
 
 
-def batch_draft(
-    controller: Controller, message: batch_body.BatchedMessage, common: Draft, shared: str
-) -> Draft:
-    text = _with(message.properties, shared)
-    _check_length(controller, text)
-    return Draft(
-        common.topic, common.queue, message.body, text, message.flag, common.sys_flag,
-        common.born_ms, common.born_host, common.reconsume_times,
-    )  # fmt: skip
-
-
 def _stored_text(controller: Controller, text: str) -> str:
     """Properties as they are stored: what was for the broker only is out, its cluster is in."""
+    # Java 4.9 strips WAIT before it stores a message.
     if _WAIT in text:
         text = properties.without(text, properties.WAIT)
     if _CLUSTER in text:  # of the broker that sent the message on
         text = properties.without(text, properties.CLUSTER)
+    # Java's brokers add their cluster to each message: request and reply need it.
     return _with(text, controller.cluster_property)
 
 
@@ -275,7 +284,7 @@ class _Sending:
         """The message, if it waits for its time and can be recalled until then."""
 
     def done(self, error: StorageError | None) -> None:
-        """It is stored, or is not; the producer is told."""
+        """Tell the producer that the message is stored, or is not."""
         stats = self._controller.stats
         if error is not None:
             stats.put_failed()
@@ -297,7 +306,7 @@ class _Sending:
             self._connection.send(storage_failure(self._request, error))
 
     def flush_timed_out(self) -> None:
-        """It is stored, but the disk takes long to make that last."""
+        """Tell the producer that the message is stored, but the disk takes long to keep it."""
         if not self._is_stored:
             self._answer(ResponseCode.FLUSH_DISK_TIMEOUT)
 
@@ -317,14 +326,24 @@ class _Sending:
         if self.waiting is not None:
             handle = handle_of(self.waiting, settings.broker_name, records.queue_offset)
             fields, values = (*fields, "recallHandle"), (*values, str(handle))
-        template = _template(fields, code, settings.region_id, settings.trace_on)
+        template = answer_template(settings, code, fields)
         self._connection.send_pieces((template.encode(request, values),))
+
+
+def answer_template(
+    settings: BrokerSettings,
+    code: ResponseCode = ResponseCode.SUCCESS,
+    fields: tuple[str, ...] = _ANSWERED,
+) -> AnswerTemplate:
+    """The template of answers to sends with these fields, the broker's own beside them."""
+    return _template(fields, code, settings.region_id, settings.trace_on)
 
 
 @lru_cache(maxsize=16)
 def _template(
     names: tuple[str, ...], code: ResponseCode, region: str, trace_on: bool
 ) -> AnswerTemplate:
+    # Java's answers to sends always have both.
     constants = {"MSG_REGION": region, "TRACE_ON": str(trace_on).lower()}
     return AnswerTemplate(names, constants, code)
 
@@ -335,4 +354,5 @@ def storage_failure(request: Command, error: StorageError) -> Command:
     if isinstance(error, DiskFullError | ReadOnlyError):
         code = ResponseCode.SERVICE_NOT_AVAILABLE
     remark = f"service not available now, the message is not stored: {error}"
+    # Java's client fails on an answer to a send whose fields are missing, even for an error.
     return request.answer(code, remark, ext={})

@@ -22,7 +22,7 @@ from penstock.storage.batch import Buffer, Dialect, Positions
 
 
 class StoredRecord:
-    """One message, as most sends bring it; the same as ``StoredRecords`` of one, with less ado."""
+    """One message, as most sends bring it: the fast path of ``StoredRecords`` for a single one."""
 
     __slots__ = ("_base", "_draft", "_store", "_text", "_topic", "nbytes", "physical_offset",
                  "queue_offset", "store_ms", "stride")  # fmt: skip
@@ -32,7 +32,7 @@ class StoredRecord:
     count: ClassVar[int] = 1
 
     def __init__(self, draft: Draft, store: Host, base: int) -> None:
-        """Raises StorageError for too long properties."""
+        """Encode the properties. Raises StorageError if they are too long."""
         self._draft = draft
         self._store = store
         self._base = base

@@ -32,7 +32,7 @@ _RETRY_S: Final = 5.0
 _MESSAGES: Final = 1000  # indexed at once, or one batch
 _AT_HAND_MAX: Final = 10_000  # messages; what is later is for the task
 CATCH_UP_S: Final = 2.0
-"""A search waits so long for its topic to be indexed, and then searches what is."""
+"""A search waits this time for its topic to be indexed, and then searches what is."""
 SEARCH_S: Final = 3.0
 PENDING_MAX: Final = 256 * 1024
 """Rows in memory of all topics; then those of all are written."""
@@ -78,12 +78,16 @@ class KeyIndex:
         They are indexed here and now when there are enough to make that cheap, and few enough to be
         in memory still: to read them again later costs several times as much.
         """
-        index, log = self._indexes.get(topic), self._log_of(topic)
-        if index is None or log is None or self._is_failing:
+        index = self._indexes.get(topic)
+        if index is None or self._is_failing:
             self.note(topic)
             return
-        late = log.next_offset - index.covered
+        late = batches[-1].next_offset - index.covered
         if late < _MESSAGES:
+            return
+        log = self._log_of(topic)
+        if log is None:
+            self.note(topic)
             return
         try:
             while _MESSAGES <= log.next_offset - index.covered <= _AT_HAND_MAX:

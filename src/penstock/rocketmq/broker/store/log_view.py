@@ -62,7 +62,7 @@ class RocketView:
         return pieces
 
     def offset_at(self, topic: Topic, queue: int, timestamp_ns: int) -> int:
-        """Raises StorageError."""
+        """The first offset stored at a time or later. Raises StorageError."""
         return self._controller.store.offset_at_time(
             topic.name, queue, -(-timestamp_ns // MILLISECOND)
         )

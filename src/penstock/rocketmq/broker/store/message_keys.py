@@ -45,7 +45,7 @@ _VALUE_END: Final = VALUE_END.encode()
 _STRIDE: Final = attrgetter("stride")
 
 FEW: Final = 16
-"""So few messages are quicker done one by one."""
+"""The number of messages below which they are quicker done one by one."""
 
 hash_of = xxh32_intdigest
 """The 32 bits under which a key, as bytes, stands in the index."""
@@ -117,7 +117,7 @@ def _span(data: bytes, name: bytes, start: int, end: int) -> tuple[int, int] | N
 def _add_each(
     batches: Iterable[Batch], first: int, hashes: array[int], numbers: array[int]
 ) -> None:
-    """Add the rows of batches message by message. One loop without calls of our own."""
+    """Add the rows of batches message by message: one loop that calls no function of ours."""
     add_hash, add_number = hashes.append, numbers.append
     for batch in batches:
         if batch.dialect != Dialect.ROCKETMQ:
@@ -191,7 +191,7 @@ def _value(data: bytes, name: bytes, start: int, end: int) -> bytes:
 
 
 def _find(data: bytes, name: bytes, start: int, end: int) -> int:
-    """Where a property begins; -1 when it is not there. A longer name may end like this one."""
+    """The start of a property; -1 when it is not there. A longer name may end like this one."""
     place = data.find(name, start, end)
     while place > start and data[place - 1] != 2:
         place = data.find(name, place + 1, end)

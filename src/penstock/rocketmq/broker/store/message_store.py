@@ -20,6 +20,7 @@ from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker.pull.offsets import ConsumerOffsets
 from penstock.rocketmq.broker.send.draft import Draft, Placed
 from penstock.rocketmq.broker.send.even_batch import EvenBatch, encode_together, even_batch
+from penstock.rocketmq.broker.send.mixed_batch import MixedBatch, Sent
 from penstock.rocketmq.broker.send.stored_records import StoredRecord, StoredRecords
 from penstock.rocketmq.broker.store import nsq_messages
 from penstock.rocketmq.broker.store.serials import Serials
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("penstock.mqbroker")
 
-AnyRecords = StoredRecord | StoredRecords | EvenBatch
+AnyRecords = StoredRecord | StoredRecords | EvenBatch | MixedBatch
 Done = Callable[[list[Placed], StorageError | None], None]
 Listener = Callable[[str, Sequence[Batch]], None]
 """Told of what one commit has appended to a topic."""
@@ -70,8 +71,10 @@ class MessageStore:
     """Called by the broker with records that got their places."""
 
     def __init__(self, node: Node, topics: TopicTable, address: ids.Host) -> None:
-        """Raises StorageError."""
+        """Open the store over a broker's topics. Raises StorageError."""
         self.on_append: list[Listener] = []
+        self.on_append_to: dict[str, Listener] = {}
+        """Listeners to one topic alone."""
         self.deleted: list[Callable[[str], None]] = []
         self.address = address
         self.serials = Serials(node.broker.store)
@@ -134,11 +137,14 @@ class MessageStore:
 
     def appended(self, topic: str, batches: Sequence[Batch]) -> None:
         """Batches of a topic can be read: tell the listeners. Called by the broker."""
-        for listener in self.on_append:
+        listeners = self.on_append
+        if topic in self.on_append_to:
+            listeners = [*listeners, self.on_append_to[topic]]
+        for listener in listeners:
             try:
                 listener(topic, batches)
             except Exception:  # the messages are stored; whatever failed must not deny that
-                _log.exception("TOPIC(%s): failed to tell of new messages", topic)
+                _log.exception("TOPIC(%s): a listener failed for new messages", topic)
 
     def base(self, name: str) -> int:
         """The difference between the physical offsets of a topic and the ids of its messages."""
@@ -160,6 +166,12 @@ class MessageStore:
         if common.topic not in self._bases:
             self.topic(common.topic)
         return even_batch(data, common, appended, self.address, self._bases[common.topic])
+
+    def mixed_batch(self, messages: Sequence[Sent], common: Draft) -> MixedBatch:
+        """Records of any messages of a batch. Raises StorageError."""
+        if common.topic not in self._bases:
+            self.topic(common.topic)
+        return MixedBatch(messages, common, self.address, self._bases[common.topic])
 
     def put_records(self, topic: str, queue: int, records: AnyRecords, done: Outcome) -> None:
         """Append with the next commit; ``done`` is told afterwards. Raises StorageError."""
@@ -200,7 +212,7 @@ class MessageStore:
         return await future
 
     def places(self, records: AnyRecords) -> list[Placed]:
-        """Where appended records are."""
+        """The places of appended records."""
         first, physical = records.queue_offset, records.physical_offset
         return [
             Placed(first + number, physical + number, records.store_ms,
@@ -213,7 +225,7 @@ class MessageStore:
         return f"{host_digits(self.address)}{physical:016X}"
 
     def message_ids(self, physical: int, count: int) -> str:
-        """Those of neighbours, with commas between."""
+        """The ids of neighbours, with commas between."""
         host, end = host_digits(self.address), physical + count
         pieces = []
         while physical < end:
@@ -252,7 +264,7 @@ class MessageStore:
         return found.queues.search(queue, found.log.offset_at(ms * MILLISECOND))
 
     def stored_ms(self, topic: str, queue: int, offset: int) -> int | None:
-        """When the message at a queue offset was stored; None when it is not there.
+        """The time at which the message at a queue offset was stored; None when it is not there.
 
         Raises StorageError.
         """

@@ -27,7 +27,7 @@ class TopicRetention:
     """The side that made each topic of a broker, and the retention that follows from it."""
 
     def __init__(self, tables: Tables) -> None:
-        """Raises ConfigError, StorageError."""
+        """Keep the list of NSQ's topics in the state. Raises ConfigError, StorageError."""
         self._tables = tables
         self._of_nsq: set[str] = set()
         tables.state.add(FILE, lambda: {"topics": sorted(self._of_nsq)}, self._load)
@@ -39,7 +39,7 @@ class TopicRetention:
         self._of_nsq = {str(topic) for topic in topics}
 
     def made_by_nsq(self, topics: list[str]) -> None:
-        """These topics are NSQ's. Written down at once; raises StorageError."""
+        """Note that topics are NSQ's. Written down at once; raises StorageError."""
         self._of_nsq.update(topics)
         self._tables.state.save(FILE)
 

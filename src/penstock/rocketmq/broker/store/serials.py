@@ -26,7 +26,7 @@ def log_offset(physical: int) -> int:
 
 
 class Files(Protocol):
-    """Where the serials are kept: ``storage.store.Store``."""
+    """The files that the serials are kept in: ``storage.store.Store``."""
 
     def read_file(self, name: str) -> bytes | None: ...
 
@@ -42,7 +42,7 @@ class Serials:
     """The serial of each topic."""
 
     def __init__(self, files: Files) -> None:
-        """Raises StorageError when the file is damaged: offsets in clients' hands depend on it."""
+        """Raise StorageError when the file is damaged: offsets in clients' hands depend on it."""
         self._files = files
         self.reload()
 

@@ -55,10 +55,9 @@ class State:
         interval_s: Callable[[], float] = lambda: 5.0,
         own: Container[str] | None = None,
     ) -> None:
-        """``own`` are the names that are written, all by default: a slave's tables are its
-        master's.
+        """Make the directory. Raises StorageError if it cannot be made.
 
-        Raises StorageError when the directory cannot be made.
+        ``own`` are the names that are written, all by default: a slave's tables are its master's.
         """
         self.disk = disk
         self._own = own

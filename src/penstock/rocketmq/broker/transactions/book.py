@@ -72,7 +72,7 @@ class Book:
         return found.outcome if found is not None else self._recent.get(root)
 
     def is_forgotten(self, root: int) -> bool:
-        """True if a transaction has ended so long ago that its outcome is forgotten."""
+        """True if a transaction's outcome is forgotten, as it ended long ago."""
         return self.newest(root) < self.first and root not in self._recent
 
     def is_open(self, offset: int) -> bool:

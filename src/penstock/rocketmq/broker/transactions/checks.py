@@ -109,6 +109,7 @@ class TransactionChecks:
         immunity_s = _number(half, properties.CHECK_IMMUNITY)
         immunity_ms = settings.transaction_time_out if immunity_s is None else immunity_s * 1000
         waited_ms = self._time.age_ms(half, _since_ms(half))
+        # Java checks a half after transactionTimeOut, or the time that its message asks for.
         if not times and not too_old and -FUTURE_MS <= waited_ms < immunity_ms:
             if immunity_s is not None and controller.transactions.window > IMMUNE_WINDOW:
                 copies.append(_Copy(half, copy_of(half, 0), None))
@@ -118,6 +119,7 @@ class TransactionChecks:
             return True
         peer, all_are_congested = self._producer(half)
         if not all_are_congested:
+            # Java stores the half again with each check, so 39 names the copy's offsets.
             copies.append(_Copy(half, copy_of(half, times + 1), peer))
         return True
 
@@ -139,8 +141,10 @@ class TransactionChecks:
         return ready[next(self._turns) % len(ready)], False
 
     async def _give_up(self, half: StoredMessage, times: int) -> None:
-        _log.error("a transaction was checked %d times and is given up: its message %s goes to %s",
-                   times, half.offset_id, names.GIVEN_UP_HALF_TOPIC)  # fmt: skip
+        _log.error(
+            "a transaction was checked %d times and is given up: its message %s goes to %s",
+            times, half.offset_id, names.GIVEN_UP_HALF_TOPIC,
+        )  # fmt: skip
         try:
             await self._controller.transactions.end(half, Outcome.GIVE_UP)
         except StorageError:

@@ -4,10 +4,10 @@ back (RocketMQ spec 4.7). If the producer does neither, ``checks`` asks.
 - An outcome counts from the moment its op message is stored. It is stored first: only then a
   committed message goes to its topic. The first outcome wins; asking for it once more succeeds and
   changes nothing, asking for the opposite is refused. So no crash leads to both.
-- A committed message tells which half it was made of. A start looks, for each commit that the op
-  topic records and that is not known to be delivered, whether the message is in its topic; if not,
-  it is put there. So no crash loses it, and it is doubled only where it cannot be found.
-- All copies of a half, made by checks, are one transaction: they tell the queue offset of the first
+- A committed message names the half that it was made of. On start, every commit recorded in the op
+  topic and not known to be delivered is checked; a message missing from its topic is put there.
+  So no crash loses a message, and one is duplicated only if it cannot be found.
+- All copies of a half, made by checks, are one transaction: they name the queue offset of the first
   one. The producer may end it by the offsets of any of them.
 
 How far the half and op topics are settled is kept as offsets of the group CID_RMQ_SYS_TRANS; a

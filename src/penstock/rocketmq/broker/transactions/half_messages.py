@@ -125,7 +125,7 @@ class Op(NamedTuple):
         half = properties.number(message.body.decode("ascii", "replace"))
         if root is not None and half is not None and found.get(OUTCOME) in set(Outcome):
             return cls(root, Outcome(found[OUTCOME]), half)
-        _log.error("%s has a message that is none of ours, at %d",
+        _log.error("%s has a message that is not ours, at %d",
                    message.topic, message.queue_offset)  # fmt: skip
         return None
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.rocketmq.broker.tables import Tables
 
 _CLOCK_BACK_MS: Final = 1000
-"""The system's time may have been set back by so much between an outcome and what it put."""
+"""The most that the system's time may go back between an outcome and the message it put."""
 
 
 def settled(tables: Tables, topic: str) -> int:

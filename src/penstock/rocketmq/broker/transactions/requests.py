@@ -37,6 +37,7 @@ async def end_transaction(
     asked = request.int32("commitOrRollback")
     if asked not in (_UNKNOWN, SysFlag.COMMIT, SysFlag.ROLLBACK):
         raise BodyError(f"the field commitOrRollback must be 0, 8 or 12, not {asked}")
+    # Java answers nothing to "unknown": the next check asks again.
     if asked == _UNKNOWN:
         _log.info("%s does not know yet how its transaction ends: %s",
                   connection.address, request.remark or "")  # fmt: skip
@@ -71,7 +72,7 @@ async def resume_check(controller: Controller, connection: Connection, request: 
     message_id = request.text("msgId")
     given_up = controller.store.message(OffsetId.parse(message_id).offset)
     if given_up is None or given_up.topic != names.GIVEN_UP_HALF_TOPIC:
-        remark = f"the message {message_id} is none that was given up"
+        remark = f"the message {message_id} was not given up"
         raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
     draft = Draft.of(given_up)
     draft.prepared_offset = 0

@@ -27,11 +27,11 @@ Handler: TypeAlias = Callable[[Received], Awaitable[object] | object]
 BatchHandler: TypeAlias = Callable[[list[Received]], Awaitable[object] | object]
 
 _TURN_NS: Final = 5 * MILLISECOND
-"""For so long messages are handled before the loop gets its turn."""
+"""The time that messages are handled for before the loop gets its turn."""
 
 
 class PushConsumer(ConsumerView):
-    """Consumes topics as a member of a group.
+    """A consumer of topics, as a member of a group.
 
         async with PushConsumer("billing", "127.0.0.1:9876") as consumer:
             consumer.subscribe("orders", "paid || refunded")

@@ -15,7 +15,13 @@ from penstock.core.units import SECOND
 from penstock.net.address import split_host_port
 from penstock.net.tasks import spawn
 from penstock.rocketmq.client.config import Config
-from penstock.rocketmq.client.errors import ClientError, NoNameServer, NotConnected, Stopped
+from penstock.rocketmq.client.errors import (
+    PAGE,
+    ClientError,
+    NoNameServer,
+    NotConnected,
+    Stopped,
+)
 from penstock.rocketmq.client.network.hub import Hub
 from penstock.rocketmq.client.network.jobs import Job, Promise
 from penstock.rocketmq.client.network.wire import Wire
@@ -78,7 +84,7 @@ class Link(asyncio.Protocol):
 
 
 class AioHub(Hub):
-    """Runs the core on the event loop in which it is used first."""
+    """The core on an event loop: the one in which it is used first."""
 
     def __init__(self, config: Config, clock: Clock, chance: Chance | None) -> None:
         super().__init__(config, clock, chance)
@@ -180,12 +186,12 @@ class AioHub(Hub):
         try:
             answer = await get(url, self.config.request_timeout, max_body=_PAGE_MAX)
         except HttpError as error:
-            promise.fail(NoNameServer(f"{url}: {error}"))
+            promise.fail(NoNameServer(f"{url}: {error}", PAGE))
             return
         if answer.status == 200:
             promise.keep(answer.body)
         else:
-            promise.fail(NoNameServer(f"{url}: status {answer.status}"))
+            promise.fail(NoNameServer(f"{url}: status {answer.status}", PAGE))
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = spawn(work, name)

@@ -21,7 +21,7 @@ from penstock.rocketmq.protocol.message_queue import MessageQueue
 
 
 class LitePullConsumer(ConsumerView):
-    """Polls messages, of queues that are shared with the group's members or chosen by hand.
+    """A consumer that polls, of queues shared with the group's members or chosen by hand.
 
         async with LitePullConsumer("billing", "127.0.0.1:9876") as consumer:
             consumer.subscribe("orders")           # or: await consumer.assign(queues)

@@ -28,7 +28,7 @@ _FAILURES_MAX = 100
 
 
 class Producer(ClientView):
-    """Sends messages to the brokers that name servers know.
+    """A producer for the brokers that name servers know.
 
         async with Producer("orders", "127.0.0.1:9876") as producer:
             await producer.send(Message("orders", b"tea"))
@@ -155,7 +155,7 @@ class Producer(ClientView):
         timeout: float = 3.0,  # noqa: ASYNC109
         queue: QueueWanted = None,
     ) -> Received:
-        """Send a message and wait for the reply of who consumes it. Raises NoReply, ClientError."""
+        """Send a message and wait for its consumer's reply. Raises NoReply, ClientError."""
         return await self._hub.run(self._requests.request(message, timeout, queue))
 
     async def reply(self, request: Received, body: bytes) -> SendResult:

@@ -24,11 +24,11 @@ from penstock.rocketmq.client.views import ConsumerView
 Handler: TypeAlias = Callable[[Received], object]
 BatchHandler: TypeAlias = Callable[[list[Received]], object]
 _TURN_NS: Final = 5 * MILLISECOND
-"""For so long messages are handled before brokers are heard, where that is one thread's work."""
+"""The time that messages are handled for before brokers are heard, if one thread does both."""
 
 
 class PushConsumer(ConsumerView):
-    """Consumes topics as a member of a group.
+    """A consumer of topics, as a member of a group.
 
         with PushConsumer("billing", "127.0.0.1:9876") as consumer:
             consumer.subscribe("orders")

@@ -20,7 +20,13 @@ from penstock.core.reasons import reason
 from penstock.core.units import SECOND
 from penstock.net.address import split_host_port
 from penstock.rocketmq.client.config import Config
-from penstock.rocketmq.client.errors import ClientError, NoNameServer, NotConnected, Stopped
+from penstock.rocketmq.client.errors import (
+    PAGE,
+    ClientError,
+    NoNameServer,
+    NotConnected,
+    Stopped,
+)
 from penstock.rocketmq.client.network.hub import Hub
 from penstock.rocketmq.client.network.jobs import Job, Promise
 from penstock.rocketmq.client.network.wire import Wire
@@ -65,7 +71,7 @@ class Link:
 
 
 class BlockingHub(Hub):
-    """Runs the core while somebody waits for it. For one thread at a time, but for ``ring``."""
+    """The core, run while somebody waits for it. For one thread at a time, but for ``ring``."""
 
     def __init__(self, config: Config, clock: Clock, chance: Chance | None) -> None:
         super().__init__(config, clock, chance)
@@ -98,7 +104,7 @@ class BlockingHub(Hub):
             self._rope.send(b"!")
 
     def work(self, seconds: float | None) -> None:
-        """Do what is due, then take what comes, for so long at most; None for however long."""
+        """Do what is due, then take what comes within ``seconds``; None waits for something."""
         # What waits may be done by any of these, and then there is nothing left to wait for here.
         is_moved = self._connect_all()
         self._flush_all()
@@ -240,7 +246,7 @@ class BlockingHub(Hub):
             with urllib.request.urlopen(url, timeout=self.config.request_timeout) as answer:
                 promise.keep(answer.read(1 << 20))
         except (urllib.error.URLError, OSError, ValueError) as error:
-            promise.fail(NoNameServer(f"{url}: {error}"))
+            promise.fail(NoNameServer(f"{url}: {error}", PAGE))
         return promise
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ from penstock.rocketmq.protocol.message_queue import MessageQueue
 
 
 class LitePullConsumer(ConsumerView):
-    """Polls messages, of queues that are shared with the group's members or chosen by hand.
+    """A consumer that polls, of queues shared with the group's members or chosen by hand.
 
     **Nothing runs in the background**: poll again within two minutes, or the group's other members
     get the queues.

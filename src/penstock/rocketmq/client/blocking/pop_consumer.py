@@ -16,7 +16,7 @@ from penstock.rocketmq.client.views import ClientView
 
 
 class PopConsumer(ClientView):
-    """Receives messages that nobody else has at present, and acknowledges each.
+    """A consumer of messages that nobody else has at present; each is acknowledged.
 
         with PopConsumer("billing", "orders", "127.0.0.1:9876") as consumer:
             messages = consumer.receive()
@@ -50,7 +50,7 @@ class PopConsumer(ClientView):
         self.close()
 
     def receive(self, max_messages: int = MESSAGES_MAX, *, wait: float = 15.0) -> list[Popped]:
-        """At most ``max_messages``; none after ``wait`` seconds without one."""
+        """Receive up to ``max_messages``; none after ``wait`` seconds without one."""
         return self._hub.run(self._core.receive(max_messages, self._invisible, wait))
 
     def __iter__(self) -> Iterator[Popped]:
@@ -59,11 +59,11 @@ class PopConsumer(ClientView):
             yield from self.receive()
 
     def ack(self, *messages: Popped) -> None:
-        """They are done; several take one request for each broker. Raises ClientError."""
+        """Acknowledge messages; several take one request for each broker. Raises ClientError."""
         self._hub.run(self._core.ack(*messages))
 
     def change_invisible(self, message: Popped, seconds: float) -> None:
-        """Hide it for so long from now on; 0 gives it to anybody at once."""
+        """Hide the message for ``seconds`` from now on; 0 gives it to anybody at once."""
         self._hub.run(self._core.change_invisible(message, seconds))
 
     def close(self) -> None:

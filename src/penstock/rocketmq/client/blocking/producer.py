@@ -49,7 +49,7 @@ class Outcome:
 
 
 class Producer(ClientView):
-    """Sends messages to the brokers that name servers know.
+    """A producer for the brokers that name servers know.
 
         with Producer("orders", "127.0.0.1:9876") as producer:
             producer.send(Message("orders", b"tea"))
@@ -156,7 +156,7 @@ class Producer(ClientView):
     def request(
         self, message: Message, *, timeout: float = 3.0, queue: QueueWanted = None
     ) -> Received:
-        """Send a message and wait for the reply of who consumes it. Raises NoReply, ClientError."""
+        """Send a message and wait for its consumer's reply. Raises NoReply, ClientError."""
         return self._hub.run(self._requests.request(message, timeout, queue))
 
     def reply(self, request: Received, body: bytes) -> SendResult:
@@ -175,7 +175,7 @@ class Producer(ClientView):
         return self._hub.run(self._publisher.queues(topic))
 
     def work(self, seconds: float = 0.0) -> None:
-        """Do what is due for so long: answer brokers that ask, tell them that we are there."""
+        """Do what is due for ``seconds``: answer brokers that ask, tell them that we are there."""
         clock = self._hub.clock.monotonic_ns
         end = clock() + int(seconds * SECOND)
         self._hub.work(0)

@@ -38,7 +38,7 @@ def by_circle(
 def consistently(
     member: str, queues: Sequence[MessageQueue], members: Sequence[str]
 ) -> list[MessageQueue]:
-    """By consistent hashing: when members come and go, few queues change hands."""
+    """Share by consistent hashing: when members come and go, few queues change hands."""
     ring = dict[int, str]()
     for each in members:
         for number in range(VIRTUAL_NODES):
@@ -53,7 +53,7 @@ def consistently(
 
 
 def by_config(*queues: MessageQueue) -> Allocate:
-    """These, whoever else is there."""
+    """The queues that were configured, whoever else is there."""
     return lambda member, every, members: list(queues)
 
 

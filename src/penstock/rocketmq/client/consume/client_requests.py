@@ -24,7 +24,7 @@ _NO_HANDLER: Final = "this consumer has no handler yet"
 
 
 class ClientRequests:
-    """Answers them for one consumer."""
+    """The answers of one consumer to requests of brokers."""
 
     def __init__(self, core: Consumption) -> None:
         self.handler: Callable[[list[Received]], Any] | None = None

@@ -14,7 +14,7 @@ from penstock.rocketmq.client.network.jobs import all_of
 
 
 class Commits:
-    """Writes offsets that have changed; one that fails is told in the log, and tried again."""
+    """A writer of offsets that have changed; a failure is logged, and tried again."""
 
     def __init__(self, hub: Hub, group: str, offsets: Offsets) -> None:
         self._hub = hub

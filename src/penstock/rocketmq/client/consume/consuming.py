@@ -23,7 +23,7 @@ from penstock.rocketmq.client.network.hub import Hub
 from penstock.rocketmq.client.produce.publishing import Publisher, tracer
 
 _AGAIN_S: Final = 5.0
-"""A message that could not be sent back is handled again after so long."""
+"""A message that could not be sent back is handled again after this time."""
 _EXPIRED_LEVEL: Final = 3
 """The delay of a message that was handled for too long."""
 
@@ -86,7 +86,7 @@ class Consumption(Group):
             self.on_arrival(len(messages))
 
     def _queue_up(self, held: HeldQueue) -> None:
-        """In order: it has something to handle, and is not being handled."""
+        """Queue up a queue in order that has something to handle and is not being handled."""
         if not held.is_busy and not held.is_dropped and held not in self._waiting_turns:
             self._waiting_turns.add(held)
             self._turns.append(held)
@@ -99,7 +99,7 @@ class Consumption(Group):
     # --- what is taken ---------------------------------------------------------------------------
 
     def take(self, most: int) -> Unit | None:
-        """At most ``most`` messages of one queue, if there are any."""
+        """Take up to ``most`` messages of one queue, if there are any."""
         unit = self._take_in_order(most) if self.habits.is_orderly else self._take_any(most)
         if unit is not None:
             self._working[unit] = None
@@ -137,13 +137,13 @@ class Consumption(Group):
     # --- what became of it -----------------------------------------------------------------------
 
     def finished(self, unit: Unit) -> None:
-        """They were handled."""
+        """Note that messages were handled."""
         if self._ended(unit, succeeded=True):
             unit.held.done(unit.messages)
             self._next_turn(unit)
 
     def failed(self, unit: Unit, error: BaseException) -> None:
-        """They were not; the handler has raised this."""
+        """Note that the handler of messages has raised an error."""
         if not isinstance(error, RetryLater):
             self._tell(
                 logging.WARNING, "handler-failed",
@@ -232,7 +232,7 @@ class Consumption(Group):
                 self._expire(unit)
 
     def _expire(self, unit: Unit) -> None:
-        """It may hang for ever; somebody else shall try."""
+        """Let somebody else try a message whose handler may hang for ever."""
         if unit.is_expired or self.is_broadcast:
             return
         unit.is_expired = True

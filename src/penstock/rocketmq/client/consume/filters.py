@@ -33,7 +33,7 @@ class Filter:
         return [each.strip() for each in self.text.split("||") if each.strip()]
 
     def chosen(self, messages: list[Received]) -> list[Received]:
-        """Those that are wanted: brokers compare hashes of tags only."""
+        """The messages that are wanted: brokers compare hashes of tags only."""
         tags = frozenset(self.tags)
         return [each for each in messages if each.tags in tags] if tags else messages
 

@@ -37,9 +37,9 @@ from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 
 SOON_S: Final = 0.5
-"""After so long queues are shared again that could not be taken,"""
+"""The time after which queues that could not be taken are shared again."""
 LATER_S: Final = 2.0
-"""and topics of which the route or the members could not be had."""
+"""The time after which topics without a known route, or members, are shared again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class Group:
     """Everything about a member but what is done with its messages."""
 
     def __init__(self, group: str, hub: Hub, habits: Habits) -> None:
-        """Raises BadName."""
+        """Check the names of a group and its topics. Raises BadName."""
         config = hub.config
         self.name = wrap(config.namespace, checked_group(group))
         self.hub = hub
@@ -97,7 +97,7 @@ class Group:
     # --- what a kind of consumer does ------------------------------------------------------------
 
     def arrived(self, held: HeldQueue, messages: list[Received]) -> None:
-        """These have come, and count as held."""
+        """Count messages that have come as held."""
         raise NotImplementedError
 
     def forgotten(self, held: HeldQueue) -> None:

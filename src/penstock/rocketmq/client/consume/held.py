@@ -13,7 +13,7 @@ LOCK_NS = 30 * SECOND
 
 
 class HeldQueue:
-    """Its messages by offset, in their order; an offset is committed when all below it is done."""
+    """A queue's messages by offset, in order; an offset is committed when all below it is done."""
 
     def __init__(self, queue: MessageQueue, offset: int) -> None:
         self.queue = queue
@@ -22,12 +22,12 @@ class HeldQueue:
         """The offset that the broker, or the file, was told last."""
         self.nbytes = 0
         self.is_dropped = False
-        """It belongs to another member from now on."""
+        """True once the queue belongs to another member."""
         self.is_paused = False
         self.is_busy = False
         """One of its messages is being handled; of use in order only."""
         self.is_abandoned = False
-        """It was given up while one of its messages was being handled: its lock stays."""
+        """True if the queue was given up while a message was being handled: its lock stays."""
         self.locked_ns: int | None = None
         """The time at which the broker has granted the lock last."""
         self.pulling: Job[None] | None = None
@@ -37,7 +37,7 @@ class HeldQueue:
 
     @property
     def commit_offset(self) -> int:
-        """Below this everything is done."""
+        """The offset below which everything is done."""
         return next(iter(self._messages), self.next_offset)
 
     @property
@@ -55,7 +55,7 @@ class HeldQueue:
         return self.locked_ns is not None and now < self.locked_ns + LOCK_NS
 
     def add(self, messages: list[Received], next_offset: int) -> None:
-        """These were pulled."""
+        """Add messages that were pulled."""
         held = self._messages
         for message in messages:
             held[message.queue_offset] = message
@@ -67,7 +67,7 @@ class HeldQueue:
         return [message for message, _ in zip(self._messages.values(), range(most), strict=False)]
 
     def done(self, messages: list[Received]) -> None:
-        """These are."""
+        """Take out messages that are done."""
         for message in messages:
             if self._messages.pop(message.queue_offset, None) is message:
                 self.nbytes -= len(message.body)
@@ -120,7 +120,7 @@ class HeldQueue:
             idle.keep(None)
 
     def state(self, now: int) -> QueueState:
-        """Its visible state."""
+        """The visible state of the queue."""
         topic, broker, number = self.queue.topic, self.queue.brokerName, self.queue.queueId
         return QueueState(
             topic, broker, number, self.next_offset, self.commit_offset, self.count, self.nbytes,

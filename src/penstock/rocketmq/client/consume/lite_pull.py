@@ -46,7 +46,7 @@ class LitePull(Consumption):
     # --- messages --------------------------------------------------------------------------------
 
     def poll(self, most: int) -> list[Received]:
-        """Messages that have come, of one queue; an empty list if there are none."""
+        """Messages that have come, of one queue; an empty list if none has."""
         if self._auto_commit:
             self._accept()
         unit = self.take(most)
@@ -81,7 +81,7 @@ class LitePull(Consumption):
             await self.share_now()
 
     def held_queue(self, queue: MessageQueue) -> HeldQueue:
-        """Raises NotAssigned."""
+        """A queue that is assigned to this consumer. Raises NotAssigned."""
         held = self.held.get(self.own(queue))
         if held is None:
             raise NotAssigned(f"The message queue is not in assigned list, message queue: {queue}")

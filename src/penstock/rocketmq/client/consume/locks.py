@@ -21,14 +21,14 @@ RENEW_S: Final = 20.0
 
 
 class Locks:
-    """Asks the brokers for locks, and gives them back."""
+    """The locks that the brokers grant, and that are given back."""
 
     def __init__(self, hub: Hub, group: str) -> None:
         self._hub = hub
         self._group = group
 
     async def lock(self, queues: Iterable[MessageQueue]) -> set[MessageQueue] | None:
-        """Those of these queues, all of one broker, that are this member's now; None when the
+        """The queues among these, all of one broker, that are this member's now; None when the
         broker does not say.
         """
         wanted = list(queues)

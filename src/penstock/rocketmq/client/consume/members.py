@@ -10,7 +10,7 @@ from penstock.rocketmq.protocol.errors import BodyError
 
 
 class Members:
-    """Asks the first broker that answers: all members ask the same one, if they can, and agree."""
+    """A group's members, of the first broker that answers: all members ask the same, and agree."""
 
     def __init__(self, hub: Hub, group: str) -> None:
         self._hub = hub

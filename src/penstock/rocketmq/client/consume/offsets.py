@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from penstock.core.units import MILLISECOND, MINUTE, SECOND
-from penstock.rocketmq.client.errors import ClientError, NotConnected, refusal
+from penstock.rocketmq.client.errors import ClientError, no_broker, refusal
 from penstock.rocketmq.client.events import tell
 from penstock.rocketmq.client.names import RETRY
 from penstock.rocketmq.client.network.hub import Hub
@@ -72,7 +72,7 @@ async def server_of(hub: Hub, queue: MessageQueue) -> str:
         await hub.routes.of(queue.topic)
     address = hub.routes.reader(queue.brokerName)
     if address is None:
-        raise NotConnected(queue.brokerName, f"The broker[{queue.brokerName}] not exist")
+        raise no_broker(queue.brokerName)
     return address
 
 

@@ -17,8 +17,8 @@ from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.client.errors import (
     BadAnswer,
     NoRoute,
-    NotConnected,
     NotSupported,
+    no_broker,
     refusal,
 )
 from penstock.rocketmq.client.names import checked_group, checked_topic, wrap
@@ -50,7 +50,7 @@ class Popped(Received):
 
 
 class Popper:
-    """Pops messages of one topic for a group."""
+    """A popper of one topic's messages for a group."""
 
     def __init__(
         self, group: str, topic: str, wanted: Filter, hub: Hub, *, is_orderly: bool = False
@@ -64,7 +64,7 @@ class Popper:
         self._is_orderly = is_orderly
         self._attempts = 0
         self._unanswered: dict[str, str] = {}
-        """By address the attempt in order whose answer never came."""
+        """The attempt in order whose answer never came, by address."""
         self._turn = 0
         self._begun = False
 
@@ -87,7 +87,7 @@ class Popper:
             self._begun = True
 
     async def receive(self, most: int, invisible_s: float, wait_s: float) -> list[Popped]:
-        """At most ``most`` messages, from the brokers in turn; none after ``wait_s`` without one.
+        """Receive up to ``most`` messages, from the brokers in turn; none after ``wait_s``.
 
         Raises ClientError.
         """
@@ -153,7 +153,7 @@ class Popper:
             raise
 
     async def ack(self, *messages: Popped) -> None:
-        """They are done; several of one broker with one request. Raises ClientError."""
+        """Acknowledge messages; several of one broker with one request. Raises ClientError."""
         by_broker: dict[str, list[Popped]] = {}
         for message in messages:
             by_broker.setdefault(message.broker, []).append(message)
@@ -173,7 +173,7 @@ class Popper:
             await self.hub.demand(address, code, fields, subject=f"{message}")
 
     async def change_invisible(self, message: Popped, seconds: float) -> None:
-        """Hide it for so long from now on: 0 gives it to anybody at once. Raises ClientError."""
+        """Hide the message for ``seconds``; 0 gives it to anybody at once. Raises ClientError."""
         code = RequestCode.CHANGE_MESSAGE_INVISIBLETIME
         fields = self._fields(message) | {"invisibleTime": _ms(seconds)}
         address = self._address(message.broker)
@@ -193,7 +193,7 @@ class Popper:
     def _address(self, broker: str) -> str:
         address = self.hub.routes.master(broker)
         if address is None:
-            raise NotConnected(broker, f"The broker[{broker}] not exist")
+            raise no_broker(broker)
         return address
 
     async def leave(self) -> None:

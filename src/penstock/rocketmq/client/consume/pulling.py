@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.rocketmq.client.consume.filters import Filter
 from penstock.rocketmq.client.consume.received import Received, all_received
-from penstock.rocketmq.client.errors import BadAnswer, NotConnected, refusal
+from penstock.rocketmq.client.errors import BadAnswer, no_broker, refusal
 from penstock.rocketmq.client.network.hub import Hub
 from penstock.rocketmq.client.network.routes import MASTER
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
@@ -43,7 +43,7 @@ class Pulled(NamedTuple):
 
 
 class Puller:
-    """Pulls for a group; a broker that has much to do may send it to a replica."""
+    """A group's puller; a broker that has much to do may send it to a replica."""
 
     def __init__(self, hub: Hub, group: str) -> None:
         self._hub = hub
@@ -61,7 +61,7 @@ class Puller:
         timeout_s: float,
         commit: int = 0,
     ) -> Pulled:
-        """Pull once; with ``suspend_s`` the broker may wait so long for something to come.
+        """Pull once; the broker may wait ``suspend_s`` seconds for something to come.
 
         Raises ClientError.
         """
@@ -71,7 +71,7 @@ class Puller:
         number = self._replicas.get(queue, MASTER)
         address = hub.routes.reader(queue.brokerName, number)
         if address is None:
-            raise NotConnected(queue.brokerName, f"The broker[{queue.brokerName}] not exist")
+            raise no_broker(queue.brokerName)
         is_master = number == MASTER
         flag = SUBSCRIPTION | (SUSPEND if suspend_s else 0)
         if commit > 0 and is_master:

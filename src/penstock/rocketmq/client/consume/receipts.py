@@ -57,7 +57,7 @@ class Receipt(NamedTuple):
         return " ".join(self)
 
     def topic(self, group: str, topic: str) -> str:
-        """The topic that the message was popped from: the group's retries have one of their own."""
+        """The topic that the message was popped from, which differs for the group's retries."""
         if self.retry == _RETRY_V1:
             return f"{RETRY}{group}_{topic}"
         return f"{RETRY}{group}+{topic}" if self.retry == _RETRY_V2 else topic
@@ -83,7 +83,7 @@ class Handout(NamedTuple):
 
     @classmethod
     def of(cls, answer: Command) -> Handout:
-        """Raises BodyError, ValueError."""
+        """Parse a receipt. Raises BodyError, ValueError."""
         return cls(
             (str(answer.int64("popTime")), str(answer.int64("invisibleTime"))),
             str(answer.int32("reviveQid")),

@@ -99,7 +99,7 @@ class Received:
 
     @property
     def transaction_id(self) -> str:
-        """Of a message that was sent in a transaction."""
+        """The transaction's id, if the message was sent in one."""
         return self.properties.get("__transactionId__") or self.id
 
     def __repr__(self) -> str:

@@ -25,7 +25,7 @@ _INT_MAX: Final = 0x7FFFFFFF
 
 
 class SendBack:
-    """Has a broker deliver messages again later, or take them as dead letters."""
+    """A way back to a broker, which delivers messages again later or takes them as dead letters."""
 
     def __init__(self, hub: Hub, group: str, publisher: Publisher) -> None:
         self._hub = hub

@@ -41,14 +41,14 @@ class Hub:
     def __init__(
         self, config: Config, clock: Clock = SYSTEM_CLOCK, chance: Chance | None = None
     ) -> None:
-        """Raises ConfigError."""
+        """Check the configuration. Raises ConfigError."""
         self.config = config.validate()
         self.clock = clock
         self.chance = chance or SystemChance()
         self.client_id = client_id(config, clock)
         self.timers = Timers()
         self.serves: dict[int, Server] = {}
-        """By code what answers requests of brokers."""
+        """The answerers of brokers' requests, by code."""
         self.on_lost: list[Callable[[str], object]] = []
         """Told the address of each connection that is lost."""
         self.is_closed = False
@@ -170,7 +170,7 @@ class Hub:
     # --- what shells tell ------------------------------------------------------------------------
 
     def opened(self, wire: Wire, tls: str = "") -> None:
-        """There is a connection."""
+        """Note a connection."""
         tell(logging.INFO, "connected", "connected", address=wire.address)
         wire.opened(tls)
 
@@ -185,7 +185,7 @@ class Hub:
         if self._wires.get(wire.address) is wire:
             del self._wires[wire.address]
         if not isinstance(error, NotConnected):
-            error = NotConnected(wire.address, str(error))
+            error = NotConnected(wire.address, str(error), "")
         wire.lost(error)
         for told in self.on_lost:
             told(wire.address)

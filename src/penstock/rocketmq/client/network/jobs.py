@@ -26,11 +26,11 @@ class Promise(Generic[T]):
         self._callbacks: list[Callable[[Promise[T]], object]] = []
 
     def keep(self, value: T) -> None:
-        """It is this; nothing happens when it was known before."""
+        """Keep the promise with a value; nothing happens when it was known before."""
         self._settle(value, None)
 
     def fail(self, error: BaseException) -> None:
-        """It will not be known, because of this; nothing happens when it was known before."""
+        """Break the promise with an error; nothing happens when it was known before."""
         self._settle(None, error)
 
     def result(self) -> T:

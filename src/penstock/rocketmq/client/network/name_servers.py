@@ -32,13 +32,13 @@ def listed(text: str) -> list[str]:
 
 
 class NameServers:
-    """Asks the name servers, one after the other until one answers."""
+    """The name servers, asked one after the other until one answers."""
 
     def __init__(self, runtime: Runtime, addresses: str, url: str) -> None:
         self._runtime = runtime
         self._url = url
         self.addresses = listed(addresses)
-        """Those known at present; the one that answered last comes first."""
+        """The addresses known at present; the one that answered last comes first."""
         if not self.addresses and not url:
             raise ConfigError(
                 "no name server address, please set it: namesrv_addr='host:9876', "
@@ -79,11 +79,14 @@ class NameServers:
             try:
                 answer = await self._runtime.ask(address, code, fields)
             except NotConnected as error:
-                failures.append(str(error))
+                failures.append(error.told)
                 continue
             if address in self.addresses:
                 self.addresses.remove(address)
                 self.addresses.insert(0, address)
             return answer
         told = "; ".join(failures) or f"none is listed at {self._url}"
-        raise NoNameServer(f"connect to name servers failed: {told}")
+        raise NoNameServer(
+            f"connect to name servers failed: {told}",
+            "see that one of them runs, and that namesrv_addr or namesrv_url leads to it",
+        )

@@ -26,7 +26,7 @@ from penstock.rocketmq.protocol.message_queue import MessageQueue
 MASTER: Final = 0
 READ, WRITE = 4, 2
 REFRESH_S: Final = 1.0
-"""A route that was found wrong is asked for again after so long."""
+"""A route that was found wrong is asked for again after this time."""
 _QUEUES_MAX: Final = 65536
 
 
@@ -38,7 +38,7 @@ class Route:
     readable: tuple[MessageQueue, ...]
     writable: tuple[MessageQueue, ...]
     brokers: dict[str, dict[int, str]]
-    """By the name of a broker and the number of a replica; 0 is the master."""
+    """Addresses by the name of a broker and the number of a replica; 0 is the master."""
 
     @classmethod
     def parse(cls, topic: str, body: bytes) -> Route:

@@ -105,7 +105,7 @@ class Wire:
     # --- the way in ------------------------------------------------------------------------------
 
     def opened(self, tls: str = "") -> None:
-        """There is a connection now."""
+        """Note that there is a connection now."""
         self.is_open = True
         self.state.tls = tls
         self.state.connected_at = self._clock.wall_ns() / SECOND
@@ -144,7 +144,7 @@ class Wire:
             promise.fail(TimedOut(self.address, f"{doing} within {seconds:g} s"))
 
     def lost(self, error: ClientError) -> None:
-        """There is no connection, or no more; what waits fails."""
+        """Note that there is no connection, or no more; what waits fails."""
         self.is_open, self.is_lost = False, True
         self.deadline = None
         self._said.clear()

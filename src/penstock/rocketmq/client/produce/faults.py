@@ -17,7 +17,7 @@ from penstock.rocketmq.protocol.message_queue import MessageQueue
 RESTS: Final = ((15.0, 600.0), (3.0, 180.0), (2.0, 120.0), (1.0, 60.0), (0.55, 30.0))
 """Seconds that a send took, and how long its broker rests then."""
 _FAILED_S: Final = 30.0
-"""A failed send counts as one that took so long."""
+"""A failed send counts as one that took this time."""
 
 
 class Faults:
@@ -49,7 +49,7 @@ class QueueChoice:
     """Queues of a topic in turn, but not of a broker that rests or has just failed."""
 
     def __init__(self, faults: Faults | None, chance: Chance) -> None:
-        """Without ``faults`` brokers do not rest."""
+        """Choose without rests of brokers if there are no ``faults``."""
         self._faults = faults
         self._chance = chance
         self._next: dict[str, int] = {}

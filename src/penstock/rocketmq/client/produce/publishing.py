@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from reprlib import repr as shortened
 from typing import Any, Final, TypeAlias
 
@@ -20,10 +20,12 @@ from penstock.rocketmq.client.errors import (
     BadMessage,
     BrokerError,
     ClientError,
+    NoPermission,
     NotConnected,
     SendFailed,
     Stopped,
     TimedOut,
+    no_broker,
 )
 from penstock.rocketmq.client.events import tell
 from penstock.rocketmq.client.identity import UniqueIds
@@ -54,14 +56,18 @@ RETRIED: Final = frozenset(
         ResponseCode.SYSTEM_BUSY, ResponseCode.NO_PERMISSION, 204, 205, 1500,
     )
 )  # fmt: skip
-"""Refusals that another broker may not have: those of Java's 5.x, which counts a busy one too."""
+"""Refusals that another broker may not have: those of Java's 5.x, which counts a busy one too.
+
+A broker that has denied permission is not asked again by the same send: its rules stay as they are.
+Java's clients ask it again, as often as the options allow.
+"""
 
 
 class Publisher:
     """Everything about a producer but its sockets."""
 
     def __init__(self, group: str, hub: Hub, *, traces: bool = True) -> None:
-        """Raises BadName."""
+        """Check the group's name. Raises BadName."""
         config = hub.config
         self.group = wrap(config.namespace, checked_group(group))
         self.hub = hub
@@ -71,9 +77,10 @@ class Publisher:
         """Messages of ``send_soon`` that are under way."""
         self._faults = Faults(hub.clock) if config.send_latency_fault_enable else None
         self._choice = QueueChoice(self._faults, hub.chance)
-        self._tracer: Tracer | None = None
+        self.tracer: Tracer | None = None
+        """None unless messages are traced."""
         if traces and config.enable_msg_trace:
-            self._tracer = tracer(hub)
+            self.tracer = tracer(hub)
         self._pending_bytes = 0
         self._log_limit = LogLimit()
         self._waiting: list[Promise[None]] = []
@@ -140,7 +147,7 @@ class Publisher:
         return self.pending >= config.max_pending or self._pending_bytes >= config.max_pending_bytes
 
     def settled(self) -> Promise[None]:
-        """Kept as soon as one of the messages under way is not any more; now if there are none."""
+        """A promise kept once one of the messages under way has ended; at once if none is."""
         promise = Promise[None]()
         if self.pending:
             self._waiting.append(promise)
@@ -182,13 +189,15 @@ class Publisher:
         tries = 1 + config.retry_times_when_send_failed if is_free else 1
         errors: list[ClientError] = []
         stored: list[SendResult] | None = None
-        avoided = ""
+        avoided, denied = "", set[str]()
         for _ in range(tries):
             left = (deadline - self.hub.clock.monotonic_ns()) / SECOND
             if left <= 0:
                 break
-            target = await self._target(made, message, queue, avoided)
+            target = await self._target(made, message, queue, avoided, denied)
             avoided = target.brokerName
+            if avoided in denied:  # and no other may be asked
+                break
             try:
                 found = await self._attempt(made, message, target, left)
             except (BrokerError, NotConnected) as error:
@@ -196,6 +205,8 @@ class Publisher:
                 if not is_free or (isinstance(error, BrokerError) and error.code not in RETRIED):
                     raise
                 errors.append(error)
+                if isinstance(error, NoPermission):
+                    denied.add(target.brokerName)
                 continue
             if found[0].status is SendStatus.SEND_OK:
                 return found
@@ -207,8 +218,9 @@ class Publisher:
         raise _sum_of(made.topic, errors, seconds)
 
     async def _target(
-        self, made: Draft, message: Message, queue: QueueWanted, avoided: str = ""
-    ) -> MessageQueue:
+        self, made: Draft, message: Message, queue: QueueWanted, avoided: str = "",
+        denied: Collection[str] = (),
+    ) -> MessageQueue:  # fmt: skip
         if isinstance(queue, MessageQueue):
             topic = wrap(self.hub.config.namespace, queue.topic)
             if queue.brokerName not in self.hub.routes.brokers:
@@ -220,12 +232,15 @@ class Publisher:
         if message.sharding_key:
             # As Java's SelectMessageQueueByHash: both put a key into the same queue.
             return route.writable[abs(java_hash(message.sharding_key)) % len(route.writable)]
-        return self._choice.choose(route.writable, avoided)
+        queues = route.writable
+        if denied:
+            queues = tuple(each for each in queues if each.brokerName not in denied) or queues
+        return self._choice.choose(queues, avoided)
 
     def _address(self, queue: MessageQueue) -> str:
         address = self.hub.routes.master(queue.brokerName)
         if address is None:
-            raise NotConnected(queue.brokerName, f"The broker[{queue.brokerName}] not exist")
+            raise no_broker(queue.brokerName)
         return self.hub.vip(address)
 
     async def _attempt(
@@ -240,8 +255,8 @@ class Publisher:
         found = results(answer, made, queue, address)
         if self._faults is not None:
             self._faults.report(queue.brokerName, took)
-        if self._tracer is not None:
-            self._tracer.sent(self.group, message, made, found, address, took)
+        if self.tracer is not None:
+            self.tracer.sent(self.group, message, made, found, address, took)
         return found
 
     def _failed(self, made: Draft, queue: MessageQueue, error: ClientError) -> None:
@@ -271,7 +286,7 @@ class Publisher:
         route = await self.hub.routes.to_send(topic)
         broker = _broker_of(handle)
         if broker not in {queue.brokerName for queue in route.writable}:
-            raise NotConnected(broker, f"The broker[{broker}] not exist")
+            raise no_broker(broker)
         fields = {
             "producerGroup": self.group, "topic": topic, "recallHandle": handle, "bname": broker,
         }  # fmt: skip
@@ -290,8 +305,8 @@ class Publisher:
 
     async def leave(self) -> None:
         """Send what is gathered, and tell the brokers that nobody is here any more."""
-        if self._tracer is not None:
-            await self._tracer.flush()
+        if self.tracer is not None:
+            await self.tracer.flush()
         await self.heartbeats.leave(producerGroup=self.group)
 
 

@@ -30,7 +30,7 @@ REPLY: Final = "reply"
 
 
 class Requests:
-    """Sends requests and waits for their replies; sends replies."""
+    """Requests that wait for their replies, and the replies to those of others."""
 
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
@@ -62,7 +62,8 @@ class Requests:
             left = max(0, ends - self._hub.clock.monotonic_ns()) / SECOND
             late = NoReply(
                 f"send request message to <{message.topic}> OK, but wait reply message timeout, "
-                f"{seconds:g} s"
+                f"{seconds:g} s",
+                "see that a consumer of the topic runs and replies, or allow more time",
             )
             timer = self._hub.later(left, lambda: promise.fail(late))
             try:

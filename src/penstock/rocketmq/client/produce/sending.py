@@ -47,11 +47,11 @@ class SendResult(NamedTuple):
     transaction_id: str = ""
     region: str = ""
     recall_handle: str = ""
-    """Takes the message back while it waits for its time, where the broker allows that."""
+    """The handle to take the message back before its time, where the broker allows that."""
 
     @property
     def physical_offset(self) -> int:
-        """Its offset in the broker's log. Raises BadAnswer when the answer lacked it."""
+        """The message's offset in the broker's log. Raises BadAnswer when the answer lacked it."""
         try:
             return OffsetId.parse(self.offset_id).offset
         except BodyError as error:

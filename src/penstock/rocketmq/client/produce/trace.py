@@ -19,7 +19,7 @@ from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import SysFlag
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from penstock.rocketmq.client.consume.received import Received
     from penstock.rocketmq.client.network.hub import Hub
@@ -33,7 +33,7 @@ GATHER_S: Final = 0.5
 HELD_MAX: Final = 2048
 """Entries that may wait while no broker takes them; more are dropped."""
 _REGION: Final = "DefaultRegion"
-_NORMAL, _HALF, _DELAYED = 0, 1, 3
+_NORMAL, _HALF, _ENDED, _DELAYED = 0, 1, 2, 3
 """The kinds of messages by their places in Java's ``MessageType``."""
 
 
@@ -43,8 +43,12 @@ def entry(*fields: object) -> str:
     return FIELD_END.join(texts) + ENTRY_END
 
 
+def _joined(keys: str | Iterable[str]) -> str:
+    return keys if isinstance(keys, str) else " ".join(keys)
+
+
 class Tracer:
-    """Gathers entries, and sends them."""
+    """A collector of trace entries, which it sends together."""
 
     def __init__(self, hub: Hub, send: Callable[[Message], Awaitable[object]]) -> None:
         """``send`` may raise ClientError."""
@@ -63,7 +67,7 @@ class Tracer:
         if message.is_delayed:
             kind = _DELAYED
         took_ms = round(seconds * SECOND / MILLISECOND)
-        keys = message.keys if isinstance(message.keys, str) else " ".join(message.keys)
+        keys = _joined(message.keys)
         # Java has one entry for a batch, with all ids in it.
         ids = ",".join(each.id for each in found)
         offset_ids = ",".join(each.offset_id for each in found)
@@ -73,6 +77,20 @@ class Tracer:
             len(message.body), took_ms, kind, offset_ids, True,
         )  # fmt: skip
         self._add(text, " ".join([*(each.id for each in found), keys]))
+
+    def ended(
+        self, group: str, message: Message | Received, message_id: str, state: str, address: str, *,
+        is_check: bool,
+    ) -> None:  # fmt: skip
+        """A broker was told how a transaction ended; ``state`` is Java's word for it."""
+        namespace = self._hub.config.namespace
+        keys = _joined(message.keys)
+        text = entry(
+            "EndTransaction", self._hub.now_ms, message.properties.get("MSG_REGION", _REGION),
+            unwrap(namespace, group), message.topic, message_id, message.tags, keys, address,
+            _ENDED, message_id, state, is_check,
+        )  # fmt: skip
+        self._add(text, f"{message_id} {keys}")
 
     def before(self, group: str, message: Received, request_id: str) -> None:
         """A message is about to be handled."""
@@ -87,7 +105,7 @@ class Tracer:
     def after(
         self, group: str, message: Received, request_id: str, seconds: float, *, succeeded: bool
     ) -> None:
-        """It was handled."""
+        """Note that a message was handled."""
         keys = " ".join(message.keys)
         text = entry(
             "SubAfter", request_id, message.id, round(seconds * SECOND / MILLISECOND), succeeded,

@@ -28,7 +28,7 @@ from penstock.rocketmq.protocol.messages.message import decode
 Execute: TypeAlias = Callable[[Message], Any]
 """The sender's own work; it gives a TransactionState, or what can be awaited for one."""
 Check: TypeAlias = Callable[[Received], Any]
-"""Looks up how that work ended; likewise."""
+"""A function that looks up how that work ended, with a result of the same kind."""
 _WORDS: Final = {8: "COMMIT_MESSAGE", 12: "ROLLBACK_MESSAGE", 0: "UNKNOW"}
 
 
@@ -48,7 +48,7 @@ class TransactionResult(NamedTuple):
 
 
 class Transactions:
-    """Sends half messages, ends them, and answers brokers that ask."""
+    """Half messages and their ends, and the answers to brokers that ask for them."""
 
     def __init__(self, publisher: Publisher, check: Check | None) -> None:
         self._publisher = publisher
@@ -76,27 +76,30 @@ class Transactions:
         await publisher.heartbeats.introduce()  # else nobody could be asked
         (sent,) = await publisher.deliver(made, message, None, seconds)
         if sent.status is not SendStatus.SEND_OK:
-            await self._end(sent, TransactionState.ROLLBACK)
+            await self._end(message, sent, TransactionState.ROLLBACK)
             return TransactionResult(sent, TransactionState.ROLLBACK)
         try:
             state = TransactionState(await self._hub.call(execute, message))
         except Exception as error:
-            await self._end(sent, TransactionState.UNKNOWN, repr(error))
+            await self._end(message, sent, TransactionState.UNKNOWN, repr(error))
             raise
-        await self._end(sent, state)
+        await self._end(message, sent, state)
         return TransactionResult(sent, state)
 
-    async def _end(self, sent: SendResult, state: TransactionState, remark: str = "") -> None:
+    async def _end(
+        self, message: Message, sent: SendResult, state: TransactionState, remark: str = ""
+    ) -> None:
         address = self._hub.routes.master(sent.queue.brokerName)
         if address is not None:
             self._say(
-                address, sent.id, sent.queue_offset, sent.physical_offset, state, sent.queue.topic,
-                is_check=False, remark=remark,
+                address, message, sent.id, sent.queue_offset, sent.physical_offset, state,
+                sent.queue.topic, is_check=False, remark=remark,
             )  # fmt: skip
 
     def _say(
-        self, address: str, unique_id: str, table_offset: int, physical_offset: int,
-        state: TransactionState, topic: str, *, is_check: bool, remark: str = "",
+        self, address: str, message: Message | Received, unique_id: str, table_offset: int,
+        physical_offset: int, state: TransactionState, topic: str, *, is_check: bool,
+        remark: str = "",
     ) -> None:  # fmt: skip
         fields = {
             "producerGroup": self._publisher.group, "tranStateTableOffset": str(table_offset),
@@ -105,10 +108,14 @@ class Transactions:
             "transactionId": unique_id, "topic": topic,
         }  # fmt: skip
         self._hub.tell(address, RequestCode.END_TRANSACTION, fields)
+        group, tracer = self._publisher.group, self._publisher.tracer
+        if tracer is not None:
+            word = _WORDS[state]
+            tracer.ended(group, message, unique_id, word, address, is_check=is_check)
         tell(
             logging.DEBUG, "transaction-ended",
             f"transaction {unique_id}: {_WORDS[state]} {remark}",
-            address=address, group=self._publisher.group,
+            address=address, group=group,
         )  # fmt: skip
 
     # --- checks ----------------------------------------------------------------------------------
@@ -139,6 +146,6 @@ class Transactions:
                 trace=error, address=address, group=self._publisher.group,
             )  # fmt: skip
         self._say(
-            address, message.id, table_offset, physical_offset, state, message.stored.topic,
-            is_check=True,
+            address, message, message.id, table_offset, physical_offset, state,
+            message.stored.topic, is_check=True,
         )  # fmt: skip

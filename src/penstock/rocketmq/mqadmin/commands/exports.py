@@ -102,7 +102,7 @@ def _topics(admin: Admin, address: str, *, special: bool) -> dict[str, Any]:
 
 
 def _groups(admin: Admin, address: str) -> dict[str, Any]:
-    """The groups of a broker that are none of the system's."""
+    """The groups of a broker without the system's."""
     found = admin.ask_json(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
     table = {
         name: dict(sorted(config.items()))

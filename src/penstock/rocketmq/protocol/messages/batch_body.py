@@ -40,6 +40,14 @@ def encode(messages: Iterable[BatchedMessage]) -> bytes:
 
 def decode(data: bytes | memoryview) -> list[BatchedMessage]:
     """The messages of a batch, at least one. Raises BodyError."""
+    return [
+        BatchedMessage(body, text.decode("utf-8", "replace"), flag)
+        for flag, body, text in parts(data)
+    ]
+
+
+def parts(data: bytes | memoryview) -> list[tuple[int, bytes, bytes]]:
+    """Flag, body and properties of each message of a batch, at least one. Raises BodyError."""
     data = bytes(data)  # no copy when it is bytes already
     messages = []
     place, size = 0, len(data)
@@ -54,8 +62,7 @@ def decode(data: bytes | memoryview) -> list[BatchedMessage]:
         end = text_at + text_length
         if length < 0 or text_length < 0 or end > size or end - place != total:
             raise BodyError(f"a batch whose sizes do not fit together, at byte {place}")
-        text = data[text_at:end].decode("utf-8", "replace")
-        messages.append(BatchedMessage(data[body_at : body_at + length], text, flag))
+        messages.append((flag, data[body_at : body_at + length], data[text_at:end]))
         place = end
     if not messages:
         raise BodyError("a batch without messages")

@@ -12,7 +12,7 @@ Big endian; an IPv6 host takes 16 bytes instead of 4 and sets a bit of the sysFl
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntFlag
 from typing import Final
@@ -32,12 +32,12 @@ FLAG_AT: Final = 16
 QUEUE_OFFSET_AT: Final = 20
 PHYSICAL_OFFSET_AT: Final = 28
 OFFSETS: Final = slice(QUEUE_OFFSET_AT, PHYSICAL_OFFSET_AT + 8)
-"""Both of these offsets."""
+"""The bytes of both offsets."""
 SYS_FLAG_AT: Final = 36
 STORE_MS_AT: Final = 56
-"""When the born host is IPv4; IPv6 adds ``IPV6_EXTRA``."""
+"""The offset when the born host is IPv4; IPv6 adds ``IPV6_EXTRA``."""
 BODY_LENGTH_AT: Final = 84
-"""When both hosts are IPv4; each that is IPv6 adds ``IPV6_EXTRA``."""
+"""The offset when both hosts are IPv4; each that is IPv6 adds ``IPV6_EXTRA``."""
 IPV6_EXTRA: Final = 12
 
 _LENGTH = struct.Struct(">i")
@@ -159,13 +159,84 @@ def pack(
     fixed = _FIXED[len(born.ip), len(store.ip)]
     head = fixed.pack(
         fixed.size + len(body) + len(topic) + _SHORT.size + len(properties),
-        MAGIC_V1 if len(topic) <= TOPIC_BYTES_V1 + 1 else MAGIC_V2,
+        _magic(topic),
         crc32(body) & CRC_MASK,
         queue, flag, queue_offset, physical_offset, sys_flag & ~HOST_BITS | fixed.host_bits,
         born_ms, born.ip, born.port, store_ms, store.ip, store.port, reconsume_times,
         prepared_offset, len(body),
     )  # fmt: skip
     return b"".join((head, body, topic, _SHORT.pack(len(properties)), properties))
+
+
+class Packer:
+    """Records of one topic that came from one address: ``pack`` with what they share worked out."""
+
+    __slots__ = ("_born", "_fixed", "_magic", "_shared", "_store", "_topic", "fixed_bytes")
+
+    def __init__(
+        self, topic: str, born: Host, store: Host, flag: int, sys_flag: int, reconsume_times: int
+    ) -> None:
+        self._topic = topic_part(topic.encode())
+        self._fixed = fixed = _FIXED[len(born.ip), len(store.ip)]
+        self._magic = _magic(self._topic)
+        self._born, self._store = born, store
+        self._shared = flag, sys_flag & ~HOST_BITS | fixed.host_bits, reconsume_times
+        self.fixed_bytes = fixed.size + len(self._topic) + _SHORT.size
+        """The size of a record without body and properties."""
+
+    def pack(
+        self,
+        body: bytes,
+        properties: bytes,
+        queue: int,
+        queue_offset: int,
+        physical_offset: int,
+        born_ms: int,
+        store_ms: int,
+    ) -> bytes:
+        """The record of these parts, whose sizes the caller has checked."""
+        flag, sys_flag, reconsume_times = self._shared
+        (born_ip, born_port), (store_ip, store_port) = self._born, self._store
+        head = self._fixed.pack(
+            self.fixed_bytes + len(body) + len(properties), self._magic, crc32(body) & CRC_MASK,
+            queue, flag, queue_offset, physical_offset, sys_flag, born_ms, born_ip, born_port,
+            store_ms, store_ip, store_port, reconsume_times, 0, len(body),
+        )  # fmt: skip
+        return b"".join((head, body, self._topic, _SHORT.pack(len(properties)), properties))
+
+    def pack_all(
+        self,
+        messages: Iterable[tuple[int, bytes, bytes]],
+        queue: int,
+        queue_offset: int,
+        physical_offset: int,
+        born_ms: int,
+        store_ms: int,
+    ) -> bytes:
+        """The records, back to back, of neighbours in a queue. A message is its flag, which counts
+        instead of the packer's, its body and its properties.
+        """
+        pack, short = self._fixed.pack, _SHORT.pack
+        fixed_bytes, magic = self.fixed_bytes, self._magic
+        _, sys_flag, reconsume_times = self._shared
+        (born_ip, born_port), (store_ip, store_port) = self._born, self._store
+        topic = self._topic
+        pieces: list[bytes] = []
+        for flag, body, text in messages:
+            size, text_size = len(body), len(text)
+            head = pack(
+                fixed_bytes + size + text_size, magic, crc32(body) & CRC_MASK, queue, flag,
+                queue_offset, physical_offset, sys_flag, born_ms, born_ip, born_port, store_ms,
+                store_ip, store_port, reconsume_times, 0, size,
+            )  # fmt: skip
+            pieces += (head, body, topic, short(text_size), text)
+            queue_offset += 1
+            physical_offset += 1
+        return b"".join(pieces)
+
+
+def _magic(topic: bytes) -> int:
+    return MAGIC_V1 if len(topic) <= TOPIC_BYTES_V1 + 1 else MAGIC_V2
 
 
 def decode(data: bytes | bytearray | memoryview, place: int = 0) -> tuple[StoredMessage, int]:
@@ -185,7 +256,7 @@ def decode_all(data: bytes | bytearray | memoryview) -> Iterator[StoredMessage]:
 
 
 def parts_at(record: bytes | bytearray | memoryview) -> tuple[int, int]:
-    """Where body and properties start in a record that a broker has stored."""
+    """The offsets of body and properties in a record that a broker has stored."""
     (magic,) = _LENGTH.unpack_from(record, _MAGIC_AT)
     (sys_flag,) = _LENGTH.unpack_from(record, SYS_FLAG_AT)
     place = BODY_LENGTH_AT + IPV6_EXTRA * (sys_flag & HOST_BITS).bit_count()

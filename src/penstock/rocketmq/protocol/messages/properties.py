@@ -44,6 +44,7 @@ def parse(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for entry in text.split(VALUE_END):
         name, end, value = entry.partition(NAME_END)
+        # Java's parser drops an entry without a name or a value, so no client relies on one.
         if end and name and value:
             found[name] = value
     return found
@@ -62,6 +63,7 @@ def without(text: str, name: str) -> str:
     if found < 0:
         return text
     end = text.find(VALUE_END, found)
+    # Java 4.9 leaves out the last \x02, so a property may end with the text.
     return text[:found] + text[end + 1 :] if end >= 0 else text[:found]
 
 
@@ -73,7 +75,7 @@ def number(text: str | None) -> int | None:
 
 
 def _find(text: str, name: str) -> int:
-    """Where a property begins; -1 when it is not there."""
+    """The start of a property; -1 when it is not there."""
     mark = name + NAME_END
     if text.startswith(mark):
         return 0

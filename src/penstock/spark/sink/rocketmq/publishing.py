@@ -1,4 +1,4 @@
-"""At least once: rows are sent in batches to the queues of their topics, by turns or by key."""
+"""Sending at least once: rows go in batches to their topics' queues, by turns or by key."""
 
 from __future__ import annotations
 
@@ -26,7 +26,13 @@ from penstock.spark.sink.pieces import Piece
 from penstock.spark.sink.piles import Piles
 from penstock.spark.sink.publishing import published
 from penstock.spark.sink.rocketmq.bodies import batch_of
-from penstock.spark.sink.rocketmq.queues import NEW_TOPIC_QUEUES, NoQueuesError, Queue, Queues
+from penstock.spark.sink.rocketmq.queues import (
+    NEW_TOPIC_QUEUES,
+    NoQueuesError,
+    Queue,
+    Queues,
+    queue_numbered,
+)
 from penstock.spark.sink.rocketmq.rows import ANY_QUEUE, Key, RocketmqRows
 from penstock.spark.sink.rocketmq.settings import Settings
 
@@ -79,7 +85,7 @@ def _to_send(
 
 
 class Publisher:
-    """Sends to the queues by turns, or to that of a key; for several threads."""
+    """A sender to the queues by turns, or to that of a key; for several threads."""
 
     def __init__(
         self, settings: Settings, partition: int, queues: Queues, links: Idle[RemotingLink]
@@ -92,7 +98,7 @@ class Publisher:
 
     def publish(self, key: Key, piece: Piece) -> int:
         """Publish messages; their number. A broker that fails is followed by the next, but for
-        those with a key, which stay in their queue.
+        those with a key or a queue, which stay where they belong.
 
         Raises SinkError for a refusal and when nobody has taken them for ``timeout``.
         """
@@ -121,8 +127,10 @@ class Publisher:
             self._queues.forget(key.topic)
 
     def _choice(self, key: Key) -> list[Queue]:
-        """The queues to try: the one of a key, or one of each broker."""
+        """The queues to try: the one of a key, or one of each broker. Raises SinkError."""
         queues = self._queues.of(key.topic)
+        if key.queue is not None:
+            return [queue_numbered(key.queue, queues, key.topic)]
         if key.shard != ANY_QUEUE:
             return [queues[key.shard % len(queues)]]
         self._turn += 1

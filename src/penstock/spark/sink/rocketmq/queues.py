@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
@@ -29,7 +30,7 @@ class Queue(NamedTuple):
 
 
 class Queues:
-    """Asks a topic's route when it is needed and then every half minute; for several threads."""
+    """Queues by a topic's route, asked for at first and every half minute; for several threads."""
 
     def __init__(self, routes: Routes) -> None:
         self._routes = routes
@@ -37,7 +38,7 @@ class Queues:
         self._lock = Lock()
 
     def of(self, topic: str) -> list[Queue]:
-        """Raises NoQueuesError for a topic that nobody serves, SourceError when nobody answers."""
+        """Raise NoQueuesError for a topic that nobody serves, SourceError when nobody answers."""
         with self._lock:
             queues, asked_ns = self._known.get(topic, ([], 0))
             now_ns = SYSTEM_CLOCK.monotonic_ns()
@@ -70,17 +71,35 @@ class Queues:
 
 
 def queues_in(route: Any, most: int) -> list[Queue]:
-    """The writable queues of a route, ``most`` of each broker. Raises SourceError."""
+    """The writable queues of a route, ``most`` of each broker, in the order of Java's clients.
+
+    Raises SourceError.
+    """
     try:
         masters = {each["brokerName"]: dict(each["brokerAddrs"]) for each in route["brokerDatas"]}
         return [
             Queue(_master(masters[each["brokerName"]]), number)
-            for each in route["queueDatas"]
+            for each in sorted(route["queueDatas"], key=itemgetter("brokerName"))
             if each["perm"] & _WRITE and _master(masters.get(each["brokerName"], {}))
             for number in range(min(most, int(each["writeQueueNums"])))
         ]
     except (KeyError, TypeError, ValueError, AttributeError):
         raise SourceError("a name server answers with a route that makes no sense") from None
+
+
+def queue_numbered(number: int, queues: list[Queue], topic: str) -> Queue:
+    """The queue of this number, always of the same broker where several have one.
+
+    Raises SinkError where none has.
+    """
+    found = [queue for queue in queues if queue.queue == number]
+    if not found:
+        most = max(queue.queue for queue in queues)
+        raise SinkError(
+            f"topic {topic} has no queue {number} to write to, its last is {most}: give it more "
+            "(mqadmin updateTopic -w), or leave the column queue out"
+        )
+    return found[number % len(found)]
 
 
 def _master(addresses: dict[Any, str]) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
-from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +21,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from penstock.rocketmq.protocol.ids import java_hash
 from penstock.rocketmq.protocol.messages import properties
 from penstock.spark.errors import OptionError
 from penstock.spark.rocketmq.schema import SCHEMA
@@ -36,6 +36,7 @@ _KINDS: Final[dict[str, tuple[type[DataType], ...]]] = {
     "keys": (StringType,),
     "tags": (StringType,),
     "sharding_key": (StringType,),
+    "queue": (IntegralType,),
     "delay_level": (IntegralType,),
     "properties": (MapType,),
 }
@@ -45,16 +46,27 @@ _NAMED: Final = {
     "delay_level": properties.DELAY,
 }
 _LEVEL_MAX: Final = (1 << 31) - 1
+_QUEUE_MAX: Final = (1 << 31) - 1
+# Of the source's columns, those that say how a message came there; queue and the rest are written.
+_PAST: Final = ("born_timestamp", "store_timestamp", "broker", "queue_offset")
 _MARKS: Final = f"[{properties.NAME_END}{properties.VALUE_END}]"
 ANY_QUEUE: Final = -1
 
 
 class Key(NamedTuple):
-    """Messages that one batch may hold; ``shard`` chooses their queue, ``level`` delays them."""
+    """Messages that one batch may hold; ``shard`` chooses their queue, ``level`` delays them.
+
+    A shard is a hash from 0 on, or ANY_QUEUE, or below that the number of a queue.
+    """
 
     topic: str
     shard: int
     level: int
+
+    @property
+    def queue(self) -> int | None:
+        """The number of the queue, if it is given."""
+        return ANY_QUEUE - 1 - self.shard if self.shard < ANY_QUEUE else None
 
 
 def body_column(schema: StructType, topic: str | None) -> str:
@@ -71,9 +83,10 @@ def body_column(schema: StructType, topic: str | None) -> str:
 
 def _require_known(field: StructField) -> None:
     kinds = _KINDS.get(field.name)
-    if kinds is None and field not in SCHEMA.fields:
+    if kinds is None and not (field.name in _PAST and field in SCHEMA.fields):
         raise OptionError(
-            f"format rocketmq writes no column {field.name}; it writes {', '.join(_KINDS)}"
+            f"format rocketmq writes no column {field.name}; it writes {', '.join(_KINDS)}: leave "
+            "it out, or put it into properties or the body, as in to_json(struct(*)) as body"
         )
     if kinds is not None and not isinstance(field.dataType, kinds):
         raise OptionError(
@@ -82,10 +95,12 @@ def _require_known(field: StructField) -> None:
 
 
 class RocketmqRows(Checks):
-    """Reads the rows of one partition, which it counts from 0 on."""
+    """A reader of the rows of one partition, which it counts from 0 on."""
 
-    def __init__(self, body: str, topic: str | None, partition: int, shards: int = 1 << 32) -> None:
-        """``shards`` is the number of shards into which sharding keys fall."""
+    def __init__(
+        self, body: str, topic: str | None, partition: int, shards: int | None = None
+    ) -> None:
+        """``shards`` is the number of shards into which sharding keys fall, if it is limited."""
         super().__init__(partition)
         self._shards = shards
         self._body = body
@@ -95,23 +110,33 @@ class RocketmqRows(Checks):
         """The rows by topic and key. Raises SinkError, which names the row."""
         if not batch.num_rows:
             return
-        names = batch.schema.names
         rows = np.arange(self.count, self.count + batch.num_rows)
         bodies = self.bodies(batch.column(self._body), self._body)
         levels = self.numbers(batch, "delay_level", _LEVEL_MAX)
         piece = Piece(bodies, rows, levels, self._properties(batch))
-        shards = np.full(batch.num_rows, ANY_QUEUE)
-        if "sharding_key" in names:
-            keys = batch.column("sharding_key").to_pylist()
-            shards = np.array([ANY_QUEUE if key is None else self._shard(key) for key in keys])
+        shards = self._shards_of(batch)
         for topic, indices in self._topics(batch):
-            # A shard has 32 bits and a level 31.
+            # A shard has 33 bits with its sign and a level 31.
             for both, some in groups((shards[indices] << 31) | levels[indices]):
                 yield Key(topic, both >> 31, both & _LEVEL_MAX), piece.take(indices[some])
         self.count += batch.num_rows
 
-    def _shard(self, key: str) -> int:
-        return crc32(key.encode()) % self._shards
+    def _shards_of(self, batch: pa.RecordBatch) -> Longs:
+        shards = np.full(batch.num_rows, ANY_QUEUE)
+        if "sharding_key" in batch.schema.names:
+            keys = batch.column("sharding_key").dictionary_encode()
+            hashes = np.array([*map(self._hash, keys.dictionary.to_pylist()), ANY_QUEUE])
+            shards = hashes[pc.fill_null(keys.indices, -1).to_numpy()]
+        if "queue" in batch.schema.names:
+            given = batch.column("queue").is_valid().to_numpy(zero_copy_only=False)
+            queues = self.numbers(batch, "queue", _QUEUE_MAX)
+            shards = np.where(given, ANY_QUEUE - 1 - queues, shards)
+        return shards
+
+    def _hash(self, key: str) -> int:
+        """A hash as Java's SelectMessageQueueByHash has it, so that its producers and we agree."""
+        hashed = abs(java_hash(key))
+        return hashed if self._shards is None else hashed % self._shards
 
     def _topics(self, batch: pa.RecordBatch) -> Iterator[tuple[str, Longs]]:
         if self._topic is not None:

@@ -17,7 +17,7 @@ from penstock.spark.sink.settings import Settings
 from penstock.spark.sink.staging import Batch, Form, StagedRows, by_body, stage_pieces
 
 SHARDS: Final = 240
-"""Sharding keys fall into so many shards, and shards evenly into queues of all usual numbers."""
+"""The number of shards that sharding keys fall into; all usual numbers of queues divide it."""
 _SECTION = struct.Struct(">II")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -57,10 +58,17 @@ def stream_writer(options: Mapping[str, str], schema: StructType) -> StreamWrite
     return StreamWriter(_output(settings, schema))
 
 
+_NOT_EXACT: Final = {
+    "delay_level": "what is delayed waits in another topic than the one that remembers the batch",
+    "queue": "rows are staged before the topic's queues are known; a sharding_key keeps rows of "
+    "one key together",
+}
+
+
 def _output(settings: Settings, schema: StructType) -> RocketmqOutput:
-    if settings.exactly_once and "delay_level" in schema.fieldNames():
-        raise OptionError(
-            "column delay_level is not for exactlyOnce=true: what is delayed waits in another "
-            "topic than the one that remembers the batch. Leave one of the two out"
-        )
+    for name, reason in _NOT_EXACT.items():
+        if settings.exactly_once and name in schema.fieldNames():
+            raise OptionError(
+                f"column {name} is not for exactlyOnce=true: {reason}. Leave one of the two out"
+            )
     return RocketmqOutput(settings, body_column(schema, settings.topic))

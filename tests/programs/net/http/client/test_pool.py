@@ -11,7 +11,7 @@ from penstock.net import tcp
 from penstock.net.http.client import pool as http_pool
 from penstock.net.http.client.answer import AnswerReader
 from penstock.net.http.client.link import Origin
-from penstock.net.http.client.pool import ConnectFailed, HttpPool
+from penstock.net.http.client.pool import ConnectError, HttpPool
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -207,7 +207,7 @@ async def test_secure_origins() -> None:
     assert server.connections == 1
     await pool.close()
     doubting = HttpPool(connect_timeout=30, kept_per_origin=2)
-    with pytest.raises(ConnectFailed) as caught:
+    with pytest.raises(ConnectError) as caught:
         await doubting.ask(origin, b"x", reader)
     assert isinstance(caught.value.cause, ssl.SSLCertVerificationError)
     await doubting.close()
@@ -217,7 +217,7 @@ async def test_secure_origins() -> None:
 async def test_nobody_there(pool: HttpPool) -> None:
     listener = await tcp.listen(asyncio.Protocol, "127.0.0.1:0")
     await listener.close()
-    with pytest.raises(ConnectFailed) as caught:
+    with pytest.raises(ConnectError) as caught:
         await pool.ask(Origin(False, "127.0.0.1", listener.port), b"x", reader)
     assert isinstance(caught.value.cause, ConnectionRefusedError)
 

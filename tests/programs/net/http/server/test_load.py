@@ -97,6 +97,16 @@ async def test_answers_that_nobody_reads(served: Served) -> None:
     assert len((await (await served.get("/big")).read_response())[2]) == BIG
 
 
+async def test_an_answer_counts_whole_until_all_of_it_is_sent(served: Served) -> None:
+    """The socket's buffers have taken some of it, and it is in memory all the same."""
+    answers = served.memory.answers
+    wire = await served.get("/big")
+    await until(lambda: answers.used > 0)
+    assert answers.used >= BIG
+    assert len((await wire.read_response())[2]) == BIG
+    await until(lambda: not answers.used)
+
+
 async def test_answers_that_wait_for_the_one_before_them(served: Served) -> None:
     answers = served.memory.answers
     wire = await served.get("/later", "/big", "/big", "/big", "/small")

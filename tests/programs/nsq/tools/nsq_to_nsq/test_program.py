@@ -36,7 +36,7 @@ async def test_from_one_nsqd_to_another(capsys: pytest.CaptureFixture[str]) -> N
             stop.request()
         assert found == [b'{"b":2}', b'{"b":3}']
     said = capsys.readouterr().err
-    assert "--mode=unheard-of is none of round-robin, hostpool, epsilon-greedy" in said
+    assert "--mode=unheard-of is not one of round-robin, hostpool, epsilon-greedy" in said
     assert "ERROR: Unable to decode json: x" in said
 
 

@@ -14,7 +14,6 @@ from penstock.rocketmq.client import (
     Message,
     NotConnected,
     Producer,
-    SendFailed,
     Stopped,
 )
 from penstock.rocketmq.client.errors import BadTlsOptions, NoNameServer, NoPermission
@@ -50,15 +49,14 @@ async def test_requests_are_signed_where_access_rules_are_in_force(tmp_path: Pat
         known = replace(QUICK, access_key="producer1", secret_key="secret-1")
         async with Producer("PG", servers.address, config=known) as producer:
             await producer.send(Message("Allowed", b"x"))
-            with pytest.raises(SendFailed) as failed:
+            with pytest.raises(NoPermission, match="getAclConfig what the account may do"):
                 await producer.send(Message("Denied", b"x"))
-            assert {type(error) for error in failed.value.errors} == {NoPermission}
         async with Producer("PG", servers.address, config=QUICK) as producer:
-            with pytest.raises(SendFailed, match="NO_PERMISSION"):
+            with pytest.raises(NoPermission, match="NO_PERMISSION"):
                 await producer.send(Message("Allowed", b"x"))
         wrong = replace(known, secret_key="another")
         async with Producer("PG", servers.address, config=wrong) as producer:
-            with pytest.raises(SendFailed, match=r"[Ss]ignature"):
+            with pytest.raises(NoPermission, match=r"[Ss]ignature"):
                 await producer.send(Message("Allowed", b"x"))
 
 
@@ -68,7 +66,7 @@ async def test_name_servers_are_found_through_a_page(servers: Servers) -> None:
             await producer.send(Message("Paged", b"x"))
         missing = replace(QUICK, namesrv_url=url + "x")
         async with Producer("PG", config=missing) as producer:
-            with pytest.raises(NoNameServer, match="nsaddrx"):
+            with pytest.raises(NoNameServer, match=r"nsaddrx.* namesrv_url"):
                 await producer.send(Message("Paged", b"x"))
 
 

@@ -193,7 +193,7 @@ async def test_a_request_gets_its_reply(servers: Servers) -> None:
         )
         answer = await producer.request(Message("Questions", b"tea?"), timeout=60)
         assert answer.body == b"re: tea?"
-        with pytest.raises(NoReply, match="Unheard"):
+        with pytest.raises(NoReply, match=r"Unheard.* see that a consumer"):
             await producer.request(Message("Unheard", b"anybody?"), timeout=1.0)
         await consumer.close()
         await task
@@ -220,7 +220,7 @@ async def test_no_name_server_is_named() -> None:
     with pytest.raises(ConfigError, match="NAMESRV_ADDR"):
         Producer("PG")
     async with Producer("PG", "127.0.0.1:1", config=QUICK) as producer:
-        with pytest.raises(NoNameServer, match=r"127\.0\.0\.1:1"):
+        with pytest.raises(NoNameServer, match=r"127\.0\.0\.1:1.* namesrv_addr"):
             await producer.send(Message("T", b"x"))
 
 

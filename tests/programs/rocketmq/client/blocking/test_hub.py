@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from penstock.core.clock import SYSTEM_CLOCK
-from penstock.rocketmq.client import Config, Message, NotConnected, SendFailed
+from penstock.rocketmq.client import Config, Message, NotConnected
 from penstock.rocketmq.client.blocking import LitePullConsumer, Producer
 from penstock.rocketmq.client.blocking.hub import BlockingHub
-from penstock.rocketmq.client.errors import NoNameServer
+from penstock.rocketmq.client.errors import NoNameServer, NoPermission
 from penstock.rocketmq.protocol.codes import RequestCode
 from tests.ports import unused_address
 from tests.programs.rocketmq.client.secured import page, run_with_rules, run_with_tls
@@ -42,7 +42,7 @@ def test_requests_are_signed_where_access_rules_are_in_force(tmp_path: Path) -> 
         known = replace(QUICK, access_key="producer1", secret_key="secret-1")
         with Producer("PG", servers.address, config=known) as producer:
             producer.send(Message("Allowed", b"x"))
-            with pytest.raises(SendFailed, match="NO_PERMISSION"):
+            with pytest.raises(NoPermission, match="NO_PERMISSION"):
                 producer.send(Message("Denied", b"x"))
 
 

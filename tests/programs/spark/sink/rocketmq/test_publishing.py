@@ -7,6 +7,7 @@ from threading import Thread
 
 import pytest
 
+from penstock.rocketmq.protocol.ids import java_hash
 from penstock.spark.errors import SinkError
 from penstock.spark.sink.rocketmq.publishing import publish_rows
 from tests.spark.rocketmq_brokers import Brokers, run_brokers
@@ -43,6 +44,32 @@ def test_rows_of_a_key_stay_in_their_queue_and_order(brokers: Brokers) -> None:
         mine = [(queue, body) for queue, body, _ in found if int(body) % 10 == key]
         assert len({queue for queue, _ in mine}) == 1
         assert [body for _, body in mine] == BODIES[key::10]
+
+
+def test_a_key_is_in_the_queue_that_a_java_producer_chooses(brokers: Brokers) -> None:
+    brokers.make_topic("java", 4)
+    keys = ["order-1", "order-2", "order-12", "ü"]
+    publish_rows(
+        [batch([key.encode() for key in keys], sharding_key=keys)],
+        rows("java"),
+        settings(brokers, topic="java"),
+    )
+    # abs(key.hashCode() % 4), as SelectMessageQueueByHash has it.
+    wanted = {key.encode(): abs(java_hash(key)) % 4 for key in keys}
+    assert {body: queue for queue, body, _ in stored(brokers, "java")} == wanted
+    assert len(set(wanted.values())) > 1
+
+
+def test_a_row_chooses_its_queue(brokers: Brokers) -> None:
+    brokers.make_topic("chosen", 4)
+    given = batch(BODIES, queue=[number % 3 for number in range(1000)])
+    wanted = settings(brokers, topic="chosen", requestBytes="2000")
+    assert publish_rows([given], rows("chosen"), wanted) == 1000
+    assert {body: queue for queue, body, _ in stored(brokers, "chosen")} == {
+        body: int(body) % 3 for body in BODIES
+    }
+    with pytest.raises(SinkError, match="topic chosen has no queue 4 to write to, its last is 3"):
+        publish_rows([batch([b"a"], queue=[4])], rows("chosen"), wanted)
 
 
 def test_delays_go_one_by_one_to_a_topic_that_is_made(brokers: Brokers) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import httptools
 import pytest
 
-from penstock.net.http.server.head import BadRequest, Head, parse_head
+from penstock.net.http.server.head import BadRequestError, Head, parse_head
 
 
 def head(*lines: str) -> Head:
@@ -77,7 +77,7 @@ def test_without_upgrade() -> None:
     ],
 )
 def test_refused(lines: list[str], status: str) -> None:
-    with pytest.raises(BadRequest) as caught:
+    with pytest.raises(BadRequestError) as caught:
         head(*lines)
     assert caught.value.status == status
 

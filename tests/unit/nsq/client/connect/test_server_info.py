@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.nsq.client.connect.server_info import ServerInfo, StrangeAnswer
+from penstock.nsq.client.connect.server_info import ServerInfo, StrangeAnswerError
 
 ANSWER = {
     "max_rdy_count": 50, "version": "1.3.0", "max_msg_timeout": 1000, "msg_timeout": 500,
@@ -50,12 +50,12 @@ def test_layers_come_in_this_order() -> None:
     ],
 )
 def test_strange_answers(answer: bytes, reason: str) -> None:
-    with pytest.raises(StrangeAnswer, match=reason) as found:
+    with pytest.raises(StrangeAnswerError, match=reason) as found:
         ServerInfo.of(answer)
     assert len(str(found.value)) < 200
 
 
 @given(answer=st.binary(max_size=60).map(lambda rest: b"{" + rest))
 def test_garbage_is_never_another_error(answer: bytes) -> None:
-    with contextlib.suppress(StrangeAnswer):
+    with contextlib.suppress(StrangeAnswerError):
         assert isinstance(ServerInfo.of(answer), ServerInfo)

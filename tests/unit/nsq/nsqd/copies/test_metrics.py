@@ -17,13 +17,23 @@ async def test_a_node_that_was_never_copied_has_none() -> None:
 
 
 async def test_a_primary_shows_its_followers() -> None:
-    follower = {"address": "b:1", "lag_messages": 3, "lag_bytes": 400}
+    follower = {"address": "b:1", "lag_messages": 3, "lag_bytes": 400, "asked_seconds_ago": 0.25}
     text = await page({"role": Role.PRIMARY, "epoch": 2, "followers": [follower]})
     assert "\nnsqd_replication_primary 1\n" in text
     assert "\nnsqd_replication_epoch 2\n" in text
     assert '\nnsqd_follower_lag_messages{follower="b:1"} 3\n' in text
     assert '\nnsqd_follower_lag_bytes{follower="b:1"} 400\n' in text
+    assert '\nnsqd_follower_asked_seconds{follower="b:1"} 0.25\n' in text
     assert "nsqd_replication_lag" not in text
+    assert "nsqd_replicas" not in text
+
+
+async def test_a_primary_whose_oks_wait_shows_how_many_it_promises() -> None:
+    text = await page({"role": Role.PRIMARY, "epoch": 0, "followers": [], "replicas_acked": 2,
+                       "replicas_in_force": 0, "messages_waiting": 7})  # fmt: skip
+    assert "\nnsqd_replicas_acked 2\n" in text
+    assert "\nnsqd_replicas_in_force 0\n" in text
+    assert "\nnsqd_replicas_messages_waiting 7\n" in text
 
 
 async def test_a_follower_shows_its_lag_which_is_no_number_before_it_was_whole() -> None:

@@ -75,7 +75,7 @@ async def test_the_first_failure_is_enough(capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(PublishFailed):
         await at_work.handle(message(b"m"))
     assert len(recorder.published) == 1
-    assert "--mode=every is none of round-robin" in capsys.readouterr().err
+    assert "--mode=every is not one of round-robin" in capsys.readouterr().err
 
 
 async def test_only_a_sample_is_published() -> None:

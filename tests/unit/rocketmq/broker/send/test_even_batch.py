@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.rocketmq.broker.send import even_batch as module
@@ -31,8 +32,16 @@ def one_by_one(messages: list[BatchedMessage], store: Host = V4) -> StoredRecord
     return StoredRecords(drafts, store, 1 << 40)
 
 
+@pytest.fixture(params=[0, module.PACKED_MAX], ids=["table", "packed"], autouse=True)
+def packed_max(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Both ways to encode a batch that is alone in its commit."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "PACKED_MAX", request.param)
+        yield
+
+
 def agree(messages: list[BatchedMessage], store: Host = V4) -> bool:
-    """Whether it was a table; if so it must say what the messages say one by one."""
+    """Whether it was of one layout; if so it must say what the messages say one by one."""
     data = batch_body.encode(messages)
     even = even_batch(data, replace(COMMON), CLUSTER.encode(), store, 1 << 40)
     if even is None:
@@ -119,6 +128,7 @@ def test_batches_of_one_commit(bytes_max: int, monkeypatch: pytest.MonkeyPatch) 
 LETTERS = st.sampled_from(["KEYS", "WAIT", "AWAIT", "\x01", "\x02", "k", "true", "é"])
 
 
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(LETTERS, max_size=8).map("".join),
     st.lists(LETTERS, max_size=8).map("".join),
@@ -131,6 +141,7 @@ def test_whatever_the_properties_are(text: str, odd: str, place: int, size: int)
     agree(messages)
 
 
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=300), st.integers(1, 8))
 def test_garbage_is_left_to_others_or_read_alike(data: bytes, times: int) -> None:
     even = even_batch(data * times, replace(COMMON), CLUSTER.encode(), V4, 0)

@@ -33,7 +33,7 @@ async def test_only_what_was_given_up_can_be_resumed(controller: Controller) -> 
     half = await begin(controller)
     for message_id in (half.message_id, "7F00000100002A9F0000100000000000"):
         asked = request(RESUME_CHECK, msgId=message_id)
-        with pytest.raises(RefusedError, match="none that was given up"):
+        with pytest.raises(RefusedError, match="was not given up"):
             await requests.resume_check(controller, PEER.connection, asked)
     with pytest.raises(BodyError, match="no message id"):
         await requests.resume_check(controller, PEER.connection, request(RESUME_CHECK, msgId="x"))

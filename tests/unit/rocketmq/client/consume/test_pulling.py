@@ -76,6 +76,6 @@ def test_refusals_and_nonsense() -> None:
     hub.answers[RequestCode.PULL_MESSAGE] = lambda _, request: request.answer(0)
     with pytest.raises(BadAnswer, match="nextBeginOffset"):
         pull(hub, puller)
-    with pytest.raises(NotConnected, match="not exist"):
+    with pytest.raises(NotConnected, match="not exist; mqadmin clusterList"):
         hub.does(Job(puller.pull(QUEUE._replace(brokerName="z"), 0, filter_of("*"), most=1,
                                  timeout_s=1.0)))  # fmt: skip

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.rocketmq.client.config import Config
 from penstock.rocketmq.client.message import Message
 from penstock.rocketmq.client.network.jobs import Job
 from penstock.rocketmq.client.produce.publishing import Publisher, tracer
 from penstock.rocketmq.client.produce.trace import HELD_MAX
+from penstock.rocketmq.client.produce.transactions import Transactions, TransactionState
 from penstock.rocketmq.protocol.codes import RequestCode
+from penstock.rocketmq.protocol.command import ONE_WAY, Command
 from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.message import encode
 from tests.unit.rocketmq.client.memory_hub import NAME_SERVER, MemoryHub
-from tests.unit.rocketmq.client.records import received
+from tests.unit.rocketmq.client.records import received, stored
 
 TOPIC = "RMQ_SYS_TRACE_TOPIC"
 
@@ -53,6 +58,40 @@ def test_handling_a_message_is_traced_before_and_after() -> None:
     assert before[2:] == ["DefaultRegion", "G", "R", "ID", "0", "k"]
     assert after[:7] == ["SubAfter", "R", "ID", "250", "false", "k", "4"]
     assert after[8] == "G"
+
+
+@pytest.mark.parametrize(
+    ("end", "word"),
+    [
+        (TransactionState.COMMIT, "COMMIT_MESSAGE"),
+        (TransactionState.ROLLBACK, "ROLLBACK_MESSAGE"),
+        (TransactionState.UNKNOWN, "UNKNOW"),
+    ],
+)
+def test_the_end_of_a_transaction_is_traced(end: TransactionState, word: str) -> None:
+    hub = made()
+    transactions = Transactions(Publisher("PG", hub), lambda _: end)
+    message = Message("T", b"abc", tags="a", keys=["k", "l"])
+    sent = hub.does(Job(transactions.send(message, lambda _: end))).sent
+    hub.passes(1)
+    half, ended = traces(hub)
+    assert (half[0], half[11]) == ("Pub", "1")
+    assert ended[0] == "EndTransaction"
+    assert ended[2:] == [
+        "DefaultRegion", "PG", "T", sent.id, "a", "k l", "a:10911", "2", sent.id, word, "false",
+    ]  # fmt: skip
+
+
+def test_the_answer_to_a_broker_that_asks_is_traced() -> None:
+    hub = made()
+    transactions = Transactions(Publisher("PG", hub), lambda _: TransactionState.ROLLBACK)
+    hub.does(Job(transactions.send(Message("T", b"x"), lambda _: TransactionState.UNKNOWN)))
+    fields = {"tranStateTableOffset": "7", "commitLogOffset": "8"}
+    record = encode(stored(UNIQ_KEY="ID", KEYS="k", MSG_REGION="north"))
+    hub.receive("a:10911", Command(39, 1, fields, record, flag=ONE_WAY))
+    hub.passes(1)
+    asked = traces(hub)[-1]
+    assert (asked[2], asked[5], asked[11:]) == ("north", "ID", ["ROLLBACK_MESSAGE", "true"])
 
 
 def test_traces_that_nobody_takes_are_dropped() -> None:

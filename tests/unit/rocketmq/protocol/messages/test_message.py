@@ -97,3 +97,16 @@ def test_the_parts_of_a_record_are_found_without_decoding_it(topic: str, host: s
     assert message.properties_text(record) == "KEYS\x01k\x02"
     part = message.topic_part(topic.encode())
     assert message.packed_size(part, b"hello", b"KEYS\x01k\x02", parsed, parsed) == len(record)
+
+
+@pytest.mark.parametrize("topic", ["T", "long" * 40])
+@pytest.mark.parametrize("ip", [bytes(4), bytes(range(16))])
+def test_a_packer_packs_what_pack_does(topic: str, ip: bytes) -> None:
+    born, store = Host(ip, 5000), Host(bytes((127, 0, 0, 1)), 10911)
+    packer = message.Packer(topic, born, store, 3, 1, 2)
+    record = packer.pack(b"body", b"a\x01b", 7, 8, 9, 10, 11)
+    part = message.topic_part(topic.encode())
+    assert record == message.pack(
+        part, b"body", b"a\x01b", 7, 8, 9, born, 10, store, 11, 3, 1, 2, 0
+    )
+    assert len(record) == packer.fixed_bytes + len(b"body") + len(b"a\x01b")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.spark.errors import SinkError, SourceError
-from penstock.spark.sink.rocketmq.queues import Queue, Queues, queues_in
+from penstock.spark.sink.rocketmq.queues import Queue, Queues, queue_numbered, queues_in
 
 
 def route(**perms: int) -> dict[str, Any]:
@@ -40,6 +40,18 @@ def test_masters_that_may_be_written_to() -> None:
     assert queues_in(without, 16) == []
     with pytest.raises(SourceError, match="makes no sense"):
         queues_in({"queueDatas": 5}, 16)
+
+
+def test_queues_are_in_the_order_of_java_s_clients() -> None:
+    assert queues_in(route(b=6, a=6), 1) == [Queue("a:1", 0), Queue("b:1", 0)]
+
+
+def test_a_queue_by_its_number() -> None:
+    queues = queues_in(route(a=6, b=6), 16)
+    assert queue_numbered(0, queues, "t") == Queue("a:1", 0)
+    assert queue_numbered(1, queues, "t") == Queue("b:1", 1)
+    with pytest.raises(SinkError, match=r"topic t has no queue 2 to write to, its last is 1: give"):
+        queue_numbered(2, queues, "t")
 
 
 def test_a_route_is_asked_for_once_and_when_it_was_forgotten() -> None:

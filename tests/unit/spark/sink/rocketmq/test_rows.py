@@ -11,7 +11,7 @@ from pyspark.sql.types import LongType, MapType, StringType, StructField, Struct
 from penstock.rocketmq.protocol.messages import properties
 from penstock.spark.errors import OptionError, SinkError
 from penstock.spark.rocketmq.schema import SCHEMA
-from penstock.spark.sink.rocketmq.rows import ANY_QUEUE, Key, body_column
+from penstock.spark.sink.rocketmq.rows import ANY_QUEUE, Key, RocketmqRows, body_column
 from tests.unit.spark.sink.making import batch, bodies_of
 from tests.unit.spark.sink.rocketmq.making import rows
 
@@ -50,7 +50,31 @@ def test_rows_by_topic_key_and_delay() -> None:
     assert found[Key("b", ANY_QUEUE, 0)] == ([b"2"], [1])
     ((late, (bodies, _)),) = [item for item in found.items() if item[0].level]
     assert (late.level, bodies) == (3, [b"5"])
-    assert all(0 <= key.shard < 1 << 32 for key in found if key.topic == "a")
+    assert {key.shard for key in plain if key.topic == "a"} == {ord("x"), ord("y")}
+
+
+def test_keys_are_hashed_as_java_hashes_them() -> None:
+    # The hash of the first is the smallest number of 32 bits, whose absolute value has 33.
+    given = batch([b"1", b"2"], sharding_key=["polygenelubricants", "order-7"])
+    assert [key.shard for key, _ in rows().read(given)] == [1207111304, 1 << 31]
+    limited = RocketmqRows("body", "t", 3, shards=240)
+    assert {key.shard for key, _ in limited.read(given)} == {(1 << 31) % 240, 1207111304 % 240}
+
+
+def test_a_queue_goes_before_a_key() -> None:
+    last = (1 << 31) - 1
+    given = batch(
+        [b"1", b"2", b"3", b"4"],
+        queue=pa.array([0, None, last, None], pa.int32()),
+        sharding_key=["x", "x", None, None],
+    )
+    found = {key.queue: (key.shard, bodies_of(piece)) for key, piece in rows().read(given)}
+    assert found[0][1] == [b"1"]
+    assert found[last][1] == [b"3"]
+    unnumbered = [key for key, _ in rows().read(given) if key.queue is None]
+    assert {key.shard for key in unnumbered} == {ANY_QUEUE, ord("x")}
+    with pytest.raises(SinkError, match="row 1 of partition 3: queue is outside 0 to"):
+        list(rows().read(batch([b"1", b"2"], queue=[0, -1])))
 
 
 def test_a_delay_is_a_property_as_well() -> None:
@@ -86,6 +110,9 @@ def test_columns() -> None:
         ([body], "say where to write"),
         ([named], "one column body"),
         ([body, StructField("text", StringType())], "writes no column text"),
+        ([body, StructField("offset", LongType())], "writes no column offset"),
+        ([body, StructField("broker", LongType())], "writes no column broker"),
+        ([body, StructField("queue", StringType())], "column queue cannot be string"),
         ([body, StructField("keys", LongType())], "column keys cannot be bigint"),
     ):
         with pytest.raises(OptionError, match=said):

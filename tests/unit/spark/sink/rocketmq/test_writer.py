@@ -32,6 +32,12 @@ def test_delays_are_not_for_exactly_once() -> None:
         RocketmqDataSource(given).writer(schema("body binary"), False)
 
 
+def test_queues_are_not_for_exactly_once() -> None:
+    given = {"topic": "t", "nsqd_http_address": "h:1", "exactlyOnce": "true"}
+    with pytest.raises(OptionError, match=r"column queue is not for .* a sharding_key keeps rows"):
+        RocketmqDataSource(given).streamWriter(schema("body binary,queue bigint"), False)
+
+
 def test_a_topic_is_not_overwritten() -> None:
     with pytest.raises(OptionError, match="cannot be overwritten"):
         RocketmqDataSource(OPTIONS).writer(schema("body binary"), True)

@@ -74,7 +74,7 @@ function create(now, svg) {
 }
 
 function patch(old, now, svg) {
-  if (old === now) return; // who keeps a description says that nothing of it has changed
+  if (old === now) return; // a description that is kept says that nothing of it has changed
   const element = (now.element = old.element);
   if (now.tag === undefined) {
     if (old.text !== now.text) element.data = now.text;

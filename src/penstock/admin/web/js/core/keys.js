@@ -1,4 +1,4 @@
-/** What the keyboard does on every page, and the help that tells of it. */
+/** What the keyboard does on every page, and the help that explains it. */
 
 import { openPalette } from "../features/search.js";
 import { opened } from "../widgets/dialog.js";

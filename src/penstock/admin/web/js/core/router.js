@@ -90,7 +90,7 @@ export function go(url) {
   changed(true);
 }
 
-/** Changes parts of the query of this page; what is empty or null goes. Nothing is loaded anew. */
+/** Changes parts of the query of this page; what is empty or null goes. Nothing is loaded again. */
 export function setQuery(parts) {
   history.replaceState(null, "", withQuery(parts));
   changed(false);

@@ -20,7 +20,7 @@ export function shell(page, content) {
   return [
     h("a", { class: "skip", href: "#main", onclick: toMain }, "To the content"),
     header(page),
-    // by a key of its own: nothing of another page's elements, and of what these hold, is left
+    // with a key for each page: nothing of another page's elements, and of what these hold, is left
     h("main", { id: "main", tabindex: "-1", key: [page.page, ...page.names].join("/") },
       warnings(page), content),
     h("footer", { class: "foot" },

@@ -3,7 +3,7 @@
 const STEADY_S = 12;
 
 /**
- * Remembers what counters were, to tell how fast they grow. One whose count went back begins anew.
+ * Remembers what counters were, to tell how fast they grow. One that went back begins at 0.
  *
  *     const speeds = measure();
  *     speeds.take([["127.0.0.1:4151", 1200]]);

@@ -75,7 +75,7 @@ function askToDeleteTopic(page, stats, readers) {
   ask({
     title: `Delete topic ${name}?`,
     body: "It is deleted everywhere, with its channels and with what is kept for replay. " +
-      "A producer that publishes to it again creates it anew, without channels.",
+      "A producer that publishes to it creates it again, without channels.",
     losses: ofTopic(stats, readers),
     typed: heldByTopic(stats) ? name : null,
     action: "Delete topic",
@@ -117,7 +117,7 @@ export function channelActions(page, stats) {
       onclick: () => ask({
         title: `Delete channel ${name}?`,
         body: `It is deleted on all nodes of topic ${topic}. A consumer that connects again ` +
-          "creates it anew, empty: it gets what is published after that.",
+          "creates it again, empty: it gets what is published after that.",
         losses: ofChannel(stats),
         typed: held(stats) ? name : null,
         action: "Delete channel",
@@ -160,7 +160,7 @@ export function tombstoneAction(page, topic, node, stats = null) {
       title: `Tombstone topic ${topic} on ${node}?`,
       body: "nsqlookupd does not send consumers of the topic to this node any more, and the topic " +
         "is deleted there. Let producers publish elsewhere first: one that publishes there creates " +
-        "it anew.",
+        "it again.",
       losses: stats ? ofTopic(stats) : [`All messages of the topic on ${node} are deleted`],
       typed: stats && !heldByTopic(stats) ? null : topic,
       action: "Tombstone",
@@ -249,7 +249,7 @@ function tellIf(text) {
 }
 
 /**
- * Waits for an action, then shows what became of it: goes to `next` or loads the page anew. Returns
+ * Waits for an action, then shows what became of it: goes to `next` or loads the page again. Returns
  * what to say about it, or nothing when only a part was done and a warning said so. Throws an Error
  * whose message a person understands; `unreached` is how it begins when no daemon could be asked.
  */
@@ -270,8 +270,8 @@ export async function done(page, action, text, next = "", unreached = NOTHING_DO
 function explained({ status, message }, unreached) {
   const detail = message.replace(/^UPSTREAM_ERROR: /, "");
   if (message === "FORBIDDEN") {
-    return "You may not change anything here. Who may, nsqadmin is told by --admin-user, " +
-      "and who you are by the request header that --acl-http-header names.";
+    return "You may not change anything here. nsqadmin allows it to users named by --admin-user, " +
+      "and reads your name in the request header that --acl-http-header names.";
   }
   if (status === 0) return `${message}: it is not known whether anything was done.`;
   if (status === 502) return `${unreached} ${detail}`;

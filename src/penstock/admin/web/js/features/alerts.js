@@ -60,7 +60,7 @@ const RULES = [
     `${percent(LIMITS.growth)} of what comes`],
   ["stands still", `${count(LIMITS.backlog)} messages and nothing is read`],
   ["stays behind", `${count(LIMITS.backlog)} messages that become neither more nor less; fewer than ` +
-    `${seconds(LIMITS.near_s)} of what is read are none`],
+    `${seconds(LIMITS.near_s)} of what is read do not count`],
   ["catching up", `it takes more than ${seconds(LIMITS.empties_in)}`],
   ["requeues, timeouts", `${rate(LIMITS.storm)} and ${percent(LIMITS.storm_share)} of what consumers get`],
   ["paused", "a topic or channel, on any node"],
@@ -181,7 +181,7 @@ function percent(share) {
   return `${Math.round(share * 100)} %`;
 }
 
-/** The thresholds, for who wants to know why something is listed. */
+/** The thresholds, which explain why something is listed. */
 function limits() {
   const rules = [...RULES, ...(settings.hasRocketmq ? ROCKETMQ_RULES : [])];
   return h("details", { class: "limits" },

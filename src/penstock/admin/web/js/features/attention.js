@@ -24,7 +24,7 @@ const GROUP = "@";
  *   groups: {topic: string, group: string, verdict: object}[],   where there is no history
  *   pipelines: {id: string, name: string, state: string, age: number, error: string}[],
  *   rocketmq: {items: object[], groups: string[]},   what the API judges of RocketMQ's groups and servers,
- *     and the groups that it has judged: nothing else is told of these
+ *     and the groups that it has judged: no other rule judges these
  *   copies: {node: string, verdicts: object[]}[],   nodes with second copies, and these
  * }} cluster
  * @returns {{kind: string, level: "bad"|"warn", page: string, names: string[], weight: number, ...}[]}

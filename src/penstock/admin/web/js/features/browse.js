@@ -32,8 +32,8 @@ const TEXTS = {
  * - `merges`: whether `ask` without a node answers for all of them, with `earlier` and `later`.
  *
  * @returns {{view, node, isOfAll}} `view(list, tools)`, where `list(answer, isDescending)` shows a
- *   page, and `tools(answer)` is what to do with it; `node()`: the chosen one, undefined when there
- *   is none; `isOfAll()`: all are chosen
+ *   page, and `tools(answer)` is what to do with it; `node()`: the chosen one, undefined without
+ *   one; `isOfAll()`: all are chosen
  */
 export function browse(page, { nodes, ask, start, seconds = 0, merges = false }) {
   const pages = {

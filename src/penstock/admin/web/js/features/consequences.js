@@ -18,7 +18,7 @@ export function heldByTopic(stats) {
   return stats.depth + held(...(stats.channels ?? []));
 }
 
-/** Of deleting a topic (TopicStats), or what one node has of it, with so many readers of its log. */
+/** Of deleting a topic (TopicStats), or one node's part of it; `readers` is the number of its log. */
 export function ofTopic(stats, readers = 0) {
   const channels = stats.channels ?? [];
   const where = onNodes(stats);

@@ -1,4 +1,4 @@
-/** Nodes as the API tells of them. */
+/** Nodes as the API describes them. */
 
 /** How nsqadmin calls a node (of /api/nodes): broadcast address and HTTP port. */
 export function addressOf({ broadcast_address: host, http_port: port }) {

@@ -1,7 +1,7 @@
 /**
  * A grand total of counters that never goes back: only arithmetic.
  *
- * Each counter counts for itself. One that is less than before began anew, and what it has counted
+ * Each counter counts for itself. One that is less than before began at 0, and what it has counted
  * since then is added; one that is away for a while is taken up where it was.
  */
 export function tally() {

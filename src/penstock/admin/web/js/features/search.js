@@ -105,7 +105,7 @@ async function addNames(state) {
   Object.assign(state, { isLoading: false, problem: problem?.reason.message ?? "" });
 }
 
-/** RocketMQ's topics are apart from NSQ's of the same name: they have pages of their own. */
+/** RocketMQ's topics are apart from NSQ's of the same name: they have other pages. */
 async function addRocketmq({ places }) {
   const { topics } = await get("/api/rocketmq/topics", { names: "true" });
   for (const topic of topics) {

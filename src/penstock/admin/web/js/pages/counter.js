@@ -11,7 +11,7 @@ import { graphs } from "../widgets/graphite.js";
 import { loading } from "../widgets/ui.js";
 
 const AGAIN_S = 2;
-/** Answers of large clusters are long: so many times as long as one took, none is asked for. */
+/** Answers of large clusters are long: after one, nothing is asked for this many times as long. */
 const REST = 4;
 const POINTS_MAX = 360;
 

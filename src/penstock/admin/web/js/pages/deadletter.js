@@ -12,7 +12,7 @@ import { warning } from "../widgets/columns.js";
 import { messageList, OFFSET } from "../widgets/list.js";
 import { badge, button, empty, heading, loading, notice, trail } from "../widgets/ui.js";
 
-const AGED_MS = 10_000; // how often it is told anew how old letters are
+const AGED_MS = 10_000; // how often the age of letters is shown again
 const FORMS = [
   ["json", "Export JSON", "A line of JSON for each letter, with where it came from"],
   ["raw", "Export raw", "The bodies alone, a line each"],

@@ -64,7 +64,7 @@ function deleteTopic(page, topic, channels) {
     onclick: () => ask({
       title: `Delete topic ${topic}?`,
       body: "The nsqlookupds forget it. No node has it, so no message is lost; a producer that publishes " +
-        "to it creates it anew.",
+        "to it creates it again.",
       losses: channels.length
         ? [`${many(channels.length, "channel")} that a node would create with it: ${channels.join(", ")}`]
         : [],

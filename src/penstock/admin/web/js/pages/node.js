@@ -125,7 +125,7 @@ function unknown(name) {
   return empty(`There is no node ${name}`,
     settings.lookupds.length > 0
       ? "No nsqlookupd knows of it: it may have ended, or never have been registered. "
-      : "It is none of those that --nsqd-http-address names, or it does not answer. ",
+      : "--nsqd-http-address does not name it, or it does not answer. ",
     h("a", { href: to.nodes() }, "All nodes"));
 }
 

@@ -20,7 +20,7 @@ const TOPICS_SHOWN = 100;
 export default function nodes(page) {
   page.title = "Nodes";
   const live = page.follow({ level: "topics" });
-  const seen = new Map(); // address -> the node as it was last told of, and when
+  const seen = new Map(); // address -> the node as it was last seen, and when
   const under = machines();
   let told = null;
   page.load(under.load, AGAIN_S);

@@ -62,7 +62,7 @@ async function channelsOf(name, signal) {
     if (!topics?.includes(name)) return null;
     return (await get(pathOf("api", "topics", name), {}, signal)).channels ?? [];
   } catch (error) {
-    if (error instanceof ApiError) return null; // NSQ's own pages tell of it
+    if (error instanceof ApiError) return null; // NSQ's pages show it
     throw error;
   }
 }

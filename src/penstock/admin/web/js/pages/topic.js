@@ -89,7 +89,7 @@ function isUnheardOf({ status, message = "" }) {
   return status === 502 && message.includes("TOPIC_NOT_FOUND");
 }
 
-/** Groups have figures as channels do; who follows these knows whether there is one to ask about. */
+/** Groups have figures as channels do; a watcher of these knows whether there is one to ask about. */
 function mayHaveReaders(live) {
   return !live.connected || [...live.rows()].some(({ channel }) => channel.startsWith("@"));
 }
@@ -154,7 +154,7 @@ function unknown({ page, name }) {
 /** nsqlookupd takes no such names, so it leads nobody to the nodes that have them. */
 function innerTopic(name) {
   return empty(`${name} is a topic of RocketMQ's`, settings.hasRocketmq
-    ? ["Its queues and messages are on ", h("a", { href: to.rocketTopic(name) }, "a page of their own"), "."]
+    ? ["Its queues and messages are on ", h("a", { href: to.rocketTopic(name) }, "another page"), "."]
     : ["nsqlookupd does not know such topics. With ", h("code", {}, "--rocketmq-namesrv-address"),
       " nsqadmin shows them."]);
 }

@@ -44,7 +44,7 @@ let isDue = false;
  *                                    one value for each time, null for a gap; tone is "1" to "6"
  *   partial?: number[],              more than 0 where the values are not all of that time: a grey ground
  *   height?: number,                 of the plot, in pixels
- * }} spec  drawn anew when a list is another one, or has grown
+ * }} spec  drawn again when a list is another one, or has grown
  */
 export function chart(spec) {
   return h("figure", {
@@ -255,7 +255,7 @@ function step({ spec: { times } }, event) {
   event.preventDefault();
 }
 
-/** What the chart says to who cannot see it: the values at a place, or the newest. */
+/** What the chart says to those who cannot see it: the values at a place, or the newest. */
 function told({ title, unit, times, series, partial = [] }, at) {
   const when = at < 0 ? "now" : `at ${clock(times[at])}`;
   const values = series.map(({ name, values }) =>

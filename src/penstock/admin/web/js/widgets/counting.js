@@ -6,7 +6,7 @@ import { count } from "../core/format.js";
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const shown = new WeakMap();
 
-/** `total`, reached from what was shown before within so many seconds. It never counts down. */
+/** `total`, reached from what was shown before within `seconds`. It never counts down. */
 export function rolling(total, seconds) {
   return h("div", {
     class: "rolling",

@@ -22,7 +22,7 @@ const INDENT_MAX = 40;
  */
 
 /**
- * The lines of a JSON text, or null when it is none.
+ * The lines of a text, or null when it is no JSON.
  *
  * @param {string} text
  * @returns {Line[]|null}

@@ -25,7 +25,7 @@ const SIZE = {
 
 /**
  * A list of messages of `topic` on `node()`, or each on its own `node`. Which are open (`open`: their
- * offsets, or the ids of those with nodes of their own), the filter (`find`) and the order (`order`:
+ * offsets, or the ids if each names its node), the filter (`find`) and the order (`order`:
  * "desc") stand in the query.
  *
  * - `columns`: each `{name, title, hint, numeric, wide, turns, cell(message)}`, before size and body;

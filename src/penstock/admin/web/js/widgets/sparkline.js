@@ -11,7 +11,7 @@ const paths = new WeakMap();
 /**
  * The line of values, from 0 to their greatest; null is a gap. As wide as its place is.
  *
- * @param {(number|null)[]} values  drawn anew when it is another list, or has grown
+ * @param {(number|null)[]} values  drawn again when it is another list, or has grown
  * @param {{title?: string, tone?: string}} how  title: what a screen reader says; tone "1" to "6"
  */
 export function sparkline(values, { title, tone = "1" } = {}) {
@@ -39,7 +39,7 @@ function pathsOf(all) {
   return { line: linePath(values, x, y), area: areaPath(values, x, y, HEIGHT) };
 }
 
-/** At most so many values as there is room for: each the mean of some, null where none is known. */
+/** No more values than there is room for: each the mean of some, null where none is known. */
 function thinned(values) {
   const size = Math.ceil(values.length / POINTS_MAX);
   if (size === 1) return values;

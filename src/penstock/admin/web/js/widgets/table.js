@@ -17,7 +17,7 @@ const shown = new WeakMap(); // page -> Map: id of a table -> how many rows it s
 /**
  * A table of `rows`; while these are not known yet (null), a placeholder.
  *
- * - `id`: its name in the query (`?<id>.sort=-depth&<id>.find=bill`), one of its own on each page;
+ * - `id`: its name in the query (`?<id>.sort=-depth&<id>.find=bill`), another one on each page;
  * - `columns`: each `{name, title, hint, value(row), cell(row), numeric, format, total}`. `value`
  *   (default: `row[name]`) is what sorts and filters, `cell` (default: the value, by `format`) what is
  *   shown; `format` is count() when numeric. `total: true` is the sum of the values, `total(rows)` else;

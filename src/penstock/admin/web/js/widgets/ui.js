@@ -54,7 +54,7 @@ export function trail(...steps) {
     steps.map(([text, href]) => h("a", { href }, text)));
 }
 
-/** The name of the tab that the address bar tells of, or else the first. */
+/** The name of the tab in the address bar, or else the first. */
 export function tabOf(page, all) {
   return all.find(({ name }) => name === page.query.tab)?.name ?? all[0].name;
 }
@@ -96,7 +96,7 @@ export function button(text, { kind = "", ...props } = {}) {
   return h("button", { type: "button", class: classes("button", kind), ...props }, text);
 }
 
-/** A bar in parts, [{label, value, kind}]: as wide as their values, told in words to who cannot see it. */
+/** A bar in parts, [{label, value, kind}]: as wide as their values, and told in words to the blind. */
 export function bar(parts) {
   const told = parts.filter(({ value }) => value > 0);
   const label = told.map((part) => `${part.label} ${count(part.value)}`).join(", ") || "nothing";

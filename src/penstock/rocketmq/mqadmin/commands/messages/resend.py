@@ -14,8 +14,8 @@ from penstock.rocketmq.mqadmin.output import Output
 
 
 def resend(admin: Admin, message: Received, unit: str, out: Output) -> None:
-    """Send a message to its topic again, as a new message with the same keys, tags and properties
-    of its own.
+    """Send a message to its topic again, as a new message with the same keys, tags and user
+    properties.
     """
     own = {name: text for name, text in message.properties.items() if name not in RESERVED}
     again = Message(

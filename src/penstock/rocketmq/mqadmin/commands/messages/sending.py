@@ -56,7 +56,7 @@ def send_message(admin: Admin, given: Given, out: Output) -> None:
 
 
 def send_msg_status(admin: Admin, given: Given, out: Output) -> None:
-    """Send messages to the topic of a broker's name and tell of each."""
+    """Send messages to the topic of a broker's name and print the outcome of each."""
     topic = given.text("brokerName")
     with _producer(admin, "PID_SMSC") as producer:
         producer.send(_filled(topic, 16))
@@ -68,7 +68,7 @@ def send_msg_status(admin: Admin, given: Given, out: Output) -> None:
 
 
 def _filled(topic: str, nbytes: int) -> Message:
-    """A message of so many bytes or a few more, as upstream fills it."""
+    """A message of ``nbytes`` or a few more, filled as upstream does."""
     return Message(topic, _WORDS * -(-nbytes // len(_WORDS)))
 
 

@@ -10,7 +10,7 @@ from penstock.rocketmq.mqadmin.commands.messages.finding import with_key
 from penstock.rocketmq.mqadmin.java_text import to_second
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Shown, Table
-from penstock.rocketmq.mqadmin.trace_entries import AFTER, SENT, TRACES, Entry, entries
+from penstock.rocketmq.mqadmin.trace_entries import AFTER, ENDED, SENT, TRACES, Entry, entries
 
 _FORMAT: Final = "%-10s %-20s %-20s %-20s %-10s %-10s"
 _FIELDS: Final = "type group clientHost time cost status"
@@ -22,6 +22,11 @@ CONSUMERS: Final = Table(
     "traces", _FORMAT, _FIELDS,
     ("#Type", "#ConsumerGroup", "#ClientHost", "#ConsumerTime", "#CostTimes", "#Status"),
 )  # fmt: skip
+ENDS: Final = Table(
+    "traces", _FORMAT, _FIELDS,
+    ("#Type", "#ProducerGroup", "#ClientHost", "#EndTime", "#CostTimes", "#Status"),
+)  # fmt: skip
+_KINDS: Final = {SENT: "Pub", AFTER: "Sub", ENDED: "End"}
 _MOST: Final = 64
 
 
@@ -36,9 +41,9 @@ class Trace(NamedTuple):
         """The values of its row."""
         each = self.entry
         return (
-            "Pub" if each.kind == SENT else "Sub", _group(each), self.host,
-            to_second(each.time_ms), Shown(f"{each.cost_ms}ms", each.cost_ms),
-            "success" if each.is_ok else "failed",
+            _KINDS[each.kind], _group(each), self.host, to_second(each.time_ms),
+            Shown(f"{each.cost_ms}ms", each.cost_ms),
+            each.state or ("success" if each.is_ok else "failed"),
         )  # fmt: skip
 
 
@@ -52,22 +57,23 @@ def traces(message: Received, message_id: str) -> list[Trace]:
     return [
         Trace(each, host)
         for each in entries(message.body)
-        if each.kind in (SENT, AFTER) and each.message_id == message_id
+        if each.kind in _KINDS and each.message_id == message_id
     ]
 
 
 def query_trace(admin: Admin, given: Given, out: Output) -> None:
-    """The sender of a message, and its consumers."""
+    """The sender of a message, the end of its transaction, and its consumers."""
     message_id = given.text("msgId")
     found = [
         trace
         for each in with_key(admin, given.text("traceTopic", TRACES), message_id, _MOST)
         for trace in traces(each, message_id)
     ]
-    for trace in (each for each in found if each.entry.kind == SENT):
-        out.head(SENDERS)
-        out.row(SENDERS, *trace.row)
-        out.text("\n")
+    for kind, table in ((SENT, SENDERS), (ENDED, ENDS)):
+        for trace in (each for each in found if each.entry.kind == kind):
+            out.head(table)
+            out.row(table, *trace.row)
+            out.text("\n")
     consumed = [each for each in found if each.entry.kind == AFTER]
     for group in dict.fromkeys(_group(each.entry) for each in consumed):
         out.head(CONSUMERS)

@@ -36,7 +36,7 @@ export async function askToReplay(page, { topic, chosen, wish, range }) {
   return isDone;
 }
 
-/** The topics there are, for who does not know the name by heart. */
+/** The topics there are, for those who do not know the name by heart. */
 async function suggest(replay) {
   try {
     replay.topics = (await get("/api/topics")).topics ?? [];

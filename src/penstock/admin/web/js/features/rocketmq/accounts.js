@@ -7,8 +7,8 @@ import { badge, empty, section } from "../../widgets/ui.js";
 /** A table for each broker. */
 export function accountsView(page, brokers) {
   return brokers.map((each) => section({ title: `Broker ${each.broker}`, id: `accounts-${each.broker}` },
-    each.accounts ? accountTable(page, each) : empty("It tells of no accounts", each.reason,
-      ". Brokers tell of them where aclEnable is true, RocketMQ's own up to 4.9.7.")));
+    each.accounts ? accountTable(page, each) : empty("It lists no accounts", each.reason,
+      ". Brokers list them where aclEnable is true, RocketMQ's own up to 4.9.7.")));
 }
 
 function accountTable(page, { broker, accounts, trusted }) {

@@ -89,7 +89,7 @@ function tracePart({ sent, ended, consumed }) {
   ];
   if (!rows.length) {
     return [h("h2", {}, "Trace"), h("p", { class: "faint" },
-      "No client has told of it. Clients send traces where they are configured to, and brokers keep them ",
+      "No client has reported it. Clients send traces if they are configured to, and brokers keep them ",
       "for a while.")];
   }
   return [

@@ -26,12 +26,12 @@ const NUMBERS = [
   ["slow_broker_id", "Number of the replica while it is far behind", 0, 2 ** 31],
 ];
 
-/** The button that makes a group; nothing for who may not. */
+/** The button that makes a group; nothing without permission. */
 export function createGroupButton(page) {
   return settings.isAdmin && button("Create a group", { kind: "primary", onclick: () => askToCreate(page) });
 }
 
-/** The buttons that change and delete a group, as the API tells of it. */
+/** The buttons that change and delete a group, which is an object of the API. */
 export function groupActions(page, told) {
   if (!settings.isAdmin) return [];
   return [

@@ -14,7 +14,7 @@ const QUEUES_MAX = 1024;
 const QUEUES = 8;
 const PERMISSIONS = [["6", "read and write"], ["4", "read only"], ["2", "write only"], ["0", "closed"]];
 
-/** The button that makes a topic; nothing for who may not. */
+/** The button that makes a topic; nothing without permission. */
 export function createTopicButton(page) {
   return settings.isAdmin && button("Create a topic", { kind: "primary", onclick: () => askToCreate(page) });
 }

@@ -1,0 +1,240 @@
+"""The straight line of a send: from its bytes to its answer, without parser, header or draft.
+
+Most sends store one message in a topic that is there. Their heads are known by their pattern
+(``send_pattern``) from earlier sends of the connection, so what is left is to cut out what differs,
+to pack the message where its place in the log is known, and to answer. What comes of it is what
+``sending`` makes of the same bytes.
+
+It leaves out, and leaves to ``sending``: batches; topics that are not there yet, that are the
+broker's own or a group's, or ordered; delays, transactions, properties that are the broker's; sends
+that want no answer, or a queue chosen for them; long messages; the check of access rules; waiting
+for a slave, or for a sync with a limit of time; a slave's refusal.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from penstock.core.units import MILLISECOND
+from penstock.rocketmq.broker import names
+from penstock.rocketmq.broker.send import sending
+from penstock.rocketmq.broker.send.send_pattern import PlainHead, SendPattern
+from penstock.rocketmq.protocol import frames
+from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.frames import HEADER_BITS, HEADER_MAX
+from penstock.rocketmq.protocol.ids import host_digits
+from penstock.rocketmq.protocol.messages.message import Packer
+from penstock.storage.batch import Dialect
+from penstock.storage.queues.queue_index import OneQueue
+
+if TYPE_CHECKING:
+    from penstock.broker.topic import Topic
+    from penstock.core.errors import StorageError
+    from penstock.rocketmq.broker.controller import Controller
+    from penstock.rocketmq.remoting import Connection
+    from penstock.storage.batch import Buffer, Positions
+
+FRAME_MAX: Final = 64 * 1024
+"""Longer ones take the long way."""
+WAYS_MAX: Final = 8
+"""Patterns that are known of one connection."""
+UNSEEN_MAX: Final = 4
+"""A connection's first sends leave no pattern: to make one costs as much as twenty sends."""
+TRIES_MAX: Final = 64
+"""A client whose sends are always others takes the long way from then on."""
+_LENGTHS = struct.Struct(">iI")
+_lengths = _LENGTHS.unpack_from
+
+
+class PlainSends:
+    """The plain sends of one connection."""
+
+    __slots__ = ("_commits", "_connection", "_controller", "_last", "_tries", "_ways")
+
+    def __init__(self, controller: Controller, connection: Connection) -> None:
+        self._controller = controller
+        self._commits = controller.node.commits
+        self._connection = connection
+        self._ways: list[_Way] = []
+        self._last: _Way | None = None
+        self._tries = 0
+
+    @staticmethod
+    def are_served(controller: Controller) -> bool:
+        """True if a broker with these settings may have any."""
+        if controller.settings.is_slave or controller.slave_acks is not None:
+            return False
+        return controller.acl is None and controller.flush_timeouts is None
+
+    def take_lone(self, data: bytes) -> bool:
+        """Store a plain send that is all that was read and answer it, while there is nobody to
+        share a write with; False if it must go another way.
+        """
+        way, commits, controller = self._last, self._commits, self._controller
+        if way is None or not commits.is_idle or len(data) < _LENGTHS.size:
+            return False
+        length, second = _lengths(data)
+        body_at = _LENGTHS.size + (second & HEADER_MAX)
+        if length + 4 != len(data) or not self._has_room_for(length, body_at - 4):
+            return False
+        head = way.pattern.read(second >> HEADER_BITS, data, _LENGTHS.size, body_at)
+        if head is None or not way.leads_to(controller, head.queue) or not way.topic.takes_one:
+            return False
+        record = PlainSend(controller, self._connection, way, head, data[body_at:])
+        now = controller.clock.monotonic_ns()
+        error = commits.publish_one(way.topic, record, now, head.queue)
+        self._connection.send_now(record.answer(error))
+        return True
+
+    def take(self, data: bytes) -> int:
+        """Publish the plain sends at the start of what was read; how many bytes they have."""
+        place, size = 0, len(data)
+        controller, connection = self._controller, self._connection
+        while place + _LENGTHS.size < size:
+            length, second = _lengths(data, place)
+            start, end = place + _LENGTHS.size, place + 4 + length
+            body_at = start + (second & HEADER_MAX)
+            if end > size or not self._has_room_for(length, body_at - place - 4):
+                break
+            way = self._last
+            kind = second >> HEADER_BITS
+            head = None if way is None else way.pattern.read(kind, data, start, body_at)
+            if head is None:
+                way, head = self._found(kind, data, start, body_at)
+            if way is None or head is None or not way.leads_to(controller, head.queue):
+                break
+            record = PlainSend(controller, connection, way, head, data[body_at:end])
+            self._commits.publish(way.topic, record, 0, record.done, head.queue)
+            place = end
+        return place
+
+    def _has_room_for(self, length: int, head_length: int) -> bool:
+        """True if a frame may be a plain send; ``head_length`` is its length without the body."""
+        body = length - head_length
+        return 0 <= body <= self._controller.settings.max_message_size and length <= FRAME_MAX
+
+    def _found(
+        self, kind: int, data: bytes, start: int, end: int
+    ) -> tuple[_Way | None, PlainHead | None]:
+        """The head at ``[start, end)`` by another pattern than the last; if none is like it, it
+        makes one for those who come after.
+        """
+        for way in self._ways:
+            head = way.pattern.read(kind, data, start, end)
+            if head is not None:
+                self._last = way
+                self._connection.serialization = way.pattern.kind
+                return way, head
+        if SendPattern.is_send(kind, data, start) and self._tries < TRIES_MAX:
+            self._tries += 1
+            if self._tries > UNSEEN_MAX:
+                self._learn(kind, data[start:end])
+        return None, None
+
+    def _learn(self, kind: int, header: bytes) -> None:
+        pattern = SendPattern.of(kind, header, self._controller.cluster_property)
+        if pattern is not None:
+            self._ways.insert(0, _Way(pattern, self._connection, self._controller))
+            del self._ways[WAYS_MAX:]
+
+
+class _Way:
+    """The way of the sends of one pattern, as long as the table of topics stays as it is."""
+
+    __slots__ = ("_queues", "_version", "base", "id_digits", "packer", "pattern", "topic")
+
+    topic: Topic
+
+    def __init__(
+        self, pattern: SendPattern, connection: Connection, controller: Controller
+    ) -> None:
+        header, address = pattern.header, controller.store.address
+        self.pattern = pattern
+        self.packer = Packer(
+            header.topic, connection.host, address, header.flag, header.sys_flag,
+            header.reconsume_times,
+        )  # fmt: skip
+        self.id_digits = host_digits(address)
+        self.base = 0
+        self._version = -1
+        self._queues = 0
+
+    def leads_to(self, controller: Controller, queue: int) -> bool:
+        """True if a message for this queue may be published to ``topic`` now, without more ado."""
+        if self._version != controller.topics.version.counter or self.topic.exiting:
+            self._look(controller)
+        return queue < self._queues
+
+    def _look(self, controller: Controller) -> None:
+        """Find the topic; until it is there and plain, no queue is of it."""
+        self._version, self._queues = -1, 0
+        name = self.pattern.header.topic
+        config, topic = controller.topics.get(name), controller.node.broker.topics.get(name)
+        if config is None or topic is None or config.order or topic.exiting:
+            return
+        if name in names.NOT_FOR_CLIENTS or names.is_inner(name):
+            return
+        self.topic, self.base = topic, controller.store.base(name)
+        self._version = controller.topics.version.counter
+        is_one = isinstance(topic.queues, OneQueue)
+        self._queues = 1 if is_one else max(config.read_queues, config.write_queues)
+
+
+class PlainSend:
+    """A message as it was sent, as a record of its topic; and the answer to its producer."""
+
+    __slots__ = ("_began_ns", "_body", "_connection", "_controller", "_head", "_way", "nbytes",
+                 "opaque", "physical_offset", "queue_offset", "serialization",
+                 "stride")  # fmt: skip
+
+    dialect: ClassVar[int] = Dialect.ROCKETMQ
+    note: ClassVar[bytes] = b""
+    count: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        controller: Controller,
+        connection: Connection,
+        way: _Way,
+        head: PlainHead,
+        body: bytes,
+    ) -> None:
+        self._controller = controller
+        self._connection = connection
+        self._way = way
+        self._head = head
+        self._body = body
+        self._began_ns = controller.stats.put_begins()
+        self.opaque = head.opaque
+        self.serialization = way.pattern.kind
+        """The answer takes this and ``opaque`` from the request."""
+        self.nbytes = len(body)
+        self.stride = way.packer.fixed_bytes + len(body) + len(head.properties)
+        self.queue_offset = 0
+        self.physical_offset = 0
+
+    def encode(self, first_id: int, timestamp_ns: int) -> tuple[Buffer, Positions | None]:
+        """The stored message."""
+        head, way = self._head, self._way
+        self.physical_offset = physical = way.base + first_id
+        return way.packer.pack(self._body, head.properties, head.queue, self.queue_offset, physical,
+                               head.born_ms, timestamp_ns // MILLISECOND), None  # fmt: skip
+
+    def done(self, error: StorageError | None) -> None:
+        """Tell the producer that the message is stored, or is not."""
+        self._connection.send_pieces((self.answer(error),))
+
+    def answer(self, error: StorageError | None) -> bytes:
+        """The answer when it is stored, or is not."""
+        controller, head = self._controller, self._head
+        if error is not None:
+            controller.stats.put_failed()
+            request = Command(0, head.opaque, serialization=self.serialization)
+            return frames.encode(sending.storage_failure(request, error))
+        if self._began_ns:
+            controller.stats.put_ends(self._way.topic.name, head.queue, self._began_ns)
+        message_id = f"{self._way.id_digits}{self.physical_offset:016X}"
+        values = message_id, str(head.queue), str(self.queue_offset)
+        template = sending.answer_template(controller.settings)
+        return template.encode(self, values)

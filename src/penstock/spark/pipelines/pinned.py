@@ -1,0 +1,71 @@
+"""The nodes of an exactly-once sink that nsqlookupd names: found once and kept in the checkpoint.
+
+A batch that comes again must go to the nodes that it went to before. The checkpoint holds the query
+id, by which nodes know the writer; so a list beside it lives exactly as long as that writer does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from penstock.spark.errors import SinkError
+from penstock.spark.pipelines import own
+from penstock.spark.sink.nodes import known_nodes
+from penstock.spark.sink.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FILE: Final = "penstock.nodes.json"
+
+
+def fixed(spark: SparkSession, options: Mapping[str, str], checkpoint: str) -> dict[str, str]:
+    """Options of ``format("nsq")`` as a sink, with a fixed list of nodes where they need one.
+
+    Raises SinkError when there is no node, or the checkpoint has a batch for nodes of another list,
+    and SourceError when nsqlookupd does not answer.
+    """
+    settings = Settings.parse(options)
+    if not (settings.exactly_once and settings.lookupd):
+        return dict(options)
+    nodes = _kept(spark, checkpoint) or _found(spark, settings, checkpoint)
+    others = {key: value for key, value in options.items() if key.lower() != "lookupd_http_address"}
+    return others | {"nsqd_http_address": ",".join(nodes)}
+
+
+def _kept(spark: SparkSession, checkpoint: str) -> list[str]:
+    path, files = own.place(spark, checkpoint, FILE)
+    if not files.exists(path):
+        return []
+    stream = files.open(path)
+    try:
+        text = spark._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")  # type: ignore[union-attr]
+    finally:
+        stream.close()
+    nodes: list[str] = json.loads(text)
+    return nodes
+
+
+def _found(spark: SparkSession, settings: Settings, checkpoint: str) -> list[str]:
+    if own.has_unfinished_batch(spark, checkpoint):
+        raise SinkError(
+            f"checkpoint {checkpoint} has a batch that was not finished, perhaps for other nodes: "
+            "run it with the options of before, --available-now, and then with exactlyOnce and "
+            "lookupd_http_address"
+        )
+    nodes = known_nodes(settings, settings.access)
+    _keep(spark, checkpoint, nodes)
+    return nodes
+
+
+def _keep(spark: SparkSession, checkpoint: str, nodes: list[str]) -> None:
+    """Write the list under its name when it is whole: a batch may follow at once."""
+    path, files = own.place(spark, checkpoint, FILE)
+    part, _ = own.place(spark, checkpoint, f"{FILE}.part")
+    stream = files.create(part, True)
+    stream.write(json.dumps(nodes).encode())
+    stream.close()
+    if not files.rename(part, path):
+        raise SinkError(f"{path} cannot be written, which keeps the nodes of the sink")

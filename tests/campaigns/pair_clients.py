@@ -1,0 +1,237 @@
+"""Clients of a pair of nodes, and all that they were told by either."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import struct
+import time
+from collections.abc import Coroutine, Iterable
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from penstock.testing.ledger import Ledger, make_body, read_body
+from tests.crash.load import Connection
+
+from .wires import Door
+
+TOPIC: Final = b"copied"
+CHANNEL: Final = b"ch"
+BATCH: Final = 30
+RDY: Final = 200
+DEFER_MS_MAX: Final = 300
+REST_S: Final = 0.02
+RETRY_S: Final = 0.05
+FAULTS_MAX: Final = 50
+FINISHED_SHARE: Final = 0.8
+REQUEUED_SHARE: Final = 0.17
+REFUSALS: Final = ("E_PUB_FAILED", "E_MPUB_FAILED", "E_DPUB_FAILED", "E_FOLLOWER", "E_FENCED")
+
+
+class Refused(Exception):
+    """A publish that got no OK, but one of these answers."""
+
+
+class Side(NamedTuple):
+    """A node while it is primary under an epoch."""
+
+    name: str
+    door: Door
+    epoch: int
+
+
+class Told(NamedTuple):
+    """An answer: when it came, and in which epoch."""
+
+    at: float
+    epoch: int
+
+
+class Story:
+    """The things that clients were told by the nodes of one pair.
+
+    Where OKs wait for a copy, an id is given once, by whichever node; else once in an epoch.
+    """
+
+    def __init__(self, rng: random.Random, *, is_acked: bool) -> None:
+        self.rng = rng
+        self.is_acked = is_acked
+        self.ledger = Ledger()
+        self.faults: list[str] = []
+        self.oks: dict[int, Told] = {}
+        """The acknowledged messages of a round."""
+        self.said: dict[int, set[str]] = {}
+        """The nodes that said OK, by epoch."""
+        self.finished: dict[int, Told] = {}
+        self.kept: dict[int, float] = {}
+        """The moment up to which the copy had everything that was promoted after an epoch."""
+        self.seconds_behind = 0.0
+        """The most by which the progress of the channel was behind at a promotion."""
+        self.again = 0
+        """Messages that came again after a promotion, although they were finished."""
+        self._numbers: dict[tuple[int, int], int] = {}
+
+    def acknowledged(self, side: Side, numbers: Iterable[int]) -> None:
+        """A node said OK."""
+        self.ledger.acknowledge(numbers)
+        self.oks |= dict.fromkeys(numbers, Told(time.monotonic(), side.epoch))
+        said = self.said.setdefault(side.epoch, set())
+        said.add(side.name)
+        if len(said) > 1:
+            self.fault(f"two nodes said OK in epoch {side.epoch}")
+
+    def stands(self, epoch: int, message_id: int, body: bytes) -> int | None:
+        """The number of a message that a node has under this id; None for one that nobody sent."""
+        number = read_body(body)
+        if number is None or number >= self.ledger.report().attempted:
+            self.fault(f"nobody sent the message of id {message_id:x}")
+            return None
+        known = self._numbers.setdefault((0 if self.is_acked else epoch, message_id), number)
+        if known != number:
+            self.fault(f"the id {message_id:x} is that of the messages {known} and {number}")
+        return number
+
+    def delivered(self, side: Side, frame: bytes) -> None:
+        """A consumer got a message."""
+        number = self.stands(side.epoch, int(frame[10:26], 16), frame[26:])
+        told = self.finished.get(-1 if number is None else number)
+        if told is not None and told.epoch < side.epoch:
+            behind = self.kept[told.epoch] - told.at
+            self.seconds_behind = max(self.seconds_behind, behind)
+            self.again += 1
+
+    def not_finished(self, side: Side, message_id: int) -> None:
+        """A node did not take a FIN."""
+        number = self._numbers.get((0 if self.is_acked else side.epoch, message_id), -1)
+        self.finished.pop(number, None)
+
+    def __str__(self) -> str:
+        level = int(self.is_acked)
+        return f"N={level}, {self.ledger.report()}, {len(self.faults)} faults"
+
+    def fault(self, what: str) -> None:
+        """Note a fault, once; of very many those that came first."""
+        if what not in self.faults and len(self.faults) < FAULTS_MAX:
+            self.faults.append(what)
+
+
+class Clients:
+    """Producers and consumers of one node while it is primary; they go on until cancelled."""
+
+    def __init__(self, story: Story, side: Side) -> None:
+        self.side = side
+        self._story = story
+        self._rng = story.rng
+        self._tasks = [asyncio.create_task(self._again(each)) for each in (
+            self._multi, self._multi, self._single, self._deferred, self._consume, self._consume,
+        )]  # fmt: skip
+
+    async def stop(self) -> None:
+        """End all of them. Raises what one of them has failed with."""
+        for task in self._tasks:
+            task.cancel()
+        for ended in await asyncio.gather(*self._tasks, return_exceptions=True):
+            if isinstance(ended, Exception):
+                raise ended
+
+    async def _again(self, work: Any) -> None:
+        while True:
+            with suppress(OSError, asyncio.IncompleteReadError, Refused):
+                connection = await self._open()
+                try:
+                    await work(connection)
+                finally:
+                    connection.writer.close()
+            await asyncio.sleep(RETRY_S)
+
+    async def _open(self) -> Connection:
+        host, _, port = self.side.door.tcp.rpartition(":")
+        connection = Connection(*await asyncio.open_connection(host, int(port)))
+        connection.writer.write(b"  V2")
+        return connection
+
+    async def _ask(self, connection: Connection, command: bytes, body: bytes) -> None:
+        connection.writer.write(command + struct.pack(">i", len(body)) + body)
+        kind, data = await connection.frame()
+        if kind == 0:
+            assert data == b"OK", data
+            return
+        if not data.decode().startswith(REFUSALS):
+            self._story.fault(f"a publish was answered {data.decode()}")
+        raise Refused
+
+    async def _publish(self, connection: Connection, count: int, command: bytes) -> None:
+        numbers = self._story.ledger.attempt(count)
+        bodies = [make_body(number, self._rng.randint(16, 400)) for number in numbers]
+        body = bodies[0]
+        if command.startswith(b"MPUB"):
+            parts = [struct.pack(">i", len(each)) + each for each in bodies]
+            body = struct.pack(">i", count) + b"".join(parts)
+        await self._ask(connection, command, body)
+        self._story.acknowledged(self.side, numbers)
+
+    async def _multi(self, connection: Connection) -> None:
+        while True:
+            await self._publish(connection, BATCH, b"MPUB %b\n" % TOPIC)
+            await asyncio.sleep(self._rng.uniform(0, REST_S))
+
+    async def _single(self, connection: Connection) -> None:
+        while True:
+            await self._publish(connection, 1, b"PUB %b\n" % TOPIC)
+            await asyncio.sleep(self._rng.uniform(0, REST_S))
+
+    async def _deferred(self, connection: Connection) -> None:
+        while True:
+            delay = self._rng.randint(0, DEFER_MS_MAX)
+            await self._publish(connection, 1, b"DPUB %b %d\n" % (TOPIC, delay))
+
+    async def _consume(self, connection: Connection) -> None:
+        connection.writer.write(b"SUB %b %b\nRDY %d\n" % (TOPIC, CHANNEL, RDY))
+        while True:
+            kind, data = await connection.frame()
+            if kind == 1:
+                self._failed(data)
+            elif kind == 2:
+                self._story.delivered(self.side, data)
+                self._answer(connection, data)
+
+    def _failed(self, error: bytes) -> None:
+        """A FIN may come after the message's timeout; any other error ends the connection."""
+        if not error.startswith((b"E_FIN_FAILED", b"E_REQ_FAILED")):
+            raise Refused
+        self._story.not_finished(self.side, int(error.split()[2], 16))
+
+    def _answer(self, connection: Connection, data: bytes) -> None:
+        chance = self._rng.random()
+        if chance < FINISHED_SHARE:
+            self._finish(connection, data)
+        elif chance < FINISHED_SHARE + REQUEUED_SHARE:
+            connection.writer.write(b"REQ %b %d\n" % (data[10:26], self._rng.randint(0, 50)))
+
+    def _finish(self, connection: Connection, data: bytes) -> None:
+        self._story.ledger.see(data[26:])
+        number = read_body(data[26:])
+        if number is not None:
+            self._story.finished.setdefault(number, Told(time.monotonic(), self.side.epoch))
+        connection.writer.write(b"FIN %b\n" % data[10:26])
+
+    async def drain(self, owes: Coroutine[Any, Any, None]) -> None:
+        """Finish all that comes until ``owes`` is through."""
+        connection = await self._open()
+        draining = asyncio.create_task(self._drain(connection))
+        try:
+            await owes
+        finally:
+            draining.cancel()
+            connection.writer.close()
+            await asyncio.gather(draining, return_exceptions=True)
+
+    async def _drain(self, connection: Connection) -> None:
+        connection.writer.write(b"SUB %b %b\nRDY 2500\n" % (TOPIC, CHANNEL))
+        while True:
+            kind, data = await connection.frame()
+            if kind == 1:
+                self._failed(data)
+            elif kind == 2:
+                self._story.delivered(self.side, data)
+                self._finish(connection, data)
