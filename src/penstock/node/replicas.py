@@ -66,7 +66,7 @@ class Replicas:
         self, clock: Clock, options: ReplicaOptions, followers: Followers | None = None
     ) -> None:
         self.options = options
-        self.followers = followers or Followers(clock)
+        self.followers = Followers(clock) if followers is None else followers
         self.followers.changed.append(self._changed)
         self.on_copied: Copied = lambda topic, outcomes, end: None
         self.on_news: Callable[[], None] = lambda: None

@@ -62,7 +62,7 @@ async def test_publishes_that_wait_for_copies_are_given_up_in_time(tmp_path: Pat
     assert node.replicas is not None
     topic = node.registry.topic("t")
     told = asyncio.get_running_loop().create_future()
-    node.replicas.heard("b", {})
+    node.followers.heard("b", {})
     node.commits.publish(topic, Bodies.single(b"x"), 0, told.set_result)
     async with asyncio.timeout(TIMEOUT_S):
         assert str(await told) == "not copied within 0.001 s"
