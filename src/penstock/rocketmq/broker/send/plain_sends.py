@@ -110,7 +110,7 @@ class PlainSends:
         return place
 
     def _has_room_for(self, length: int, head_length: int) -> bool:
-        """True if a frame may be a plain send; ``head_length`` counts of its length all but the body."""
+        """True if a frame may be a plain send; ``head_length`` is its length without the body."""
         body = length - head_length
         return 0 <= body <= self._controller.settings.max_message_size and length <= FRAME_MAX
 
