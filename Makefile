@@ -13,7 +13,7 @@ TOGETHER := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadscope
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help dev install run up check test long coverage lint format types ci bench bench-nodes bench-copies bench-archive bench-arrow bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots pictures notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark campaign-copies campaign-channel sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide manifests images-tried mqadmin-page mqadmin-samples monitoring wheel wheels audit sbom release reference campaign-clients clean
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*  \#\# .*/\1/p' $(MAKEFILE_LIST))
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -114,6 +114,9 @@ bench-nodes: install  ## 2 nsqds (NODES=n) with one nsqlookupd, beside a Go nsqd
 
 bench-copies: install  ## a node whose OK waits for a copy, beside one that is copied and one that is not
 	@$(BIN)/python bench/copies.py
+
+bench-copies-backlog: install  ## a new copy of 10 million messages beside publishes, and a promotion with that backlog
+	@$(BIN)/python bench/copies_backlog.py
 
 bench-archive: install  ## the archive pipeline: rows/s from log to Parquet
 	@$(BIN)/python bench/archive.py

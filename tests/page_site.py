@@ -58,7 +58,7 @@ class Site:
 
     def own(self) -> dict[str, str]:
         """These daemons for those that a page names, each by the page's words for it."""
-        names, other = self.shop.name_server.rocketmq, self.shop.broker.tcp
+        names, other = self.shop.name_server.rocketmq, self.shop.ours.tcp
         return {
             "doctor --lookupd-http-address 127.0.0.1:4161":
             f"doctor --lookupd-http-address {self.asked.http}",

@@ -27,7 +27,8 @@ from penstock.rocketmq.client.blocking import Producer, PushConsumer
 from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode
-from penstock.testing.daemons import MqBroker, MqNamesrv, run_mqbroker, run_mqnamesrv
+from penstock.testing.daemons import MqBroker, MqNamesrv
+from tests.programs.rocketmq.client.servers import Elsewhere, shared_servers
 
 TOPIC = "trades"
 QUEUES = 4
@@ -53,10 +54,16 @@ _CONFIG = Config(
 class Shop:
     """The servers, and what the member of `billing` was given."""
 
-    name_server: MqNamesrv
-    broker: MqBroker
+    name_server: MqNamesrv | Elsewhere
+    broker: MqBroker | Elsewhere
     consumed: list[Received] = field(default_factory=list)
     refused: list[Received] = field(default_factory=list)
+
+    @property
+    def ours(self) -> MqBroker:
+        """The broker, which must be ours: it has NSQ's ports as well."""
+        assert isinstance(self.broker, MqBroker)
+        return self.broker
 
     def ask(self, code: RequestCode, fields: dict[str, object], body: bytes = b"") -> None:
         """Have the broker do something."""
@@ -84,11 +91,10 @@ class Shop:
 
 @contextmanager
 def running_shop() -> Iterator[Shop]:
-    """The cluster, until the end of the block."""
+    """The cluster, until the end of the block; its servers may be others, see `shared_servers`."""
     with ExitStack() as stack:
-        name_server = stack.enter_context(run_mqnamesrv())
-        traced = {"traceTopicEnable": "true"}
-        broker = stack.enter_context(run_mqbroker(name_server=name_server.rocketmq, **traced))
+        servers = stack.enter_context(shared_servers(traceTopicEnable="true"))
+        name_server, broker = servers.name_server, servers.broker
         shop = Shop(name_server, broker)
         stack.enter_context(_silence())
         _until(lambda: _is_routed(name_server.rocketmq, "broker-a"))

@@ -82,6 +82,7 @@ BRIEFLY: Final[dict[str, tuple[str, ...]]] = {
         "test_every_page_is_accessible",
         "test_letters_open_and_are_sent_again",
         "test_offsets_are_reset_after_a_preview",
+        "test_the_settings_of_a_broker",
         "test_topics_groups_and_servers",
         "test_what_became_of_a_message_and_consuming_it_directly",
         "test_what_wants_attention_by_rocketmqs_rule",

@@ -32,8 +32,8 @@ accounts:
 def running_rocketmq() -> Iterator[tuple[Shop, str]]:
     """The shop, which NSQ reads as well, and the URL of an nsqadmin over both sides of it."""
     with running_shop() as shop:
-        ask(shop.broker.http, "POST", f"/channel/create?topic={TOPIC}&channel=nsq-audit")
-        flags = (f"--nsqd-http-address={shop.broker.http}", "--history-interval=1s")
+        ask(shop.ours.http, "POST", f"/channel/create?topic={TOPIC}&channel=nsq-audit")
+        flags = (f"--nsqd-http-address={shop.ours.http}", "--history-interval=1s")
         with _admin(shop.name_server.rocketmq, *flags) as url:
             yield shop, url
 

@@ -78,6 +78,7 @@ SHOTS = {
     "rocketmq-groups": Shot("/rocketmq?tab=groups", of=SHOP),
     "rocketmq-servers": Shot("/rocketmq?tab=servers", of=SHOP),
     "rocketmq-accounts": Shot("/rocketmq?tab=accounts", of=GUARDED),
+    "rocketmq-settings": Shot("/rocketmq?tab=settings", of=SHOP),
     "rocketmq-topic": Shot(f"/rocketmq/topics/{TOPIC}", of=SHOP),
     "rocketmq-topic-create": Shot("/rocketmq?tab=topics", button="Create a topic", of=SHOP),
     "rocketmq-topic-change": Shot(f"/rocketmq/topics/{TOPIC}", button="Change", of=SHOP),

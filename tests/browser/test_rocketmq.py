@@ -191,6 +191,16 @@ def test_accounts_without_secrets(open_page: OpenPage) -> None:
         page.goto("about:blank")
 
 
+def test_the_settings_of_a_broker(rocket: Page, shop: Shop) -> None:
+    rocket.goto("/rocketmq")
+    rocket.get_by_role("link", name="Settings", exact=True).click()
+    table = f"settings-broker-a-{shop.broker.rocketmq.replace('.', '-').replace(':', '-')}"
+    expect(row_of(rocket, table, "brokerName")).to_contain_text("broker-a")
+    assert problems(rocket) == []
+    rocket.set_viewport_size(PHONE)
+    rocket.wait_for_function(FITS)
+
+
 def test_a_topic_with_readers_of_both_dialects(rocket: Page) -> None:
     rocket.goto(f"/rocketmq/topics/{TOPIC}")
     expect(row_of(rocket, "readers", "billing")).to_contain_text("RocketMQ group")

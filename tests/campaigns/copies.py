@@ -28,6 +28,7 @@ from .node import PROGRAM
 from .pair_clients import CHANNEL, TOPIC, Clients, Side, Story
 from .program import Circumstance, Forked
 from .report import Result, explained, progress
+from .stable import Noted
 from .wires import Network
 
 LIFE_S: Final = (0.2, 0.6)
@@ -78,6 +79,7 @@ class Pair:
         self.story = story
         self.members: list[Member] = []
         self.clocks: list[Clock] = []
+        self.disks: list[Noted] = []
         for number in range(2):
             home = folder / f"node{number}"
             data = home / "data"
@@ -88,9 +90,11 @@ class Pair:
                      f"--replicas-acked={int(story.is_acked)}"]  # fmt: skip
             member = Member(PROGRAM, flags, data, home)
             member.number = number
-            member.circumstances = (clock, *network.circumstances(number))
+            disk = Noted(data, home / "notes")
+            member.circumstances = (clock, disk, *network.circumstances(number))
             self.members.append(member)
             self.clocks.append(clock)
+            self.disks.append(disk)
         self.first, self.second = self.members
         self.epoch = 1
         self.lost: set[int] = set()
@@ -113,6 +117,11 @@ class Pair:
         member.flags.append(f"--follow={self.network.doors[primary.number].peer}")
         await asyncio.to_thread(member.start)
         return await self.until(member, role="follower", whole=True, error=None, epoch=self.epoch)
+
+    async def cut_power(self, member: Member) -> None:
+        """End a node, and what of its files was not synced."""
+        await asyncio.to_thread(member.kill)
+        await asyncio.to_thread(self.disks[member.number].cut_power, self.story.rng)
 
     # --- asking --------------------------------------------------------------------------------
 
@@ -262,6 +271,10 @@ async def _clocks_set(pair: Pair, rng: random.Random) -> None:
     await _killed(pair, rng)
 
 
+async def _power_cut(pair: Pair, rng: random.Random) -> None:
+    await pair.cut_power(pair.first)
+
+
 async def _none(pair: Pair, rng: random.Random) -> None:
     """A change-over, in which the old primary hands over."""
 
@@ -269,6 +282,11 @@ async def _none(pair: Pair, rng: random.Random) -> None:
 async def _follower_killed(pair: Pair, rng: random.Random) -> None:
     await asyncio.to_thread(pair.second.kill)
     await asyncio.sleep(rng.uniform(*AFTER_S))
+    await pair.follow(pair.second, pair.first)
+
+
+async def _follower_power_cut(pair: Pair, rng: random.Random) -> None:
+    await pair.cut_power(pair.second)
     await pair.follow(pair.second, pair.first)
 
 
@@ -280,11 +298,15 @@ async def _follower_cut(pair: Pair, rng: random.Random) -> None:
 
 OF_PRIMARY: Final[dict[str, Fault]] = {
     "killed": _killed, "cut": _cut, "parted": _parted, "stopped": _stopped,
-    "disk lost": _disk_lost, "clocks set": _clocks_set, "changed over": _none,
+    "disk lost": _disk_lost, "power cut": _power_cut, "clocks set": _clocks_set,
+    "changed over": _none,
 }  # fmt: skip
 """Faults after which the follower is promoted, but for the last."""
+LOSING: Final = ("disk lost", "power cut")
+"""Those after which the old primary has not all that it had."""
 OF_FOLLOWER: Final[dict[str, Fault]] = {
     "follower killed": _follower_killed, "follower cut": _follower_cut,
+    "follower's power cut": _follower_power_cut,
 }  # fmt: skip
 KINDS: Final = (*OF_PRIMARY, *OF_FOLLOWER)
 
@@ -318,10 +340,10 @@ async def _promotion(pair: Pair, name: str, rng: random.Random) -> None:
     await pair.until(old, whole=True, error=None, lag_messages=0)
     lost = await pair.judge(kept_until)
     kept_aside = sum(returned["put_aside"].values())
-    if name != "disk lost" and kept_aside < len(lost):
+    if name not in LOSING and kept_aside < len(lost):
         story.fault(f"{name}: {len(lost)} are lost, and {kept_aside} put aside ({fenced})")
     pair.lost.update(lost)
-    pair.aside += len(lost) if name != "disk lost" else 0
+    pair.aside += len(lost) if name not in LOSING else 0
     if story.seconds_behind > PROGRESS_S + SLOW_S:
         story.fault(f"{name}: progress is {story.seconds_behind:.2f} s behind")
     shutil.rmtree(old.data_path / "aside", ignore_errors=True)

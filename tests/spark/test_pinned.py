@@ -88,6 +88,10 @@ def test_a_pipeline_keeps_the_nodes_that_nsqlookupd_named(
         assert json.loads(bad)["reason"] == "the body is not JSON"
         assert json.loads(kept.read_text()) == [first.http]
 
+        kept.unlink()
+        run(spark, file)
+        assert json.loads(kept.read_text()) == sorted([first.http, second.http])
+
         # A batch that is not done may have gone to others: without the list it cannot come again.
         kept.unlink()
         commits = tmp_path / "api-metrics/commits"

@@ -16,6 +16,7 @@ from tests.spark.fake_log_server import FakeLogServer
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+PARQUET = 'format = "parquet"\npath = "{folder}/out"'
 METRICS = """
 [source]
 topic = "requests"
@@ -88,12 +89,18 @@ def test_windows_over_two_runs_and_rows_that_do_not_parse(
         ('watermark = "ts 1 minute"\n', "", "mode is not supported for streaming aggregations"),
         ('watermark = "ts 1', 'watermark = "tss 1', r"\[parse\] no column tss; did you mean ts\?"),
         ("avg(ms)", "avg(mss)", "mss.* cannot be resolved"),
+        (PARQUET, 'topic = "out"', r"^column minute cannot be packed into a JSON body"),
+        (PARQUET, 'topic = "out"\nformat = "rocketmq"\nnamesrvAddr = "h:1"',
+         "^format rocketmq writes no column minute"),
     ],
 )  # fmt: skip
 def test_the_analyser_refuses_before_anything_is_read(
     spark: SparkSession, server: FakeLogServer, tmp_path: Path, old: str, new: str, said: str
 ) -> None:
-    pipeline = Pipeline.from_file(file(tmp_path, server, (old, new)))
+    changes = [(old.format(folder=tmp_path), new)]
+    if old == PARQUET:
+        changes.append(("window.start as", "window.end - window.start as"))
+    pipeline = Pipeline.from_file(file(tmp_path, server, *changes))
     with pytest.raises(Exception, match=said) as refused:
         pipeline.check(spark)
     assert "\n" not in explain(refused.value)

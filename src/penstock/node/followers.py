@@ -25,10 +25,10 @@ class _Follower(NamedTuple):
 
 
 class Followers:
-    """Those that follow now, for whoever waits for them.
+    """The nodes that follow now, for whoever waits for them.
 
-    ``changed`` are called when one has told more, has come or gone. ``ask`` has those that wait for
-    news answered now; it is set by the one who answers them.
+    ``changed`` are called when a follower has more, has come or gone. ``ask`` makes the requests
+    that wait for news be answered now; whoever answers them sets it.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -59,7 +59,7 @@ class Followers:
             self.gone(address)
 
     def copied(self, name: str, log: Log, count: int = 1) -> int:
-        """The offset up to which so many followers have a log."""
+        """The offset up to which at least ``count`` followers have a log."""
         place = name, log.id_base
         ends = sorted((each.ends.get(place, 0) for each in self._known.values()), reverse=True)
         return min(ends[count - 1], log.append_offset) if len(ends) >= count else 0

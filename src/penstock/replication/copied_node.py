@@ -34,7 +34,7 @@ class CopiedBroker(Broker):
         return iter(())
 
     def _open(self, name: str) -> Topic:
-        raise StorageError(f"{REFUSAL}, and {name} is none of its topics")
+        raise StorageError(f"{REFUSAL}, and it has no topic {name}")
 
     def split(self, topic: Topic, queues: int, spread: int) -> None:
         """The copy knows the queues by itself."""

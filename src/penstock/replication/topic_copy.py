@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from penstock.broker.dialects import queue_offset
 from penstock.core.errors import StorageError
 from penstock.replication.messages import Batches, Held, JournalPiece, ReplicationError
 from penstock.storage.batch import Batch, Buffer, CorruptBatchError, TruncatedBatchError
@@ -32,7 +33,7 @@ _AT_ONCE: Final = Retention()
 
 
 OpenQueues = Callable[[dict[int, int] | None], Queues]
-"""Opens the queues of a topic: those that have an index, or a new index that begins as told."""
+"""A way to open a topic's queues: over their index, or a new one that begins as told."""
 
 
 class _Waiting(NamedTuple):
@@ -50,7 +51,7 @@ class TopicCopy:
     def __init__(
         self, name: str, log: Log, journal: Journal, open_queues: OpenQueues | None = None
     ) -> None:
-        """Raises StorageError for an index of queues that cannot be opened."""
+        """Raise StorageError for an index of queues that cannot be opened."""
         self.name = name
         self.log = log
         self.journal = journal
@@ -59,6 +60,8 @@ class TopicCopy:
         self._firsts: dict[int, int] | None = None
         """The beginnings of several queues, for which there is no index yet."""
         self._indexed = log.next_offset
+        self._lost: int | None = None
+        """The last message that the primary has lost, since this copy was opened."""
         self.is_checked = False
         self.is_from_primary = False
         """True if all of it has come from this run of the primary."""
@@ -199,6 +202,7 @@ class TopicCopy:
         """Go on behind messages that the primary has lost to damage."""
         self.log.sync()
         self.log.skip_to(offset, LOST_THERE)
+        self._lost = offset - 1
 
     def trim(self, start: int) -> None:
         """Delete what the primary has deleted."""
@@ -218,6 +222,9 @@ class TopicCopy:
             self.queues, self._firsts = self._open_queues(self._firsts), None
         elif not isinstance(self.queues, OneQueue):
             for batch in self.read(self._indexed):
+                stated = queue_offset(batch) if self._lost is not None else None
+                if stated is not None and self._lost is not None:
+                    self.queues.pass_over(batch.queue, stated, self._lost)
                 self.queues.append(batch)
         self._indexed = self.log.next_offset
 

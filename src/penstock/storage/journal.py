@@ -108,8 +108,8 @@ class Journal:
         return self._file.size
 
     def frames_from(self, position: int, nbytes: int) -> bytes:
-        """Frames from the end of one of them on, as stored: about so many bytes, at least one
-        frame. Raises StorageError.
+        """Frames as stored, from the end of one of them on: about ``nbytes``, at least one frame.
+        Raises StorageError.
         """
         left = self._file.size - position
         data = self._file.read(position, min(max(nbytes, HEADER_BYTES), left))

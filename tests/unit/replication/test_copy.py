@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.replication.copy import small_files
+from penstock.replication.copy import Copy, small_files
 from penstock.replication.messages import ReplicationError
+from penstock.storage.durability import Durability
+from penstock.storage.log import LogOptions
+from penstock.storage.store import Store
+from penstock.testing.disk import FaultyDisk
 from tests.unit.replication.pieces import (
     HELLO,
     Primary,
@@ -161,3 +165,24 @@ def test_who_reads_a_topic_hears_before_its_files_go() -> None:
     primary.broker.delete_topic("t")
     until_whole(primary, copy)
     assert left == ["t"]
+
+
+def test_a_table_waits_until_the_messages_that_it_may_refer_to_are_kept() -> None:
+    primary = Primary()
+    copy = Copy(Store(FaultyDisk("/data"), "/data", LogOptions(durability=Durability.FSYNC)))
+    primary.publish("t", b"1")
+    until_whole_and_synced(primary, copy)
+    primary.publish("t", b"2")
+    primary.files = {"config/delayOffset.json": b"{}"}
+    exchange(primary, copy)
+    assert not copy.changed_files
+    copy.topics["t"].log.sync()
+    copy.settle()
+    assert copy.changed_files == {"config/delayOffset.json"}
+
+
+def until_whole_and_synced(primary: Primary, copy: Copy) -> None:
+    while not copy.is_whole:
+        exchange(primary, copy)
+        copy.sync()
+        copy.settle()

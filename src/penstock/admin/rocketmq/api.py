@@ -8,6 +8,7 @@ from penstock.admin.access import Access
 from penstock.admin.api import answering, names, text_of
 from penstock.admin.rocketmq import accounts, attention, brokers, groups, offsets, topics
 from penstock.admin.rocketmq.answers import required, telling, time_of
+from penstock.admin.rocketmq.configuration import configuration
 from penstock.admin.rocketmq.messages.finding import Wish, find
 from penstock.admin.rocketmq.messages.traces import trace
 from penstock.admin.rocketmq.messages.tracks import tracks
@@ -19,7 +20,7 @@ from penstock.nsq.http_api import ApiError, Query
 
 
 class RocketmqApi:
-    """The handlers, which change nothing; accounts are shown to administrators alone."""
+    """The handlers, which change nothing; accounts and settings are for administrators alone."""
 
     def __init__(self, servers: Servers, access: Access) -> None:
         self._servers = servers
@@ -39,6 +40,7 @@ class RocketmqApi:
             ("/api/rocketmq/tracks", self._tracks),
             ("/api/rocketmq/trace", self._trace),
             ("/api/rocketmq/accounts", self._accounts),
+            ("/api/rocketmq/settings", self._settings),
         ):
             router.v1("GET", path, answering(telling(handler)))
 
@@ -88,3 +90,7 @@ class RocketmqApi:
     async def _accounts(self, request: Request) -> Any:
         self._access.check_admin(request)
         return await accounts.accounts(self._servers)
+
+    async def _settings(self, request: Request) -> Any:
+        self._access.check_admin(request)
+        return await configuration(self._servers)

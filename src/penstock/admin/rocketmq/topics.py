@@ -199,10 +199,20 @@ async def groups_of(
     async def ask(broker: Broker) -> list[str]:
         code = RequestCode.QUERY_TOPIC_CONSUME_BY_WHO
         found = await servers.ask_json(broker.any_address(), code, {"topic": topic})
-        return list(map(str, found.get("groupList") or ()))
+        groups = list(map(str, found.get("groupList") or ()))
+        if topic in groups and not await _is_group(servers, broker, topic):
+            groups.remove(topic)
+        return groups
 
     told = await gathered(brokers, ask, warnings, but=_NO_TOPIC)
     return sorted({group for _, found in told for group in found})
+
+
+async def _is_group(servers: Servers, broker: Broker, name: str) -> bool:
+    """True for a group with offsets or members: Java's 5.3 lists a topic among its own groups."""
+    fields = {"consumerGroup": name}
+    found = await servers.ask_json(broker.any_address(), RequestCode.GET_CONSUME_STATS, fields)
+    return bool(found.get("offsetTable") or await connections(servers, broker, name))
 
 
 async def connections(servers: Servers, broker: Broker, group: str) -> list[dict[str, Any]]:

@@ -31,8 +31,8 @@ async def examine_name_servers(
         groups = await all_groups(servers, Paces())
     except NoAnswerError as problem:
         return Report([error("unreachable", f"name server {'; '.join(servers.addresses)}",
-                             str(problem), "Start it: brokers go on, but no client finds them "
-                             "anew.")])  # fmt: skip
+                             str(problem), "Start it: brokers go on, but clients that "
+                             "start find none.")])  # fmt: skip
     finally:
         await servers.close()
     findings = [*_name_servers(whole["name_servers"])]

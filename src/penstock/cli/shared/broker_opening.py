@@ -90,7 +90,7 @@ class Opening:
         return broker
 
     def _check_standing(self) -> None:
-        """Raises PenstockError for the store of a slave, which no master opens."""
+        """Raise PenstockError for the store of a slave, which no master opens."""
         standing = _standing_of(self._settings)
         if standing is not None and standing.role is Role.FOLLOWER:
             raise PenstockError(
@@ -202,5 +202,5 @@ class Opening:
 
 
 def _standing_of(settings: BrokerSettings) -> Standing | None:
-    """Raises StorageError, ConfigError for a file that is damaged."""
+    """Raise StorageError or ConfigError for a file that is damaged."""
     return read_standing(OsDisk(), settings.store_path_root_dir)

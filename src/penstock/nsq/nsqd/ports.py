@@ -25,7 +25,7 @@ def check_ports(options: NsqdOptions) -> None:
 class Ports:
     """The TCP, HTTP and HTTPS port of the options; 0 is the number of one that is not open.
 
-    Where other nodes have a port of their own, it is opened at ``copies_address``.
+    Where a separate port is opened for other nodes, it is at ``copies_address``.
     """
 
     def __init__(self, options: NsqdOptions, copies_address: str = "") -> None:

@@ -42,7 +42,7 @@ def _of_readers(controller: Controller) -> list[Service]:
 
 
 def _of_writers(controller: Controller) -> list[Service]:
-    """Those that change topics: a slave gets what they do from its master."""
+    """The services that change topics: a slave gets what they do from its master."""
     pops = controller.pops
     return [
         controller.schedule,

@@ -337,7 +337,7 @@ class BrokerSettings(TlsSettings):
         return self.broker_role == "SYNC_MASTER"
 
     def as_master(self) -> BrokerSettings:
-        """These settings for a slave that was promoted."""
+        """A copy of the settings for a slave that was promoted."""
         master = copy(self)
         master.broker_role, master.broker_id = "ASYNC_MASTER", 0
         return master

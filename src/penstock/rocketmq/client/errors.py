@@ -82,7 +82,7 @@ class NoNameServer(ClientError):
 
 
 PAGE = "namesrv_url must be a page of addresses (host:port;host:port); namesrv_addr needs none"
-"""What helps where the page with name servers cannot be read."""
+"""The remedy where the page with name servers cannot be read."""
 
 
 class NoRoute(ClientError):

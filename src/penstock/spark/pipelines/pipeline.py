@@ -92,8 +92,9 @@ class Pipeline:
     def check(self, spark: SparkSession) -> DataFrame:
         """Have Spark's analyser look at it; the frame that goes to the sink.
 
-        Raises SourceError for a column of [parse] and AnalysisException for what Spark refuses, in
-        streams as well. No node is asked and nothing is read.
+        Raises SourceError for a column of [parse] or one that the sink does not write, and
+        AnalysisException for what Spark refuses, in streams as well. No node is asked and nothing
+        is read.
         """
         frame = self.frame(spark)
         jvm: Any = spark._jvm
@@ -101,7 +102,21 @@ class Pipeline:
         mode = getattr(modes, self.spec.sink.output_mode.capitalize())()
         checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
         checker.checkForStreaming(frame._jdf.queryExecution().analyzed(), mode)
+        self._check_columns(frame.schema)
         return frame
+
+    def _check_columns(self, schema: StructType) -> None:
+        """Raise OptionError for columns that a sink of messages does not write."""
+        options = self.spec.sink.options
+        if self.spec.sink.format == "nsq":
+            from penstock.spark.sink.columns import Columns
+            from penstock.spark.sink.settings import Settings
+
+            Columns.of(schema, Settings.parse(options).topic)
+        elif self.spec.sink.format == "rocketmq":
+            from penstock.spark.sink.rocketmq.writer import stream_writer
+
+            stream_writer(options, schema)
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """The rows for the sink, as a stream."""

@@ -75,7 +75,7 @@ def _object(names: Iterable[str], values: Iterable[str | None]) -> str:
 
 
 def _text(kind: DataType) -> Text:
-    """Raises TypeError, which names the type, where there is no form."""
+    """Raise TypeError, which names the type, where there is no form."""
     if isinstance(kind, StructType):
         return _struct(kind)
     if isinstance(kind, ArrayType):

@@ -90,6 +90,12 @@ class Queues(Protocol):
         """Take a batch that was appended to the log; the queue offset of its first message."""
         ...
 
+    def pass_over(self, queue: int, offset: int, lost: int) -> None:
+        """Let the queue go on at ``offset``: messages before it are lost, and stand at the log
+        offset ``lost``.
+        """
+        ...
+
     def at_least(self, queue: int, offset: int) -> None:
         """Consumers have committed this queue offset. Where damage has left nothing else to tell
         how many messages the queue has had, it goes on there.
@@ -143,6 +149,9 @@ class OneQueue:
 
     def append(self, batch: Batch) -> int:
         return batch.first_offset
+
+    def pass_over(self, queue: int, offset: int, lost: int) -> None:
+        """The log tells where it goes on."""
 
     def at_least(self, queue: int, offset: int) -> None:
         """The log tells how many messages there were."""
@@ -290,6 +299,10 @@ class QueueIndex:
             late = batch.next_offset - LAG_MAX
             self._write([n for n, q in self._queues.items() if q.tail and q.tail[0] < late])
         return first
+
+    def pass_over(self, queue: int, offset: int, lost: int) -> None:
+        found = self._queues.setdefault(queue, _Queue())
+        found.tail.extend([lost] * (offset - found.next_offset))
 
     def flush(self) -> None:
         self._write([number for number, queue in self._queues.items() if queue.tail])

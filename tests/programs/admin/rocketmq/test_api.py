@@ -143,6 +143,17 @@ async def test_a_broker_without_access_rules_says_so(asked: Running) -> None:
     assert (broker["accounts"], "aclEnable is false" in broker["reason"]) == (None, True)
 
 
+async def test_the_settings_of_a_broker(asked: Running, shop: Shop) -> None:
+    (broker,) = (await asked.get("/api/rocketmq/settings"))["brokers"]
+    assert (broker["broker"], broker["address"]) == ("broker-a", shop.broker.rocketmq)
+    assert broker["settings"]["brokerName"] == "broker-a"
+
+
+async def test_settings_are_for_administrators(over_shop: OverShop) -> None:
+    guarded = await over_shop(admin_users=("alice",))
+    assert (await guarded.ask("GET", "/api/rocketmq/settings"))[0] == 403
+
+
 async def test_accounts_are_for_administrators(over_shop: OverShop) -> None:
     guarded = await over_shop(admin_users=("alice",))
     assert (await guarded.ask("GET", "/api/rocketmq/accounts"))[0] == 403

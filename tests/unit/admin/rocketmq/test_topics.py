@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from penstock.admin.rocketmq.topics import all_topics, one_topic, sums_of
+from penstock.admin.rocketmq.topics import all_topics, groups_of, one_topic, sums_of
+from penstock.cluster.fanout import Warnings
 from penstock.rocketmq.client.errors import NotConnected
 from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
@@ -55,3 +58,24 @@ async def test_a_broker_that_is_gone_leaves_its_queues_without_bounds() -> None:
     assert [(each["broker"], each["max"]) for each in found["queues"]] == [("a", 9), ("b", None)]
     assert [(each["readable"], each["writable"]) for each in found["queues"]] == [(True, False)] * 2
     assert found["message"] == f"WARNING: {B}: refused; {NotConnected.REMEDY}"
+
+
+@pytest.mark.parametrize(
+    ("stats", "members", "groups"),
+    [
+        ({}, [], ["g"]),
+        (progress("a", 9, 4), [], ["g", "t"]),
+        ({}, [{"clientId": "c"}], ["g", "t"]),
+    ],
+)
+async def test_a_topic_is_a_group_only_where_it_has_offsets_or_members(
+    stats: dict[str, Any], members: list[dict[str, Any]], groups: list[str]
+) -> None:
+    servers = Scripted(
+        {
+            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: {"groupList": ["g", "t"]},
+            RequestCode.GET_CONSUME_STATS: stats,
+            RequestCode.GET_CONSUMER_CONNECTION_LIST: {"connectionSet": members},
+        }
+    )
+    assert await groups_of(servers, "t", await servers.brokers(), Warnings()) == groups

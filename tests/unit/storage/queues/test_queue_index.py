@@ -625,3 +625,33 @@ def test_readers_step_over_what_neither_chunks_nor_log_have(tmp_path: Path) -> N
                 assert place >= lost
             else:
                 assert found == place
+
+
+def test_a_queue_goes_on_behind_messages_that_are_lost(tmp_path: Path) -> None:
+    log = open_at(tmp_path)
+    index = open_queues(OsDisk(), str(tmp_path), log, several=True)
+    assert isinstance(index, QueueIndex)
+    put(log, index, 1, 2)
+    log.sync()
+    log.skip_to(6, "lost there")
+    index.pass_over(1, 5, 5)
+    index.pass_over(1, 4, 5)
+    assert put(log, index, 1, 1) == 5
+    index.pass_over(2, 1, 5)
+    assert put(log, index, 2, 1) == 1
+    assert content(index, 3) == {0: [], 1: [0, 1, 5, 5, 5, 6], 2: [5, 7]}
+    one = OneQueue(log)
+    one.pass_over(0, 9, 1)
+    assert one.bounds(0) == (0, 8)
+    index.close()
+    again = open_queues(OsDisk(), str(tmp_path), log)
+    assert isinstance(again, QueueIndex)
+    assert content(again, 3) == {0: [], 1: [0, 1, 5, 5, 5, 6], 2: [5, 7]}
+
+
+def test_a_new_index_begins_where_somebody_else_knows(tmp_path: Path) -> None:
+    log = open_at(tmp_path)
+    index = open_queues(OsDisk(), str(tmp_path), log, several=True, firsts={0: 3, 2: 0})
+    assert [index.bounds(queue) for queue in (0, 2)] == [(0, 0), (0, 0)]
+    assert index.firsts == {}
+    index.close()

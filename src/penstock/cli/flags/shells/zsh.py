@@ -41,7 +41,7 @@ def _specs(flag: Flag) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """The text without what zsh would read as marks of its own."""
+    """The text without what zsh would read as its marks."""
     return text.translate({ord(mark): f"\\{mark}" for mark in "\\[]:"})
 
 

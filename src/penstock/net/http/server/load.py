@@ -56,7 +56,7 @@ class Load:
         self.weigh_answers()
 
     def wrote(self, nbytes: int, queued: int) -> None:
-        """Count an answer that was given to the transport; so much of it was queued before."""
+        """Count an answer that was given to the transport, of which ``queued`` bytes waited."""
         self._written += nbytes
         self.queue(-queued)
 

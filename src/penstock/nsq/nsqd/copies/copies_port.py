@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from penstock import __version__
+from penstock.core.units import SECOND
 from penstock.net.http.server.guard import Guard
-from penstock.net.http.server.service import HttpServer
+from penstock.net.http.server.service import HttpServer, Request
 from penstock.node.node import Node
 from penstock.nsq.http_api import NsqRouter
 from penstock.nsq.nsqd.copies.metrics import ReplicationMetrics
 from penstock.nsq.nsqd.copies.primary import Primary
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.nsqd.ports import Ports
+from penstock.nsq.version import NSQ_VERSION
 
 
 class CopiesPort:
@@ -28,9 +33,7 @@ class CopiesPort:
         node.housekeeping.ticks.append(primary.tick)
         server = None
         if ports.copies_address:
-            router = NsqRouter(Guard.of(options, options.broadcast_address))
-            node.vitals.add_routes(router, metrics=False)
-            primary.add_routes(router)
+            router = _CopiesRouter(primary, node, options, ports)
             server = HttpServer(router, clock=node.clock, memory=node.memory)
             await ports.open_copies(server)
         primary.start(options, ports)
@@ -41,3 +44,37 @@ class CopiesPort:
         await self._primary.close()
         if self._server is not None:
             self._server.close_connections()
+
+
+class _CopiesRouter(NsqRouter):
+    """The requests of copies, and those that show people how copies are; no messages."""
+
+    def __init__(self, primary: Primary, node: Node, options: NsqdOptions, ports: Ports) -> None:
+        super().__init__(Guard.of(options, options.broadcast_address))
+        self._primary = primary
+        self._node = node
+        self._host = options.broadcast_address
+        self._ports = ports
+        node.vitals.add_routes(self, metrics=False)
+        primary.add_routes(self)
+        self.v1("GET", "/info", self._info)
+        self.v1("GET", "/stats", self._stats)
+
+    def _info(self, request: Request) -> Any:
+        return {
+            "version": NSQ_VERSION,
+            "broadcast_address": self._host,
+            "http_port": self._ports.copies,
+            "tcp_port": self._ports.tcp,
+            "start_time": self._node.started_ns // SECOND,
+            "penstock_version": __version__,
+        }
+
+    def _stats(self, request: Request) -> Any:
+        return {
+            "version": NSQ_VERSION,
+            "health": self._node.health,
+            "start_time": self._node.started_ns // SECOND,
+            "topics": [],
+            "replication": self._primary.figures(),
+        }

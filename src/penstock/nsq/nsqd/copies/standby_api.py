@@ -71,7 +71,7 @@ class StandbyRouter(NsqRouter):
         return {
             "version": NSQ_VERSION,
             "broadcast_address": standby.options.broadcast_address,
-            "http_port": standby.ports.http,
+            "http_port": standby.ports.http or standby.ports.copies,
             "tcp_port": standby.ports.tcp,
             "start_time": standby.vitals.started_ns // SECOND,
             "penstock_version": __version__,

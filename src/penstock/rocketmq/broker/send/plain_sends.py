@@ -140,7 +140,7 @@ class PlainSends:
 
 
 class _Way:
-    """Where the sends of one pattern go, as long as the table of topics stays as it is."""
+    """The way of the sends of one pattern, as long as the table of topics stays as it is."""
 
     __slots__ = ("_queues", "_version", "base", "id_digits", "packer", "pattern", "topic")
 
@@ -208,7 +208,7 @@ class PlainSend:
         self._began_ns = controller.stats.put_begins()
         self.opaque = head.opaque
         self.serialization = way.pattern.kind
-        """These two are what the answer takes from the request."""
+        """The answer takes this and ``opaque`` from the request."""
         self.nbytes = len(body)
         self.stride = way.packer.fixed_bytes + len(body) + len(head.properties)
         self.queue_offset = 0
@@ -222,7 +222,7 @@ class PlainSend:
                                head.born_ms, timestamp_ns // MILLISECOND), None  # fmt: skip
 
     def done(self, error: StorageError | None) -> None:
-        """It is stored, or is not; the producer is told."""
+        """Tell the producer that the message is stored, or is not."""
         self._connection.send_pieces((self.answer(error),))
 
     def answer(self, error: StorageError | None) -> bytes:

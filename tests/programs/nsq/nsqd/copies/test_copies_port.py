@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -52,6 +53,11 @@ async def test_it_answers_copies_and_nobody_else(port: tuple[NsqdOptions, Ports]
         with pytest.raises(PeerError, match="REPLICATION_SECRET_REQUIRED"):
             await stranger.post("/replication/fetch", fetch, 30)
         assert await known.post("/replication/fetch", fetch, 30)
+        info = json.loads(await stranger._ask("GET", "/info", b"", 30))
+        assert (info["http_port"], info["broadcast_address"]) == (ports.copies, "127.0.0.1")
+        stats = json.loads(await stranger._ask("GET", "/stats?format=json", b"", 30))
+        assert (stats["health"], stats["topics"]) == ("OK", [])
+        assert stats["replication"]["role"] == "primary"
         with pytest.raises(PeerError, match="NOT_FOUND"):
             await known.post("/pub?topic=t", b"x", 30)
     finally:

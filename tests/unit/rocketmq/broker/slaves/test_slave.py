@@ -8,12 +8,13 @@ from typing import cast
 
 import pytest
 
+from penstock.cli.shared.dialects import register_dialects
 from penstock.net.budget import Memory
 from penstock.node.node import NodeOptions
 from penstock.nsq.protocol.letters import Letters
 from penstock.replication.copied_node import CopiedNode
 from penstock.replication.copy import Copy, small_files
-from penstock.replication.messages import Hello
+from penstock.replication.messages import Batches, Hello
 from penstock.replication.source import Served, Source
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.settings import BrokerSettings
@@ -143,3 +144,26 @@ async def test_offsets_that_clients_commit_here_are_kept_until_the_master_s_come
     master.state.save(files.OFFSETS)
     following.step()
     assert slave.offsets.query("T", "g", 0) == 7
+
+
+async def test_a_queue_goes_on_where_its_messages_say_behind_those_that_the_master_has_lost(
+    following: Following,
+) -> None:
+    register_dialects()  # whose messages state their queue offsets
+    master, slave = following.master, following.slave
+    make(master, "T", 2)
+    await store(master, "T", 1, b"0")
+    following.step()
+    log = master.node.broker.topics["T"].log
+    assert isinstance(log, Log)
+    for number in (1, 2, 3):
+        await store(master, "T", 1, b"%d" % number)
+    raw = b"".join(log.read_raw(3, 1 << 20))
+    following.copy.topics["T"].append(Batches("T", log.id_base, 0, 4, 0), raw)
+    following.copy.settle()
+    following.follower.update()
+    assert slave.store.bounds("T", 1) == (0, 4)
+    expected = master.store.read("T", 1, 3, 1, 1 << 20)
+    assert [bytes(e.frame) for e in slave.store.read("T", 1, 3, 1, 1 << 20)] == [
+        bytes(each.frame) for each in expected
+    ]

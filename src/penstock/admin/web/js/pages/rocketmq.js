@@ -14,6 +14,7 @@ import { accountsView } from "../features/rocketmq/accounts.js";
 import { createGroupButton } from "../features/rocketmq/group_actions.js";
 import { agoColumn, groupLink, systemButton, topicCell, topicLink, typeOf, version }
   from "../features/rocketmq/parts.js";
+import { settingsView } from "../features/rocketmq/settings.js";
 import { createTopicButton } from "../features/rocketmq/topic_actions.js";
 import { levelOf, verdictColumn } from "../features/verdicts.js";
 import { number, rateColumn, warning } from "../widgets/columns.js";
@@ -23,7 +24,7 @@ import { badge, empty, facts, heading, loading, section, tabOf, tabs, tile, tile
 const AGAIN_S = 5;
 const ASKED = {
   overview: "/api/rocketmq/attention", topics: "/api/rocketmq/topics", groups: "/api/rocketmq/groups",
-  servers: "/api/rocketmq", accounts: "/api/rocketmq/accounts",
+  servers: "/api/rocketmq", accounts: "/api/rocketmq/accounts", settings: "/api/rocketmq/settings",
 };
 const TABS = [
   { name: "overview", title: "Overview" },
@@ -31,6 +32,7 @@ const TABS = [
   { name: "groups", title: "Groups" },
   { name: "servers", title: "Brokers and name servers" },
   settings.isAdmin && { name: "accounts", title: "Accounts" },
+  settings.isAdmin && { name: "settings", title: "Settings" },
 ].filter(Boolean);
 
 export default function rocketmq(page) {
@@ -61,7 +63,8 @@ export default function rocketmq(page) {
 }
 
 const SHOWN = { overview: overviewTab, topics: topicsTab, groups: groupsTab, servers: serversTab,
-  accounts: (page, { brokers }) => accountsView(page, brokers) };
+  accounts: (page, { brokers }) => accountsView(page, brokers),
+  settings: (page, { brokers }) => settingsView(page, brokers) };
 
 // --- overview ------------------------------------------------------------------------------------
 

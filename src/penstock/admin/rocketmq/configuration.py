@@ -1,0 +1,49 @@
+"""The settings of the brokers, as each tells them. Values of secrets are not handed on."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any, Final
+
+from penstock.admin.rocketmq.servers import Servers
+from penstock.core.settings import java_properties
+from penstock.rocketmq.client.errors import ClientError
+from penstock.rocketmq.mqadmin.errors import Refused
+from penstock.rocketmq.mqadmin.topology import Broker
+from penstock.rocketmq.protocol.codes import RequestCode
+
+_SECRET: Final = re.compile(
+    "secret|password|credential|accesskey|authenticationuser", re.IGNORECASE
+)
+"""In names of settings: those of Java's 5.x have accounts in the values of some."""
+HIDDEN: Final = "(not shown)"
+
+
+async def configuration(servers: Servers) -> dict[str, Any]:
+    """By broker, replicas too, its settings by name; null, and why, where it does not tell."""
+    every = [(each, address) for each in await servers.brokers() for address in _addresses(each)]
+    return {"brokers": await asyncio.gather(*(_of(servers, *each) for each in every))}
+
+
+def _addresses(broker: Broker) -> list[str]:
+    return [broker.addresses[number] for number in sorted(broker.addresses)]
+
+
+async def _of(servers: Servers, broker: Broker, address: str) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "broker": broker.name, "address": address, "settings": None, "reason": "",
+    }  # fmt: skip
+    try:
+        answer = await servers.ask(address, RequestCode.GET_BROKER_CONFIG)
+    except Refused as error:
+        return row | {"reason": error.words}
+    except ClientError as error:
+        return row | {"reason": str(error)}
+    found = java_properties.loads(answer.body.decode("utf-8", "replace"))
+    return row | {
+        "settings": {
+            name: HIDDEN if value and _SECRET.search(name) else value
+            for name, value in sorted(found.items())
+        }
+    }
