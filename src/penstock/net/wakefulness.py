@@ -14,7 +14,7 @@ WORTH: Final = 3
 CREDIT: Final = 32
 """The most times that may run out in a row before the loop rests."""
 TRIED_EVERY: Final = 16
-"""While it rests, one time in so many is tried: peers may have become faster."""
+"""The messages behind which a resting loop tries once: peers may have become faster."""
 
 
 class Wakefulness:
