@@ -76,6 +76,14 @@ def test_damaged_fields_are_what_they_are_to_who_knows_nothing(data: st.DataObje
     assert outcomes[0] == outcomes[1]
 
 
+def test_a_value_that_is_no_text_is_read_in_full() -> None:
+    known = KnownRequests()
+    for queue in ("1", "2", "3"):
+        header_binary.decode(header(310, {**SEND, "e": queue}), known)
+    damaged = header(310, {**SEND, "e": "!"}).replace(b"!", b"\xff")
+    assert header_binary.decode(damaged, known).ext == {**SEND, "e": "\ufffd"}
+
+
 def test_a_field_that_comes_twice_is_never_remembered() -> None:
     known = KnownRequests()
     field = struct.pack(">H1si1s", 1, b"a", 1, b"1")

@@ -110,3 +110,17 @@ def test_a_packer_packs_what_pack_does(topic: str, ip: bytes) -> None:
         part, b"body", b"a\x01b", 7, 8, 9, born, 10, store, 11, 3, 1, 2, 0
     )
     assert len(record) == packer.fixed_bytes + len(b"body") + len(b"a\x01b")
+
+
+def test_a_packer_packs_neighbours_one_after_the_other() -> None:
+    born, store = Host(bytes(4), 5000), Host(bytes((127, 0, 0, 1)), 10911)
+    packer = message.Packer("T", born, store, 0, 1, 2)
+    sent = [(3, b"body", b"a\x01b"), (-4, b"", b"")]
+    part = message.topic_part(b"T")
+    expected = [
+        message.pack(
+            part, body, text, 7, 8 + number, 9 + number, born, 10, store, 11, flag, 1, 2, 0
+        )
+        for number, (flag, body, text) in enumerate(sent)
+    ]
+    assert packer.pack_all(sent, 7, 8, 9, 10, 11) == b"".join(expected)
