@@ -38,7 +38,7 @@ def test_the_page_names_each_default_address_and_its_flag() -> None:
                 expected[program, default] = f"--{each.flag}=127.0.0.1:{default.partition(':')[2]}"
     for program, settings, ports in (
         ("mqnamesrv", NamesrvSettings(), [0]),
-        ("mqbroker", BrokerSettings(), [0, -2]),  # the second is for clients in a hurry
+        ("mqbroker", BrokerSettings(), [0, -2, 1]),  # for clients, for those in a hurry, for slaves
     ):
         for port in ports:
             address = f"{settings.bind_address}:{settings.listen_port + port}"
