@@ -9,6 +9,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Collection, Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,9 @@ NAMED_AFTER_WHAT_HAPPENED = (
     "rocketmq/mqadmin/",
 )
 NO_ERRORS = {"HelpRequested", "StopRequested", "_Stop"}  # they ask for an end
+# A code mark of one backtick; help texts of `penstock` are marked as pages are.
+SINGLE_MARKS = re.compile(r"(?<!`)`(?!`)[^`]+(?<!`)`(?!`)")
+HELP = re.compile(r"\bcommand\b|\bdefault\b|Parameter")
 PAGES_NOT_READ_YET = re.compile(
     r"README\.md|bench/README\.md|docs/(?:concepts|replication|sizing)\.md"
     r"|docs/(?:pipelines|spark)[\w/.-]*\.md|CHANGELOG\.md"
@@ -322,3 +326,41 @@ def test_browser_tests_that_always_run_are_there(module: str) -> None:
     text = (ROOT / "tests" / "browser" / f"{module}.py").read_text(encoding="utf-8")
     for name in BRIEFLY[module]:
         assert f"\ndef {name}(" in text, name
+
+
+def docstrings_of(module: Path) -> Iterator[str]:
+    """The docstrings of a module but help texts, and the texts below assignments."""
+    for node in ast.walk(tree(module)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            decorators = getattr(node, "decorator_list", ())
+            if not any(HELP.search(ast.unparse(each)) for each in decorators):
+                yield ast.get_docstring(node) or ""
+                yield from texts_below_assignments(node.body)
+
+
+def texts_below_assignments(body: list[ast.stmt]) -> Iterator[str]:
+    for before, node in pairwise(body):
+        match before, node:
+            case ast.Assign() | ast.AnnAssign(), ast.Expr(ast.Constant(str(text))):
+                yield text
+
+
+def test_docstrings_mark_code_with_double_backticks() -> None:
+    found = {
+        name(module): single
+        for module in MODULES
+        if (single := [one for text in docstrings_of(module) for one in SINGLE_MARKS.findall(text)])
+    }
+    assert found == {}
+
+
+def test_a_modules_logger_has_one_name() -> None:
+    """Another program's logger beside it is called after that: copies_logger."""
+    named = re.compile(r"^(\w+) = logging\.getLogger\(", re.MULTILINE)
+    found = {name(module): set(named.findall(module.read_text())) for module in MODULES}
+    others = {
+        module: names
+        for module, of in found.items()
+        if (names := {each for each in of if each != "logger" and not each.endswith("_logger")})
+    }
+    assert others == {}

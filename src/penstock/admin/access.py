@@ -1,7 +1,7 @@
 """Permissions: changes by administrators, /config by networks (NSQ spec 5.1, 5.2).
 
 A proxy in front says in a header who the user is. Anybody who reaches nsqadmin past it can say so
-too; `--trusted-proxy` names the networks whose word counts.
+too; ``--trusted-proxy`` names the networks whose word counts.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def network(flag: str, text: str) -> Network:
 
 
 def remote_ip(remote: str) -> Address | None:
-    """The address in `host:port`; None without one, which is the case for a unix socket."""
+    """The address in ``host:port``; None without one, which is the case for a unix socket."""
     host = remote.rpartition(":")[0].strip("[]")
     try:
         return ipaddress.ip_address(host.partition("%")[0])

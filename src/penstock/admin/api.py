@@ -78,14 +78,14 @@ class ReadApi:
         return with_message(whole_channel(name, found), warnings)
 
     async def _nodes(self, request: Request) -> Any:
-        """All nodes; `topics=false` is ours: without their topics."""
+        """All nodes; ``topics=false`` is ours: without their topics."""
         warnings = Warnings()
         with_topics = Query.parse(request.query).get("topics") != "false"
         producers = await self._cluster.producers(warnings, with_topics=with_topics)
         return {"nodes": producers or None, "message": warnings.message}
 
     async def _node(self, request: Request) -> Any:
-        """A node with all that is on it; with `level=topics`, which is ours, in brief."""
+        """A node with all that is on it; with ``level=topics``, which is ours, in brief."""
         name, warnings, query = text_of(request.param), Warnings(), Query.parse(request.query)
         is_brief = query.get("level") == "topics"
         node = await self._cluster.node(name, warnings, is_brief=is_brief)
@@ -140,7 +140,7 @@ def answering(handler: Any) -> Any:
 
 
 def with_message(stats: TopicStats | ChannelStats, warnings: Warnings) -> Response:
-    """The object, with `message` as its last key."""
+    """The object, with ``message`` as its last key."""
     body = dumps(stats)[:-1] + b',"message":' + dumps(warnings.message) + b"}"
     return Response(200, body, headers=_JSON)
 

@@ -24,8 +24,8 @@ _CODERS: Final[dict[bytes, Callable[[bytes], bytes]]] = {
 
 
 def coding_of(accepted: bytes) -> bytes:
-    """The coding to answer in: the first that `accepted` (the header Accept-Encoding) names and we
-    have, or empty.
+    """The coding to answer in: the first that ``accepted`` (the header Accept-Encoding) names and
+    we have, or empty.
 
     A token with parameters is not recognised, as in Go's nsqadmin; deflate is without zlib's frame.
     """
@@ -34,7 +34,7 @@ def coding_of(accepted: bytes) -> bytes:
 
 
 def compressed(response: Response, accepted: bytes) -> Response:
-    """The response in the coding of `accepted`, or as it is."""
+    """The response in the coding of ``accepted``, or as it is."""
     body, coding = response.body, coding_of(accepted)
     if not coding or not isinstance(body, bytes) or not body:
         return response

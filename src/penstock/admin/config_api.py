@@ -1,4 +1,4 @@
-"""nsqadmin's /config/:opt, for those whom `--allow-config-from-cidr` allows (NSQ spec 5.2)."""
+"""nsqadmin's /config/:opt, for those whom ``--allow-config-from-cidr`` allows (NSQ spec 5.2)."""
 
 from __future__ import annotations
 

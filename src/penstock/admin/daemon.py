@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from penstock.admin.history.poller import Poller
     from penstock.admin.rocketmq.servers import Servers
 
-_log = logging.getLogger("penstock.nsqadmin")
+logger = logging.getLogger("penstock.nsqadmin")
 
 
 class Nsqadmin:
-    """A running nsqadmin; `start` makes one, `close` ends it."""
+    """A running nsqadmin; ``start`` makes one, ``close`` ends it."""
 
     def __init__(self, options: AdminOptions, clock: Clock) -> None:
         """Inside a running loop. Raises ConfigError."""
@@ -74,16 +74,16 @@ class Nsqadmin:
         ConfigApi(options, access, self.cluster).add_routes(router)
         graphite.add_routes(router)
         Pages(options, access).add_routes(router)
-        self._http = HttpServer(router, log=_log, clock=clock, memory=Memory.of(options))
+        self._http = HttpServer(router, log=logger, clock=clock, memory=Memory.of(options))
         self._listener: tcp.Listener
 
     @classmethod
     async def start(cls, options: AdminOptions, clock: Clock = SYSTEM_CLOCK) -> Nsqadmin:
         """Listen. Raises ConfigError and ListenError, with nothing left open."""
         admin = cls(checked(options), clock)
-        _log.info(version_line("nsqadmin"))
+        logger.info(version_line("nsqadmin"))
         try:
-            admin._listener = await tcp.listen(admin._http, options.http_address, "HTTP", _log)
+            admin._listener = await tcp.listen(admin._http, options.http_address, "HTTP", logger)
         except tcp.ListenError:
             await admin._end()
             raise
@@ -101,7 +101,7 @@ class Nsqadmin:
         await self._listener.close()
         self._http.close_connections()
         await self._end()
-        _log.info("bye")
+        logger.info("bye")
 
     def _open_rocketmq(self, access: Access) -> Servers | None:
         """Questions to RocketMQ's servers and their routes; loaded only where there are some."""

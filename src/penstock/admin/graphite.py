@@ -19,7 +19,7 @@ from penstock.net.http.client import once as http_client
 from penstock.net.http.server.service import Request, Response
 from penstock.nsq.http_api import ApiError, Query, plain_response
 
-_log = logging.getLogger("penstock.nsqadmin")
+logger = logging.getLogger("penstock.nsqadmin")
 
 NOT_KNOWN: Final = "N/A"
 _ANSWER_MAX: Final = 16 << 20
@@ -65,14 +65,14 @@ class GraphiteApi:
 
     async def _series(self, query: str) -> list[_Series] | None:
         url = f"{self._options.graphite_url}/render?{query}"
-        _log.info("GRAPHITE: %s", without_secrets(url))
+        logger.info("GRAPHITE: %s", without_secrets(url))
         try:
             answer = await self._get(url, {})
             if answer.status != 200:
                 raise ValueError(f"got response {answer.status}")
             return msgspec.json.decode(answer.body, type=list[_Series] | None)
         except (http_client.HttpError, ValueError, *MALFORMED) as error:
-            _log.error("graphite request failed - %s", error)
+            logger.error("graphite request failed - %s", error)
             raise ApiError(500, "INTERNAL_ERROR") from error
 
     def _shown(self, series: list[_Series] | None) -> str:
@@ -92,7 +92,7 @@ class GraphiteApi:
         try:
             answer = await self._get(url, headers)
         except http_client.HttpError as error:
-            _log.error("graphite request failed - %s", error)
+            logger.error("graphite request failed - %s", error)
             return plain_response("graphite cannot be reached\n", 502)
         kept = tuple(
             (name.title(), answer.headers[name]) for name in _PASSED_BACK if name in answer.headers

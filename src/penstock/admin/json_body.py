@@ -1,6 +1,6 @@
 """The JSON bodies of nsqadmin's requests, and Go's words for what is wrong with them.
 
-Only the first value of a body is read, `null` counts as `{}`, keys match in any case (NSQ spec
+Only the first value of a body is read, ``null`` counts as ``{}``, keys match in any case (NSQ spec
 5.2, "JSON body errors").
 """
 
@@ -37,7 +37,7 @@ _decoder = json.JSONDecoder(object_pairs_hook=tuple, parse_constant=_refuse)
 
 
 def read_strings(body: bytes, names: Sequence[str]) -> list[str]:
-    """The strings at `names` of the object in `body`, in that order; absent ones are empty.
+    """The strings at ``names`` of the object in ``body``, in that order; absent ones are empty.
 
     Raises ValueError with the text that Go's decoder has.
     """

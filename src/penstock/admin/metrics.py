@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class AdminVitals:
-    """Parts of an nsqadmin's `Vitals`."""
+    """Parts of an nsqadmin's ``Vitals``."""
 
     def __init__(self, notifier: Notifier, clock: Clock) -> None:
         self.poller: Poller | None = None

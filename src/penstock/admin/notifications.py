@@ -23,7 +23,7 @@ from penstock.net.http.server.service import Request
 from penstock.net.tasks import spawn
 from penstock.nsq.version import NSQ_VERSION
 
-_log = logging.getLogger("penstock.nsqadmin")
+logger = logging.getLogger("penstock.nsqadmin")
 
 WAITING_MAX: Final = 1000
 LAST_WORDS_S: Final = 2.0
@@ -55,7 +55,7 @@ class Notifier:
         self._task = spawn(self._run(), "notifications") if endpoint else None
 
     def tell(self, action: Action, request: Request) -> None:
-        """Send a notification later; `request` is the one that asked for the change."""
+        """Send a notification later; ``request`` is the one that asked for the change."""
         if self._task is None:
             return
         body = dumps(described(action, request, self._clock.wall_ns() // SECOND))
@@ -63,7 +63,7 @@ class Notifier:
             self._waiting.put_nowait(body)
         except asyncio.QueueFull:
             self.failed_count += 1
-            _log.error("dropped a notification - %d are waiting already", WAITING_MAX)
+            logger.error("dropped a notification - %d are waiting already", WAITING_MAX)
 
     async def close(self) -> None:
         """Send the notifications that wait, within a short time."""
@@ -73,7 +73,7 @@ class Notifier:
             async with asyncio.timeout(LAST_WORDS_S):
                 await self._waiting.join()
         except TimeoutError:
-            _log.error("%d notifications are lost", self._waiting.qsize())
+            logger.error("%d notifications are lost", self._waiting.qsize())
         self._task.cancel()
 
     async def _run(self) -> None:
@@ -84,7 +84,7 @@ class Notifier:
 
     async def _post(self, body: bytes) -> None:
         self.posted_count += 1
-        _log.info("POSTing notification to %s", without_secrets(self._endpoint))
+        logger.info("POSTing notification to %s", without_secrets(self._endpoint))
         headers = {"Content-Type": "application/json", "User-Agent": f"nsqadmin/{NSQ_VERSION}"}
         try:
             answer = await http_client.request(
@@ -98,15 +98,15 @@ class Notifier:
             )
         except http_client.HttpError as error:
             self.failed_count += 1
-            _log.error("failed to POST notification - %s", error)
+            logger.error("failed to POST notification - %s", error)
         else:
             if answer.status >= 400:
                 self.failed_count += 1
-                _log.error("failed to POST notification - got response %d", answer.status)
+                logger.error("failed to POST notification - got response %d", answer.status)
 
 
 def described(action: Action, request: Request, timestamp: int) -> dict[str, Any]:
-    """The notification as its receivers read it; `timestamp` in unix seconds."""
+    """The notification as its receivers read it; ``timestamp`` in unix seconds."""
     found: dict[str, Any] = {"action": action.action, "topic": action.topic}
     if action.channel:
         found["channel"] = action.channel

@@ -140,7 +140,7 @@ def _seconds(ns: int) -> float:
 
 
 def clean_base_path(path: str) -> str:
-    """`nsq/admin/` is `/nsq/admin`, nothing is `/`."""
+    """``nsq/admin/`` is ``/nsq/admin``, nothing is ``/``."""
     return posixpath.normpath("/" + path.lstrip("/"))
 
 

@@ -1,4 +1,4 @@
-"""The `mqadmin` command: RocketMQ's administration tool."""
+"""The ``mqadmin`` command: RocketMQ's administration tool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `mqbroker` command: RocketMQ's broker, with NSQ's ports beside it where they are wanted."""
+"""The ``mqbroker`` command: RocketMQ's broker, with NSQ's ports beside it where they are wanted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "[mqbroker] "
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 
 def main() -> None:
@@ -102,7 +102,7 @@ async def _serve(settings: BrokerSettings, log_level: int) -> int:
 
     register_dialects()
     make_options = partial(nsqd_options, settings, log_level)
-    _log.info("%s", _introduction(settings))
+    logger.info("%s", _introduction(settings))
     try:
         OsDisk().make_directory(settings.store_path_root_dir)
     except PenstockError as error:
@@ -122,7 +122,7 @@ async def _serve(settings: BrokerSettings, log_level: int) -> int:
             is_turn = True
     except PenstockError as error:
         die(PREFIX, _reason(error, settings))
-    _log.info("bye")
+    logger.info("bye")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The `mqnamesrv` command: RocketMQ's name server."""
+"""The ``mqnamesrv`` command: RocketMQ's name server."""
 
 from __future__ import annotations
 

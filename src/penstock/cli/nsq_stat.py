@@ -1,4 +1,4 @@
-"""The `nsq_stat` command."""
+"""The ``nsq_stat`` command."""
 
 from __future__ import annotations
 

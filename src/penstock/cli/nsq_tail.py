@@ -1,4 +1,4 @@
-"""The `nsq_tail` command."""
+"""The ``nsq_tail`` command."""
 
 from __future__ import annotations
 

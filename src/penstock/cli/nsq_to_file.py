@@ -1,4 +1,4 @@
-"""The `nsq_to_file` command."""
+"""The ``nsq_to_file`` command."""
 
 from __future__ import annotations
 

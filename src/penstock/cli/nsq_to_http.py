@@ -1,4 +1,4 @@
-"""The `nsq_to_http` command."""
+"""The ``nsq_to_http`` command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `nsq_to_nsq` command."""
+"""The ``nsq_to_nsq`` command."""
 
 from __future__ import annotations
 

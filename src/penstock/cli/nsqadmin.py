@@ -1,4 +1,4 @@
-"""The `nsqadmin` command."""
+"""The ``nsqadmin`` command."""
 
 from __future__ import annotations
 

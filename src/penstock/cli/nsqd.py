@@ -1,4 +1,4 @@
-"""The `nsqd` command."""
+"""The ``nsqd`` command."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock.nsq.nsqd.options import NsqdOptions
     from penstock.rocketmq.broker.settings import BrokerSettings
 
-_log = logging.getLogger("penstock.nsqd")
+logger = logging.getLogger("penstock.nsqd")
 
 
 def main() -> None:
@@ -58,7 +58,7 @@ async def _serve(options: NsqdOptions) -> int:
             is_turn = True
     except PenstockError as error:
         die(options.log_prefix, str(error))
-    _log.info("NSQ: bye")
+    logger.info("NSQ: bye")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The `nsqlookupd` command."""
+"""The ``nsqlookupd`` command."""
 
 from __future__ import annotations
 

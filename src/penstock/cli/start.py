@@ -1,4 +1,4 @@
-"""The entry of the `penstock` command: Ctrl-C while it is being loaded ends it without a word."""
+"""The entry of the ``penstock`` command: Ctrl-C while it is being loaded ends it without a word."""
 
 from __future__ import annotations
 

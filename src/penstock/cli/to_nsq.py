@@ -1,4 +1,4 @@
-"""The `to_nsq` command."""
+"""The ``to_nsq`` command."""
 
 from __future__ import annotations
 

@@ -77,15 +77,15 @@ class Asker:
         self._known: dict[str, Endpoint] = {}
 
     async def get(self, address: str, target: str, kind: type[T]) -> T:
-        """The JSON at `target` (path and query) as a `kind`. Raises UpstreamError."""
+        """The JSON at ``target`` (path and query) as a ``kind``. Raises UpstreamError."""
         return await self.get_as(address, target, lambda body: kind)
 
     async def get_as(self, address: str, target: str, kind_of: Callable[[bytes], type[T]]) -> T:
-        """The JSON at `target` as a kind that the body decides. Raises UpstreamError."""
+        """The JSON at ``target`` as a kind that the body decides. Raises UpstreamError."""
         return self._read(*await self._asked("GET", address, target), kind_of)
 
     async def get_bytes(self, address: str, target: str) -> bytes:
-        """The body at `target` as it is. Raises UpstreamError."""
+        """The body at ``target`` as it is. Raises UpstreamError."""
         return (await self._asked("GET", address, target))[1].body
 
     async def post(self, address: str, target: str, body: bytes = b"") -> None:
@@ -93,7 +93,7 @@ class Asker:
         await self._asked("POST", address, target, body)
 
     async def post_as(self, address: str, target: str, body: bytes, kind: type[T]) -> T:
-        """Post a body to a daemon, which answers a `kind`. Raises UpstreamError."""
+        """Post a body to a daemon, which answers a ``kind``. Raises UpstreamError."""
         return self._read(*await self._asked("POST", address, target, body), lambda _: kind)
 
     async def __aenter__(self) -> Asker:

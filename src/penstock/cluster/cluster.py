@@ -2,7 +2,7 @@
 
 With nsqlookupds they say which nodes there are; without, the nodes are named one by one and asked
 themselves (NSQ spec 5.3, "Requests sent upstream"). Methods raise NoAnswerError if every daemon
-failed; the failures of single daemons are added to `warnings`.
+failed; the failures of single daemons are added to ``warnings``.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class TopicNames(Struct):
 
 
 class Cluster:
-    """The daemons at `addresses`, which may be changed at any time."""
+    """The daemons at ``addresses``, which may be changed at any time."""
 
     def __init__(self, asker: Asker, addresses: Addresses, clock: Clock) -> None:
         self.asker = asker

@@ -1,6 +1,6 @@
 """The answers of /replication, of a node and of its second copies: values, and the nodes they name.
 
-Go's nsqd has no copies, nor has one of ours that never had any: these give no `Replication`.
+Go's nsqd has no copies, nor has one of ours that never had any: these give no ``Replication``.
 """
 
 from __future__ import annotations

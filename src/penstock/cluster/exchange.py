@@ -16,7 +16,7 @@ from urllib.parse import quote_plus, unquote_to_bytes, urlencode
 from penstock.net.address import join_host_port, split_host_port
 
 ACCEPT: Final = "application/vnd.nsq; version=1.0"
-"""The header `Accept`: an answer without the wrapping of versions before 1.0."""
+"""The header ``Accept``: an answer without the wrapping of versions before 1.0."""
 PROBE: Final = "/ping"
 """The path that is asked without secrets where only the HTTPS port of a node is to be learned."""
 
@@ -102,7 +102,7 @@ def parsed(body: bytes) -> dict[str, Any]:
 
 
 def status_text(status: int) -> str:
-    """A status as in a status line: `404 Not Found`; one that has no name stays a number."""
+    """A status as in a status line: ``404 Not Found``; one that has no name stays a number."""
     try:
         return f"{status} {HTTPStatus(status).phrase}"
     except ValueError:
@@ -110,7 +110,7 @@ def status_text(status: int) -> str:
 
 
 def escaped(name: str) -> str:
-    """A value as a query has it: `#` is `%23`."""
+    """A value as a query has it: ``#`` is ``%23``."""
     return quote_plus(name)
 
 

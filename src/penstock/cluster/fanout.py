@@ -57,7 +57,7 @@ class Strict(Warnings):
 async def ask_all(
     kind: str, asked: Iterable[AskedT], ask: Callable[[AskedT], Awaitable[T]]
 ) -> Found[AskedT, T]:
-    """Ask them all. NoAnswerError, which calls them by their `kind`, when none answers."""
+    """Ask them all. NoAnswerError, which calls them by their ``kind``, when none answers."""
     everybody = list(asked)
     found = await try_all(everybody, ask)
     if len(found.errors) == len(everybody):

@@ -18,7 +18,7 @@ PACKED_MARK: Final = b'{"packed":'
 
 
 class GroupOnNode(Struct):
-    """A group on one node. `end` is what its offsets add up to once it has caught up, `age` the
+    """A group on one node. ``end`` is what its offsets add up to once it has caught up, ``age`` the
     seconds since it moved or had nothing to read; None if the node does not tell.
     """
 
@@ -33,9 +33,9 @@ class GroupOnNode(Struct):
 
 class Group(Struct):
     """A group on all nodes of a topic; the owner is the newest, the age is the greatest. It is
-    stale if some node says that it has held the log for long without a move; `expires_in` is the
-    least number of seconds until a node deletes it. `pipeline` is the one that reads for it,
-    `verdict` what nsqadmin's rule says of its lag.
+    stale if some node says that it has held the log for long without a move; ``expires_in`` is the
+    least number of seconds until a node deletes it. ``pipeline`` is the one that reads for it,
+    ``verdict`` what nsqadmin's rule says of its lag.
     """
 
     topic: str

@@ -1,6 +1,6 @@
 """End-to-end latencies of several nodes as one (NSQ spec 5.3, e2e aggregate).
 
-A node tells percentiles as `{"quantile": 0.99, "value": 1234}`. Here they are objects whose keys
+A node tells percentiles as ``{"quantile": 0.99, "value": 1234}``. Here they are objects whose keys
 come in the order in which Go sorts them: average, count, max, min, quantile, value.
 """
 
@@ -12,7 +12,7 @@ Number = int | float
 
 
 class Percentile(Struct):
-    """One percentile in nanoseconds, of one node (with `value`) or of several."""
+    """One percentile in nanoseconds, of one node (with ``value``) or of several."""
 
     average: Number = 0
     count: int = 0
@@ -23,7 +23,9 @@ class Percentile(Struct):
 
 
 class Latency(Struct):
-    """`host` is `*` in sums over nodes. An estimate: percentiles cannot be averaged, only shown."""
+    """``host`` is ``*`` in sums over nodes. An estimate: percentiles cannot be averaged, only
+    shown.
+    """
 
     count: int = 0
     percentiles: list[Percentile] | None = None

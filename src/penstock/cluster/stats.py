@@ -2,7 +2,7 @@
 
 The objects are read from the answers of nsqds and written into those of the API, so the order of
 their fields is the order of keys there. Fields that Go omits when they are zero are UNSET then.
-Numbers are counts of messages, times nanoseconds, `connect_ts` unix seconds.
+Numbers are counts of messages, times nanoseconds, ``connect_ts`` unix seconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.core.units import SECOND
 Count = int | UnsetType
 """A count that is not written when it is zero."""
 EVERYWHERE: Final = "*"
-"""The `node` of what is summed up over several."""
+"""The ``node`` of what is summed up over several."""
 
 
 class ClientStats(Struct):
@@ -119,7 +119,7 @@ class Place(Struct, frozen=True):
 
 
 def settled(stats: NodeStats, place: Place, topic: str, now_ns: int) -> list[TopicStats]:
-    """A node's topics (only `topic` when it is named), complete with all that the API tells."""
+    """A node's topics (only ``topic`` when it is named), complete with all that the API tells."""
     found = [each for each in stats.topics or () if not topic or each.topic_name == topic]
     for each in found:
         each.node, each.hostname, each.nodes = place.node, place.hostname, None

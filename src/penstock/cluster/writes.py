@@ -50,7 +50,7 @@ class Changes:
         return errors + await self._tell(nodes, target)
 
     async def act(self, action: str, topic: str, channel: str = "") -> list[str]:
-        """`pause`, `unpause` or `empty` on every node of the topic."""
+        """``pause``, ``unpause`` or ``empty`` on every node of the topic."""
         nodes, errors = await self._nodes(topic)
         what = "channel" if channel else "topic"
         return errors + await self._tell(nodes, f"/{what}/{action}{_query(topic, channel)}")

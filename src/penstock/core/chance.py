@@ -1,4 +1,4 @@
-"""The only place that draws random numbers; the rest is handed a `Chance`, so runs repeat."""
+"""The only place that draws random numbers; the rest is handed a ``Chance``, so runs repeat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The only place that reads a clock; the rest is handed a `Clock`, so tests can hold time."""
+"""The only place that reads a clock; the rest is handed a ``Clock``, so tests can hold time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def thread_cpu_ns(native_id: int) -> int | None:
     """Processor time that a thread of this process has taken, in nanoseconds.
 
     None when there is no such thread any more, or no such clock: it is one of Linux's. Its number
-    is made of the thread's (`pthread_getcpuclockid` would crash on a thread that has ended).
+    is made of the thread's (``pthread_getcpuclockid`` would crash on a thread that has ended).
     """
     try:
         return time.clock_gettime_ns((~native_id << 3) | 6)

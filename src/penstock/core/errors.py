@@ -49,7 +49,7 @@ class LockedError(StorageError):
 class OffsetOutOfRangeError(StorageError):
     """A reader asked for an offset that the log no longer or not yet holds.
 
-    `start` is the first offset held, `end` the one the next message will get.
+    ``start`` is the first offset held, ``end`` the one the next message will get.
     """
 
     def __init__(self, topic: str, queue: int, offset: int, start: int, end: int) -> None:

@@ -1,7 +1,7 @@
 """JSON as Go's encoding/json writes and reads it, because NSQ's clients and tests compare bytes.
 
-Writing: compact, UTF-8, `<`, `>`, `&`, U+2028 and U+2029 escaped, 1.0 as `1`. Reading into a
-struct: keys match in any case, `null` leaves a field alone, the last of equal keys wins, and
+Writing: compact, UTF-8, ``<``, ``>``, ``&``, U+2028 and U+2029 escaped, 1.0 as ``1``. Reading into
+a struct: keys match in any case, ``null`` leaves a field alone, the last of equal keys wins, and
 types are strict (1.0 is no integer), in lists and in structs within structs as well.
 """
 
@@ -31,7 +31,7 @@ _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 def dumps(value: Any, *, sort_keys: bool = False) -> bytes:
-    """`value` (dicts, lists, strings, numbers, None) as Go would marshal it.
+    """``value`` (dicts, lists, strings, numbers, None) as Go would marshal it.
 
     Keys keep their order, as a struct's fields do, or are sorted, as a map's keys are. ValueError
     for NaN and infinities, which Go refuses too.
@@ -60,7 +60,7 @@ def _prepared(value: Any) -> Any:
 
 
 def format_float(value: float) -> str:
-    """A float as Go's encoder writes it: `1`, `0.5`, `1e-7`, `1e+21`."""
+    """A float as Go's encoder writes it: ``1``, ``0.5``, ``1e-7``, ``1e+21``."""
     if not math.isfinite(value):
         raise ValueError(f"json: unsupported value: {value}")
     size = abs(value)

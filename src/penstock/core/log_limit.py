@@ -11,7 +11,9 @@ WINDOW_NS: Final = 10 * SECOND
 
 
 class LogLimit:
-    """A limit of `LINES` log lines in each window of time, with a count of those it keeps back."""
+    """A limit of ``LINES`` log lines in each window of time, with a count of those it keeps
+    back.
+    """
 
     __slots__ = ("_end", "_left", "kept_back")
 

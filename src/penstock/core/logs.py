@@ -1,7 +1,8 @@
-"""NSQ's log lines over the standard `logging`, on stderr; objects of JSON where they are asked for.
+"""NSQ's log lines over the standard ``logging``, on stderr; objects of JSON where they are asked
+for.
 
-A line is `[nsqd] 2026/01/31 12:30:45.123456 INFO: text`. Other programs parse these lines, so the
-format is a promise, as are the names in an object. Loggers are `logging.getLogger("penstock.…")`.
+A line is ``[nsqd] 2026/01/31 12:30:45.123456 INFO: text``. Other programs parse these lines, so the
+format is a promise, as are the names in an object. Loggers are ``logging.getLogger("penstock.…")``.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ class NsqFormatter(logging.Formatter):
 class JsonFormatter(logging.Formatter):
     """One JSON object a record, on one line of ASCII: nothing in it can forge another line.
 
-    `time` is RFC 3339 in UTC, `level` as flags name it, `program` the prefix without its brackets.
+    ``time`` is RFC 3339 in UTC, ``level`` as flags name it, ``program`` the prefix without its
+    brackets.
     """
 
     def __init__(self, prefix: str) -> None:
@@ -114,9 +116,10 @@ _form = "text"
 def setup(
     prefix: str, level: int = logging.INFO, stream: TextIO | None = None, *, form: str = "text"
 ) -> None:
-    """Send what `penstock` logs from `level` on, and asyncio's warnings, to `stream` or stderr.
+    """Send what ``penstock`` logs from ``level`` on, and asyncio's warnings, to ``stream`` or
+    stderr.
 
-    `form` is that of all lines from now on, those of `warn` and `die` included.
+    ``form`` is that of all lines from now on, those of ``warn`` and ``die`` included.
     """
     global _form
     _form = form

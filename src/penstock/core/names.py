@@ -12,7 +12,7 @@ _NAME_BYTES = re.compile(rb"[.a-zA-Z0-9_-]+(?:#ephemeral)?")
 
 
 def is_valid_name(name: str | bytes) -> bool:
-    """True if `name` has 1 to 64 allowed bytes, `#ephemeral` included."""
+    """True if ``name`` has 1 to 64 allowed bytes, ``#ephemeral`` included."""
     if len(name) > MAX_NAME_LENGTH:
         return False
     # fullmatch, because `$` would let a trailing newline pass.

@@ -1,13 +1,13 @@
 """Quantiles of a stream of weighted numbers, in bounded memory.
 
-A `Summary` keeps some of the numbers and, for each, bounds of its rank: the weight that is surely
+A ``Summary`` keeps some of the numbers and, for each, bounds of its rank: the weight that is surely
 below it and the weight that is at most below it (the "weighted quantile summary" of Greenwald and
 Khanna, 2001, and of Chen and Guestrin's XGBoost, 2016). Merging adds the bounds, so windows and
-channels merge without losing anything. `Quantiles` collects numbers and drops the middle one of
+channels merge without losing anything. ``Quantiles`` collects numbers and drops the middle one of
 three neighbours only while what would be unknown between the outer two stays small.
 
 The error of a rank is at most 0.01 of the total weight, and less towards both ends: about 0.0004 at
-the quantile 0.99. Up to `EXACT` different numbers, all are kept and every answer is exact.
+the quantile 0.99. Up to ``EXACT`` different numbers, all are kept and every answer is exact.
 """
 
 from __future__ import annotations

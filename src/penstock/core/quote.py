@@ -1,4 +1,4 @@
-"""Go's `%q`: how NSQ shows bytes a client sent inside its error texts.
+"""Go's ``%q``: how NSQ shows bytes a client sent inside its error texts.
 
 Python's repr differs in quotes, in escapes and in what counts as printable, and clients compare
 these texts.
@@ -20,7 +20,7 @@ _SHORT = {
 
 
 def quote(raw: bytes | str) -> str:
-    r"""The double-quoted, escaped form of `raw`; bytes that are not UTF-8 show as `\xNN`."""
+    r"""The double-quoted, escaped form of ``raw``; bytes that are not UTF-8 show as ``\xNN``."""
     text = raw if isinstance(raw, str) else raw.decode("utf-8", "surrogateescape")
     return '"' + "".join(map(_quote_char, text)) + '"'
 

@@ -24,7 +24,7 @@ def without_secrets(text: str) -> str:
     """The text with stars in place of secrets.
 
     Secrets are the passwords in addresses, with or without a scheme, secret parameters in their
-    queries, and the client option `auth_secret`.
+    queries, and the client option ``auth_secret``.
     """
     text = _PASSWORD.sub(rf"\1:{HIDDEN}@", text)
     text = _PARAMETER.sub(rf"\1{HIDDEN}", text)

@@ -1,4 +1,4 @@
-"""Durations as Go writes them (`1m30s`, `250ms`, `1.5h`), held as whole nanoseconds.
+"""Durations as Go writes them (``1m30s``, ``250ms``, ``1.5h``), held as whole nanoseconds.
 
 The flags, configuration files and answers of NSQ use this notation; the texts of errors are Go's
 too.
@@ -32,7 +32,7 @@ _PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^0-9.]*)")
 
 
 def parse_duration(text: str) -> int:
-    """Nanoseconds of a Go duration; ValueError with the text of Go's `time.ParseDuration`."""
+    """Nanoseconds of a Go duration; ValueError with the text of Go's ``time.ParseDuration``."""
     invalid = ValueError(f"time: invalid duration {_quote(text)}")
     negative = text.startswith("-")
     rest = text[1:] if text[:1] in ("-", "+") else text
@@ -60,7 +60,7 @@ def parse_duration(text: str) -> int:
 
 
 def format_duration(ns: int) -> str:
-    """The shortest Go form of `ns` nanoseconds: `1m0s`, `1.5s`, `85.968µs`, `0s`."""
+    """The shortest Go form of ``ns`` nanoseconds: ``1m0s``, ``1.5s``, ``85.968µs``, ``0s``."""
     sign, size = ("-", -ns) if ns < 0 else ("", ns)
     if size == 0:
         return "0s"
@@ -87,7 +87,7 @@ def _decimal(value: int, unit: int) -> str:
 
 
 def _quote(text: str) -> str:
-    r"""Quote as Go's time package does: every byte outside ASCII is shown as `\xNN`."""
+    r"""Quote as Go's time package does: every byte outside ASCII is shown as ``\xNN``."""
     shown = []
     for byte in text.encode("utf-8", "surrogateescape"):
         char = chr(byte)

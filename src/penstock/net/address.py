@@ -1,4 +1,4 @@
-"""Network addresses written as Go writes them: `127.0.0.1:4150`, `[::1]:4150`, `:4150`."""
+"""Network addresses written as Go writes them: ``127.0.0.1:4150``, ``[::1]:4150``, ``:4150``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.core.redaction import without_secrets
 
 
 def split_host_port(address: str) -> tuple[str, int]:
-    """Host and port of `host:port`; ValueError with Go's text when it is neither."""
+    """Host and port of ``host:port``; ValueError with Go's text when it is neither."""
     host, colon, port = address.rpartition(":")
     if not colon:
         raise ValueError(f"address {without_secrets(address)}: missing port in address")
@@ -23,7 +23,7 @@ def split_host_port(address: str) -> tuple[str, int]:
 
 
 def join_host_port(host: str, port: int) -> str:
-    """`host:port`, with brackets around an IPv6 host."""
+    """``host:port``, with brackets around an IPv6 host."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -35,7 +35,7 @@ def host_of(address: Any) -> str:
 def show_address(address: Any) -> str:
     """A socket's address as Go shows it; IPv4 through a dual-stack socket is plain IPv4.
 
-    A unix socket shows as its path; the unnamed end of one, a client's, as Go's `@`.
+    A unix socket shows as its path; the unnamed end of one, a client's, as Go's ``@``.
     """
     if isinstance(address, tuple):
         return join_host_port(host_of(address), address[1])

@@ -3,8 +3,8 @@
 One budget is for incomplete requests, one for unsent answers. Each connection has a share of both,
 which it updates once per read or write, not once per message. When a budget is used up, HTTP
 refuses with 503. A connection of a protocol without such a refusal gets backpressure instead: it is
-not read from until its turn comes (`Turns`). The first in line may exceed the budget, so that there
-is always one that can complete its request and release its memory.
+not read from until its turn comes (``Turns``). The first in line may exceed the budget, so that
+there is always one that can complete its request and release its memory.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ class Share:
 
 
 class Turns:
-    """The queue of connections that are not read from until there is room; `first` never waits."""
+    """The queue of connections that are not read from until there is room; ``first`` never
+    waits.
+    """
 
     def __init__(self, budget: Budget, stall_s: float = STALL_S) -> None:
         self.budget = budget
@@ -152,7 +154,7 @@ class Turns:
 class TurnShare(Share):
     """The share of a connection that waits for its turn when the budget is used up.
 
-    `go_on` resumes reading from it. `give_up` ends it because it stalls while others wait.
+    ``go_on`` resumes reading from it. ``give_up`` ends it because it stalls while others wait.
     """
 
     __slots__ = ("_turns", "give_up", "go_on", "waits")
@@ -163,7 +165,7 @@ class TurnShare(Share):
         super().__init__(turns.budget)
         self._turns = turns
         self.waits = False
-        """True while nothing may be read; `go_on` ends this."""
+        """True while nothing may be read; ``go_on`` ends this."""
         self.go_on = go_on
         self.give_up = give_up
 
@@ -190,7 +192,7 @@ class TurnShare(Share):
 
     def may_take(self) -> bool:
         """True if the connection may begin something large now, of which the size is not known yet;
-        False if it must wait until `go_on` is called.
+        False if it must wait until ``go_on`` is called.
         """
         turns = self._turns
         if not self.waits and turns.budget.is_used_up and turns.first is not self:

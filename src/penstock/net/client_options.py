@@ -213,7 +213,7 @@ def option(
     most: float | None = None,
     shown: bool = True,
 ) -> Any:
-    """A field of a dataclass of options; without `shown` it is left out of the `repr`."""
+    """A field of a dataclass of options; without ``shown`` it is left out of the ``repr``."""
     known = {"kind": kind, "help": help, "least": least, "most": most}
     return dataclasses.field(default=default, repr=shown, metadata=known)
 

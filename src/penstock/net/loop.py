@@ -42,7 +42,7 @@ class StopRequested(BaseException):
 
 
 def run(main: Coroutine[Any, Any, int | None]) -> int:
-    """Run `main` to its end and return its exit code (None counts as 0).
+    """Run ``main`` to its end and return its exit code (None counts as 0).
 
     uvloop is used where it is installed; the environment's PENSTOCK_LOOP=asyncio turns it off. As
     in Go, the process may from now on open as many files as the system lets it.
@@ -68,7 +68,7 @@ def _open_standard_streams() -> None:
 
 
 async def stop_requested(turned: asyncio.Event | None = None) -> bool:
-    """Wait until SIGINT or SIGTERM came, or `request_stop` was called; only inside `run`.
+    """Wait until SIGINT or SIGTERM came, or ``request_stop`` was called; only inside ``run``.
 
     The daemon serves by now, and it ends afterwards: its service manager is told both. False if
     ``turned`` was set before: the daemon is to go on as another one.

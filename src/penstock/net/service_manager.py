@@ -22,7 +22,7 @@ from penstock.core.units import MICROSECOND, SECOND
 SEND_S_MAX: Final = 1.0
 """Patience with a manager that does not read its socket."""
 
-_log = logging.getLogger("penstock.service")
+logger = logging.getLogger("penstock.service")
 
 
 class ServiceManager:
@@ -40,7 +40,7 @@ class ServiceManager:
         microseconds = environment.pop("WATCHDOG_USEC", "0")
         watched = environment.pop("WATCHDOG_PID", "") or str(os.getpid())
         if address and not address.startswith(("/", "@")):
-            _log.warning("NOTIFY_SOCKET=%s is neither a path nor an abstract socket: the service "
+            logger.warning("NOTIFY_SOCKET=%s is neither a path nor an abstract socket: the service "
                          "manager is not told when the program is ready", address)  # fmt: skip
             address = ""
         is_watched = microseconds.isdecimal() and watched == str(os.getpid())
@@ -72,5 +72,5 @@ class ServiceManager:
                 sender.settimeout(SEND_S_MAX)
                 sender.sendto(state.encode(), address)
         except OSError as error:
-            _log.warning("%s does not reach the service manager at NOTIFY_SOCKET=%s: %s",
+            logger.warning("%s does not reach the service manager at NOTIFY_SOCKET=%s: %s",
                          state, self._address, error)  # fmt: skip

@@ -1,6 +1,6 @@
 """The only place that starts a task.
 
-asyncio keeps no strong reference to a task and hides its exception until it is collected; `spawn`
+asyncio keeps no strong reference to a task and hides its exception until it is collected; ``spawn``
 keeps the one and reports the other.
 """
 
@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_log = logging.getLogger("penstock.net.tasks")
+logger = logging.getLogger("penstock.net.tasks")
 _running: set[asyncio.Task[Any]] = set()
 
 
 def spawn(coroutine: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
-    """Run `coroutine` beside its caller; an exception nobody awaited is logged under `name`."""
+    """Run ``coroutine`` beside its caller; an exception nobody awaited is logged under ``name``."""
     task = asyncio.get_running_loop().create_task(coroutine, name=name)
     _running.add(task)
     task.add_done_callback(_finished)
@@ -28,4 +28,4 @@ def spawn(coroutine: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
 def _finished(task: asyncio.Task[Any]) -> None:
     _running.discard(task)
     if not task.cancelled() and (error := task.exception()) is not None:
-        _log.error("task %s failed", task.get_name(), exc_info=error)
+        logger.error("task %s failed", task.get_name(), exc_info=error)

@@ -1,7 +1,8 @@
 """Listening sockets as a Go daemon opens them.
 
-`0.0.0.0:4150` takes IPv4 and IPv6, `:0` picks a free port, a path with a slash is a unix socket.
-The log line `TCP: listening on <addr>` names the real port, because other programs read it there.
+``0.0.0.0:4150`` takes IPv4 and IPv6, ``:0`` picks a free port, a path with a slash is a unix
+socket. The log line ``TCP: listening on <addr>`` names the real port, because other programs read
+it there.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ async def listen(
     log: logging.Logger | None = None,
     ssl: ssl.SSLContext | None = None,
 ) -> Listener:
-    """Accept connections on `address`, each served by a protocol that `factory` makes.
+    """Accept connections on ``address``, each served by a protocol that ``factory`` makes.
 
     ListenError when the address is wrong or taken.
     """
@@ -61,7 +62,7 @@ async def listen(
 
 
 def bind(address: str) -> socket.socket:
-    """A socket that listens on `address`; connections wait until it is served.
+    """A socket that listens on ``address``; connections wait until it is served.
 
     ListenError when the address is wrong or taken.
     """

@@ -58,7 +58,7 @@ _CHANNEL: Final[tuple[tuple[Metric, Callable[[Channel], float]], ...]] = (
 
 
 class NodeMetrics:
-    """The figures of one node; ``source`` is for its `Vitals`."""
+    """The figures of one node; ``source`` is for its ``Vitals``."""
 
     def __init__(
         self,

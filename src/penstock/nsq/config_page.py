@@ -20,8 +20,8 @@ _LEVEL_NUMBERS: Final = {level: number for number, level in enumerate(LEVELS.val
 
 
 class ConfigPage(ABC):
-    """The endpoint of one daemon. `lookupds` is the TOML key of the addresses, `hidden` are options
-    that nobody is shown.
+    """The endpoint of one daemon. ``lookupds`` is the TOML key of the addresses, ``hidden`` are
+    options that nobody is shown.
     """
 
     def __init__(self, options: Options, lookupds: str, hidden: frozenset[str]) -> None:

@@ -1,8 +1,8 @@
 """The pages under /debug/pprof, at the paths and in the formats of a Go daemon.
 
-`go tool pprof http://127.0.0.1:4151/debug/pprof/profile?seconds=5` works, and so do viewers of its
-format. What they show is Python's: functions, threads and tasks. `?debug=1` gives text instead.
-The pages that Go's nsqd lacks (allocs, mutex, trace) are lacking here too.
+``go tool pprof http://127.0.0.1:4151/debug/pprof/profile?seconds=5`` works, and so do viewers of
+its format. What they show is Python's: functions, threads and tasks. ``?debug=1`` gives text
+instead. The pages that Go's nsqd lacks (allocs, mutex, trace) are lacking here too.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ class DebugPages:
         self._taking = ""
 
     def profile(self, request: Request) -> Response | Later:
-        """Processor time: for pprof, or with `debug=1` or `format=collapsed` as folded stacks."""
+        """Processor time: for pprof, or with ``debug=1`` or ``format=collapsed`` as folded
+        stacks.
+        """
         query = Query.parse(request.query)
         folded = _debug(query) > 0 or query.get("format") == "collapsed"
 
@@ -76,7 +78,7 @@ class DebugPages:
         return self._take("profile", take)
 
     def heap(self, request: Request) -> Response | Later:
-        """Memory by place of allocation: what is watched already, or watched for `seconds`."""
+        """Memory by place of allocation: what is watched already, or watched for ``seconds``."""
         from penstock.net.profiles import heap  # tracemalloc takes a while to import
 
         query = Query.parse(request.query)
@@ -105,7 +107,7 @@ class DebugPages:
     def _take(
         self, what: str, take: Callable[[asyncio.Event], Awaitable[Response]]
     ) -> Response | Later:
-        """Answer later with what `take` makes; it ends early when the client is gone."""
+        """Answer later with what ``take`` makes; it ends early when the client is gone."""
         if self._taking:
             return _refusal(409, f"a {self._taking} is being taken; try again when it is over\n")
         self._taking = what
@@ -127,7 +129,7 @@ class DebugPages:
 
 
 def add_debug_pages(router: NsqRouter, index: str) -> None:
-    """Add the pages; `index` is /debug/pprof for nsqlookupd and /debug/pprof/ for nsqd."""
+    """Add the pages; ``index`` is /debug/pprof for nsqlookupd and /debug/pprof/ for nsqd."""
     pages = DebugPages()
     for path, handler in (
         ("/debug/pprof/profile", pages.profile),
@@ -242,7 +244,7 @@ def _memory() -> str:
 
 
 def _seconds(query: Query) -> int:
-    """`seconds`, 1 to 300; 0 when it is absent. Raises ApiError."""
+    """``seconds``, 1 to 300; 0 when it is absent. Raises ApiError."""
     given = query.get("seconds")
     if given is None:
         return 0
@@ -275,6 +277,6 @@ def _binary(name: str, body: bytes) -> Response:
 
 
 def _refusal(status: int, text: str) -> Response:
-    """A refusal, with the header that makes `go tool pprof` show the text to its user."""
+    """A refusal, with the header that makes ``go tool pprof`` show the text to its user."""
     headers = (_NO_SNIFFING, ("X-Go-Pprof", "1"))
     return Response(status, text.encode(), "text/plain; charset=utf-8", headers)

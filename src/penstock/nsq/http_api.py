@@ -1,7 +1,7 @@
 """The HTTP of NSQ's daemons: the V1 envelope, its error codes and Go's reading of queries.
 
 A V1 handler returns None (empty answer), a string (sent as it is), anything else that JSON can say,
-a `Response`, a `Later`, or an awaitable of these; or it raises `ApiError`.
+a ``Response``, a ``Later``, or an awaitable of these; or it raises ``ApiError``.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class ApiError(PenstockError):
 
 
 def json_response(value: Any, status: int = 200) -> Response:
-    """`value` as JSON in the V1 envelope."""
+    """``value`` as JSON in the V1 envelope."""
     return Response(status, dumps(value), headers=_JSON_HEADERS)
 
 
 def text_response(body: str | bytes, status: int = 200) -> Response:
-    """A string in the V1 envelope, such as the `OK` of /pub; an empty one has no content type."""
+    """A string in the V1 envelope, such as the ``OK`` of /pub; an empty one has no content type."""
     raw = body if isinstance(body, bytes) else _encoded(body)
     # Go sniffs a string as text/plain, and gives an empty body no type.
     return Response(status, raw, _TEXT if raw else None, (NSQ_HEADER,))
@@ -69,7 +69,7 @@ def _encoded(body: str) -> bytes:
 
 @functools.lru_cache(maxsize=256)
 def error_response(status: int, code: str) -> Response:
-    """`{"message":"<code>"}`; made once for each pair."""
+    """``{"message":"<code>"}``; made once for each pair."""
     return json_response({"message": code}, status)
 
 
@@ -124,7 +124,9 @@ class NsqRouter(Router):
         quiet: bool = False,
         begin: Begin | None = None,
     ) -> None:
-        """Route to a V1 handler; a body over `max_body` bytes is answered 413 with `too_big`."""
+        """Route to a V1 handler; a body over ``max_body`` bytes is answered 413 with
+        ``too_big``.
+        """
 
         def answer(request: Request) -> Response | Later | Awaitable[Response]:
             try:
@@ -162,7 +164,7 @@ def _enveloped(result: Any) -> Response:
 
 
 class Query:
-    """The parameters after `?`; of a repeated one the first value counts."""
+    """The parameters after ``?``; of a repeated one the first value counts."""
 
     __slots__ = ("get",)
 
@@ -172,7 +174,9 @@ class Query:
 
     @staticmethod
     def parse(raw: bytes) -> Query:
-        """Read a query as Go's `url.ParseQuery`; ApiError INVALID_REQUEST when that would fail."""
+        """Read a query as Go's ``url.ParseQuery``; ApiError INVALID_REQUEST when that would
+        fail.
+        """
         return _parse_known(raw) if len(raw) <= _KEPT_QUERY_SIZE else _parse(raw)
 
     def required(self, name: str) -> str:
@@ -184,14 +188,14 @@ class Query:
         return value
 
     def topic(self, invalid: str = "INVALID_ARG_TOPIC") -> str:
-        """The valid name in `topic`; ApiError MISSING_ARG_TOPIC or `invalid`."""
+        """The valid name in ``topic``; ApiError MISSING_ARG_TOPIC or ``invalid``."""
         name = self.required("topic")
         if not is_valid_name(name):
             raise ApiError(400, invalid)
         return name
 
     def topic_and_channel(self) -> tuple[str, str]:
-        """The valid names in `topic` and `channel`; ApiError in NSQ's order of checks."""
+        """The valid names in ``topic`` and ``channel``; ApiError in NSQ's order of checks."""
         topic = self.topic()
         channel = self.required("channel")
         if not is_valid_name(channel):

@@ -11,7 +11,7 @@ from penstock.cluster.exchange import target
 
 
 class Bounds(Struct):
-    """The offsets that a node's log holds: from `start` up to, not including, `end`."""
+    """The offsets that a node's log holds: from ``start`` up to, not including, ``end``."""
 
     start: int
     end: int
@@ -24,6 +24,6 @@ class _Offsets(Struct):
 
 
 async def bounds_of(asker: Asker, address: str, topic: str) -> Bounds:
-    """The bounds of a topic's log on the node at `address`. Raises UpstreamError."""
+    """The bounds of a topic's log on the node at ``address``. Raises UpstreamError."""
     told = await asker.get(address, target("/log/offsets", topic=topic), _Offsets)
     return told.queues[0]

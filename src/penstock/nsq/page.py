@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 
 class Origin(Struct):
-    """The origin of a dead letter; `dead_since` is wall-clock ns."""
+    """The origin of a dead letter; ``dead_since`` is wall-clock ns."""
 
     topic: str
     channel: str
@@ -20,7 +20,7 @@ class Origin(Struct):
 
 
 class Message(Struct):
-    """A message; times are wall-clock ns, `size` is in bytes. The body is a preview."""
+    """A message; times are wall-clock ns, ``size`` is in bytes. The body is a preview."""
 
     offset: int
     id: str
@@ -37,7 +37,7 @@ class Message(Struct):
 
 
 class Page(Struct):
-    """Some messages; `next` is the `from` of the next page, None if no page follows."""
+    """Some messages; ``next`` is the ``from`` of the next page, None if no page follows."""
 
     messages: list[Message]
     next: int | str | None = None
@@ -45,7 +45,7 @@ class Page(Struct):
 
 
 def shown_body(body: bytes, preview: int) -> dict[str, Any]:
-    """The first `preview` bytes of a body as text or, when it is not UTF-8, in base64."""
+    """The first ``preview`` bytes of a body as text or, when it is not UTF-8, in base64."""
     truncated = len(body) > preview
     part = body[:preview]
     try:

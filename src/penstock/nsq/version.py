@@ -1,4 +1,4 @@
-"""The version NSQ's clients are told, and what `--version` prints."""
+"""The version NSQ's clients are told, and what ``--version`` prints."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ NSQ_VERSION = "1.3.0"
 
 
 def version_line(program: str) -> str:
-    """The line that `--version` prints, in the form of the Go programs.
+    """The line that ``--version`` prints, in the form of the Go programs.
 
     Programs that parse this line expect one word after "built w/". Penstock's own version is in
     /info, /metrics and nsqd's log.

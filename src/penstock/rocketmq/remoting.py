@@ -4,8 +4,8 @@ The first byte of a connection tells whether it is TLS: no frame is so long that
 of TLS (RocketMQ spec 1.1).
 
 A peer that does not read its answers is asked for nothing more: its requests wait, from the first
-that finds `WRITE_HIGH_WATER` bytes unsent on. All unsent answers count in one budget. When that is
-used up, requests with large answers wait for their turn.
+that finds ``WRITE_HIGH_WATER`` bytes unsent on. All unsent answers count in one budget. When that
+is used up, requests with large answers wait for their turn.
 
 A handler returns the answer at once, or None and sends it later with ``Connection.send``, as a pull
 that waits for messages. Either side may ask: ``Connection.invoke`` asks the client and waits.
@@ -43,7 +43,7 @@ WAITING_MAX: Final = 1000
 """Questions to one client that may be unanswered."""
 _TLS_FIRST_BYTE: Final = 0x16
 
-_log = logging.getLogger("penstock.rocketmq.remoting")
+logger = logging.getLogger("penstock.rocketmq.remoting")
 
 
 class NoAnswerError(PenstockError):
@@ -252,14 +252,14 @@ class Connection(asyncio.Protocol):
         held = self._unsent.held
         self._weigh_answers()
         if self._unsent.held >= held:
-            _log.warning("%s does not read its answers while %s is used up, closing",
+            logger.warning("%s does not read its answers while %s is used up, closing",
                          self.address, self._unsent.budget.flag)  # fmt: skip
             self._transport.abort()
 
     def _on_late(self) -> None:
         """End a peer that stalls in the middle of a frame while others wait for its room."""
         if not self.is_congested and not self._unsent.waits:
-            _log.warning("%s takes too long for a frame while %s is used up, closing",
+            logger.warning("%s takes too long for a frame while %s is used up, closing",
                          self.address, self._share.budget.flag)  # fmt: skip
             self.close()
 
@@ -289,7 +289,7 @@ class Connection(asyncio.Protocol):
             if self._server.answer_turns.first is self._unsent:
                 self._weigh_answers()  # its turn ends with small answers, too
         if failure is not None:
-            _log.warning("%s sent %s, closing", self.address, failure)
+            logger.warning("%s sent %s, closing", self.address, failure)
             self.close()
 
     def _next_commands(self) -> list[Command]:
@@ -319,9 +319,9 @@ class Connection(asyncio.Protocol):
             layered.start_tls(tls.layer(), data, self._end_tls)
             return False
         if data[0] == _TLS_FIRST_BYTE:
-            _log.warning("%s wants TLS, which is off here, closing", self.address)
+            logger.warning("%s wants TLS, which is off here, closing", self.address)
         elif self._server.tls_only:
-            _log.warning("%s does not speak TLS, which it must here, closing", self.address)
+            logger.warning("%s does not speak TLS, which it must here, closing", self.address)
         else:
             return True
         self._transport.close()
@@ -330,7 +330,7 @@ class Connection(asyncio.Protocol):
     def _end_tls(self, error: LayerError | None) -> None:
         """The handshake's outcome, or what broke TLS later on."""
         if error is not None:
-            _log.warning("%s: TLS failed - %s, closing", self.address, error)
+            logger.warning("%s: TLS failed - %s, closing", self.address, error)
             self._transport.close()
 
     def pause_writing(self) -> None:
@@ -361,7 +361,7 @@ class Connection(asyncio.Protocol):
         except BodyError as error:
             return request.answer(ResponseCode.SYSTEM_ERROR, str(error))
         except PenstockError as error:
-            _log.error("%s: request %d failed - %s", self.address, request.code, error)
+            logger.error("%s: request %d failed - %s", self.address, request.code, error)
             return request.answer(ResponseCode.SYSTEM_ERROR, str(error))
 
     def send(self, command: Command) -> None:
@@ -454,5 +454,5 @@ class Connection(asyncio.Protocol):
         if self._active or self._share.waits or self._unsent.waits:
             self._watch_idleness()
         else:
-            _log.info("%s was silent for %g s, closing", self.address, self._server.idle_s)
+            logger.info("%s was silent for %g s, closing", self.address, self._server.idle_s)
             self.close()

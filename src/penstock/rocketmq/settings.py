@@ -16,7 +16,7 @@ from penstock.core.errors import ConfigError
 from penstock.core.nearest import did_you_mean
 from penstock.core.settings import java_properties
 
-_log = logging.getLogger("penstock.rocketmq.settings")
+logger = logging.getLogger("penstock.rocketmq.settings")
 
 _HUMP = re.compile(r"_([a-z0-9])")
 
@@ -74,7 +74,7 @@ class Settings:
             raise ConfigError(f"failed to load {path} - {error}") from error
         for name in unknown:
             hint = did_you_mean(name, settings.declared())
-            _log.warning("%s: the property %s is unknown and has no effect%s", path, name, hint)
+            logger.warning("%s: the property %s is unknown and has no effect%s", path, name, hint)
         return settings
 
     def update(self, values: dict[str, str]) -> list[str]:

@@ -46,7 +46,7 @@ _TIMEOUT_S: Final = 1.0
 _LEFT_ALONE_NS: Final = 30 * SECOND
 _PLAIN: Final = Access()
 
-_log = logging.getLogger("penstock.spark")
+logger = logging.getLogger("penstock.spark")
 _attached: WeakKeyDictionary[SparkSession, ProgressListener | None] = WeakKeyDictionary()
 
 
@@ -63,7 +63,7 @@ def attach(spark: SparkSession, source: Mapping[str, str] | None = None) -> Prog
             spark.streams.addListener(listener)
             _attached[spark] = listener
         except Exception as error:  # the queries matter more, whatever it is
-            _log.warning("the progress of queries will not be reported: %s", error)
+            logger.warning("the progress of queries will not be reported: %s", error)
     return _attached[spark]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-_log = logging.getLogger("penstock.spark")
+logger = logging.getLogger("penstock.spark")
 _KEPT_MAX: Final = 1000
 
 
@@ -19,4 +19,4 @@ class Once:
         """Log this, the first time."""
         if sentence not in self._told and len(self._told) < _KEPT_MAX:
             self._told.add(sentence)
-            _log.log(level, sentence)
+            logger.log(level, sentence)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 
 class FakeClock:
-    """A `penstock.core.clock.Clock` for tests: both clocks start at `now` and advance together."""
+    """A ``penstock.core.clock.Clock`` for tests: both clocks start at ``now`` and advance
+    together.
+    """
 
     def __init__(self, now: int = 1_700_000_000_000_000_000) -> None:
         self._monotonic = now
@@ -17,7 +19,7 @@ class FakeClock:
         return self._wall
 
     def advance(self, ns: int) -> None:
-        """Let `ns` nanoseconds pass on both clocks."""
+        """Let ``ns`` nanoseconds pass on both clocks."""
         if ns < 0:
             raise ValueError("time only goes forward; use set_wall for a jump of the system's time")
         self._monotonic += ns

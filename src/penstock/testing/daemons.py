@@ -1,11 +1,11 @@
 """Real daemons for tests: start the program, learn its ports from its log, stop or kill it.
 
-`run_nsqd()`, `run_nsqlookupd()`, `run_nsqadmin()`, `run_mqnamesrv()`, `run_mqbroker()`, and
-`run_rocketmq()` for the last two together, are context managers around the programs themselves, as
-a user starts them, on free ports of 127.0.0.1. They are read from log lines as `TCP: listening on
-…`, so that any number of daemons run side by side. Another program with the same flags (the Go
-daemons, for one) takes the place of NSQ's by `program=` or by the environment variables
-`PENSTOCK_NSQD`, `PENSTOCK_NSQLOOKUPD` and `PENSTOCK_NSQADMIN`.
+``run_nsqd()``, ``run_nsqlookupd()``, ``run_nsqadmin()``, ``run_mqnamesrv()``, ``run_mqbroker()``,
+and ``run_rocketmq()`` for the last two together, are context managers around the programs
+themselves, as a user starts them, on free ports of 127.0.0.1. They are read from log lines as
+``TCP: listening on …``, so that any number of daemons run side by side. Another program with the
+same flags (the Go daemons, for one) takes the place of NSQ's by ``program=`` or by the environment
+variables ``PENSTOCK_NSQD``, ``PENSTOCK_NSQLOOKUPD`` and ``PENSTOCK_NSQADMIN``.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class DaemonError(AssertionError):
 
 
 class Daemon:
-    """One program under test, running or not. Addresses are `host:port` texts.
+    """One program under test, running or not. Addresses are ``host:port`` texts.
 
-    `tcp` and `http` stay the same over `restart()`, as a client that reconnects expects: their
-    ports are taken from the first start on, so that no other program is given them meanwhile.
+    ``tcp`` and ``http`` stay the same over ``restart()``, as a client that reconnects expects:
+    their ports are taken from the first start on, so that no other program is given them meanwhile.
     """
 
     _addresses: ClassVar[Sequence[str]] = ("tcp", "http")
@@ -222,9 +222,10 @@ class Nsqadmin(Daemon):
 
 
 class RocketDaemon(Daemon):
-    """An mqnamesrv or mqbroker under test; `rocketmq` is its address, `properties` its settings.
+    """An mqnamesrv or mqbroker under test; ``rocketmq`` is its address, ``properties`` its
+    settings.
 
-    A broker's NSQ ports are open, at `tcp` and `http`, and the one for slaves, at `copies`.
+    A broker's NSQ ports are open, at ``tcp`` and ``http``, and the one for slaves, at ``copies``.
     """
 
     def __init__(
@@ -306,7 +307,7 @@ def run_nsqd(
 ) -> Iterator[Daemon]:
     """Run nsqd with these flags until the end of the block (then SIGTERM).
 
-    `data_path` is kept; without it there is a temporary one, removed at the end. A flag given
+    ``data_path`` is kept; without it there is a temporary one, removed at the end. A flag given
     here wins over those set by default (addresses, data path, broadcast address 127.0.0.1).
     """
     words = _program(program, "PENSTOCK_NSQD", "penstock.cli.nsqd")
@@ -353,7 +354,7 @@ def run_mqbroker(
 ) -> Iterator[MqBroker]:
     """Run mqbroker with these properties until the end of the block (then SIGTERM).
 
-    `data_path` is kept; without it there is a temporary one, removed at the end.
+    ``data_path`` is kept; without it there is a temporary one, removed at the end.
     """
     words = _program(None, "PENSTOCK_MQBROKER", "penstock.cli.mqbroker")
     home = Path(tempfile.mkdtemp(prefix="penstock-mqbroker-"))

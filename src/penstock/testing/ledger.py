@@ -25,7 +25,7 @@ _SEEN_MAX = 255
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Counts of messages. `lost` and `invented` must be zero; duplicates are legal in NSQ."""
+    """Counts of messages. ``lost`` and ``invented`` must be zero; duplicates are legal in NSQ."""
 
     attempted: int
     acknowledged: int
@@ -44,7 +44,7 @@ class Report:
 
 
 def make_body(number: int, size: int = NUMBER_BYTES) -> bytes:
-    """The body of this number, `size` bytes long (16 at least)."""
+    """The body of this number, ``size`` bytes long (16 at least)."""
     digits = b"%016x" % number
     if size <= NUMBER_BYTES:
         return digits
@@ -57,7 +57,7 @@ def _filler(number: int) -> bytes:
 
 
 def read_body(body: bytes) -> int | None:
-    """The number of a body made by `make_body`; None when it is not one or was damaged."""
+    """The number of a body made by ``make_body``; None when it is not one or was damaged."""
     try:
         number = int(body[:NUMBER_BYTES], 16)
     except ValueError:
@@ -76,7 +76,7 @@ class Ledger:
         self._invented = 0
 
     def attempt(self, count: int = 1) -> range:
-        """Take the next `count` numbers; they may reach the broker from now on."""
+        """Take the next ``count`` numbers; they may reach the broker from now on."""
         numbers = range(self._next, self._next + count)
         self._next += count
         while self._next > len(self._state):

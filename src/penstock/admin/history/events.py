@@ -1,14 +1,14 @@
 """Server-sent events: what changed since the last refresh, for everybody who watches.
 
-A watcher gets an event `state` with all rows, then after every refresh one named `refresh` with the
-rows that changed and the keys that went. A row is topic, channel, node (empty: all of them) and the
-figures that `figures` names. `since` is from when on there are figures. `missing` are the nodes
-that do not answer now, with the time of their last figures (`at`) and that at which they are given
-up (`until`); `given_up` those that were. `attention` lists topics, channels and groups that need
-it, the worst first, and `attention_more` is the number that did not fit. A watcher may ask for one
-topic, one node, or no channels.
+A watcher gets an event ``state`` with all rows, then after every refresh one named ``refresh`` with
+the rows that changed and the keys that went. A row is topic, channel, node (empty: all of them) and
+the figures that ``figures`` names. ``since`` is from when on there are figures. ``missing`` are the
+nodes that do not answer now, with the time of their last figures (``at``) and that at which they
+are given up (``until``); ``given_up`` those that were. ``attention`` lists topics, channels and
+groups that need it, the worst first, and ``attention_more`` is the number that did not fit. A
+watcher may ask for one topic, one node, or no channels.
 
-The overview is an event `state` each time, which is short: the cluster, its nodes, groups and
+The overview is an event ``state`` each time, which is short: the cluster, its nodes, groups and
 busiest topics.
 """
 
@@ -74,7 +74,7 @@ class Events:
         return stream
 
     def refreshed(self, time: float, message: str) -> None:
-        """The history has new figures, at this time in unix seconds; `message` are warnings."""
+        """The history has new figures, at this time in unix seconds; ``message`` are warnings."""
         before, old = self._shown, self._layout
         if old.version != self._history.sums.version:
             self._layout = Layout(self._history.sums)

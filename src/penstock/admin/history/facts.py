@@ -28,9 +28,9 @@ def facts_of(
     partial: NDArray[np.float64],
     cluster: int | None = None,
 ) -> NDArray[np.float32]:
-    """A column for each row; `depths` are theirs. A topic's consumers are those of its channels.
+    """A column for each row; ``depths`` are theirs. A topic's consumers are those of its channels.
 
-    `away` are the places of nodes that do not answer, `cluster` is the row of the cluster.
+    ``away`` are the places of nodes that do not answer, ``cluster`` is the row of the cluster.
     """
     width = len(depths)
     facts = np.zeros((len(FACTS), width))

@@ -23,7 +23,7 @@ from penstock.admin.history.ring import Ring, Table
 from penstock.admin.history.rows import Key, Rows
 from penstock.admin.history.sample import GROUP_MARK, Sample
 
-_log = logging.getLogger("penstock.nsqadmin")
+logger = logging.getLogger("penstock.nsqadmin")
 
 HOUR_S: Final = 3600.0
 SUMS_MAX: Final = 16_384
@@ -91,7 +91,7 @@ class _Known:
 
 
 class History:
-    """The last hour. `interval` is the time between samples, in seconds."""
+    """The last hour. ``interval`` is the time between samples, in seconds."""
 
     def __init__(self, interval: float) -> None:
         points = min(max(int(HOUR_S / interval), 1), POINTS_MAX)
@@ -124,7 +124,7 @@ class History:
         return self._sum_ring.nbytes + self._part_ring.nbytes
 
     def take(self, time: float, samples: Iterable[tuple[str, Sample]]) -> None:
-        """The samples of one refresh, by node; `time` in unix seconds."""
+        """The samples of one refresh, by node; ``time`` in unix seconds."""
         given = list(samples)
         known = [self._locate(node, sample, time) for node, sample in given]
         self._lose(time, {node for node, _ in given})
@@ -165,7 +165,7 @@ class History:
                       self.lost.partial(row, times))  # fmt: skip
 
     def lags(self, rows: NDArray[np.intp], since: float) -> tuple[Block, Block]:
-        """The times from `since` on, and the depths of these rows at each of them."""
+        """The times from ``since`` on, and the depths of these rows at each of them."""
         born = np.array([self.sums.born[row] for row in rows.tolist()])
         return self._sum_ring.figure(_DEPTH, rows, born, since)
 
@@ -235,7 +235,7 @@ class History:
                 self._full.discard(what)
             elif what not in self._full:
                 self._full.add(what)
-                _log.warning("history: it has room for %d %s; what is more is not recorded",
+                logger.warning("history: it has room for %d %s; what is more is not recorded",
                              rows.capacity, what)  # fmt: skip
 
     def _forget(self, time: float) -> None:

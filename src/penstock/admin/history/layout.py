@@ -26,7 +26,9 @@ class Wish(NamedTuple):
     topic: str = ""
     node: str = ""
     level: str = ""
-    """`topics`: no channels and no groups; `overview`: what the cluster as a whole is told by."""
+    """``topics``: no channels and no groups; ``overview``: what the cluster as a whole is told
+    by.
+    """
 
     def wants(self, key: Key) -> bool:
         return (
@@ -58,7 +60,7 @@ class Layout:
             kind.append(row)
         self.topics, self.channels = self.mask(topics), self.mask(channels)
         self.groups, self.others = np.array(groups, np.intp), np.array(others, np.intp)
-        """`others` are the cluster and its nodes."""
+        """``others`` are the cluster and its nodes."""
         self._topic_rows = {key.topic: row for row in topics if (key := self.keys[row])}
         self._known: dict[Wish, Indices] = {}
 

@@ -1,7 +1,7 @@
 """Nodes that do not answer any more: their last figures, until they answer or are given up.
 
 What waits on such a node is not gone: without it a sum would fall as if somebody had read it.
-Rates and consumers are of the nodes that answer. What is kept is bounded, by `LOST_MAX` nodes and
+Rates and consumers are of the nodes that answer. What is kept is bounded, by ``LOST_MAX`` nodes and
 by room: nodes that answer go before those that do not.
 """
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from penstock.admin.history.placing import Places
 from penstock.admin.history.sample import Sample
 
-_log = logging.getLogger("penstock.nsqadmin")
+logger = logging.getLogger("penstock.nsqadmin")
 
 GIVEN_UP_S: Final = 3600.0
 """The seconds without an answer after which a node's last figures are dropped."""
@@ -115,7 +115,7 @@ class LostNodes:
         del self._nodes[lost.node]
         self._close(time, lost.node)
         self.given_up.append(GivenUp(lost.node, lost.at, time, lost.depth))
-        _log.warning("history: gives up %s, silent for %d s: %d messages that waited there are "
+        logger.warning("history: gives up %s, silent for %d s: %d messages that waited there are "
                      "counted no more", lost.node, time - lost.at, lost.depth)  # fmt: skip
 
     def _close(self, time: float, node: str) -> None:

@@ -43,8 +43,8 @@ class Places:
     def __init__(
         self, sample: Sample, parts: Sequence[int], own: Sequence[int], always: Sequence[int]
     ) -> None:
-        """`parts` are their rows as what they are on this node, `own` those of the sums;
-        `always` those of the node and of the cluster, which are there without topics too.
+        """``parts`` are their rows as what they are on this node, ``own`` those of the sums;
+        ``always`` those of the node and of the cluster, which are there without topics too.
         """
         self.part_rows, self.own_rows = np.array(parts, np.intp), np.array(own, np.intp)
         self.always = np.array([row for row in always if row >= 0], np.intp)

@@ -16,7 +16,7 @@ from penstock.core.clock import Clock
 from penstock.core.units import SECOND
 from penstock.net.tasks import spawn
 
-_log = logging.getLogger("penstock.nsqadmin")
+logger = logging.getLogger("penstock.nsqadmin")
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class Looks:
 
 
 class Poller:
-    """`start` begins, `close` ends it. `interval` in seconds."""
+    """``start`` begins, ``close`` ends it. ``interval`` in seconds."""
 
     def __init__(
         self,
@@ -44,9 +44,9 @@ class Poller:
         refreshed: Callable[[float, str], None],
         beside: Callable[[float, Iterable[str]], Awaitable[None]],
     ) -> None:
-        """`refreshed` is told the time, in unix seconds, and the warnings of every refresh.
+        """``refreshed`` is told the time, in unix seconds, and the warnings of every refresh.
 
-        `beside` looks at the same nodes for what is not in their figures.
+        ``beside`` looks at the same nodes for what is not in their figures.
         """
         self._cluster = cluster
         self._history = history
@@ -106,7 +106,7 @@ class Poller:
             except Exception as error:  # of ours: one look is lost, not the history
                 message = f"no figures this time: {type(error).__name__}: {error}"
             if message != told:
-                _log.warning("history: %s", message or "all nodes answer again")
+                logger.warning("history: %s", message or "all nodes answer again")
                 told = message
             took = (self._clock.monotonic_ns() - began) / SECOND
             await asyncio.sleep(max(self._interval - took, self._interval / 10))

@@ -12,7 +12,7 @@ Table = NDArray[np.float32]
 
 
 class Ring:
-    """Up to `points` tables, with their times in unix seconds."""
+    """Up to ``points`` tables, with their times in unix seconds."""
 
     def __init__(self, points: int) -> None:
         self._tables: deque[tuple[float, Table]] = deque(maxlen=points)
@@ -22,7 +22,7 @@ class Ring:
         self._tables.append((time, table))
 
     def series(self, row: int, since: float) -> tuple[list[float], list[list[float]]]:
-        """The times from `since` on and, for each figure, the values of a row at these times."""
+        """The times from ``since`` on and, for each figure, the values of a row at these times."""
         found = [(time, table) for time, table in self._tables if time >= since]
         figures = max((len(table) for _, table in found), default=0)
         values = np.full((figures, len(found)), np.nan, np.float32)
@@ -34,9 +34,9 @@ class Ring:
     def figure(
         self, number: int, rows: NDArray[np.intp], born: NDArray[np.float64], since: float
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The times from `since` on, and at each of them this figure of the rows.
+        """The times from ``since`` on, and at each of them this figure of the rows.
 
-        NaN before the time at which a row was `born`.
+        NaN before the time at which a row was ``born``.
         """
         found = [(time, table) for time, table in self._tables if time >= since]
         values = np.full((len(found), len(rows)), np.nan)

@@ -18,7 +18,7 @@ class Key(NamedTuple):
 
 
 class Rows:
-    """The rows of one table; `capacity` is how many there may be. Times in seconds."""
+    """The rows of one table; ``capacity`` is how many there may be. Times in seconds."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity

@@ -88,7 +88,7 @@ class TopicLook(Struct, gc=False):
 
 
 class Look(Struct):
-    """The answer of an nsqd at `TARGET`, as far as it is read."""
+    """The answer of an nsqd at ``TARGET``, as far as it is read."""
 
     topics: list[TopicLook] | None = None
 
@@ -147,7 +147,7 @@ def look_of(body: bytes) -> type[AnyLook]:
 
 
 class Groups(NamedTuple):
-    """The groups of a look as columns. `names` are topics and, as channels, `@group`."""
+    """The groups of a look as columns. ``names`` are topics and, as channels, ``@group``."""
 
     names: list[tuple[str, str]]
     lags: Column
@@ -158,7 +158,7 @@ class Groups(NamedTuple):
 
 
 class Sample(Struct, eq=False):
-    """The columns of a look: first all topics, then all channels, `names` in that order."""
+    """The columns of a look: first all topics, then all channels, ``names`` in that order."""
 
     names: Names
     latencies: Latencies
@@ -196,7 +196,7 @@ def sample_of(look: AnyLook) -> Sample:
 
 
 def _columns(topics: Sequence[TopicLook], channels: Sequence[ChannelLook]) -> Column:
-    """`FIGURES` by topics and channels."""
+    """``FIGURES`` by topics and channels."""
     flat: list[int] = []
     for topic in topics:
         flat += (topic.depth, topic.backend_depth, 0, 0, topic.message_count, 0, 0, 0,

@@ -19,7 +19,7 @@ _ID: Final = re.compile(r"[0-9a-f]{16}")
 
 
 def read_body(request: Request, kind: type[BodyT]) -> BodyT:
-    """The JSON body as a `kind`; ApiError 400 INVALID_BODY."""
+    """The JSON body as a ``kind``; ApiError 400 INVALID_BODY."""
     try:
         return msgspec.json.decode(request.body, type=kind)
     except MALFORMED:

@@ -49,7 +49,7 @@ async def logs_of(
     warnings: Warnings,
     among: Collection[str] | None = None,
 ) -> Logs:
-    """The topic's logs on one node, or (empty) on all that have it and are `among` these.
+    """The topic's logs on one node, or (empty) on all that have it and are ``among`` these.
 
     ApiError 404 where none has the topic, 501 NOT_OFFERED where none keeps a log, 400
     TOO_MANY_NODES. Nodes that cannot be asked, or that keep none, are warnings beside the others.

@@ -12,7 +12,7 @@ from penstock.nsq.page import Message
 class Part(NamedTuple):
     """A node's share of a page: messages that follow each other in its log, the oldest first.
 
-    Reading goes on from `at`; once all of them are taken, from `edge`. `is_all`: nothing lies
+    Reading goes on from ``at``; once all of them are taken, from ``edge``. ``is_all``: nothing lies
     beyond that.
     """
 
@@ -31,7 +31,7 @@ class Merged(NamedTuple):
 
 
 def merge(parts: Sequence[Part], limit: int, *, back: bool) -> Merged:
-    """The next `limit` messages of all parts by time or, with `back`, the ones before.
+    """The next ``limit`` messages of all parts by time or, with ``back``, the ones before.
 
     The page ends early where a node's messages run out and more lie beyond: they may be next.
     """

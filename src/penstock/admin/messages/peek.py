@@ -20,7 +20,7 @@ from penstock.nsq.http_api import ApiError, Query
 from penstock.nsq.page import Page
 
 LIMIT: Final = "50"
-"""Messages of a page, unless `limit` says otherwise; a node gives at most 1000."""
+"""Messages of a page, unless ``limit`` says otherwise; a node gives at most 1000."""
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 
@@ -57,7 +57,7 @@ def _wish(topic: str, query: Query) -> Wish:
 
 
 async def placed(asker: Asker, address: str, topic: str, query: Query) -> dict[str, str | None]:
-    """The parameters of a page of a log, where `from` may be a time as well."""
+    """The parameters of a page of a log, where ``from`` may be a time as well."""
     place = paging(query)
     if (time := time_ns(place["from_"] or "")) is not None:
         place["from_"] = str(await answered(offset_at(asker, address, topic, time)))
@@ -65,7 +65,7 @@ async def placed(asker: Asker, address: str, topic: str, query: Query) -> dict[s
 
 
 def paging(query: Query) -> dict[str, str | None]:
-    """The parameters of a page, for `target`; the node says what is wrong with them."""
+    """The parameters of a page, for ``target``; the node says what is wrong with them."""
     return {
         "from_": query.get("from"),
         "limit": query.get("limit") or LIMIT,

@@ -18,7 +18,7 @@ _PLACE: Final = re.compile(r"([^@,]{1,300})@([0-9]{1,19})-([0-9]{1,19})")
 
 
 class Place(NamedTuple):
-    """The offsets that are still to be read on a node: `at` up to, not including, `end`."""
+    """The offsets that are still to be read on a node: ``at`` up to, not including, ``end``."""
 
     node: str
     at: int

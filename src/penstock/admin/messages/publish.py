@@ -21,7 +21,9 @@ BODY_MAX: Final = 64 * 1024
 
 
 class PublishBody(Struct):
-    """The body of a request: the text of the message; `node`: empty for any that has the topic."""
+    """The body of a request: the text of the message; ``node``: empty for any that has the
+    topic.
+    """
 
     topic: str = ""
     node: str = ""

@@ -9,7 +9,7 @@ from penstock.nsq.http_api import ApiError
 
 
 class Room:
-    """Room for `most` at the same time; ApiError 503 with `code` for another."""
+    """Room for ``most`` at the same time; ApiError 503 with ``code`` for another."""
 
     def __init__(self, most: int, code: str) -> None:
         self._left = most

@@ -1,8 +1,8 @@
 """Sending one node's dead letters again: consumed from their channel, published, finished.
 
-What becomes of each letter is decided where `penstock dlq` has it decided too
-(`nsq/dead_letters/resend.py`); here the node is asked where a letter came from, a bounded number of
-letters at a time, for a bounded time.
+What becomes of each letter is decided where ``penstock dlq`` has it decided too
+(``nsq/dead_letters/resend.py``); here the node is asked where a letter came from, a bounded number
+of letters at a time, for a bounded time.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Wish(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """The outcome for the letters of all nodes; `remarks` name the nodes."""
+    """The outcome for the letters of all nodes; ``remarks`` name the nodes."""
 
     sent: int = 0
     left: int = 0
@@ -56,7 +56,7 @@ class Outcome:
 
 
 class Sending:
-    """The letters of one node; adds to `outcome`. `ends_at` is a time of the running loop."""
+    """The letters of one node; adds to ``outcome``. ``ends_at`` is a time of the running loop."""
 
     def __init__(
         self, asker: Asker, node: Node, wish: Wish, outcome: Outcome, ends_at: float
@@ -74,7 +74,7 @@ class Sending:
         self._id_base = 0
 
     async def run(self, count: int) -> None:
-        """Send the letters; `count` is how many there are. Errors become remarks."""
+        """Send the letters; ``count`` is how many there are. Errors become remarks."""
         self._todo = count
         result = self._resending.result
         try:

@@ -34,7 +34,7 @@ class InChannels(Struct):
 
 
 class NodeTopic(Struct):
-    """A topic on one node; `channels` only where they were asked for."""
+    """A topic on one node; ``channels`` only where they were asked for."""
 
     topic_name: str
     depth: int

@@ -15,7 +15,7 @@ from penstock.rocketmq.client.names import DEAD
 
 
 async def attention(servers: Servers, paces: Paces) -> dict[str, Any]:
-    """All verdicts, each with the `page` that shows more and the `names` that lead there.
+    """All verdicts, each with the ``page`` that shows more and the ``names`` that lead there.
 
     Beside them the groups that were judged, their lag, and the number of topics, without brokers'
     own.

@@ -22,7 +22,9 @@ _NO_TOPIC: Final = (ResponseCode.TOPIC_NOT_EXIST,)
 
 
 async def all_topics(servers: Servers) -> dict[str, Any]:
-    """The list of topics. Of system topics, and of those beyond FIGURES_MAX, there is no `kept`."""
+    """The list of topics. Of system topics, and of those beyond FIGURES_MAX, there is no
+    ``kept``.
+    """
     warnings = Warnings()
     names, clusters = await servers.topics(), await servers.clusters()
     brokers = [each for each in clusters.brokers.values() if each.any_address()]

@@ -1,7 +1,7 @@
 """Verdicts on RocketMQ's groups and servers.
 
-A verdict is as `penstock.admin.verdicts.rule` has it. Kinds of groups are those of the rule,
-`disabled` and `letters`. Kinds of servers: `silent`, `disk`.
+A verdict is as ``penstock.admin.verdicts.rule`` has it. Kinds of groups are those of the rule,
+``disabled`` and ``letters``. Kinds of servers: ``silent``, ``disk``.
 """
 
 from __future__ import annotations

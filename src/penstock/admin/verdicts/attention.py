@@ -17,7 +17,7 @@ Values = NDArray[np.float64]
 
 
 class Figures(NamedTuple):
-    """The present figures of each row; the rates are steady ones, `growth` is known of groups."""
+    """The present figures of each row; the rates are steady ones, ``growth`` is known of groups."""
 
     depth: Values
     clients: Values
@@ -67,9 +67,9 @@ class Attention:
     def items(self, topic: str = "") -> tuple[list[dict[str, Any]], int]:
         """The worst items, of one topic if it is named, and how many there are.
 
-        An item has `kind`, `level` (bad, warn), `names` (topic, channel), `weight`, and the figures
-        that words are made of: `depth`, `growth` and `rate` (a second), `share` of what consumers
-        get, `seconds` until nothing waits.
+        An item has ``kind``, ``level`` (bad, warn), ``names`` (topic, channel), ``weight``, and the
+        figures that words are made of: ``depth``, ``growth`` and ``rate`` (a second), ``share`` of
+        what consumers get, ``seconds`` until nothing waits.
         """
         found = np.arange(len(self._rows))
         if topic:

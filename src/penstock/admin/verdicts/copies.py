@@ -13,7 +13,9 @@ _REFUSE: Final = "refuse"
 
 
 def verdicts_on(told: Replication) -> list[dict[str, Any]]:
-    """The verdicts on a node that answers, each with `kind` and `level`; none if all is well."""
+    """The verdicts on a node that answers, each with ``kind`` and ``level``; none if all is
+    well.
+    """
     if told.role == FENCED:
         return [_verdict("fenced", BAD)]
     if told.role == FOLLOWER:

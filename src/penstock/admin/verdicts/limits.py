@@ -23,7 +23,7 @@ class Limits(NamedTuple):
     storm: float = 1.0
     """The least requeues or timeouts a second that make a storm.
 
-    They must also be at least the share `storm_share` of what consumers get.
+    They must also be at least the share ``storm_share`` of what consumers get.
     """
     storm_share: float = 0.1
 

@@ -40,7 +40,9 @@ class Waiting(NamedTuple):
 
 
 class Outlook(NamedTuple):
-    """The verdicts: indices of `KINDS`, whether each is bad or a warning, seconds until the end."""
+    """The verdicts: indices of ``KINDS``, whether each is bad or a warning, seconds until the
+    end.
+    """
 
     kinds: NDArray[np.intp]
     is_bad: Mask
@@ -83,8 +85,8 @@ def verdict(
 ) -> Verdict:
     """The verdict on one channel or group, as the API tells it; None is what is not known.
 
-    It has a `kind` of `KINDS`, a `level` (bad, warn, or empty), a `weight` (the greater, the
-    worse), and the figures that words are made of: `depth`, `growth` a second, `seconds`.
+    It has a ``kind`` of ``KINDS``, a ``level`` (bad, warn, or empty), a ``weight`` (the greater,
+    the worse), and the figures that words are made of: ``depth``, ``growth`` a second, ``seconds``.
     """
     columns = (np.array([np.nan if each is None else each], np.float64)
                for each in (depth, growth, out, readers))  # fmt: skip

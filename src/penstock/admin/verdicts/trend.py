@@ -36,7 +36,9 @@ class Steady:
         self._time = 0.0
 
     def take(self, time: float, rates: Values, stays: Mask) -> None:
-        """The rates at this time in unix seconds; `stays`: which rows are of what they were of."""
+        """The rates at this time in unix seconds; ``stays``: which rows are of what they were
+        of.
+        """
         width = len(self._there)
         before, was_there = np.full_like(rates, np.nan), np.zeros(rates.shape[1], bool)
         if width:
@@ -52,7 +54,7 @@ class Steady:
 
 @np.errstate(invalid="ignore", divide="ignore")
 def slopes(times: Values, values: Values) -> Values:
-    """The change of each column of `values`, a second; a row is at each of the `times`.
+    """The change of each column of ``values``, a second; a row is at each of the ``times``.
 
     NaN where there are too few points; 0 where they scatter more than they change.
     """

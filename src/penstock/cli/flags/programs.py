@@ -45,7 +45,7 @@ def programs() -> dict[str, list[Flag]]:
     """The flags of every program that is installed with this package, those of NSQ's first.
 
     ``penstock`` and ``mqadmin`` have none but those of their sub-commands: ``penstock`` lists its
-    own, and `mqadmin` has the others.
+    own, and ``mqadmin`` has the others.
     """
     from penstock.cli.mqbroker import flags as mqbroker
     from penstock.cli.mqnamesrv import flags as mqnamesrv

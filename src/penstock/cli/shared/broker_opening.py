@@ -40,7 +40,7 @@ TRY_NS: Final = 10 * SECOND
 """The time that a slave tries to reach a master before it believes that it is elsewhere."""
 FAILED: Final = "the broker cannot start"
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 
 class Opening:
@@ -70,7 +70,7 @@ class Opening:
         """
         settings = self._settings
         for warning in () if self._is_turn else settings.check():
-            _log.warning("%s", warning)
+            logger.warning("%s", warning)
         if not settings.is_slave:
             self._check_standing()
         options = self._options(await self._followed() if settings.is_slave else "")
@@ -141,7 +141,7 @@ class Opening:
         if pulling is None or pulling.error is None or is_young:
             return
         if address not in (followed, standby.address):
-            _log.warning("the master is copied at %s now, not at %s", address, followed)
+            logger.warning("the master is copied at %s now, not at %s", address, followed)
             self._turn()
 
     # --- a master ------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ class Opening:
 
     async def _monitoring(self, vitals: Vitals) -> None:
         if self._settings.monitoring_address:
-            port = await MonitoringPort.open(self._settings.monitoring_address, vitals, _log)
+            port = await MonitoringPort.open(self._settings.monitoring_address, vitals, logger)
             self._running.push_async_callback(port.close)
 
     def _copies_address(self) -> str:
@@ -187,7 +187,7 @@ class Opening:
         settings = self._settings
         address = settings.ha_address()
         if not address:
-            _log.info(
+            logger.info(
                 "no slave can copy this broker: %s", settings.closed_by or "durability=memory"
             )
             return ""
@@ -196,7 +196,7 @@ class Opening:
         try:
             check_free(address)
         except ListenError as error:
-            _log.warning("no slave can copy this broker: %s; haListenPort sets another", error)
+            logger.warning("no slave can copy this broker: %s; haListenPort sets another", error)
             return ""
         return address
 

@@ -14,7 +14,7 @@ from penstock.rocketmq.broker.settings import BrokerSettings
 if TYPE_CHECKING:
     from penstock.nsq.nsqd.options import NsqdOptions
 
-_log = logging.getLogger("penstock.nsqd")
+logger = logging.getLogger("penstock.nsqd")
 
 _NSQDS_OWN: Final = (
     "storePathRootDir", "durability", "flushDiskType", "flushIntervalCommitLog",
@@ -32,7 +32,7 @@ def rocketmq_settings(options: NsqdOptions) -> BrokerSettings:
                           "copies RocketMQ's part of a node too with --follow")  # fmt: skip
     open_doors.check(options, settings)
     if settings.acl_enable and not options.auth_http_addresses:
-        _log.warning("aclEnable=true does not protect NSQ's TCP port; --auth-http-address does")
+        logger.warning("aclEnable=true does not protect NSQ's TCP port; --auth-http-address does")
     return settings
 
 
@@ -41,7 +41,7 @@ def _settings(options: NsqdOptions) -> BrokerSettings:
     defaults = BrokerSettings()
     for name, attribute in settings.declared().items():
         if name in _NSQDS_OWN and getattr(settings, attribute) != getattr(defaults, attribute):
-            _log.warning("%s: the property %s has no effect here, nsqd's flags say it",
+            logger.warning("%s: the property %s has no effect here, nsqd's flags say it",
                          options.rocketmq_config, name)  # fmt: skip
     try:
         host, port = split_host_port(options.rocketmq_address)

@@ -22,7 +22,7 @@ _HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
 
 
 def labels(pairs: Mapping[str, str]) -> str:
-    """`{name="value",…}`, or nothing; values may hold anything."""
+    """``{name="value",…}``, or nothing; values may hold anything."""
     if not pairs:
         return ""
     shown = ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in pairs.items())
@@ -30,7 +30,7 @@ def labels(pairs: Mapping[str, str]) -> str:
 
 
 def number(value: float) -> str:
-    """A value as Prometheus reads it: `17`, `0.5`, `1e-07`, `NaN`, `+Inf`."""
+    """A value as Prometheus reads it: ``17``, ``0.5``, ``1e-07``, ``NaN``, ``+Inf``."""
     if isinstance(value, int):
         return str(int(value))  # a bool is 0 or 1
     if math.isnan(value):
@@ -58,7 +58,7 @@ class Samples:
         return samples
 
     def add(self, value: float, shown_labels: str = "") -> None:
-        """Add a sample; its labels as `labels` shows them."""
+        """Add a sample; its labels as ``labels`` shows them."""
         self._lines.append(f"{self._name}{shown_labels} {number(value)}\n")
 
     def summarize(

@@ -1,6 +1,6 @@
 """Metrics of a node: what one data path holds, whichever program opened it.
 
-The names begin with `nsqd_` in `mqbroker` too, so that one dashboard serves both.
+The names begin with ``nsqd_`` in ``mqbroker`` too, so that one dashboard serves both.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Metrics of every program: its versions, whether it is ready, its use of the machine.
 
-`process_*` and `python_gc_*` are named as Prometheus' own clients name them.
+``process_*`` and ``python_gc_*`` are named as Prometheus' own clients name them.
 """
 
 from __future__ import annotations

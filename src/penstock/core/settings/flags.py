@@ -1,7 +1,7 @@
-"""Go's `flag` package: how the programs of NSQ read a command line, with its exact texts.
+"""Go's ``flag`` package: how the programs of NSQ read a command line, with its exact texts.
 
-`-x v`, `-x=v`, `--x v` and `--x=v` mean the same; a switch takes its value only as `-x=false`;
-parsing stops at the first word that is no flag, or after `--`.
+``-x v``, ``-x=v``, ``--x v`` and ``--x=v`` mean the same; a switch takes its value only as
+``-x=false``; parsing stops at the first word that is no flag, or after ``--``.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ class FlagError(Exception):
 
 
 class HelpRequested(Exception):
-    """`-h` or `-help` was given."""
+    """``-h`` or ``-help`` was given."""
 
 
 def parse_flags(argv: Sequence[str], kinds: Mapping[str, Kind]) -> dict[str, Any]:
-    """The flags given in `argv` and their values; what follows the flags is ignored."""
+    """The flags given in ``argv`` and their values; what follows the flags is ignored."""
     return parse_words(argv, kinds)[0]
 
 
 def parse_words(
     argv: Sequence[str], kinds: Mapping[str, Kind]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The flags given in `argv` with their values, and the words that follow the flags.
+    """The flags given in ``argv`` with their values, and the words that follow the flags.
 
     Raises FlagError, HelpRequested, and what a kind means to end the program.
     """

@@ -1,6 +1,6 @@
 """The kinds of option values: how each is read from a flag, from TOML, and shown as text.
 
-Flags follow Go's `flag` package; configuration values follow NSQ's loose rules (nsqd's manual,
+Flags follow Go's ``flag`` package; configuration values follow NSQ's loose rules (nsqd's manual,
 "configuration file"). Durations are whole nanoseconds; in a configuration file a bare integer
 means milliseconds.
 """
@@ -40,11 +40,13 @@ class Kind:
         return value if isinstance(value, str) else _toml_text(value)
 
     def accumulate(self, earlier: Any, value: Any) -> Any:
-        """The value of a flag given again; `earlier` is None the first time, most keep the last."""
+        """The value of a flag given again; ``earlier`` is None the first time, most keep the
+        last.
+        """
         return value
 
     def show(self, value: Any) -> str:
-        """The value as Go's `%v` prints it."""
+        """The value as Go's ``%v`` prints it."""
         return str(value)
 
     def show_default(self, value: Any) -> str:
@@ -159,7 +161,7 @@ class Float(Kind):
 
 
 class Duration(Kind):
-    """A length of time in nanoseconds, written as Go does: `1m30s`."""
+    """A length of time in nanoseconds, written as Go does: ``1m30s``."""
 
     placeholder = "duration"
     form = DURATION_FORM
@@ -242,7 +244,7 @@ class FatalFlagError(ValueError):
 
 
 class LogLevel(Kind):
-    """One of debug, info, warn, error, fatal, held as a level of the `logging` module."""
+    """One of debug, info, warn, error, fatal, held as a level of the ``logging`` module."""
 
     placeholder = "value"
     is_choice = True

@@ -9,9 +9,9 @@
 
     options = load(NsqdOptions, sys.argv[1:], "nsqd", version_line("nsqd"))
 
-A flag wins over the configuration file (`--config`, TOML), the file wins over the default. Flags,
+A flag wins over the configuration file (``--config``, TOML), the file wins over the default. Flags,
 texts and exit codes are those of the Go programs. TOML is only imported when a file is named, so
-that `--version` stays quick.
+that ``--version`` stays quick.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OptionsT = TypeVar("OptionsT", bound="Options")
 
 
 class Option:
-    """One option; `name` is the attribute it became."""
+    """One option; ``name`` is the attribute it became."""
 
     __slots__ = ("default", "factory", "flag", "help", "hidden", "key", "kind", "name")
 
@@ -75,17 +75,17 @@ def option(
     factory: Callable[[], Any] | None = None,
     hidden: bool = False,
 ) -> Any:
-    """Declare an option in the body of an `Options` class.
+    """Declare an option in the body of an ``Options`` class.
 
     The flag defaults to the attribute's name with dashes, the TOML key to the flag with
-    underscores, the kind to what the default's type says. `factory` makes a default when asked (a
+    underscores, the kind to what the default's type says. ``factory`` makes a default when asked (a
     host name). A hidden option works, unlisted.
     """
     return Option(default, help, flag, key, kind, factory, hidden)
 
 
 class Flags:
-    """Options of a program without a configuration file: see `parse` and `Options`."""
+    """Options of a program without a configuration file: see ``parse`` and ``Options``."""
 
     declared: Mapping[str, Option] = {}
     arguments: tuple[str, ...] = ()
@@ -133,7 +133,7 @@ _declare(Flags)
 
 
 class Options(Flags):
-    """Base of every daemon's options; made from keywords, or from a command line by `load`."""
+    """Base of every daemon's options; made from keywords, or from a command line by ``load``."""
 
     config: str = option(default="", help="path to a TOML configuration file")
     log_format: str = option(
@@ -142,7 +142,7 @@ class Options(Flags):
 
 
 def parse(flags_class: type[FlagsT], argv: Sequence[str], program: str) -> FlagsT:
-    """The flags of a command line and its `arguments`; leaves the program as Go's would.
+    """The flags of a command line and its ``arguments``; leaves the program as Go's would.
 
     SystemExit: 0 after help, 2 after a wrong flag (text and usage on stderr).
     """
@@ -174,7 +174,7 @@ def load(
 def _given(
     flags_class: type[Flags], argv: Sequence[str], program: str
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The values that `argv` gives, by the attributes' names, and the words after the flags."""
+    """The values that ``argv`` gives, by the attributes' names, and the words after the flags."""
     declared = {each.flag: each for each in flags_class.declared.values()}
     try:
         given, arguments = parse_words(argv, {flag: each.kind for flag, each in declared.items()})
@@ -253,7 +253,7 @@ def _config_values(
 
 
 def _shown(value: Any) -> str:
-    """A TOML value as Go's `%v` prints it."""
+    """A TOML value as Go's ``%v`` prints it."""
     if isinstance(value, list):
         return "[" + " ".join(map(_shown, value)) + "]"
     return BOOL.show(value) if isinstance(value, bool) else STRING.show(value)

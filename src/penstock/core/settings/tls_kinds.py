@@ -18,7 +18,7 @@ class TlsRequired(enum.IntEnum):
 
 
 class TlsRequiredKind(Kind):
-    """A switch (`true`, `false`) that also knows `tcp-https`: TLS for all but plain HTTP."""
+    """A switch (``true``, ``false``) that also knows ``tcp-https``: TLS for all but plain HTTP."""
 
     placeholder = ""
     is_switch = True
@@ -41,7 +41,7 @@ class TlsRequiredKind(Kind):
 
 
 class TlsMinVersionKind(Kind):
-    """`tls1.0` (also when empty) to `tls1.3`, held as the protocol's own number, 769 to 772."""
+    """``tls1.0`` (also when empty) to ``tls1.3``, held as the protocol's own number, 769 to 772."""
 
     placeholder = "value"
     is_choice = True

@@ -61,7 +61,7 @@ class CpuProfile:
         self._duration_ns = self._clock.monotonic_ns() - self._began_ns
 
     def pprof(self) -> bytes:
-        """The profile for `go tool pprof`."""
+        """The profile for ``go tool pprof``."""
         profile = Profile(
             (ValueType("samples", "count"), _CPU),
             program=sys.argv[0],
@@ -97,7 +97,7 @@ class CpuProfile:
             self._looking = False
 
     def _look(self, at: FrameType | None) -> None:
-        """`at` is where the main thread was when it was interrupted for this."""
+        """``at`` is where the main thread was when it was interrupted for this."""
         standing = sys._current_frames()
         main = threading.main_thread()
         for thread in threading.enumerate():

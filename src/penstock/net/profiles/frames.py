@@ -37,7 +37,7 @@ class Stack(NamedTuple):
 
 
 def frame(code: CodeType, line: int, module: str) -> Frame:
-    """The frame as a value; `module` is the name of the module that the code belongs to."""
+    """The frame as a value; ``module`` is the name of the module that the code belongs to."""
     return Frame(f"{module}.{code.co_qualname}", code.co_filename, line, code.co_firstlineno)
 
 

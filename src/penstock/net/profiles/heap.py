@@ -1,4 +1,4 @@
-"""Memory by the place of its allocation, as far as `tracemalloc` was told to watch.
+"""Memory by the place of its allocation, as far as ``tracemalloc`` was told to watch.
 
 Watching makes every allocation several times slower, so it is off unless somebody asks for a while
 of it; what was allocated before is not seen then. The environment's PYTHONTRACEMALLOC=16 watches
@@ -44,7 +44,7 @@ class HeapProfile:
         return self._snapshot.filter_traces([mine]).statistics("traceback")
 
     def pprof(self) -> bytes:
-        """The profile for `go tool pprof`."""
+        """The profile for ``go tool pprof``."""
         profile = Profile(
             (ValueType("inuse_objects", "count"), _SPACE),
             program=sys.argv[0],

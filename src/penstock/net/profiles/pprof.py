@@ -1,4 +1,4 @@
-"""Profiles as gzipped `profile.proto`, which `go tool pprof` and speedscope open.
+"""Profiles as gzipped ``profile.proto``, which ``go tool pprof`` and speedscope open.
 
 Only the few rules of protocol buffers that this message needs: every number a varint, everything
 else a length and bytes (https://github.com/google/pprof/blob/main/proto/profile.proto).

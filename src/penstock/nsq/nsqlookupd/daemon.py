@@ -19,11 +19,11 @@ from penstock.nsq.nsqlookupd.registry import Registry
 from penstock.nsq.nsqlookupd.tcp import LookupServer
 from penstock.nsq.version import NSQ_VERSION, version_line
 
-_log = logging.getLogger("penstock.nsqlookupd")
+logger = logging.getLogger("penstock.nsqlookupd")
 
 
 class Nsqlookupd:
-    """A running nsqlookupd; `start` makes one, `close` ends it."""
+    """A running nsqlookupd; ``start`` makes one, ``close`` ends it."""
 
     def __init__(self, options: LookupdOptions, clock: Clock = SYSTEM_CLOCK) -> None:
         self._options = options
@@ -38,21 +38,21 @@ class Nsqlookupd:
         self._vitals = Vitals("nsqlookupd", clock)
         self._vitals.sources.append(metrics.source)
         self._vitals.add_routes(router, metrics=options.metrics)
-        self._http = HttpServer(router, log=_log, clock=clock, memory=memory)
+        self._http = HttpServer(router, log=logger, clock=clock, memory=memory)
         self._tcp_listener: tcp.Listener
         self._http_listener: tcp.Listener
 
     @classmethod
     async def start(cls, options: LookupdOptions, clock: Clock = SYSTEM_CLOCK) -> Nsqlookupd:
-        """Open both ports; `ListenError` when one cannot be had, with neither left open."""
+        """Open both ports; ``ListenError`` when one cannot be had, with neither left open."""
         daemon = cls(options, clock)
-        _log.info(version_line("nsqlookupd"))
+        logger.info(version_line("nsqlookupd"))
         for address in (options.tcp_address, options.http_address):
             tcp.check_free(address)  # before the log says of one that it is open
-        daemon._tcp_listener = await tcp.listen(daemon._lookups, options.tcp_address, "TCP", _log)
+        daemon._tcp_listener = await tcp.listen(daemon._lookups, options.tcp_address, "TCP", logger)
         try:
             daemon._http_listener = await tcp.listen(
-                daemon._http, options.http_address, "HTTP", _log
+                daemon._http, options.http_address, "HTTP", logger
             )
         except tcp.ListenError:
             await daemon._tcp_listener.close()
@@ -75,7 +75,7 @@ class Nsqlookupd:
         await self._http_listener.close()
         self._lookups.close_connections()
         self._http.close_connections()
-        _log.info("bye")
+        logger.info("bye")
 
     def _describe(self) -> bytes:
         return dumps(

@@ -13,7 +13,7 @@ LookupCounts = dict[bool, int]
 
 
 class LookupdMetrics:
-    """The figures of one nsqlookupd; ``source`` is for its `Vitals`."""
+    """The figures of one nsqlookupd; ``source`` is for its ``Vitals``."""
 
     def __init__(self, registry: Registry, sessions: Sized) -> None:
         self.lookups: LookupCounts = {True: 0, False: 0}

@@ -2,7 +2,7 @@
 
 nsqd sends four magic bytes, then lines; IDENTIFY carries a body with its length. Each answer is a
 big-endian length and data, errors included: they are known only by their text, and end the
-connection. `CommandReader` is the server's side, the encoders and `ReplyReader` nsqd's.
+connection. ``CommandReader`` is the server's side, the encoders and ``ReplyReader`` nsqd's.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ def error_reply(error: LookupProtocolError) -> bytes:
 
 
 def identify(body: bytes) -> bytes:
-    """The command by which an nsqd describes itself; `body` is JSON."""
+    """The command by which an nsqd describes itself; ``body`` is JSON."""
     return b"IDENTIFY\n" + reply(body)
 
 

@@ -22,7 +22,7 @@ class Producer:
 
     def __init__(self, remote_address: str, info: PeerInfo) -> None:
         self.remote_address = remote_address
-        """The connection's `host:port`, which is also the producer's id."""
+        """The connection's ``host:port``, which is also the producer's id."""
         self.info = info
         self.last_update = 0
         """Wall clock in ns of the last PING or IDENTIFY, for /debug."""
@@ -157,7 +157,7 @@ class Registry:
         return self._channels.get(topic, {}).pop(channel, None) is not None
 
     def tombstone(self, topic: str, node: str) -> int:
-        """Hide the producers at `node` (`host:http_port`) from look-ups of a topic for a while.
+        """Hide the producers at ``node`` (``host:http_port``) from look-ups of a topic for a while.
 
         Returns how many.
         """
@@ -220,7 +220,9 @@ class Registry:
         return since is not None and now - since < self._tombstone_lifetime
 
     def entries(self) -> Iterator[tuple[str, list[Registration]]]:
-        """Every key as `category:key:subkey` with who registered it, for /debug; empty ones not."""
+        """Every key as ``category:key:subkey`` with who registered it, for /debug; empty ones
+        not.
+        """
         if self._producers:
             yield "client::", [Registration(producer) for producer in self._producers.values()]
         for topic, registrations in self._topics.items():

@@ -27,11 +27,11 @@ UNIDENTIFIED_LIMIT_S = 300.0
 LINGER_S = 0.5
 """The seconds for which input is discarded after an error, so that the error's text arrives."""
 
-_log = logging.getLogger("penstock.nsqlookupd")
+logger = logging.getLogger("penstock.nsqlookupd")
 
 
 class LookupServer:
-    """State that connections share; its instance is the protocol factory for `net.tcp.listen`."""
+    """State that connections share; its instance is the protocol factory for ``net.tcp.listen``."""
 
     def __init__(self, registry: Registry, describe: Callable[[], bytes], turns: Turns) -> None:
         self.registry = registry
@@ -68,7 +68,7 @@ class Session(asyncio.Protocol):
         self._name = show_address(transport.get_extra_info("peername"))
         self._server.sessions.add(self)
         self._deadline = asyncio.get_running_loop().call_later(UNIDENTIFIED_LIMIT_S, self.close)
-        _log.info("TCP: new client(%s)", self._name)
+        logger.info("TCP: new client(%s)", self._name)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
@@ -77,7 +77,7 @@ class Session(asyncio.Protocol):
         self._server.sessions.discard(self)
         if self._producer is not None:
             self._server.registry.disconnect(self._producer)
-        _log.info("PROTOCOL(V1): [%s] exiting", self._name)
+        logger.info("PROTOCOL(V1): [%s] exiting", self._name)
 
     def data_received(self, data: bytes) -> None:
         if not self._closing:
@@ -117,7 +117,7 @@ class Session(asyncio.Protocol):
             while (command := self._reader.next_command()) is not None:
                 answers.append(self._handle(command))
         except LookupProtocolError as error:
-            _log.error("client(%s) - %s", self._name, error)
+            logger.error("client(%s) - %s", self._name, error)
             answers.append(error_reply(error))
             self._transport.write(b"".join(answers))
             self._linger()
@@ -137,7 +137,9 @@ class Session(asyncio.Protocol):
                 registry.touch(producer)
             case Register(topic, channel):
                 registry.register(producer, topic, channel)
-                _log.info("DB: client(%s) REGISTER topic:%s channel:%s", self._name, topic, channel)
+                logger.info(
+                    "DB: client(%s) REGISTER topic:%s channel:%s", self._name, topic, channel
+                )
             case Unregister(topic, channel):
                 self._unregister(producer, topic, channel)
         return OK
@@ -147,7 +149,7 @@ class Session(asyncio.Protocol):
         self._producer = Producer(self._name, command.peer)
         self._server.registry.connect(self._producer)
         peer = command.peer
-        _log.info(
+        logger.info(
             "CLIENT(%s): IDENTIFY address:%s tcp:%d http:%d version:%s",
             self._name,
             peer.broadcast_address,
@@ -162,13 +164,13 @@ class Session(asyncio.Protocol):
             registry.unregister_channel(producer, topic, channel)
         else:
             for left in registry.unregister_topic(producer, topic):
-                _log.warning(
+                logger.warning(
                     "client(%s) unexpected UNREGISTER channel:%s of topic:%s",
                     self._name,
                     left,
                     topic,
                 )
-        _log.info("DB: client(%s) UNREGISTER topic:%s channel:%s", self._name, topic, channel)
+        logger.info("DB: client(%s) UNREGISTER topic:%s channel:%s", self._name, topic, channel)
 
     def _linger(self) -> None:
         """End the connection once the peer could read: unread input would reset it."""

@@ -8,7 +8,7 @@ from penstock.nsq.version import NSQ_VERSION
 
 
 def enter(tool: str, module: str) -> None:
-    """Run the tool whose `run(argv)` is in `module`; leaves with its exit code."""
+    """Run the tool whose ``run(argv)`` is in ``module``; leaves with its exit code."""
     if sys.argv[1:] in (["--version"], ["-version"]):  # without the tool's own imports
         print(version_text(tool))
         sys.exit(0)

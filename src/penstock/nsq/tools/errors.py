@@ -1,6 +1,6 @@
 """The end of a tool when something is wrong: one line on stderr and an exit code.
 
-Go's programs write `2009/01/23 01:23:23 text` and leave with 1. No traceback reaches a user.
+Go's programs write ``2009/01/23 01:23:23 text`` and leave with 1. No traceback reaches a user.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class ToolError(PenstockError):
 
 
 class OutputClosed(PenstockError):
-    """The end of the output: its reader has exited, as `head` does when it has enough."""
+    """The end of the output: its reader has exited, as ``head`` does when it has enough."""
 
 
 def say(text: str) -> None:
-    """A line on stderr as Go's `log.Printf` writes it."""
+    """A line on stderr as Go's ``log.Printf`` writes it."""
     with suppress(OSError, ValueError):  # nobody may be there to read it
         print(bare_line(text), file=sys.stderr, flush=True)
 

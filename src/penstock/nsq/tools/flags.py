@@ -1,4 +1,4 @@
-"""The tools' command lines: Go's flags, the options they share, and the client's `Config`.
+"""The tools' command lines: Go's flags, the options they share, and the client's ``Config``.
 
     class TailFlags(ConsumerFlags):
         channel: str = option("", "NSQ channel")
@@ -40,7 +40,7 @@ _CONFIG_URL = "http://godoc.org/github.com/nsqio/go-nsq#Config"
 
 
 class ClientOption(Kind):
-    """`name,value` for the client's Config, or a `name` alone for one that is to be true.
+    """``name,value`` for the client's Config, or a ``name`` alone for one that is to be true.
 
     The value is a tuple of such pairs, already known to be acceptable.
     """
@@ -116,7 +116,7 @@ def parse(flags_class: type[FlagsT], argv: Sequence[str], tool: str) -> FlagsT:
 
 
 def parse_unchecked(flags_class: type[FlagsT], argv: Sequence[str]) -> FlagsT:
-    """Parse like `parse`, for a tool that checks something before --version counts."""
+    """Parse like ``parse``, for a tool that checks something before --version counts."""
     return options.parse(flags_class, argv, sys.argv[0])
 
 
@@ -144,7 +144,7 @@ def check_sources(flags: ConsumerFlags, full_stop: str = "") -> None:
 def check_addresses(
     nsqd_flag: str, nsqds: Sequence[str], lookupds: Sequence[str], full_stop: str = ""
 ) -> None:
-    """Check like `check_sources`, for a tool whose flag for its nsqds has another name."""
+    """Check like ``check_sources``, for a tool whose flag for its nsqds has another name."""
     if not nsqds and not lookupds:
         raise ToolError(f"--{nsqd_flag} or --lookupd-http-address required{full_stop}")
     if nsqds and lookupds:

@@ -34,7 +34,7 @@ class ClientFormatter(logging.Formatter):
         self._numbers: dict[str, int] = {}
 
     def number(self, who: str) -> int:
-        """The number of a consumer (`topic/channel`) or of a producer (its address)."""
+        """The number of a consumer (``topic/channel``) or of a producer (its address)."""
         return self._numbers.setdefault(who, len(self._numbers) + 1)
 
     def format(self, record: logging.LogRecord) -> str:
@@ -69,7 +69,7 @@ _formatter = ClientFormatter()
 
 
 def install(level: int = logging.INFO) -> None:
-    """Send to stderr what the client logs from `level` on, and others' warnings."""
+    """Send to stderr what the client logs from ``level`` on, and others' warnings."""
     handler = _StderrHandler()
     handler.setFormatter(_formatter)
     for name, threshold in (("penstock", logging.WARNING), ("asyncio", logging.WARNING)):

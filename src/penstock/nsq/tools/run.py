@@ -8,7 +8,7 @@
         async with Consumer(...) as consumer, closed_on(stop, consumer):
             async for delivery in consumer.deliveries(): ...
 
-INT and TERM ask the tool to end: it takes no more, has `GRACE_S` to finish what is in flight, and
+INT and TERM ask the tool to end: it takes no more, has ``GRACE_S`` to finish what is in flight, and
 its exit code is 0. A second one ends it at once.
 """
 
@@ -56,7 +56,7 @@ class Closable(Protocol):
     """A consumer, for one."""
 
     async def close(self, grace: float = 30.0) -> None:
-        """Take no more, wait `grace` seconds for what is under way, and close."""
+        """Take no more, wait ``grace`` seconds for what is under way, and close."""
         ...
 
 
@@ -67,7 +67,7 @@ def run_tool(
 ) -> int:
     """Run a tool's main coroutine to its end; the exit code (None counts as 0).
 
-    An exception becomes one line on stderr and its exit code: see `errors`.
+    An exception becomes one line on stderr and its exit code: see ``errors``.
     """
     from penstock.net import loop
 
@@ -117,7 +117,7 @@ async def closed_on(stop: Stop, *consumers: Closable) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _ended_by(waiting: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """The body runs to its end, or until `waiting` comes to its own."""
+    """The body runs to its end, or until ``waiting`` comes to its own."""
 
     def end(watch: asyncio.Task[None]) -> None:
         if not watch.cancelled():

@@ -1,5 +1,5 @@
 """stdout of a tool that runs for long: whole writes, which a slow reader cannot make the loop wait
-for. While `less` shows a page, the node still gets its heartbeats.
+for. While ``less`` shows a page, the node still gets its heartbeats.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Stdout:
                 await self._write_beside(data)
 
     async def closed(self) -> None:
-        """Wait until the reader has gone, as `head` does in the end. Raises OutputClosed."""
+        """Wait until the reader has gone, as ``head`` does in the end. Raises OutputClosed."""
         if self._is_file:
             return
         loop = asyncio.get_running_loop()

@@ -50,7 +50,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 async def tail(flags: TailFlags, stop: Stop) -> None:
-    """Show messages until asked to end, or until one of the topics has brought its `n`."""
+    """Show messages until asked to end, or until one of the topics has brought its ``n``."""
     async with AsyncExitStack() as stack:
         consumers = [
             await stack.enter_async_context(_consumer(topic, flags)) for topic in flags.topics
@@ -64,7 +64,9 @@ async def tail(flags: TailFlags, stop: Stop) -> None:
 
 
 class Tail:
-    """A consumer that shows one topic's messages and finishes them: `limit` of them, 0 for all."""
+    """A consumer that shows one topic's messages and finishes them: ``limit`` of them, 0 for
+    all.
+    """
 
     def __init__(self, consumer: Consumer, view: View, output: Stdout, limit: int) -> None:
         self._consumer = consumer

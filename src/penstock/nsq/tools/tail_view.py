@@ -24,7 +24,7 @@ class View(Protocol):
 
 
 class PlainView:
-    """Each body and a line end, behind `topic | ` where that is wanted."""
+    """Each body and a line end, behind ``topic | `` where that is wanted."""
 
     def __init__(self, print_topic: bool) -> None:
         self._print_topic = print_topic

@@ -17,14 +17,14 @@ _MILLISECOND = 1_000_000
 
 
 class Timings:
-    """The last `every` durations, and a line about them each time that as many have come.
+    """The last ``every`` durations, and a line about them each time that as many have come.
 
-    As upstream, the first line comes one message late: it takes one more than `every` to see that
+    As upstream, the first line comes one message late: it takes one more than ``every`` to see that
     the round is full.
     """
 
     def __init__(self, label: str, every: int, tell: Callable[[str], None]) -> None:
-        """`label` begins each line; `every` of 0, or less, means no lines."""
+        """``label`` begins each line; ``every`` of 0, or less, means no lines."""
         self._label = label
         self._every = max(every, 0)
         self._tell = tell
@@ -37,7 +37,7 @@ class Timings:
             )
 
     def add(self, duration: int, count: int = 1) -> None:
-        """`count` messages more, each of which took `duration` nanoseconds."""
+        """``count`` messages more, each of which took ``duration`` nanoseconds."""
         if not self._every:
             return
         while count:

@@ -34,7 +34,7 @@ from penstock.storage.log import Log
 if TYPE_CHECKING:
     from penstock.node.node import Node
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 
 class Controller(Tables):
@@ -111,4 +111,4 @@ class Controller(Tables):
             try:
                 self.topics_changed()
             except StorageError as error:
-                _log.error("failed to write down which topics are ordered - %s", error)
+                logger.error("failed to write down which topics are ordered - %s", error)

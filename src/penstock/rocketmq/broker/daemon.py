@@ -35,7 +35,7 @@ from penstock.storage.files.disk import Disk, OsDisk
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 LARGE_ANSWERS: Final = (
     RequestCode.PULL_MESSAGE,
@@ -95,7 +95,7 @@ class RocketBroker(Observer):
         line for the user, nothing left open.
         """
         for warning in settings.check():
-            _log.warning("%s", warning)
+            logger.warning("%s", warning)
         try:
             # Before all else: the port may be left to the system, and is a part of message ids.
             sock = tcp.bind(join_host_port(settings.bind_address, settings.listen_port))
@@ -121,13 +121,13 @@ class RocketBroker(Observer):
 
     async def _open(self, sock: socket.socket) -> None:
         settings = self.settings
-        self._listeners.append(await tcp.serve(sock, self._server, "RocketMQ", _log))
+        self._listeners.append(await tcp.serve(sock, self._server, "RocketMQ", logger))
         if settings.listen_port > _VIP_DISTANCE:
             vip = join_host_port(settings.bind_address, settings.listen_port - _VIP_DISTANCE)
             try:
-                self._listeners.append(await tcp.listen(self._server, vip, "RocketMQ VIP", _log))
+                self._listeners.append(await tcp.listen(self._server, vip, "RocketMQ VIP", logger))
             except tcp.ListenError as error:
-                _log.warning("clients that want a VIP channel will not get one: %s", error)
+                logger.warning("clients that want a VIP channel will not get one: %s", error)
         self._state.start()
         for service in self._services:
             service.start()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from penstock.core.errors import PenstockError
 from penstock.net.tasks import spawn
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 
 class Periodic:
@@ -37,6 +37,6 @@ class Periodic:
             try:
                 self._work()
             except PenstockError as error:
-                _log.error("%s: %s; trying again", self._name, error)
+                logger.error("%s: %s; trying again", self._name, error)
             except Exception:  # without it something would never be done any more
-                _log.exception("%s failed, trying again", self._name)
+                logger.exception("%s failed, trying again", self._name)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.remoting import Connection
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 ANSWERING: Final = (
     acl_commands, cleaning, client_relays, config, connections, consume_stats, delays, groups,
@@ -105,7 +105,7 @@ class Processor:
             connection.send(answer)
 
     def connected(self, connection: Connection) -> None:
-        _log.debug("%s connected", connection.address)
+        logger.debug("%s connected", connection.address)
         if PlainSends.are_served(self._controller):
             connection.straight_line = PlainSends(self._controller, connection)
 
@@ -123,11 +123,11 @@ def failure(connection: Connection, request: Command, error: PenstockError) -> C
     if isinstance(error, RefusedError):
         return request.answer(error.code, str(error), ext={})
     if not isinstance(error, BodyError):
-        _log.error("%s: request %d failed - %s", connection.address, request.code, error)
+        logger.error("%s: request %d failed - %s", connection.address, request.code, error)
     return request.answer(ResponseCode.SYSTEM_ERROR, str(error), ext={})
 
 
 def bug(connection: Connection, request: Command) -> Command:
     """The answer to a request that met a mistake of ours, which goes to the log."""
-    _log.exception("%s: request %d failed", connection.address, request.code)
+    logger.exception("%s: request %d failed", connection.address, request.code)
     return request.answer(ResponseCode.SYSTEM_ERROR, "the broker failed; see its log")

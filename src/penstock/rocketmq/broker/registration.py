@@ -43,7 +43,7 @@ FAREWELL_S: Final = 1.0
 PATIENCE_S: Final = 3.0
 """The longest wait of a request until name servers know what it changed."""
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 
 @dataclass(slots=True)
@@ -278,7 +278,7 @@ class _Link:
         if answer.code != ResponseCode.SUCCESS:
             raise PenstockError(f"it answered {answer.code}: {answer.remark}")
         if not self._is_known or self._failures:
-            _log.info("name server %s: registered", self._address)
+            logger.info("name server %s: registered", self._address)
         self._is_known = True
         self._failures = 0
         self.ordered = _ordered_topics(answer)
@@ -289,7 +289,7 @@ class _Link:
 
     def _failed(self, error: Exception) -> None:
         if not self._failures:
-            _log.error("name server %s: not registered - %s; trying again", self._address, error,
+            logger.error("name server %s: not registered - %s; trying again", self._address, error,
                        exc_info=not isinstance(error, PenstockError))  # fmt: skip
         self._failures += 1
         self._drop()
@@ -297,7 +297,7 @@ class _Link:
     def _lost(self) -> None:
         if self._connection is not None:
             self._connection = None
-            _log.warning("name server %s: the connection ended", self._address)
+            logger.warning("name server %s: the connection ended", self._address)
             self._failures = 1
             self._asked.set()
 
@@ -320,7 +320,7 @@ class _Link:
                 RequestCode.UNREGISTER_BROKER, self._introduction.who(), seconds=FAREWELL_S
             )
         except PenstockError as error:
-            _log.warning("name server %s: not unregistered - %s", self._address, error)
+            logger.warning("name server %s: not unregistered - %s", self._address, error)
         connection.close()
 
 

@@ -11,14 +11,14 @@ _BY_ID: Final = "_UNIQUE_KEY_QUERY"
 
 
 class KeyQuery(NamedTuple):
-    """The messages of a topic with a key or, with `is_id`, with this id of their producer."""
+    """The messages of a topic with a key or, with ``is_id``, with this id of their producer."""
 
     topic: str
     key: str
     is_id: bool = False
 
     def fields(self, most: int) -> dict[str, object]:
-        """The fields of QUERY_MESSAGE that ask for the newest ones, `most` at most."""
+        """The fields of QUERY_MESSAGE that ask for the newest ones, ``most`` at most."""
         fields: dict[str, object] = {
             "topic": self.topic, "key": self.key, "maxNum": most, "beginTimestamp": 0,
             "endTimestamp": END_OF_TIME,

@@ -21,7 +21,7 @@ from penstock.rocketmq.namesrv.settings import NamesrvSettings
 from penstock.rocketmq.remoting import RemotingServer
 from penstock.storage.files.disk import Disk, OsDisk
 
-_log = logging.getLogger("penstock.mqnamesrv")
+logger = logging.getLogger("penstock.mqnamesrv")
 
 _SCAN_S_MIN: Final = 0.1
 
@@ -57,9 +57,9 @@ class NameServer:
         try:
             if settings.monitoring_address:
                 server._monitoring = await MonitoringPort.open(
-                    settings.monitoring_address, server._vitals, _log
+                    settings.monitoring_address, server._vitals, logger
                 )
-            server._listener = await tcp.listen(server._server, address, "TCP", _log)
+            server._listener = await tcp.listen(server._server, address, "TCP", logger)
         except tcp.ListenError as error:
             if server._monitoring is not None:
                 await server._monitoring.close()
@@ -83,7 +83,7 @@ class NameServer:
             interval = self.settings.scan_not_active_broker_interval / 1000
             await asyncio.sleep(max(_SCAN_S_MIN, interval))
             for gone in self.routes.expired():
-                _log.warning("the broker %s of cluster %s was silent for %d ms: taken out",
+                logger.warning("the broker %s of cluster %s was silent for %d ms: taken out",
                              gone.broker, gone.cluster, gone.expiry_ms)  # fmt: skip
 
     async def close(self) -> None:
@@ -94,4 +94,4 @@ class NameServer:
             await self._monitoring.close()
         await self._listener.close()
         self._server.close_connections()
-        _log.info("bye")
+        logger.info("bye")

@@ -16,7 +16,7 @@ PATIENCE_S: Final = 45
 
 
 class NamesrvVitals:
-    """Parts of a name server's `Vitals`."""
+    """Parts of a name server's ``Vitals``."""
 
     def __init__(self, routes: Routes, connections: Sized, clock: Clock) -> None:
         self._routes = routes

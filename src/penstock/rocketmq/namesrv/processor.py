@@ -20,7 +20,7 @@ from penstock.storage.files.disk import Disk
 if TYPE_CHECKING:
     from penstock.rocketmq.remoting import Connection
 
-_log = logging.getLogger("penstock.mqnamesrv")
+logger = logging.getLogger("penstock.mqnamesrv")
 
 _STANDARD_JSON_SINCE: Final = 401  # V4_9_4: such clients read routes as standard JSON
 _NO_ROUTE = (
@@ -56,11 +56,11 @@ class Processor:
         return answerer(self, connection, request)
 
     def connected(self, connection: Connection) -> None:
-        _log.debug("%s connected", connection.address)
+        logger.debug("%s connected", connection.address)
 
     def disconnected(self, connection: Connection) -> None:
         for address in self._routes.disconnected(connection):
-            _log.warning("the broker at %s is gone: its connection ended", address)
+            logger.warning("the broker at %s is gone: its connection ended", address)
 
     # --- stored values -------------------------------------------------------------------------
 
@@ -114,7 +114,7 @@ class Processor:
             who, read(body), connection, request.int64("heartbeatTimeoutMillis", EXPIRY_MS)
         )
         if is_new:
-            _log.info("new broker %s at %s, id %d of cluster %s",
+            logger.info("new broker %s at %s, id %d of cluster %s",
                       who.name, who.address, who.id, who.cluster)  # fmt: skip
         ext = {"masterAddr": master, "haServerAddr": master_ha}
         answer = request.answer(ext={name: value for name, value in ext.items() if value})
@@ -127,7 +127,7 @@ class Processor:
     def _unregister_broker(self, connection: Connection, request: Command) -> Command:
         who = _who(request)
         self._routes.unregister(who.address)
-        _log.info("the broker %s at %s has left", who.name, who.address)
+        logger.info("the broker %s at %s has left", who.name, who.address)
         return request.answer()
 
     @_answers(RequestCode.QUERY_DATA_VERSION)
@@ -212,10 +212,10 @@ class Processor:
         path = self._settings.config_store_path
         known, unknown = config_file.apply(self._disk, path, self._settings, values, fixed)
         for name in unknown:
-            _log.warning("%s set the unknown property %s", connection.address, name)
+            logger.warning("%s set the unknown property %s", connection.address, name)
         if known:
             shown = " ".join(f"{name}={value}" for name, value in known.items())
-            _log.info("%s set %s", connection.address, shown)
+            logger.info("%s set %s", connection.address, shown)
         return request.answer()
 
     @_answers(RequestCode.GET_NAMESRV_CONFIG)

@@ -34,7 +34,7 @@ _WORDS = {"true": True, "false": False, "null": None}
 
 
 def dumps(value: Any, *, quoted_keys: bool = False) -> bytes:
-    """`value` in fastjson's way: compact, keys of maps with names sorted, None members left out.
+    """``value`` in fastjson's way: compact, keys of maps with names sorted, None members left out.
 
     Integer keys stay bare unless ``quoted_keys``, which standard readers need; object keys are
     always objects.

@@ -30,7 +30,7 @@ _ID_FROM = 18
 _BODY_FROM = 34
 _ARROW_OFFSET_MAX = 2**31 - 1
 
-_log = logging.getLogger("penstock.spark")
+logger = logging.getLogger("penstock.spark")
 
 Longs: TypeAlias = npt.NDArray[np.int64]
 
@@ -89,7 +89,7 @@ def wanted_parts(buffer: bytes | memoryview, start: int, end: int) -> Iterator[P
 def verifies() -> bool:
     """True if checksums are verified here; the log says once if they are not."""
     if not CHECKSUMS:
-        _log.warning(
+        logger.warning(
             "xxhash is not installed here, so the checksums of batches are not verified again: "
             "nsqd verified them when it read them from disk"
         )

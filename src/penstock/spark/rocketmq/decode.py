@@ -23,7 +23,7 @@ _BODY_BYTES_MAX: Final = 64 << 20
 _COMPRESSION: Final = {0: "zlib", 1: "lz4", 2: "zstd", 3: "zlib"}
 """The compression by bits 8 to 10 of the sysFlag; older clients do not say that it is zlib."""
 
-_log = logging.getLogger("penstock.spark")
+logger = logging.getLogger("penstock.spark")
 
 TYPES: dict[str, pa.DataType] = {
     "topic": pa.string(),
@@ -92,10 +92,10 @@ def decompressed(body: bytes, sys_flag: int) -> bytes:
             stream = pa.CompressedInputStream(pa.BufferReader(body), kind)
             unpacked = stream.read(_BODY_BYTES_MAX + 1)
     except (zlib.error, pa.ArrowException, OSError, ValueError) as error:
-        _log.warning("a compressed body is left as it is: %s", error)
+        logger.warning("a compressed body is left as it is: %s", error)
         return body
     if len(unpacked) > _BODY_BYTES_MAX:
-        _log.warning("a compressed body is left as it is: it has more than 64 MiB")
+        logger.warning("a compressed body is left as it is: it has more than 64 MiB")
         return body
     return unpacked
 

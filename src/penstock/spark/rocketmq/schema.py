@@ -1,4 +1,4 @@
-"""The columns of format `rocketmq`, for its source and its sink."""
+"""The columns of format ``rocketmq``, for its source and its sink."""
 
 from __future__ import annotations
 

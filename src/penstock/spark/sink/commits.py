@@ -19,7 +19,7 @@ from penstock.spark.sink.staging import Batch, Place, StagedRows
 _ABORT_S: Final = 2.0
 # A part is 60 bytes of a request, of which nodes take 4 MiB.
 _PARTS_MAX: Final = 20_000
-_log = logging.getLogger("penstock.spark")
+logger = logging.getLogger("penstock.spark")
 _Answer = TypeVar("_Answer")
 _Parts: TypeAlias = Mapping[str, list[Part]]
 
@@ -45,7 +45,7 @@ def commit(staged: Iterable[StagedRows], access: Access) -> None:
             if answer.again:
                 done.add(Place(address, topic))
     for place in sorted(done):
-        _log.warning(
+        logger.warning(
             f"batch {batch.number} of writer {batch.writer} is in topic {place.topic} on node "
             f"{place.address} already, and was not written again"
         )
@@ -59,7 +59,7 @@ def abort(batch: Batch, addresses: Iterable[str], access: Access) -> None:
         try:
             _at(address, hurried, lambda client: client.abort_staged(*batch))
         except (ClientError, SourceError) as error:
-            _log.info(f"staged messages are left to expire on node {address}: {why(error)}")
+            logger.info(f"staged messages are left to expire on node {address}: {why(error)}")
 
     at_once(ask, addresses)
 

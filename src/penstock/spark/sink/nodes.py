@@ -69,7 +69,7 @@ class Connections(Idle[WriteClient]):
     """The connections of one task to nodes."""
 
     def __init__(self, access: Access, port_timeout_s: float = inf) -> None:
-        """A silent node's HTTPS port is asked for ``port_timeout_s`` seconds at most; `to` raises
+        """A silent node's HTTPS port is asked for ``port_timeout_s`` seconds at most; ``to`` raises
         SourceError for a node that does not tell it.
         """
         patience = access.hurried(port_timeout_s)

@@ -15,7 +15,7 @@ from penstock.core.errors import StorageError
 
 _NAME: Final = re.compile(r"(.+)\.[0-9a-f]{8}\.tmp")
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Directories(Protocol):
@@ -47,4 +47,4 @@ def remove_temporaries(disk: Directories, directory: str, of: str | None = None)
             if found is not None and of in (None, found[1]):
                 disk.remove(os.path.join(directory, name))
     except StorageError as error:  # they only take up room
-        _log.warning("cannot remove temporary files - %s", error)
+        logger.warning("cannot remove temporary files - %s", error)

@@ -58,7 +58,7 @@ def test_a_right_file_has_no_finding(tmp_path: Path, name: str, text: str, progr
             "tls.server.mode must be disabled, permissive or enforcing",
         ),
         ("a.conf", "brokerName=\\u00", "config-value", "\\u"),
-        ("a.conf", "brokerRole=SYNC_MASTER", "config-value", "has the effect of ASYNC_MASTER"),
+        ("a.conf", "brokerRole=SLAVE", "config-value", "a brokerId greater than 0"),
     ],
 )
 def test_a_fault_is_found_alone(tmp_path: Path, name: str, text: str, code: str, said: str) -> None:

@@ -24,7 +24,7 @@ _MEMORY: Final = 1 << 20
 
 
 def condition_of(kind: str, what: str) -> Condition:
-    """The condition that a search names as `text`, `regex` or `json`.
+    """The condition that a search names as ``text``, ``regex`` or ``json``.
 
     ApiError 400: INVALID_ARG_KIND, MISSING_ARG_WHAT, INVALID_ARG_WHAT with the reason.
     """

@@ -33,7 +33,7 @@ class PathError(ValueError):
 
 
 class JsonCondition(NamedTuple):
-    """A path with what a value there must be; an empty `sign`: there is one."""
+    """A path with what a value there must be; an empty ``sign``: there is one."""
 
     steps: tuple[Any, ...]
     sign: str

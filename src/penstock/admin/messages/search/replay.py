@@ -49,7 +49,7 @@ class Chosen(Struct):
 
 
 class ReplayBody(WalkBody):
-    """`to`: the topic to publish to; `chosen`: these messages, else all that match."""
+    """``to``: the topic to publish to; ``chosen``: these messages, else all that match."""
 
     to: str = ""
     chosen: list[Chosen] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Replay:
         self._notifier = notifier
 
     async def act(self, request: Request) -> Any:
-        """Send, and answer how many; what a node refuses is a warning, and `stopped` is true."""
+        """Send, and answer how many; what a node refuses is a warning, and ``stopped`` is true."""
         self._access.check_admin(request)
         body, warnings = read_body(request, ReplayBody), Warnings()
         if not is_valid_name(body.to):

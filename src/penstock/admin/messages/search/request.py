@@ -21,8 +21,8 @@ ALL: Final = "all"
 class WalkBody(Struct):
     """The body of a request, as far as it says which messages are meant.
 
-    `node`: of this one alone; `kind`: `text`, `regex`, `json` or `all`; `from` and `until` as for
-    a page, or the text of an answer's `next` or `range` as `from`.
+    ``node``: of this one alone; ``kind``: ``text``, ``regex``, ``json`` or ``all``; ``from`` and
+    ``until`` as for a page, or the text of an answer's ``next`` or ``range`` as ``from``.
     """
 
     topic: str = ""

@@ -34,7 +34,9 @@ class Run(NamedTuple):
 
 
 class Scan:
-    """A scan from `places` on up to their ends; `failed` says why a node was not read further."""
+    """A scan from ``places`` on up to their ends; ``failed`` says why a node was not read
+    further.
+    """
 
     def __init__(self, asker: Asker, topic: str, places: Sequence[Place]) -> None:
         self._logs = {each.node: LogReader(asker, each.node, topic) for each in places}

@@ -23,7 +23,7 @@ PREVIEW: Final = 1024
 
 
 class SearchBody(WalkBody):
-    """`limit`: how many messages at most; 0: they are only counted."""
+    """``limit``: how many messages at most; 0: they are only counted."""
 
     limit: int = LIMIT
 

@@ -18,7 +18,7 @@ from penstock.cluster.asker import Asker
 from penstock.nsq.stored import Stored
 
 COUNTING: Final = 1 << 62
-"""The `found` of a walk that ends with the log."""
+"""The ``found`` of a walk that ends with the log."""
 
 
 class Budget(NamedTuple):
@@ -53,7 +53,7 @@ class Walk:
     async def run(self, condition: Condition | None, budget: Budget, handle: Handle) -> None:
         """Hand on what matches (None: everything), some at a time, in the order of time.
 
-        Raises what `handle` does: the walk then stands before what that was given.
+        Raises what ``handle`` does: the walk then stands before what that was given.
         """
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + budget.seconds

@@ -24,7 +24,7 @@ _PERMISSIONS: Final = (0, 2, 4, 6)
 
 
 class TopicWish(Struct):
-    """A topic as it shall be on these brokers, or on all of them where none is named; `perm` is 4
+    """A topic as it shall be on these brokers, or on all of them where none is named; ``perm`` is 4
     to read and 2 to write.
     """
 

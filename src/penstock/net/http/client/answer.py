@@ -28,10 +28,11 @@ def request_head(method: str, target: str, fields: Mapping[str, str]) -> bytes:
 
 
 class AnswerReader:
-    """A parser of the answer to one request: `feed` it until it is `done`.
+    """A parser of the answer to one request: ``feed`` it until it is ``done``.
 
-    `max_body` is in bytes. A longer body is an error; with `discard`, where only status and head
-    matter, no body is kept, a longer one is not read to its end, and a broken one counts as whole.
+    ``max_body`` is in bytes. A longer body is an error; with ``discard``, where only status and
+    head matter, no body is kept, a longer one is not read to its end, and a broken one counts as
+    whole.
     """
 
     def __init__(self, method: str, max_body: int, *, discard: bool = False) -> None:

@@ -21,7 +21,7 @@ class Origin(NamedTuple):
 
 
 class HttpLink(asyncio.Protocol):
-    """A connection for one exchange at a time; made by `open_link`."""
+    """A connection for one exchange at a time; made by ``open_link``."""
 
     def __init__(self, lost: Callable[[HttpLink], None] | None = None) -> None:
         self._lost = lost
@@ -35,7 +35,7 @@ class HttpLink(asyncio.Protocol):
         return self._transport is not None and not self._transport.is_closing()
 
     async def ask(self, request: bytes, reader: AnswerReader) -> None:
-        """Send a request and wait until `reader` is done.
+        """Send a request and wait until ``reader`` is done.
 
         EOFError or OSError when the connection ended before that, ValueError when something else
         than an answer came. Then, and when cancelled, the connection is closed.
@@ -95,8 +95,8 @@ async def open_link(
     *,
     server_name: str = "",
 ) -> HttpLink:
-    """Connect, within `connect_timeout` seconds; `tls` is needed for a secure origin, whose
-    certificate must be for `server_name`, or for its host.
+    """Connect, within ``connect_timeout`` seconds; ``tls`` is needed for a secure origin, whose
+    certificate must be for ``server_name``, or for its host.
 
     OSError when that fails, ssl.SSLError among them; TimeoutError without words after the time.
     """

@@ -25,7 +25,7 @@ DEFAULT_MAX_BODY = 64 << 20
 class HttpError(PenstockError):
     """No usable answer came: no connection, a time-out, or bytes that are not HTTP.
 
-    The text shows the URL without its secrets; `reason` is the text without method and URL.
+    The text shows the URL without its secrets; ``reason`` is the text without method and URL.
     """
 
     def __init__(self, method: str, url: str, reason: str) -> None:
@@ -36,14 +36,14 @@ class HttpError(PenstockError):
 async def get(
     url: str, seconds: float, *, headers: dict[str, str] | None = None, max_body: int | None = None
 ) -> Answer:
-    """Fetch `url`; the whole exchange may take `seconds`. HttpError when that fails."""
+    """Fetch ``url``; the whole exchange may take ``seconds``. HttpError when that fails."""
     return await request("GET", url, seconds, headers=headers, max_body=max_body)
 
 
 async def post(
     url: str, seconds: float, body: bytes = b"", *, headers: dict[str, str] | None = None
 ) -> Answer:
-    """Post `body` to `url`; otherwise like `get`."""
+    """Post ``body`` to ``url``; otherwise like ``get``."""
     return await request("POST", url, seconds, body=body, headers=headers)
 
 
@@ -58,7 +58,7 @@ async def request(
     max_body: int | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> Answer:
-    """One exchange with `url` (http or https); times in seconds, `max_body` in bytes.
+    """One exchange with ``url`` (http or https); times in seconds, ``max_body`` in bytes.
 
     A user and password in the URL are sent as basic authorization. HttpError names the URL and what
     went wrong; an answer of any status is returned.

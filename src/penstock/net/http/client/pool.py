@@ -32,7 +32,7 @@ class ConnectError(Exception):
 
 
 class HttpPool:
-    """Connections to any number of origins, of which up to `kept_per_origin` each stay open.
+    """Connections to any number of origins, of which up to ``kept_per_origin`` each stay open.
 
     How many requests are under way at once is up to the callers.
     """
@@ -45,8 +45,8 @@ class HttpPool:
         tls: ssl.SSLContext | None = None,
         server_name: str = "",
     ) -> None:
-        """Times in seconds. Without `tls` secure origins must show what this system trusts;
-        `server_name` is the name in their certificates, if it is not their host's.
+        """Times in seconds. Without ``tls`` secure origins must show what this system trusts;
+        ``server_name`` is the name in their certificates, if it is not their host's.
         """
         self._connect_timeout = connect_timeout
         self._kept_per_origin = kept_per_origin
@@ -59,7 +59,7 @@ class HttpPool:
     async def ask(
         self, origin: Origin, request: bytes, new_reader: Callable[[], AnswerReader]
     ) -> AnswerReader:
-        """One exchange; a reader of `new_reader`, which is done.
+        """One exchange; a reader of ``new_reader``, which is done.
 
         A kept connection that ends before a byte of the answer was most likely closed meanwhile:
         the request is sent again, over a new one. Raises ConnectError; EOFError, OSError or

@@ -1,8 +1,8 @@
 """One client's connection to the HTTP server, on a plain asyncio protocol.
 
-A handler returns a `Response`, which costs no task and no future; or a `Later` or an awaitable, and
-the answers still leave in the order of their requests, in one write for each read. After a `Stream`
-the connection answers nothing else.
+A handler returns a ``Response``, which costs no task and no future; or a ``Later`` or an awaitable,
+and the answers still leave in the order of their requests, in one write for each read. After a
+``Stream`` the connection answers nothing else.
 """
 
 from __future__ import annotations

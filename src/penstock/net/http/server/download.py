@@ -19,14 +19,14 @@ from penstock.net.http.server.message import Headers
 from penstock.net.http.server.stream import Stream
 from penstock.net.tasks import spawn
 
-_log = logging.getLogger("penstock.net.http.server.service")
+logger = logging.getLogger("penstock.net.http.server.service")
 
 STALL_S: Final = 60.0
 """A client that takes nothing for this time is let go."""
 
 
 class Download(Stream):
-    """A response whose body is what `pieces` gives; a PenstockError of theirs cuts it off."""
+    """A response whose body is what ``pieces`` gives; a PenstockError of theirs cuts it off."""
 
     __slots__ = ("_has_room", "_is_chunked", "_pieces", "_task")
 
@@ -68,10 +68,10 @@ class Download(Stream):
                 async for piece in pieces:
                     await self._write(transport, piece)
         except TimeoutError:
-            _log.warning("a download was cut off: its client does not read")
+            logger.warning("a download was cut off: its client does not read")
             transport.abort()
         except PenstockError as error:
-            _log.warning("a download was cut off: %s", error)
+            logger.warning("a download was cut off: %s", error)
             transport.abort()
         except Exception:
             transport.abort()

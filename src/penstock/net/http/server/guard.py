@@ -27,7 +27,7 @@ _SHOWN_MAX: Final = 200
 class Guard:
     """The rules of one server: other origins that may change things, and hosts it answers to.
 
-    `is_proxy` is true for the address of a client whose X-Forwarded-Host can be trusted.
+    ``is_proxy`` is true for the address of a client whose X-Forwarded-Host can be trusted.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class Guard:
 
     @classmethod
     def of(cls, options: WebOptions, *own: str) -> Guard:
-        """Build the guard from options; `own` are the names that this server announces."""
+        """Build the guard from options; ``own`` are the names that this server announces."""
         hosts = (*options.http_allowed_hosts, *own) if options.http_allowed_hosts else ()
         return cls(options.http_allowed_origins, hosts)
 
     def refusal(self, head: Head, remote: Callable[[], str], *, is_safe: bool) -> str:
         """The reason to refuse the request, in words for its sender; empty if it is allowed.
 
-        `is_safe` is False if even a GET has an effect.
+        ``is_safe`` is False if even a GET has an effect.
         """
         if self._hosts and not self._answers_to(head.headers.get(b"host", b"")):
             return _told(head, b"host", "is not allowed", "--http-allowed-host=<name>")

@@ -1,7 +1,7 @@
-"""The head of an HTTP/1 request: `httptools` reads it, this adds what Go's server insists on.
+"""The head of an HTTP/1 request: ``httptools`` reads it, this adds what Go's server insists on.
 
-`httptools` (llhttp) judges methods, versions, header lines and the framing of the body. It does not
-look into the target, ask for a Host, or know which expectations and codings its user can serve.
+``httptools`` (llhttp) judges methods, versions, header lines and the framing of the body. It does
+not look into the target, ask for a Host, or know which expectations and codings its user can serve.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ABSOLUTE = re.compile(rb"[a-zA-Z][a-zA-Z0-9+.-]*://[^/?]*")
 
 
 class BadRequestError(Exception):
-    """The bytes are no request this server takes; `status` is what follows `HTTP/1.1 `."""
+    """The bytes are no request this server takes; ``status`` is what follows ``HTTP/1.1 ``."""
 
     def __init__(self, status: str = "400 Bad Request") -> None:
         super().__init__(status)
@@ -100,7 +100,7 @@ def _path_and_query(target: bytes) -> tuple[bytes, bytes]:
 
 
 class HeadReader:
-    """The callbacks of an `httptools` parser that gather a head."""
+    """The callbacks of an ``httptools`` parser that gather a head."""
 
     __slots__ = ("_headers", "_parser", "_repeated", "_target", "head")
 
@@ -131,7 +131,7 @@ class HeadReader:
 
 
 def parse_head(raw: bytes) -> Head:
-    """The head that `raw` is; BadRequestError or httptools.HttpParserError when it is not one."""
+    """The head that ``raw`` is; BadRequestError or httptools.HttpParserError when it is not one."""
     reader = HeadReader()
     try:
         reader._parser.feed_data(raw)

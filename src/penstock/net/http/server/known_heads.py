@@ -35,7 +35,7 @@ class KnownHeads:
     def __init__(self) -> None:
         self._heads: dict[bytes, Known] = {}
         self.find = self._heads.get
-        """The `Known` of a head's bytes, or None."""
+        """The ``Known`` of a head's bytes, or None."""
 
     def learn(self, data: bytes, known: Known) -> None:
         """``data`` was one request, whole and alone, and this is what it was."""

@@ -37,14 +37,14 @@ class Later(Struct, eq=False):
             self.abandoned()
 
     def when_ready(self, call: Callable[[], None]) -> None:
-        """Have `call` called at completion, or now if that was before."""
+        """Have ``call`` called at completion, or now if that was before."""
         self._ready = call
         if self.response is not None:
             call()
 
 
 def later_of(answer: object, failed: Callable[[BaseException], Response]) -> Later:
-    """Turn the answer of any handler into a Later; `failed` makes the response to an error."""
+    """Turn the answer of any handler into a Later; ``failed`` makes the response to an error."""
     if isinstance(answer, Later):
         return answer
     later = Later()

@@ -10,7 +10,7 @@ from penstock.net.http.server.router import ErrorPages
 
 
 class Load:
-    """A connection's shares of the two budgets; `pages` makes the answers that refuse."""
+    """A connection's shares of the two budgets; ``pages`` makes the answers that refuse."""
 
     __slots__ = ("_answers", "_body", "_memory", "_pages", "_queued", "_timer", "_transport",
                  "_written")  # fmt: skip

@@ -27,7 +27,7 @@ class Request(Struct, eq=False):
 
     head: Head
     param: str
-    """The text at the place of `:name` in the route's path."""
+    """The text at the place of ``:name`` in the route's path."""
     body: bytes
     _remote: Callable[[], str]
     begun: Any = None
@@ -48,7 +48,7 @@ class Request(Struct, eq=False):
 
     @property
     def query(self) -> bytes:
-        """The text after `?`, as it came."""
+        """The text after ``?``, as it came."""
         return self.head.query
 
     @property
@@ -58,7 +58,7 @@ class Request(Struct, eq=False):
 
     @property
     def remote(self) -> str:
-        """The client's address, `host:port`."""
+        """The client's address, ``host:port``."""
         return self._remote()
 
 

@@ -1,6 +1,6 @@
-"""Requests out of the bytes of one connection, by `httptools`; no I/O.
+"""Requests out of the bytes of one connection, by ``httptools``; no I/O.
 
-What it finds stands in `events`, in the order in which it must be answered. A request that cannot
+What it finds stands in ``events``, in the order in which it must be answered. A request that cannot
 be served (too long, broken, stalled) becomes an answer there, and is the last that is read.
 """
 
@@ -58,7 +58,7 @@ class RequestReader(HeadReader):
         """Bytes of the present request's body that have come."""
 
     def feed(self, data: bytes) -> None:
-        """Read on; whatever is wrong with `data` shows in `events`."""
+        """Read on; whatever is wrong with ``data`` shows in ``events``."""
         if self.ended:
             return
         is_start = not self.unfinished
@@ -188,7 +188,7 @@ class RequestReader(HeadReader):
         return data[start:]
 
     def _learn(self, data: bytes) -> None:
-        """`data` brought one event; if it was a request and no more, its head is known now."""
+        """``data`` brought one event; if it was a request and no more, its head is known now."""
         event = self.events[-1]
         if self.unfinished or self.ended or isinstance(event, Bare):
             return

@@ -30,7 +30,7 @@ class Route:
     ) -> None:
         self.handler = handler
         self.max_body = max_body
-        """Bytes; a longer body is answered with `too_large` before it is read."""
+        """Bytes; a longer body is answered with ``too_large`` before it is read."""
         self.too_large = too_large
         self.quiet = quiet
         """No line in the access log."""

@@ -61,11 +61,11 @@ class Router:
         begin: Begin | None = None,
         is_safe: bool = True,
     ) -> None:
-        """Route `path` to `handler`; a path ending in `/:name` hands on its last part as `param`,
-        one in `/:name/:other` its last two, with the slash between them.
+        """Route ``path`` to ``handler``; a path ending in ``/:name`` hands on its last part as
+        ``param``, one in ``/:name/:other`` its last two, with the slash between them.
 
-        `max_body` is in bytes; `too_large` answers a longer body. `is_safe` is False for a GET that
-        other sites' pages must not ask for.
+        ``max_body`` is in bytes; ``too_large`` answers a longer body. ``is_safe`` is False for a
+        GET that other sites' pages must not ask for.
         """
         route = Route(
             handler,

@@ -5,9 +5,9 @@
     server = HttpServer(router)
     listener = await tcp.listen(server, "127.0.0.1:0", "HTTP")
 
-`http_reader` reads requests (by `httptools`, with what `http_head` adds), `http_router` finds their
-handlers, `http_message` writes the answers' bytes, and `http_connection` does all that for one
-client.
+``http_reader`` reads requests (by ``httptools``, with what ``http_head`` adds), ``http_router``
+finds their handlers, ``http_message`` writes the answers' bytes, and ``http_connection`` does all
+that for one client.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ __all__ = [
 
 
 class HttpServer:
-    """A server of a router's routes; the instance is the protocol factory for `net.tcp.listen`."""
+    """A server of a router's routes; the instance is the protocol factory for
+    ``net.tcp.listen``.
+    """
 
     def __init__(
         self,

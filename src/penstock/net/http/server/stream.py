@@ -20,14 +20,14 @@ BEHIND_MAX: Final = 8 << 20
 
 
 class Stream(Response):
-    """A response whose body is given to `send` bit by bit."""
+    """A response whose body is given to ``send`` bit by bit."""
 
     __slots__ = ("_closed", "_early", "_transport")
 
     def __init__(
         self, content_type: str, headers: Headers = (), *, closed: Callable[[], None]
     ) -> None:
-        """`closed` is called once, when the client has gone or was let go."""
+        """``closed`` is called once, when the client has gone or was let go."""
         super().__init__(200, b"", content_type, headers)
         self._closed = closed
         self._early: list[bytes] = []

@@ -14,7 +14,7 @@ Figures = Callable[[], dict[str, Any] | None]
 
 
 class ReplicationMetrics:
-    """The metrics made of a node's part of /stats; ``source`` is for its `Vitals`."""
+    """The metrics made of a node's part of /stats; ``source`` is for its ``Vitals``."""
 
     def __init__(self, figures: Figures) -> None:
         self._figures = figures

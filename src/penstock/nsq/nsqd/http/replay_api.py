@@ -80,7 +80,7 @@ class ReplayApi:
 
 
 def _place(query: Query, topic: Topic, clock: Clock) -> int:
-    """The offset that must be given; ApiError 400, and what `position` raises."""
+    """The offset that must be given; ApiError 400, and what ``position`` raises."""
     offset = position(query, topic, clock.wall_ns())
     if offset is None:
         raise ApiError(400, "MISSING_ARG_OFFSET")

@@ -2,14 +2,14 @@
 
 Ours, beside NSQ's: with ten thousand channels neither side allocates an object per channel, and the
 answer is a third of the size. Go's nsqd does not know the parameter and answers as without it;
-what is packed begins with the key `packed`:
+what is packed begins with the key ``packed``:
 
-- `packed`: a row for each topic, then for each channel: little-endian 64-bit integers, in base64;
-- `figures`: what the integers of a row are, as /stats calls them; 0 where a topic has none;
-- `topics`: their names, `channels`: lists of those of each topic, in the order of the rows;
-- `latencies`: of rows that have some, the row's number and pairs of a quantile and nanoseconds;
-- `groups`: the topics whose logs are read: `topic_name`, and the groups as in /stats;
-- `version`, `health`, `start_time`.
+- ``packed``: a row for each topic, then for each channel: little-endian 64-bit integers, in base64;
+- ``figures``: what the integers of a row are, as /stats calls them; 0 where a topic has none;
+- ``topics``: their names, ``channels``: lists of those of each topic, in the order of the rows;
+- ``latencies``: of rows that have some, the row's number and pairs of a quantile and nanoseconds;
+- ``groups``: the topics whose logs are read: ``topic_name``, and the groups as in /stats;
+- ``version``, ``health``, ``start_time``.
 """
 
 from __future__ import annotations

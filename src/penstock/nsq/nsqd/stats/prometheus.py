@@ -1,7 +1,7 @@
 """The metrics of NSQ's ports: connections, AUTH, nsqlookupds, staged parts, pipelines.
 
-NSQ has no such page. Names follow Prometheus' customs: counters end in `_total`, times are seconds,
-sizes bytes.
+NSQ has no such page. Names follow Prometheus' customs: counters end in ``_total``, times are
+seconds, sizes bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.nsq.version import NSQ_VERSION
 
 
 class NsqdMetrics:
-    """The figures of one nsqd beside those of its node; ``source`` is for its `Vitals`."""
+    """The figures of one nsqd beside those of its node; ``source`` is for its ``Vitals``."""
 
     def __init__(self, sources: StatSources, lookup: Lookup) -> None:
         self._sources = sources

@@ -302,7 +302,7 @@ def _percentiles(stats: dict[str, Any]) -> str:
 
 
 def human_duration(ns: float) -> str:
-    """Nanoseconds with one decimal in the unit that fits, as NSQ shows latencies: `45.6ms`."""
+    """Nanoseconds with one decimal in the unit that fits, as NSQ shows latencies: ``45.6ms``."""
     for size, unit in ((SECOND, "s"), (MILLISECOND, "ms"), (MICROSECOND, "us")):
         if ns > size:
             return f"{ns / size:.1f}{unit}"

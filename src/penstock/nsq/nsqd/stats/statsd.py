@@ -2,9 +2,9 @@
 
     nsq.127_0_0_1_4151.topic.events.depth:17|g
 
-Counters (`c`) are told as the difference since the last push, gauges (`g`) as they are. A counter
-that has become smaller belongs to a topic or channel created again under its old name: all of it is
-new then. (Go's nsqd sends a negative difference, which most statsds subtract.)
+Counters (``c``) are told as the difference since the last push, gauges (``g``) as they are. A
+counter that has become smaller belongs to a topic or channel created again under its old name: all
+of it is new then. (Go's nsqd sends a negative difference, which most statsds subtract.)
 """
 
 from __future__ import annotations

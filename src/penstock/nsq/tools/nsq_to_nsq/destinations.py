@@ -27,7 +27,7 @@ class Destinations:
         clock: Clock = SYSTEM_CLOCK,
         chance: Chance | None = None,
     ) -> None:
-        """`max_pending` messages may be under way to each address."""
+        """``max_pending`` messages may be under way to each address."""
         self._hosts = upstream_hosts(mode, addresses, clock, chance)
         self._clock = clock
         self._producers: dict[str, Producer] = {}

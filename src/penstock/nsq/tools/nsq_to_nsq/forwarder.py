@@ -15,7 +15,8 @@ from penstock.nsq.tools.nsq_to_nsq.runs import Picked, Run
 
 
 class Forwarder:
-    """Everything that `consumer` brings goes to `topic` at the destinations, if the filter says so.
+    """Everything that ``consumer`` brings goes to ``topic`` at the destinations, if the filter says
+    so.
 
     Messages are finished when a destination has them, and requeued, with backoff, when it could not
     be had. As many are under way as may be in flight.

@@ -1,7 +1,8 @@
 """The filter for JSON messages, and for their fields, as upstream decides (NSQ spec 6.6).
 
 What Go's encoding/json makes of a message shows: numbers become 64-bit floats, keys are sorted,
-`<`, `>` and `&` are escaped, half a surrogate pair is U+FFFD, `null` is an object without fields.
+``<``, ``>`` and ``&`` are escaped, half a surrogate pair is U+FFFD, ``null`` is an object without
+fields.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ class Missing(PenstockError):
 
 
 class JsonFilter:
-    """A filter of messages by `field` and `value`, which keeps only the fields in `kept`.
+    """A filter of messages by ``field`` and ``value``, which keeps only the fields in ``kept``.
 
-    An empty `field` requires nothing, an empty `value` any, an empty `kept` cuts nothing off.
+    An empty ``field`` requires nothing, an empty ``value`` any, an empty ``kept`` cuts nothing off.
     """
 
     def __init__(self, field: str = "", value: str = "", kept: Sequence[str] = ()) -> None:
@@ -58,14 +59,14 @@ class JsonFilter:
 
     @property
     def is_needed(self) -> bool:
-        """True if messages must be looked at: a `value` alone is no reason."""
+        """True if messages must be looked at: a ``value`` alone is no reason."""
         # nsq_to_nsq in Go does nothing with --require-json-value alone.
         return bool(self._field or self._kept)
 
     def apply(self, body: bytes) -> bytes | None:
         """The body that is to be passed on; None when the message does not pass.
 
-        Raises NoObject, and Missing where `field` must have a value and is not there.
+        Raises NoObject, and Missing where ``field`` must have a value and is not there.
         """
         try:
             fields = decode_object(body)

@@ -18,7 +18,7 @@ class Answerable(Protocol):
     def __len__(self) -> int: ...
 
     def part(self, first: int, last: int) -> Answerable:
-        """The messages from `first` up to, not including, `last`: for answers to parts."""
+        """The messages from ``first`` up to, not including, ``last``: for answers to parts."""
         ...
 
     def finish(self) -> bool:

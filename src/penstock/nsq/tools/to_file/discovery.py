@@ -32,7 +32,7 @@ from penstock.nsq.tools.to_file.writer import Writer
 if TYPE_CHECKING:
     from penstock.nsq.client import Config
 
-_log = logging.getLogger("penstock.nsq.tools.to_file")
+logger = logging.getLogger("penstock.nsq.tools.to_file")
 
 
 class Topics:
@@ -58,7 +58,7 @@ class Topics:
                 continue
             if not self._is_allowed(name):
                 pattern = self._flags.topic_pattern
-                _log.warning("skipping topic %s (doesn't match pattern %s)", name, pattern)
+                logger.warning("skipping topic %s (doesn't match pattern %s)", name, pattern)
                 continue
             try:
                 check_names([name], self._flags.channel)
@@ -82,7 +82,7 @@ class Topics:
                 try:
                     self.start(await cluster.topics(Strict()))
                 except NoAnswerError as error:
-                    _log.error("could not retrieve topic list: %s", error)
+                    logger.error("could not retrieve topic list: %s", error)
 
     def hang_up(self) -> None:
         """Every topic closes its file; the next message opens another."""
@@ -106,7 +106,7 @@ class Topics:
             del self._running[name]
 
     def _refused(self, name: str, reason: str) -> None:
-        _log.error("couldn't create logger for new topic %s: %s", name, reason)
+        logger.error("couldn't create logger for new topic %s: %s", name, reason)
 
     def _topic(self, name: str) -> Topic:
         flags = self._flags
@@ -121,7 +121,7 @@ class Topics:
         )
 
         def say(level: int, text: str) -> None:
-            _log.log(level, "[%s/%s] %s", name, flags.channel, text)
+            logger.log(level, "[%s/%s] %s", name, flags.channel, text)
 
         writer = Writer(flags, filenames, SYSTEM_CLOCK, say)
         return Topic(consumer, writer, sync_interval=flags.sync_interval, say=say)

@@ -1,7 +1,7 @@
 """The file system as nsq_to_file uses it: directories, files, syncs, moves that never overwrite.
 
 What is made here is durable when the call returns. Errors are DiskErrors in the words of Go's
-programs: the operation, the path, the reason (`open /d/f: permission denied`).
+programs: the operation, the path, the reason (``open /d/f: permission denied``).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ _DIRECTIVE: Final = re.compile("%[BbmAadHIMSYypZz%]")
 
 
 def strftime(layout: str, when: datetime) -> str:
-    """``when`` in a layout of `%B %b %m %A %a %d %H %I %M %S %Y %y %p %Z %z %%`.
+    """``when`` in a layout of ``%B %b %m %A %a %d %H %I %M %S %Y %y %p %Z %z %%``.
 
     All else stands for itself, unlike in Go's program, which reads digits and words as layouts too.
     """
@@ -25,7 +25,7 @@ def with_revision(name: str, revision: int) -> str:
 
 
 def host_name(identifier: str, hostname: str) -> str:
-    """The text for `<HOST>`: the short host name, or the identifier with its tokens replaced."""
+    """The text for ``<HOST>``: the short host name, or the identifier with its tokens replaced."""
     short = hostname.partition(".")[0]
     if not identifier:
         return short

@@ -1,7 +1,7 @@
 """An open file that messages are written to: plain, or gzip in members that end at each sync.
 
 A gzip file is a series of members, each readable by itself. As one ends at each sync, all that was
-synced can be read whatever happens to the rest (`zcat` reports the torn end and prints what is
+synced can be read whatever happens to the rest (``zcat`` reports the torn end and prints what is
 before it).
 """
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 NSQD_MSG_TIMEOUT: Final = MINUTE
 """The time that nsqd waits for FIN when neither it nor the consumer was told otherwise."""
 
-_log = logging.getLogger("penstock.nsq.tools.to_file")
+logger = logging.getLogger("penstock.nsq.tools.to_file")
 
 
 def run(argv: Sequence[str]) -> int:
@@ -48,7 +48,7 @@ async def _serve(flags: ToFileFlags, config: Config, stop: Stop) -> int:
             await topics.discover()
     if stop.requested:
         return 0
-    _log.critical("there is no topic to write")
+    logger.critical("there is no topic to write")
     return 1
 
 
@@ -56,7 +56,7 @@ def _warn_of_timeouts(flags: ToFileFlags, config: Config) -> None:
     """Warn that messages not finished in time are delivered, and written, once more."""
     timeout = round(config.msg_timeout * SECOND) or NSQD_MSG_TIMEOUT
     if flags.sync_interval >= timeout:
-        _log.warning(
+        logger.warning(
             "messages may be written twice: --sync-interval (%s) is not below their time-out (%s)",
             format_duration(flags.sync_interval),
             format_duration(timeout),
@@ -67,6 +67,6 @@ def _log_to_stderr(flags: ToFileFlags) -> None:
     """The tool's own lines look like a daemon's; the client's are go-nsq's, as in every tool."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(NsqFormatter(flags.log_prefix))
-    _log.handlers[:] = [handler]
-    _log.propagate = False
-    _log.setLevel(parse_level(flags.log_level))
+    logger.handlers[:] = [handler]
+    logger.propagate = False
+    logger.setLevel(parse_level(flags.log_level))

@@ -125,7 +125,7 @@ def is_template(address: str) -> bool:
 
 
 def fill_in(address: str, data: str) -> str:
-    """The template with the data in its place; `%%` is a percent sign, as printf has it.
+    """The template with the data in its place; ``%%`` is a percent sign, as printf has it.
 
     Other percent signs stand for themselves, so that escapes in a URL need not be doubled.
     """
@@ -134,7 +134,7 @@ def fill_in(address: str, data: str) -> str:
 
 
 def canonical(name: str) -> str:
-    """A header field's name as Go writes it: `x-request-id` is `X-Request-Id`."""
+    """A header field's name as Go writes it: ``x-request-id`` is ``X-Request-Id``."""
     return "-".join(part.capitalize() for part in name.split("-"))
 
 

@@ -22,7 +22,7 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 class ToHttpFlags(ConsumerFlags):
-    """The command line; `headers` is what --header comes to."""
+    """The command line; ``headers`` is what --header comes to."""
 
     topic: str = option("", "nsq topic")
     channel: str = option("nsq_to_http", "nsq channel")
@@ -91,7 +91,7 @@ def parse_options(argv: Sequence[str]) -> ToHttpFlags:
 
 
 def header_values(lines: Iterable[str]) -> dict[str, str]:
-    """`Name: value` lines as a dictionary. Raises ToolError."""
+    """``Name: value`` lines as a dictionary. Raises ToolError."""
     values = {}
     for line in lines:
         name, colon, value = line.partition(":")

@@ -37,7 +37,7 @@ class Publisher:
         kept: int,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """Times in seconds, None for no limit; `kept` connections are kept to each origin."""
+        """Times in seconds, None for no limit; ``kept`` connections are kept to each origin."""
         self._request_timeout = request_timeout
         self._pool = HttpPool(connect_timeout=connect_timeout, kept_per_origin=kept, tls=tls)
 

@@ -31,7 +31,7 @@ _SHOWN: Final = 100
 """Characters of a key that nobody knows, in the refusal."""
 _MARK: Final = "_UNIQUE_KEY_QUERY"
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 
 class Acl:
@@ -61,11 +61,11 @@ class Acl:
             self.rules = self.files.rules(contents)
         except PenstockError as error:
             if str(error) != self._problem:
-                _log.error("the access rules stay as they were - %s", error)
+                logger.error("the access rules stay as they were - %s", error)
             self._problem = str(error)
             return
         self._problem = ""
-        _log.info("access rules: %d accounts, %d patterns of trusted addresses",
+        logger.info("access rules: %d accounts, %d patterns of trusted addresses",
                   len(self.rules.accounts), len(self.rules.trusted))  # fmt: skip
 
     def check(self, store: MessageStore, connection: Connection, request: Command) -> None:

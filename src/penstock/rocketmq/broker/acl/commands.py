@@ -27,7 +27,7 @@ _TEXTS: Final = (
 )  # fmt: skip
 _LISTS: Final = ("topicPerms", "groupPerms")
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 
 @answers(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG)
@@ -119,5 +119,5 @@ def _split(text: str) -> list[str]:
 
 def _changed(acl: Acl, connection: Connection, request: Command, what: str) -> Command:
     acl.reload()
-    _log.info("%s changed the access rules: %s", connection.address, what)
+    logger.info("%s changed the access rules: %s", connection.address, what)
     return request.answer()

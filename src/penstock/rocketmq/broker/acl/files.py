@@ -32,7 +32,7 @@ _VERSION: Final = "dataVersion"
 _SHOWN: Final = ("accessKey", "whiteRemoteAddress", "defaultTopicPerm", "defaultGroupPerm")
 _SHOWN_LISTS: Final = ("topicPerms", "groupPerms")
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 Contents = Mapping[str, bytes]
 """The bytes of each file, by path."""
@@ -74,7 +74,7 @@ class AclFiles:
             except ConfigError as error:
                 raise ConfigError(f"{path}: {error}") from None
             for access_key in repeated:
-                _log.warning("%s: the account %s is there twice; the first one counts", path,
+                logger.warning("%s: the account %s is there twice; the first one counts", path,
                              access_key)  # fmt: skip
         return rules
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class BrokerMetrics:
-    """The figures of one broker beside those of its node; ``source`` is for its `Vitals`.
+    """The figures of one broker beside those of its node; ``source`` is for its ``Vitals``.
 
     All are totals that the broker keeps anyway, added to once for a batch.
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.remoting import Connection
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 
 @answers(RequestCode.DELETE_EXPIRED_COMMITLOG)
@@ -52,7 +52,7 @@ async def clean_unused_topics(
     """
     for topic in list(controller.node.broker.topics.values()):
         if topic.name not in controller.topics.configs and _is_left_over(topic):
-            _log.info("%s: deleting the messages of %s, a topic without configuration",
+            logger.info("%s: deleting the messages of %s, a topic without configuration",
                       connection.address, topic.name)  # fmt: skip
             await controller.store.delete(topic.name)
     return request.answer()

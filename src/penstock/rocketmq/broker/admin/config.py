@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.rocketmq.broker.settings import BrokerSettings
     from penstock.rocketmq.remoting import Connection
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 
 @answers(RequestCode.UPDATE_BROKER_CONFIG)
@@ -33,9 +33,9 @@ async def update_config(
     except ConfigError as error:
         raise RefusedError(ResponseCode.SYSTEM_ERROR, str(error)) from None
     for name in unknown:
-        _log.warning("%s set the unknown property %s", connection.address, name)
+        logger.warning("%s set the unknown property %s", connection.address, name)
     if known:
-        _log.info("%s set %s", connection.address, " ".join(f"{n}={v}" for n, v in known.items()))
+        logger.info("%s set %s", connection.address, " ".join(f"{n}={v}" for n, v in known.items()))
         controller.config_version.next(controller.now_ms)
         await _take_effect(controller, known)
     return request.answer()

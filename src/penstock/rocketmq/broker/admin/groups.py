@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.remoting import Connection
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 
 @answers(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)
@@ -51,7 +51,7 @@ def _wanted(value: Any) -> GroupConfig:
 def _put(controller: Controller, connection: Connection, configs: list[GroupConfig]) -> None:
     controller.groups.put_all(configs, controller.now_ms)
     for config in configs:
-        _log.info("%s set the group %s", connection.address, config.group_name)
+        logger.info("%s set the group %s", connection.address, config.group_name)
     controller.state.save(files.GROUPS)
 
 
@@ -59,7 +59,7 @@ def _put(controller: Controller, connection: Connection, configs: list[GroupConf
 def delete_group(controller: Controller, connection: Connection, request: Command) -> Command:
     """Delete a group, with its offsets if that is wanted; its retry topic is another request."""
     name = request.text("groupName")
-    _log.info("%s deletes the group %s", connection.address, name)
+    logger.info("%s deletes the group %s", connection.address, name)
     if controller.groups.delete(name, controller.now_ms) is not None:
         controller.state.save(files.GROUPS)
         controller.stats.forget_group(name)

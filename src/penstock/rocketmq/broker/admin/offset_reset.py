@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.remoting import Connection
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 LATEST: Final = -1
 STATUS_S: Final = 5.0
@@ -51,7 +51,7 @@ def reset_offsets(controller: Controller, connection: Connection, request: Comma
     body = fastjson.dumps({"offsetTable": _in_form_of(request.language, table)})
     for member in members:
         member.peer.tell(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext, body)
-    _log.info("%s reset the offsets of %s in %s to %d ms", connection.address, group, topic, ms)
+    logger.info("%s reset the offsets of %s in %s to %d ms", connection.address, group, topic, ms)
     return json_answer(request, {"offsetTable": table})
 
 
@@ -130,7 +130,7 @@ async def _status(member: Member[Connection], topic: str, group: str) -> dict[An
         )
         value = fastjson.loads(answer.body) if answer.code == 0 and answer.body else None
     except (NoAnswerError, BodyError) as error:
-        _log.warning("%s was asked for the offsets of %s in vain: %s",
+        logger.warning("%s was asked for the offsets of %s in vain: %s",
                      member.client_id, group, error)  # fmt: skip
         return None
     offsets = value.get("messageQueueTable") if isinstance(value, dict) else None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.remoting import Connection
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 _FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
 _PERM_MAX: Final = 7
@@ -91,7 +91,7 @@ async def _put(
     for config in configs:
         controller.topics.put(config, controller.now_ms)
         controller.store.configured(config.name)
-        _log.info("%s set the topic %s: %d queues to read, %d to write, permissions %d",
+        logger.info("%s set the topic %s: %d queues to read, %d to write, permissions %d",
                   connection.address, config.name, config.read_queues, config.write_queues,
                   config.perm)  # fmt: skip
     controller.topics_changed()
@@ -118,7 +118,7 @@ async def delete_topic(controller: Controller, connection: Connection, request: 
     """Delete a topic, its messages and all offsets in it; one that is not there is success."""
     name = request.optional("topic") or ""
     _check_name(controller, name)
-    _log.info("%s deletes the topic %s", connection.address, name)
+    logger.info("%s deletes the topic %s", connection.address, name)
     # Out of the table first: what would send or pull now finds no topic.
     if controller.topics.delete(name, controller.now_ms) is not None:
         controller.topics_changed()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.remoting import Connection
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 SCAN_S: Final = 10.0
 
@@ -68,14 +68,16 @@ async def _answer_when_registered(
 def _is_legal(data: ConsumerData, connection: Connection) -> bool:
     problem = names.group_problem(data.group)
     if problem is not None:
-        _log.warning("%s sent a heartbeat that is ignored in part: %s", connection.address, problem)
+        logger.warning(
+            "%s sent a heartbeat that is ignored in part: %s", connection.address, problem
+        )
     return problem is None
 
 
 def _warn_of_problems(group: ConsumerGroup[Connection], connection: Connection) -> None:
     for each in group.subscriptions.values():
         if each.problem is not None:
-            _log.warning("%s: the subscription of %s to %s delivers nothing: %s",
+            logger.warning("%s: the subscription of %s to %s delivers nothing: %s",
                          connection.address, group.name, each.topic, each.problem)  # fmt: skip
 
 
@@ -152,7 +154,7 @@ def connection_ended(controller: Controller, connection: Connection) -> None:
 def end_silent_clients(controller: Controller) -> None:
     """Take out clients whose heartbeats have stopped, and end their connections."""
     for connection in controller.clients.expired(controller.clock.monotonic_ns()):
-        _log.warning("%s sent no heartbeat for too long, closing", connection.address)
+        logger.warning("%s sent no heartbeat for too long, closing", connection.address)
         connection_ended(controller, connection)
         connection.close()
 

@@ -24,7 +24,7 @@ SLEEP_S_MAX: Final = 30.0
 CLOSE_S: Final = 5.0
 _SAVE_REST_NS: Final = SECOND // 10
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 
 class DueLoop:
@@ -93,9 +93,9 @@ class DueLoop:
         try:
             return await self._step()
         except StorageError as error:
-            _log.error("%s: %s; trying again", self._name, error)
+            logger.error("%s: %s; trying again", self._name, error)
         except Exception:  # without this clockwork nothing would ever be delivered
-            _log.exception("%s failed, trying again", self._name)
+            logger.exception("%s failed, trying again", self._name)
         return self._now_ms() + RETRY_MS
 
     async def _save_soon(self) -> None:
@@ -111,7 +111,7 @@ class DueLoop:
             except Exception as error:  # whatever it is, it would be doubled after a crash
                 self._changed = True
                 if not failing:
-                    _log.error("%s: failed to save - %s", self._name, error,
+                    logger.error("%s: failed to save - %s", self._name, error,
                                exc_info=not isinstance(error, StorageError))  # fmt: skip
                 failing = True
             rest_ns = max(_SAVE_REST_NS, self._clock.monotonic_ns() - start)

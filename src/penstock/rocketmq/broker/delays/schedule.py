@@ -35,7 +35,7 @@ SLICE: Final = 128
 """Messages of a level that are delivered before others have their turn: a few ms of work."""
 SLICE_BYTES: Final = 1024 * 1024
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 
 @dataclass(slots=True)
@@ -148,7 +148,7 @@ class Schedule:
         level.taken, error = await release.put_all(self._tables, level.taken)
         if error is not None:
             if not self._failing:
-                _log.error("cannot deliver delayed messages, trying again - %s", error)
+                logger.error("cannot deliver delayed messages, trying again - %s", error)
             self._failing = True
             level.due_ms = self._time.now_ms() + RETRY_MS
             return
@@ -182,7 +182,7 @@ class Schedule:
         try:
             waiting, _ = decode(found.frame)
         except BodyError as error:
-            _log.error("dropped a delayed message that is damaged: %s", error)
+            logger.error("dropped a delayed message that is damaged: %s", error)
             return 0
         due_ms = self._time.due_ms(waiting, level.delay_ms)
         if now < due_ms:

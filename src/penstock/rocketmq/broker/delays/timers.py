@@ -62,7 +62,7 @@ _OFFSET_BITS: Final = 63
 _OFFSET_MASK: Final = (1 << _OFFSET_BITS) - 1
 _DUE_BITS: Final = _OFFSET_BITS + 1
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 
 def deliver_ms(found: dict[str, str], now_ms: int) -> int | None:
@@ -253,7 +253,7 @@ class Timers:
             self._taken, error = await release.put_all(self._tables, self._taken)
             if error is not None:
                 if not self._failing:
-                    _log.error("cannot deliver timer messages, trying again - %s", error)
+                    logger.error("cannot deliver timer messages, trying again - %s", error)
                 self._failing = True
                 return self._time.now_ms() + RETRY_MS
             self._failing = False
@@ -285,7 +285,7 @@ class Timers:
         try:
             message, _ = decode(found.frame)
         except BodyError as error:
-            _log.error("dropped a timer message that is damaged: %s", error)
+            logger.error("dropped a timer message that is damaged: %s", error)
             return
         if not message.body and (recalled := _number_of(message, RECALLED)) is not None:
             self._recalled.add(recalled)

@@ -41,7 +41,7 @@ OLD_SCAN_S: Final = 600.0
 _TIMER_S_MAX: Final = 60.0
 """The wall clock may be set; therefore a long wait is looked after from time to time."""
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 
 class OrderedRequest:
@@ -232,7 +232,7 @@ class OrderedPops:
                 try:
                     self._serve_queue(key, queue)
                 except PenstockError as error:
-                    _log.error("the group %s waits to pop queue %d of %s in vain: %s",
+                    logger.error("the group %s waits to pop queue %d of %s in vain: %s",
                                key[1], queue, key[0], error)  # fmt: skip
             self._set_timer(key)
 

@@ -32,7 +32,7 @@ from penstock.storage.batch import Buffer
 TIMES_MAX: Final = 64
 """Different invisible times that one group may use at once."""
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 
 @dataclass(slots=True)
@@ -184,7 +184,7 @@ class PopChannel:
             try:
                 self._hand_out(consumer)
             except StorageError as error:  # they are in flight, and will come again
-                _log.error("CHANNEL(%s): failed to read what was popped - %s", self.channel.name,
+                logger.error("CHANNEL(%s): failed to read what was popped - %s", self.channel.name,
                            error)  # fmt: skip
             self._serve(consumer)
 

@@ -26,7 +26,7 @@ HOLDER: Final = f"{ROCKETMQ_PREFIX}waiting"
 PROPERTIES_MAX: Final = properties.BYTES_MAX - 128
 """Bytes of properties that a waiting message may have; it gets more later: checks made, origin."""
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 
 def address(draft: Draft, found: dict[str, str]) -> None:
@@ -62,11 +62,11 @@ def released(tables: Tables, waiting: StoredMessage) -> Draft | None:
     topic = properties.value_of(waiting.properties, properties.REAL_TOPIC)
     queue = properties.number(properties.value_of(waiting.properties, properties.REAL_QUEUE))
     if topic is None or queue is None:
-        _log.error("dropped message %s of %s, which does not say where it belongs",
+        logger.error("dropped message %s of %s, which does not say where it belongs",
                    waiting.offset_id, waiting.topic)  # fmt: skip
         return None
     if tables.topics.get(topic) is None:
-        _log.warning("dropped message %s of %s: its topic %s has been deleted",
+        logger.warning("dropped message %s of %s: its topic %s has been deleted",
                      waiting.offset_id, waiting.topic, topic)  # fmt: skip
         return None
     draft = Draft.of(waiting)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.remoting import Connection
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 PUSH_S: Final = 10.0
 """The time that the producer has to answer."""
@@ -113,7 +113,7 @@ async def _store(controller: Controller, draft: Draft) -> dict[str, str]:
     try:
         placed = await controller.publisher.publish_one(draft)
     except StorageError as error:
-        _log.error("a reply is not stored: %s", error)
+        logger.error("a reply is not stored: %s", error)
         return {}
     return {
         "msgId": placed.message_id,

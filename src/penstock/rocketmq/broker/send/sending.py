@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from penstock.rocketmq.broker.store.message_store import AnyRecords
     from penstock.rocketmq.remoting import Connection
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 _IDS_BYTES_MAX: Final = frames.HEADER_MAX - 64 * 1024
 """The room for the ids of a batch's messages, which go back in one header with other fields."""
@@ -128,7 +128,7 @@ def _make_topic(controller: Controller, connection: Connection, header: SendHead
     )
     if config is None:
         raise permissions.no_topic(header.topic)
-    _log.info("%s made the topic %s by sending to it: %d queues", connection.address, config.name,
+    logger.info("%s made the topic %s by sending to it: %d queues", connection.address, config.name,
               config.write_queues)  # fmt: skip
     controller.topics_changed()
     return config

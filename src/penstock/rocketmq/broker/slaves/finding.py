@@ -25,7 +25,7 @@ ASK_S: Final = 3.0
 AGAIN_S: Final = 0.5
 HA_ADDRESS: Final = "haServerAddr"
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 
 async def wait_for_master(settings: BrokerSettings) -> str:
@@ -39,7 +39,7 @@ async def wait_for_master(settings: BrokerSettings) -> str:
         if found:
             return found
         if not is_said:
-            _log.warning("no name server of %s knows a master of %s that can be copied: waiting "
+            logger.warning("no name server of %s knows a master of %s that can be copied: waiting "
                          "for it", settings.namesrv_addr, settings.broker_name)  # fmt: skip
         is_said = True
         await asyncio.sleep(AGAIN_S)
@@ -59,7 +59,7 @@ async def master(settings: BrokerSettings) -> str:
         try:
             found = await _ask(settings, address, tls)
         except PenstockError as error:
-            _log.info("name server %s: %s", address, error)
+            logger.info("name server %s: %s", address, error)
             continue
         if found:
             return found

@@ -40,7 +40,7 @@ CANDIDATES_MAX: Final = 10_000
 """Messages that a search may read, where keys have one hash."""
 _TIME_MAX: Final = (1 << 63) - 1
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 
 class Found(NamedTuple):
@@ -124,7 +124,7 @@ class KeyIndex:
             while self._added:
                 self._write_one()
         except StorageError as error:
-            _log.warning("failed to write the key index - %s", error)
+            logger.warning("failed to write the key index - %s", error)
 
     async def _run(self) -> None:
         while True:
@@ -147,7 +147,7 @@ class KeyIndex:
                 self._write_one()
         except Exception as error:  # without this task no key would ever be found
             if not self._is_failing:
-                _log.warning("failed to index the keys of messages - %s; trying again", error,
+                logger.warning("failed to index the keys of messages - %s; trying again", error,
                              exc_info=not isinstance(error, StorageError))  # fmt: skip
             self._is_failing = True
             return _RETRY_S
@@ -238,7 +238,7 @@ class KeyIndex:
                                             nbytes)  # fmt: skip
                 break
             except DamagedIndexError as error:
-                _log.warning("%s; making it again from there", error)
+                logger.warning("%s; making it again from there", error)
                 index.rewind(error.offset)
                 self.note(topic)
                 if is_last:  # this disk keeps nothing as it was written
@@ -257,7 +257,7 @@ class KeyIndex:
             if self._log_of(topic) is not log:
                 break
             if now > deadline:
-                _log.warning("the key index of %s lacks its newest %s", topic,
+                logger.warning("the key index of %s lacks its newest %s", topic,
                              counted(log.next_offset - index.covered, "message"))  # fmt: skip
                 break
             self._advance(topic, now + SLICE_NS)
@@ -286,7 +286,7 @@ class KeyIndex:
                 break
             now = self._clock.monotonic_ns()
             if now > deadline_ns:
-                _log.warning("a search for the key %.100r in %s was given up", key, log.directory)
+                logger.warning("a search for the key %.100r in %s was given up", key, log.directory)
                 break
             if now - paused_ns > SLICE_NS:
                 await asyncio.sleep(0)

@@ -34,7 +34,7 @@ from penstock.storage.queues.queue_index import OneQueue
 if TYPE_CHECKING:
     from penstock.node.node import Node
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 AnyRecords = StoredRecord | StoredRecords | EvenBatch | MixedBatch
 Done = Callable[[list[Placed], StorageError | None], None]
@@ -144,7 +144,7 @@ class MessageStore:
             try:
                 listener(topic, batches)
             except Exception:  # the messages are stored; whatever failed must not deny that
-                _log.exception("TOPIC(%s): a listener failed for new messages", topic)
+                logger.exception("TOPIC(%s): a listener failed for new messages", topic)
 
     def base(self, name: str) -> int:
         """The difference between the physical offsets of a topic and the ids of its messages."""

@@ -35,7 +35,7 @@ DAMAGED: Final = ".damaged"
 _CHANGED: Final = "is not as it was written"
 _INTERVAL_S_MIN: Final = 0.1
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 Dump = Callable[[], Any]
 Load = Callable[[Any], None]
@@ -78,7 +78,7 @@ class State:
         path = f"{self._directory}/{name}"
         file = _File(self.disk, path, dump, load)
         if not file.load() and self._was_used and name in ALWAYS:
-            _log.error("%s is not there, nor is its backup, though this broker has run before: "
+            logger.error("%s is not there, nor is its backup, though this broker has run before: "
                        "beginning without its content", path)  # fmt: skip
         self._files[name] = file
 
@@ -118,7 +118,7 @@ class State:
                 file.is_failing = False
             except Exception as error:  # the others are written, and this one is tried again
                 if not file.is_failing:
-                    _log.error("failed to write the broker's state - %s", error,
+                    logger.error("failed to write the broker's state - %s", error,
                                exc_info=not isinstance(error, StorageError))  # fmt: skip
                 file.is_failing = True
 
@@ -153,7 +153,7 @@ class _File:
         if problem is None:
             self._content = data
         else:
-            _log.error("%s %s: it is left as it was", self._path, problem)
+            logger.error("%s %s: it is left as it was", self._path, problem)
 
     def load(self) -> bool:
         """Load the table; False if there is nothing to load. Raises ConfigError, StorageError."""
@@ -169,7 +169,7 @@ class _File:
         if useless is None:
             self._take_backup(problem, data, before)
         elif problem == _CHANGED and _problem(data, load) is None:
-            _log.error("%s %s, and %s %s: if nobody has edited it, it is damaged",
+            logger.error("%s %s, and %s %s: if nobody has edited it, it is damaged",
                        self._path, problem, backup, useless)  # fmt: skip
             self._content = data
         elif useless == _CHANGED and _problem(before, load) is None:
@@ -186,7 +186,7 @@ class _File:
         assert before is not None
         damaged = self._path + DAMAGED
         remedy = f'; if it was edited, put {damaged} back without its "checksum"'
-        _log.error("%s %s: taking its previous content from %s; later changes are lost%s",
+        logger.error("%s %s: taking its previous content from %s; later changes are lost%s",
                    self._path, problem, self._path + BACKUP,
                    remedy if problem == _CHANGED else "")  # fmt: skip
         if data:

@@ -36,7 +36,7 @@ IMMUNE_WINDOW: Final = 10_000
 """A half that may not be checked yet is stored again when it holds up this many behind it."""
 _HOUR_MS: Final = 3600 * 1000
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 
 class _Copy(NamedTuple):
@@ -72,9 +72,9 @@ class TransactionChecks:
             try:
                 await self.check()
             except PenstockError as error:
-                _log.error("checking transactions failed, trying again - %s", error)
+                logger.error("checking transactions failed, trying again - %s", error)
             except Exception:  # without this clockwork no transaction would ever be checked
-                _log.exception("checking transactions failed, trying again")
+                logger.exception("checking transactions failed, trying again")
 
     async def check(self) -> None:
         """Look at every half that was there when this began. Raises StorageError."""
@@ -141,7 +141,7 @@ class TransactionChecks:
         return ready[next(self._turns) % len(ready)], False
 
     async def _give_up(self, half: StoredMessage, times: int) -> None:
-        _log.error(
+        logger.error(
             "a transaction was checked %d times and is given up: its message %s goes to %s",
             times, half.offset_id, names.GIVEN_UP_HALF_TOPIC,
         )  # fmt: skip
@@ -150,7 +150,7 @@ class TransactionChecks:
         except StorageError:
             raise
         except PenstockError as error:  # its producer was quicker
-            _log.info("%s", error)
+            logger.info("%s", error)
 
     async def _store(self, copies: Sequence[_Copy]) -> None:
         """Store the copies of what is still open, and ask. Raises StorageError."""

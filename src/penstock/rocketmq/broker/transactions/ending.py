@@ -44,7 +44,7 @@ _ENDED: Final = {
     Outcome.ROLLBACK: "The transaction has been rolled back already",
 }
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 
 class Transactions:
@@ -183,9 +183,9 @@ class Transactions:
                 await recovery.recover(self._tables, self._publisher, self.book)
                 self.ready.set()
             except StorageError as error:
-                _log.error("cannot read the transactions, trying again - %s", error)
+                logger.error("cannot read the transactions, trying again - %s", error)
             except Exception:  # without its book no transaction would ever end
-                _log.exception("cannot read the transactions, trying again")
+                logger.exception("cannot read the transactions, trying again")
             if not self.ready.is_set():
                 self.book = Book(first)
                 await asyncio.sleep(RETRY_S)
@@ -207,12 +207,12 @@ class Transactions:
             if half is not None:
                 await self.end(half, decision.outcome)
                 return
-            _log.error("the message of a transaction is lost, at %d of %s",
+            logger.error("the message of a transaction is lost, at %d of %s",
                        decision.half, names.HALF_TOPIC)  # fmt: skip
             self.book.finish(root)
             self.advance()
             self._owed.pop(root, None)
         except PenstockError as error:
-            _log.error("cannot %s a transaction, trying again - %s", decision.outcome, error)
+            logger.error("cannot %s a transaction, trying again - %s", decision.outcome, error)
         except Exception:  # the others have their turn
-            _log.exception("cannot %s a transaction, trying again", decision.outcome)
+            logger.exception("cannot %s a transaction, trying again", decision.outcome)

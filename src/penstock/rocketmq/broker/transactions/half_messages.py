@@ -39,7 +39,7 @@ SERIAL: Final = "TRAN_TOPIC_SERIAL"
 _SLICE: Final = 128
 _SLICE_BYTES: Final = 1024 * 1024
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 
 def as_half(draft: Draft) -> Draft:
@@ -125,7 +125,7 @@ class Op(NamedTuple):
         half = properties.number(message.body.decode("ascii", "replace"))
         if root is not None and half is not None and found.get(OUTCOME) in set(Outcome):
             return cls(root, Outcome(found[OUTCOME]), half)
-        _log.error("%s has a message that is not ours, at %d",
+        logger.error("%s has a message that is not ours, at %d",
                    message.topic, message.queue_offset)  # fmt: skip
         return None
 
@@ -143,6 +143,6 @@ async def messages(
             try:
                 yield decode(each.frame)[0]
             except BodyError as error:
-                _log.error("%s has a damaged message, at %d: %s", topic, each.queue_offset, error)
+                logger.error("%s has a damaged message, at %d: %s", topic, each.queue_offset, error)
         offset = found[-1].queue_offset + 1 if found else offset + _SLICE
         await asyncio.sleep(0)

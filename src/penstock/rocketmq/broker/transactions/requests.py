@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _UNKNOWN: Final = 0
 
-_log = logging.getLogger("penstock.mqbroker")
+logger = logging.getLogger("penstock.mqbroker")
 
 
 @answers(RequestCode.END_TRANSACTION)
@@ -39,7 +39,7 @@ async def end_transaction(
         raise BodyError(f"the field commitOrRollback must be 0, 8 or 12, not {asked}")
     # Java answers nothing to "unknown": the next check asks again.
     if asked == _UNKNOWN:
-        _log.info("%s does not know yet how its transaction ends: %s",
+        logger.info("%s does not know yet how its transaction ends: %s",
                   connection.address, request.remark or "")  # fmt: skip
         return None
     await controller.transactions.ready.wait()
