@@ -79,7 +79,7 @@ PAGES_NOT_READ_YET = re.compile(
 )
 ONLY_IN = {
     # nsq_to_file's files are its user's: names, modes, moves and words of Go's program, no log's.
-    "os.fsync": {"storage/files/disk.py", "nsq/tools/to_file/disk.py"},
+    "os.fsync": {"storage/files/disk.py", "nsq/tools/to_file/file_system.py"},
     "os.fdatasync": {"storage/files/disk.py"},
     "time.time": {"core/clock.py"},
     "time.time_ns": {"core/clock.py"},
@@ -364,3 +364,21 @@ def test_a_modules_logger_has_one_name() -> None:
         if (names := {each for each in of if each != "logger" and not each.endswith("_logger")})
     }
     assert others == {}
+
+
+# Each of these files holds the same kind of thing, of another program or dialect.
+SAME_EVERYWHERE = {
+    "access", "answers", "api", "bodies", "columns", "commands", "commits", "config",
+    "connection", "consumer", "copies", "daemon", "disk", "errors", "events", "finding", "groups",
+    "hub", "letters", "message", "metrics", "name_servers", "names", "node", "nodes", "offsets",
+    "options", "permissions", "producer", "program", "progress", "publishing", "reader",
+    "refusals", "resend", "routes", "run", "sending", "settings", "staging", "state", "stats",
+    "stream", "topics", "writer",
+}  # fmt: skip
+
+
+def test_a_name_of_files_means_one_thing() -> None:
+    """A stranger who looks for a word finds one meaning of it: that of the list above."""
+    stems = Counter(path.stem for path in MODULES)
+    shared = {stem for stem, count in stems.items() if count > 2 and not stem.startswith("__")}
+    assert shared == SAME_EVERYWHERE

@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import pyarrow as pa
 
 from penstock.spark.errors import OptionError
-from penstock.spark.nodes.cluster import Cluster
+from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.read import decode, planning, reader
 from penstock.spark.read.offsets import Bounds, Nested, Offsets, Place, resolve
 from penstock.spark.read.planning import Split

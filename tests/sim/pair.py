@@ -24,6 +24,7 @@ from penstock.core.errors import StorageError
 from penstock.node.replicas import ReplicaOptions, Replicas
 from penstock.nsq.nsqd.nsq_staging import stamped
 from penstock.nsq.protocol.bodies import Bodies
+from penstock.replication.answers import Served, Source
 from penstock.replication.copy import Copy, small_files
 from penstock.replication.messages import (
     Hello,
@@ -31,7 +32,6 @@ from penstock.replication.messages import (
     decode_fetch,
     encode_fetch,
 )
-from penstock.replication.source import Served, Source
 from penstock.replication.standing import Standing
 from penstock.storage.batch import Batch
 from penstock.storage.durability import Durability

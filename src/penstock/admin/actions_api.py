@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from penstock.admin.access import Access
 from penstock.admin.api import answering, names, text_of
 from penstock.admin.json_body import read_strings
 from penstock.admin.notifications import Action, Notifier
+from penstock.admin.permissions import Access
 from penstock.admin.router import AdminRouter
 from penstock.cluster.fanout import Warnings
 from penstock.cluster.writes import Changes

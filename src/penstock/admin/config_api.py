@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from penstock.admin.access import Access
 from penstock.admin.options import AdminOptions
+from penstock.admin.permissions import Access
 from penstock.admin.router import AdminRouter
 from penstock.cluster.cluster import Cluster
 from penstock.net.http.server.service import Request, Response

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from penstock.admin.access import Access
 from penstock.admin.actions_api import ActionsApi
 from penstock.admin.api import ReadApi
 from penstock.admin.client_tls import client_tls
@@ -20,6 +19,7 @@ from penstock.admin.nodes.machines import MachinesApi
 from penstock.admin.notifications import Notifier
 from penstock.admin.options import AdminOptions, checked
 from penstock.admin.pages import Pages
+from penstock.admin.permissions import Access
 from penstock.admin.pipelines.api import Pipelines
 from penstock.admin.router import AdminRouter
 from penstock.cluster.asker import Asker
@@ -128,10 +128,10 @@ class Nsqadmin:
                 self._router.v1("GET", path, _no_history)
             return
         from penstock.admin.history.api import HistoryApi
-        from penstock.admin.history.events import Events
         from penstock.admin.history.history import History
         from penstock.admin.history.lost_api import LostApi
         from penstock.admin.history.poller import Poller
+        from penstock.admin.history.server_sent import Events
 
         history = History(interval)
         events = Events(history)

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.admin.access import Access
 from penstock.admin.options import AdminOptions
+from penstock.admin.permissions import Access
 from penstock.admin.router import AdminRouter
 from penstock.admin.verdicts.limits import LIMITS
 from penstock.admin.web_files import NEVER_KEPT, NO_GUESSES, WebFiles, no_file

@@ -20,7 +20,7 @@ from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.redaction import without_secrets
 from penstock.net import process
 from penstock.net.http.server.service import Later, Request, Response
-from penstock.net.profiles import frames
+from penstock.net.profiles import call_stacks
 from penstock.net.profiles.cpu import CpuProfile
 from penstock.net.profiles.pprof import Profile, ValueType
 from penstock.net.tasks import spawn
@@ -198,16 +198,16 @@ def _symbol(request: Request) -> Response:
 
 
 def _goroutine(request: Request) -> Response:
-    return _standing(request, "goroutine", [*frames.threads(), *frames.tasks()])
+    return _standing(request, "goroutine", [*call_stacks.threads(), *call_stacks.tasks()])
 
 
 def _threadcreate(request: Request) -> Response:
-    return _standing(request, "threadcreate", frames.threads())
+    return _standing(request, "threadcreate", call_stacks.threads())
 
 
-def _standing(request: Request, what: str, stacks: list[frames.Stack]) -> Response:
+def _standing(request: Request, what: str, stacks: list[call_stacks.Stack]) -> Response:
     if _debug(Query.parse(request.query)):
-        return _text(f"{what} profile: total {len(stacks)}\n\n{frames.as_text(stacks)}")
+        return _text(f"{what} profile: total {len(stacks)}\n\n{call_stacks.as_text(stacks)}")
     kind = ValueType(what, "count")
     profile = Profile(
         (kind,), program=sys.argv[0], time_ns=SYSTEM_CLOCK.wall_ns(), period=(kind, 1)

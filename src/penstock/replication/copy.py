@@ -15,6 +15,7 @@ from typing import Final
 
 from penstock.broker.dialects import queue_offset
 from penstock.core.errors import StorageError
+from penstock.replication.answers import Served
 from penstock.replication.messages import (
     VERSION,
     Batches,
@@ -30,7 +31,6 @@ from penstock.replication.messages import (
     ReplicationError,
     decode_parts,
 )
-from penstock.replication.source import Served
 from penstock.replication.topic_copy import TopicCopy
 from penstock.storage.batch import Buffer
 from penstock.storage.compiled import xxh3_64_intdigest

@@ -16,8 +16,8 @@ from penstock.broker.dialects import queue_offset
 from penstock.core.errors import StorageError
 from penstock.replication.messages import Batches, Held, JournalPiece, ReplicationError
 from penstock.storage.batch import Batch, Buffer, CorruptBatchError, TruncatedBatchError
-from penstock.storage.frames import read_frames
 from penstock.storage.journal import Journal
+from penstock.storage.journal_frames import read_frames
 from penstock.storage.log import Log
 from penstock.storage.long_append import LongAppend
 from penstock.storage.queues.queue_index import OneQueue, Queues

@@ -17,8 +17,8 @@ from penstock.core.malformed import MALFORMED
 from penstock.storage.batch import OFFSET_MAX
 from penstock.storage.files.disk import Disk
 from penstock.storage.files.versions import check_version
-from penstock.storage.frames import queues_named, read_frames
 from penstock.storage.journal import JOURNAL_FILE
+from penstock.storage.journal_frames import queues_named, read_frames
 from penstock.storage.recovery.scan import scan
 from penstock.storage.segment import parse_segment_name, segment_name
 

@@ -17,7 +17,7 @@ from typing import Final
 from penstock.core.errors import StorageError
 from penstock.storage.extent import NOTHING, Extent
 from penstock.storage.files.disk import Disk
-from penstock.storage.frames import (
+from penstock.storage.journal_frames import (
     HEADER_BYTES,
     Frames,
     encode_frames,

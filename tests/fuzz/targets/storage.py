@@ -20,9 +20,9 @@ from penstock.storage.batch import (
     iter_batches,
 )
 from penstock.storage.extent import NOTHING, Extent
-from penstock.storage.frames import encode_frames
 from penstock.storage.index import BlockIndex
 from penstock.storage.journal import Journal
+from penstock.storage.journal_frames import encode_frames
 from penstock.storage.queues.hash_index import HashIndex
 from penstock.storage.recovery.scan import scan
 from penstock.testing.disk import FaultyDisk

@@ -6,9 +6,9 @@ import struct
 from collections import Counter
 
 from penstock.core.errors import ConfigError, PenstockError, StorageError
+from penstock.nsq.takeover.data_file import LENGTH_BYTES, MESSAGE_MIN
 from penstock.nsq.takeover.diskqueue import find_queues, missing, parse_meta, pieces
 from penstock.nsq.takeover.reader import QueueReader
-from penstock.nsq.takeover.records import LENGTH_BYTES, MESSAGE_MIN
 from penstock.testing.disk import FaultyDisk
 from tests.fuzz.targets import Target
 from tests.unit.nsq.takeover.go_files import (

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.admin.history.events import Events
+from penstock.admin.history.server_sent import Events
 from penstock.admin.verdicts.rule import verdict
 from penstock.net.http.client.once import post
 from penstock.nsq.nsqd.options import NsqdOptions

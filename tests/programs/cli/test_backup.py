@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import pytest
 
-from penstock.cli.live.wire import Wire
+from penstock.cli.live.small_client import Wire
 from penstock.nsq.protocol import encode
 from penstock.nsq.protocol.frames import MessageBlock
 from penstock.rocketmq.client.blocking import LitePullConsumer, Producer

@@ -10,7 +10,7 @@ from penstock.broker.steady_time import STEP_NS, SteadyTime
 from penstock.broker.topic import Topic
 from penstock.core.errors import StorageError
 from penstock.core.units import HOUR, SECOND
-from penstock.storage.frames import read_frames
+from penstock.storage.journal_frames import read_frames
 from penstock.storage.retention import Retention
 from penstock.testing.clock import FakeClock
 from tests.unit.broker.conftest import World

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from penstock.cli import penstock
-from penstock.cli.live.wire import Wire
+from penstock.cli.live.small_client import Wire
 from penstock.nsq.client.log import LogClient
 from penstock.nsq.protocol import encode
 from penstock.nsq.protocol.frames import MessageBlock

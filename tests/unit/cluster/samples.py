@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.cli.top.cluster import Cluster
+from penstock.cli.top.all_nodes import Cluster
 from penstock.cluster.figures import NodeFigures, ToldNode, figures_of
 
 SECOND = 10**9

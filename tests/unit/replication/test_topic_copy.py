@@ -8,7 +8,7 @@ from penstock.broker.publish.commit import unplaced
 from penstock.nsq.nsqd.nsq_staging import stamped
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.replication.messages import Batches, JournalPiece, ReplicationError
-from penstock.storage.frames import read_frames
+from penstock.storage.journal_frames import read_frames
 from penstock.storage.log import Log
 from penstock.storage.queues.queue_index import OneQueue, Queues
 from penstock.storage.retention import Retention

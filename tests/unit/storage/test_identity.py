@@ -6,9 +6,9 @@ import pytest
 
 from penstock.storage import identity
 from penstock.storage.extent import NOTHING
-from penstock.storage.frames import encode_frames, mark
 from penstock.storage.identity import note_journal, read_identity, segments_in
 from penstock.storage.journal import JOURNAL_FILE, Journal
+from penstock.storage.journal_frames import encode_frames, mark
 from penstock.testing.disk import FaultyDisk
 from tests.unit.storage.logs import (
     DIRECTORY,

@@ -7,11 +7,11 @@ import pytest
 from penstock.core.chance import SystemChance
 from penstock.core.errors import DiskFullError, StorageError
 from penstock.storage.extent import NOTHING, Extent
-from penstock.storage.frames import HEADER_BYTES, read_frames
 from penstock.storage.journal import COMPACT_BYTES_MIN, Journal
+from penstock.storage.journal_frames import HEADER_BYTES, read_frames
 from penstock.storage.recovery.damage import DamageRecord
 from penstock.testing.disk import FaultyDisk
-from tests.unit.storage.test_frames import OLD_RECORDS, old_frames
+from tests.unit.storage.test_journal_frames import OLD_RECORDS, old_frames
 
 PATH = "/data/cursors.journal"
 QUEUE = 7

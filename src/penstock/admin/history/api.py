@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from penstock.admin.history.events import Events
 from penstock.admin.history.history import FIGURES, History
 from penstock.admin.history.layout import LEVELS, Wish
-from penstock.admin.history.rows import Key
+from penstock.admin.history.row_numbers import Key
+from penstock.admin.history.server_sent import Events
 from penstock.admin.router import AdminRouter
 from penstock.net.http.server.service import Request, Response
 from penstock.nsq.http_api import ApiError, Query

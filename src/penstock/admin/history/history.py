@@ -20,7 +20,7 @@ from penstock.admin.history.facts import FACTS, facts_of
 from penstock.admin.history.lost import Lost, LostNodes
 from penstock.admin.history.placing import Places
 from penstock.admin.history.ring import Ring, Table
-from penstock.admin.history.rows import Key, Rows
+from penstock.admin.history.row_numbers import Key, Rows
 from penstock.admin.history.sample import GROUP_MARK, Sample
 
 logger = logging.getLogger("penstock.nsqadmin")

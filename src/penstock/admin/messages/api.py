@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from penstock.admin.access import Access
 from penstock.admin.api import answering, names, text_of
 from penstock.admin.messages.deferred import Deferred
 from penstock.admin.messages.export import Export
@@ -18,6 +17,7 @@ from penstock.admin.messages.room import Room
 from penstock.admin.messages.search.replay import Replay
 from penstock.admin.messages.search.search import Search
 from penstock.admin.notifications import Notifier
+from penstock.admin.permissions import Access
 from penstock.admin.router import AdminRouter
 from penstock.cluster.cluster import Cluster
 from penstock.net.http.server.service import Request

@@ -6,12 +6,12 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from penstock.admin.access import Access
 from penstock.admin.messages.choice import chosen_ids, read_body
 from penstock.admin.messages.nodes import Nodes, answered
 from penstock.admin.messages.page import shown
 from penstock.admin.messages.peek import paging
 from penstock.admin.notifications import Action, Notifier
+from penstock.admin.permissions import Access
 from penstock.cluster.exchange import target
 from penstock.cluster.fanout import Warnings
 from penstock.core.gojson import dumps

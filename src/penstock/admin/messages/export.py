@@ -71,7 +71,7 @@ class Export:
 async def lines(asker: Asker, address: str, topic: str, form: str) -> AsyncGenerator[bytes, None]:
     """The letters that a node has now, as lines, some at a time. Raises UpstreamError."""
     from penstock.nsq.dead_letters.export import FORMS
-    from penstock.nsq.dead_letters.log import LogReader
+    from penstock.nsq.dead_letters.topic_log import LogReader
 
     log, line = LogReader(asker, address, topic), FORMS[form]
     async for runs in open_runs(asker, address, topic):

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from penstock.admin.access import Access
 from penstock.admin.messages.choice import read_body
 from penstock.admin.messages.nodes import Nodes, answered
 from penstock.admin.notifications import Action, Notifier
+from penstock.admin.permissions import Access
 from penstock.cluster.exchange import target
 from penstock.cluster.fanout import Warnings
 from penstock.core.names import is_valid_name

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from penstock.admin.access import Access
 from penstock.admin.messages.choice import chosen_ids, read_body
 from penstock.admin.messages.letters import Letters
 from penstock.admin.messages.sending import Outcome, Sending, Wish
 from penstock.admin.notifications import Action, Notifier
+from penstock.admin.permissions import Access
 from penstock.cluster.asker import Asker
 from penstock.cluster.fanout import Warnings
 from penstock.core.names import is_valid_name

@@ -6,12 +6,12 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from penstock.admin.access import Access
 from penstock.admin.messages.choice import read_body
 from penstock.admin.messages.logs import NO_LOG, time_ns
 from penstock.admin.messages.nodes import Nodes
 from penstock.admin.messages.places import NODES_MAX
 from penstock.admin.notifications import Action, Notifier
+from penstock.admin.permissions import Access
 from penstock.cluster.errors import NoAnswerError, RefusedError
 from penstock.cluster.exchange import target
 from penstock.cluster.fanout import Warnings, try_all

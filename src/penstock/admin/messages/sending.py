@@ -22,9 +22,9 @@ from penstock.core.counted import counted
 from penstock.core.errors import PenstockError
 from penstock.nsq.client.message import Message
 from penstock.nsq.dead_letters.letters import letters
-from penstock.nsq.dead_letters.log import LogReader
 from penstock.nsq.dead_letters.resend import Resending, Result
 from penstock.nsq.dead_letters.sending import LetterChannel
+from penstock.nsq.dead_letters.topic_log import LogReader
 from penstock.nsq.dead_letters.topics import CHANNEL
 from penstock.nsq.page import Message as Letter
 from penstock.nsq.stored import origin_topic

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.admin.access import Access
 from penstock.admin.api import answering, names, text_of
+from penstock.admin.permissions import Access
 from penstock.admin.rocketmq import accounts, attention, brokers, groups, offsets, topics
 from penstock.admin.rocketmq.answers import required, telling, time_of
 from penstock.admin.rocketmq.configuration import configuration

@@ -11,8 +11,8 @@ from penstock.cluster.cluster import NO_CLIENTS, STATS, TopicNames
 from penstock.cluster.errors import RefusedError
 from penstock.core.errors import PenstockError
 from penstock.nsq.dead_letters import letters
-from penstock.nsq.dead_letters.log import LogReader
-from penstock.nsq.dead_letters.runs import Run
+from penstock.nsq.dead_letters.pending import Run
+from penstock.nsq.dead_letters.topic_log import LogReader
 from penstock.nsq.dead_letters.topics import SUFFIXES, is_rocketmq
 from penstock.nsq.stored import Stored
 

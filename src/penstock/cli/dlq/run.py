@@ -20,7 +20,7 @@ from penstock.cli.dlq import letters
 from penstock.cli.dlq.choice import Choice
 from penstock.cli.dlq.letters import DeadTopic, NotPenstock
 from penstock.cli.dlq.resend import planned, require_nsq, resend
-from penstock.cli.replay.output import printable
+from penstock.cli.replay.lines import printable
 from penstock.cli.shared.client_options import client_config, config_of
 from penstock.cli.shared.nodes import Where, places
 from penstock.cli.shared.pipes import quiet_pipe
@@ -33,7 +33,7 @@ from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.moments import rfc3339
 from penstock.core.reasons import reason
 from penstock.nsq.client.names import checked_topic
-from penstock.nsq.dead_letters import runs as of_runs
+from penstock.nsq.dead_letters import pending
 from penstock.nsq.dead_letters.export import FORMS
 from penstock.nsq.dead_letters.resend import Result
 from penstock.nsq.dead_letters.topics import CHANNEL, group_of
@@ -97,7 +97,7 @@ async def run_show(
             for topic in found:
                 runs = await letters.open_runs(asker, topic)
                 if newest and choice.takes_all:
-                    runs = of_runs.newest(runs, left)
+                    runs = pending.newest(runs, left)
                 async for letter in letters.read(asker, topic, runs):
                     if not choice.takes(letter):
                         continue
@@ -169,7 +169,7 @@ async def run_export(
 async def summary(asker: Asker, topic: DeadTopic) -> dict[str, Any]:
     """A dead-letter topic in figures; times are wall-clock ns, null without letters."""
     runs = await letters.open_runs(asker, topic)
-    ends = [*of_runs.first(runs), *of_runs.newest(runs, 1)]
+    ends = [*pending.first(runs), *pending.newest(runs, 1)]
     at_ends = [letter async for letter in letters.read(asker, topic, ends)]
     oldest, newest = (at_ends[0], at_ends[-1]) if at_ends else (None, None)
     origin = oldest.origin if oldest is not None else None
@@ -177,7 +177,7 @@ async def summary(asker: Asker, topic: DeadTopic) -> dict[str, Any]:
         "node": topic.place.http,
         "topic": topic.name,
         "kind": "rocketmq" if topic.is_rocketmq else "nsq",
-        "letters": of_runs.count(runs),
+        "letters": pending.count(runs),
         "oldest_ns": oldest.timestamp_ns if oldest else None,
         "newest_ns": newest.timestamp_ns if newest else None,
         "origin": f"{origin.topic}/{origin.channel}" if origin else group_of(topic.name),

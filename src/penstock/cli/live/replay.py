@@ -9,7 +9,7 @@ from itertools import islice
 
 from penstock.cli.live import flights
 from penstock.cli.live.reports import report
-from penstock.cli.live.wire import Wire
+from penstock.cli.live.small_client import Wire
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import PenstockError
 from penstock.nsq.protocol import encode

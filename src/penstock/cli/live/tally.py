@@ -6,7 +6,7 @@ import sys
 
 from penstock.cli.live.flights import TOPIC
 from penstock.cli.live.reports import report
-from penstock.cli.live.wire import Wire
+from penstock.cli.live.small_client import Wire
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import PenstockError
 from penstock.nsq.protocol import encode

@@ -19,7 +19,7 @@ from penstock.cli.shared.stop import Stop
 from penstock.core.counted import counted
 from penstock.core.errors import PenstockError
 from penstock.spark.nodes.access import close_connections
-from penstock.spark.nodes.cluster import Cluster
+from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.pipelines import own
 from penstock.spark.pipelines.pipeline import Pipeline
 from penstock.spark.pipelines.spec import Spec

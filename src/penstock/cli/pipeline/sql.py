@@ -11,7 +11,7 @@ from penstock.cli.pipeline.local_spark import local_spark
 from penstock.core.errors import PenstockError
 from penstock.spark.errors import explain
 from penstock.spark.nodes.access import close_connections
-from penstock.spark.nodes.cluster import Cluster
+from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.settings import Settings
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from penstock.cli.replay.output import Form
+from penstock.cli.replay.lines import Form
 from penstock.cli.replay.sinks import (
     Nowhere,
     Printing,
@@ -34,7 +34,7 @@ from penstock.cli.shared.client_options import client_config, config_of, without
 from penstock.cli.shared.nodes import TIMEOUT_S, Place, Where, places, tcp_address
 from penstock.cli.shared.pipes import quiet_pipe
 from penstock.cli.shared.stop import INTERRUPTED, Stop
-from penstock.cli.shared.stored import NoLog, no_log, stretches
+from penstock.cli.shared.stretches import NoLog, no_log, stretches
 from penstock.cluster.blocking import secured
 from penstock.cluster.reasons import reason_of
 from penstock.core.clock import SYSTEM_CLOCK, Clock

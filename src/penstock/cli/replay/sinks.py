@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Protocol
 
-from penstock.cli.replay.output import Form, printer
+from penstock.cli.replay.lines import Form, printer
 from penstock.core.errors import PenstockError
 from penstock.nsq.client.blocking import Producer
 from penstock.nsq.client.config import Config

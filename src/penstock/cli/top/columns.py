@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from rich.text import Text
 
-from penstock.cli.top.rows import ALL_NODES, Row
+from penstock.cli.top.table import ALL_NODES, Row
 from penstock.cluster.figures import CHANNEL
 from penstock.cluster.groups import LOG
 

@@ -8,8 +8,8 @@ from typing import Final
 from rich.text import Text
 
 from penstock.cli.top import columns as grid
-from penstock.cli.top.cluster import Cluster
-from penstock.cli.top.rows import Row, members, total
+from penstock.cli.top.all_nodes import Cluster
+from penstock.cli.top.table import Row, members, total
 from penstock.cli.top.view import View
 from penstock.cluster.figures import Client, NodeFigures
 from penstock.core.counted import counted

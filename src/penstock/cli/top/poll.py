@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from penstock.cli.shared.nodes import Where
-from penstock.cli.top.cluster import Cluster
+from penstock.cli.top.all_nodes import Cluster
 from penstock.cluster.asker import Asker
 from penstock.cluster.errors import UpstreamError
 from penstock.cluster.exchange import of_lookupd

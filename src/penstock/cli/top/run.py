@@ -12,10 +12,10 @@ from typing import Any
 
 from penstock.cli.shared.nodes import DEFAULT_NODE, Where
 from penstock.cli.top import draw
-from penstock.cli.top.cluster import Cluster
+from penstock.cli.top.all_nodes import Cluster
 from penstock.cli.top.keys import Keys
 from penstock.cli.top.poll import TIMEOUT_S, Poller
-from penstock.cli.top.rows import Row, reader_rows, topic_rows
+from penstock.cli.top.table import Row, reader_rows, topic_rows
 from penstock.cli.top.terminal import Terminal, is_terminal, styled
 from penstock.cli.top.view import View
 from penstock.cluster.asker import Asker

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from penstock.cli.top.cluster import Cluster
-from penstock.cli.top.rows import Row, reader_rows, topic_rows
+from penstock.cli.top.all_nodes import Cluster
+from penstock.cli.top.table import Row, reader_rows, topic_rows
 
 SORTS: Final = ("name", "lag", "in", "out", "in flight", "clients")
 _FILTER_MAX: Final = 64

@@ -18,7 +18,7 @@ from typing import Final
 
 from penstock.core.clock import Clock, thread_cpu_ns
 from penstock.core.units import SECOND
-from penstock.net.profiles.frames import DEPTH_MAX, FURTHER_STACKS, STACKS_MAX, Frame, frame
+from penstock.net.profiles.call_stacks import DEPTH_MAX, FURTHER_STACKS, STACKS_MAX, Frame, frame
 from penstock.net.profiles.pprof import Profile, ValueType
 
 PERIOD_NS: Final = SECOND // 100

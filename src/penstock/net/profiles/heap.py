@@ -14,7 +14,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 from penstock.core.clock import Clock
-from penstock.net.profiles.frames import FURTHER_STACKS, STACKS_MAX, Frame
+from penstock.net.profiles.call_stacks import FURTHER_STACKS, STACKS_MAX, Frame
 from penstock.net.profiles.pprof import Profile, ValueType
 
 FRAMES: Final = 16

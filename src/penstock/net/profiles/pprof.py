@@ -10,7 +10,7 @@ import gzip
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from penstock.net.profiles.frames import Frame
+from penstock.net.profiles.call_stacks import Frame
 
 
 class ValueType(NamedTuple):

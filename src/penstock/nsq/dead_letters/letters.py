@@ -14,7 +14,7 @@ from msgspec import Struct
 from penstock.cluster.asker import Asker
 from penstock.cluster.errors import RefusedError, UpstreamError
 from penstock.cluster.exchange import target
-from penstock.nsq.dead_letters.runs import Run, joined
+from penstock.nsq.dead_letters.pending import Run, joined
 from penstock.nsq.dead_letters.topics import CHANNEL, is_rocketmq
 from penstock.nsq.log_bounds import bounds_of
 from penstock.nsq.page import Page

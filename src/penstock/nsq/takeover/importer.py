@@ -28,10 +28,10 @@ from penstock.core.names import is_ephemeral, is_valid_name
 from penstock.core.units import SECOND
 from penstock.nsq.nsqd import metadata
 from penstock.nsq.takeover import cursors, moves, sharing
+from penstock.nsq.takeover.data_file import Records, batches
 from penstock.nsq.takeover.diskqueue import find_queues
 from penstock.nsq.takeover.moves import STAGING, Move
 from penstock.nsq.takeover.reader import CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, QueueReader
-from penstock.nsq.takeover.records import Records, batches
 from penstock.storage.cache import BlockCache
 from penstock.storage.durability import Durability
 from penstock.storage.journal import JOURNAL_FILE, Journal

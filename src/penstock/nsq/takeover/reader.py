@@ -9,8 +9,8 @@ from typing import Final
 
 from penstock.core.counted import counted
 from penstock.core.errors import ConfigError
+from penstock.nsq.takeover.data_file import LENGTH_BYTES, MESSAGE_MIN, Records, cut, looks_whole
 from penstock.nsq.takeover.diskqueue import Piece, QueueFiles, missing, parse_meta, pieces
-from penstock.nsq.takeover.records import LENGTH_BYTES, MESSAGE_MIN, Records, cut, looks_whole
 from penstock.storage.files.disk import Disk, LogFile
 
 logger = logging.getLogger("penstock.nsqd")

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from penstock.nsq.takeover.records import Records
+from penstock.nsq.takeover.data_file import Records
 
 KINDS_MAX: Final = 64
 """Most different sets of channels that are told apart in one round."""

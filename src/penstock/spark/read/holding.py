@@ -13,7 +13,7 @@ from typing import Final
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import SECOND
 from penstock.spark.errors import GroupTakenError, SourceError
-from penstock.spark.nodes.cluster import Cluster
+from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.once import Once
 from penstock.spark.read.offsets import Bounds, Place, Position
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from penstock.spark.nodes.cluster import Cluster
+from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.read.batch import NsqBatchReader, SplitPartition
 from penstock.spark.read.stream import NsqStreamReader
 from penstock.spark.rocketmq.reader import read_split

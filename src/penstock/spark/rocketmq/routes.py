@@ -13,7 +13,7 @@ from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.spark.errors import SourceError
 from penstock.spark.nodes.access import persist
-from penstock.spark.nodes.cluster import Cluster
+from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.nodes.directory import Directory
 from penstock.spark.rocketmq.access import BrokerAccess
 from penstock.spark.rocketmq.settings import RocketmqSettings

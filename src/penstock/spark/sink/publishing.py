@@ -19,12 +19,12 @@ from penstock.nsq.client.log import LogError, NodeUnreachable, TlsNeeded
 from penstock.nsq.client.writes import WriteClient
 from penstock.spark.errors import OptionError, SinkError, SourceError
 from penstock.spark.nodes.access import tls_needed, why
-from penstock.spark.sink.frames import publish_body
 from penstock.spark.sink.in_flight import InFlight
 from penstock.spark.sink.nodes import Connections, Nodes
 from penstock.spark.sink.pieces import Piece, groups
 from penstock.spark.sink.piles import Piles
 from penstock.spark.sink.refusals import refusal, too_big
+from penstock.spark.sink.request_bodies import publish_body
 from penstock.spark.sink.rows import RowReader
 from penstock.spark.sink.settings import Settings
 

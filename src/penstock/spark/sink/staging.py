@@ -21,12 +21,12 @@ from penstock.nsq.client.log import LogError, NoDialect, NoLog, TopicNotFound
 from penstock.nsq.client.writes import BatchCommitted, Part
 from penstock.spark.errors import SinkError, SourceError
 from penstock.spark.nodes.access import Access, no_dialect, persist
-from penstock.spark.sink.frames import staged_body
 from penstock.spark.sink.in_flight import InFlight
 from penstock.spark.sink.nodes import Connections
 from penstock.spark.sink.pieces import Longs, Piece, groups
 from penstock.spark.sink.piles import Piles
 from penstock.spark.sink.refusals import refusal, too_big
+from penstock.spark.sink.request_bodies import staged_body
 from penstock.spark.sink.rows import RowReader
 from penstock.spark.sink.settings import Settings
 

@@ -15,7 +15,7 @@ from penstock.core.errors import LockedError, StorageError
 from penstock.core.units import MICROSECOND, SECOND
 from penstock.storage.backup import manifest as manifests
 from penstock.storage.backup.manifest import Entry, Manifest
-from penstock.storage.backup.source import queue_files
+from penstock.storage.backup.topic_files import queue_files
 from penstock.storage.backup.vault import Vault
 from penstock.storage.files.disk import Disk
 from penstock.storage.files.temporary import is_temporary

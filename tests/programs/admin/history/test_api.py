@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from penstock.admin.history import events
+from penstock.admin.history import server_sent
 from tests.unit.admin.conftest import Running, StartAdmin, Two
 
 
@@ -51,7 +51,7 @@ async def test_events_over_a_connection(running: Running, monkeypatch: pytest.Mo
         assert poller is not None
         await poller.refresh()
         assert (await reader.readuntil(b"\n\n")).startswith(b"event: refresh\n")
-        monkeypatch.setattr(events, "WATCHERS_MAX", 1)
+        monkeypatch.setattr(server_sent, "WATCHERS_MAX", 1)
         assert (await running.ask("GET", "/api/events"))[0] == 503
         writer.close()
         await writer.wait_closed()

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.admin.history.history import History
 from penstock.admin.history.poller import Poller
-from penstock.admin.history.rows import Key
+from penstock.admin.history.row_numbers import Key
 from penstock.cluster.cluster import Addresses
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.nsq.http_api import plain_response

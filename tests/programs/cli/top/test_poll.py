@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 
 from penstock.cli.shared.nodes import Where
-from penstock.cli.top.cluster import Cluster
+from penstock.cli.top.all_nodes import Cluster
 from penstock.cli.top.poll import TIMEOUT_S, Poller
 from penstock.cluster.groups import LOG
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd

@@ -14,7 +14,7 @@ from penstock.nsq.client.config import Config
 from penstock.nsq.client.lookup import lookup
 from penstock.spark.errors import OptionError, SourceError
 from penstock.spark.nodes.access import close_connections
-from penstock.spark.nodes.cluster import Cluster
+from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.read.batch import NsqBatchReader
 from penstock.spark.settings import Settings
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd

@@ -8,7 +8,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from penstock.nsq.client.blocking import Producer
 from penstock.spark.errors import GroupTakenError
 from penstock.spark.nodes.access import close_connections
-from penstock.spark.nodes.cluster import Cluster
+from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.once import Once
 from penstock.spark.read import holding
 from penstock.spark.read.holding import Holding

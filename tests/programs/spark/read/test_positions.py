@@ -7,7 +7,7 @@ import pytest
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import HOUR
 from penstock.spark.errors import OptionError, SourceError
-from penstock.spark.nodes.cluster import Cluster
+from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.read.offsets import Offsets, Place
 from penstock.spark.read.positions import offsets_at, span, starting
 from penstock.spark.settings import Settings

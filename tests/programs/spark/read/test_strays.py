@@ -10,7 +10,7 @@ import pytest
 from penstock.spark.errors import SourceError
 from penstock.spark.nodes import directory
 from penstock.spark.nodes.access import close_connections
-from penstock.spark.nodes.cluster import Cluster
+from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.read import strays
 from penstock.spark.read.offsets import Place
 from penstock.spark.settings import Settings

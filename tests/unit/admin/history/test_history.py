@@ -9,7 +9,7 @@ import pytest
 
 from penstock.admin.history import history as history_module
 from penstock.admin.history.history import FIGURES, HOUR_S, History
-from penstock.admin.history.rows import Key
+from penstock.admin.history.row_numbers import Key
 from penstock.admin.history.sample import Sample, look_of, sample_of
 from tests.unit.admin.conftest import channel, topic
 

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.admin.history import layout as layout_module
 from penstock.admin.history.layout import Layout, Wish
-from penstock.admin.history.rows import Key, Rows
+from penstock.admin.history.row_numbers import Key, Rows
 
 KEYS = [Key(), Key(node="n:1"), Key("t"), Key("t", "c"), Key("t", "@g"), Key("u")]
 

@@ -10,7 +10,7 @@ from penstock.admin.history import lost as lost_module
 from penstock.admin.history.history import History
 from penstock.admin.history.lost import GIVEN_UP_S, Lost, LostNodes
 from penstock.admin.history.placing import Places
-from penstock.admin.history.rows import Key
+from penstock.admin.history.row_numbers import Key
 from tests.unit.admin.conftest import topic
 from tests.unit.admin.history.test_history import FIRST, busy, newest, sample
 

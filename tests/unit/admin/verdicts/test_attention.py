@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from penstock.admin.history.layout import Layout
-from penstock.admin.history.rows import Key, Rows
+from penstock.admin.history.row_numbers import Key, Rows
 from penstock.admin.verdicts import attention as attention_module
 from penstock.admin.verdicts.attention import Attention, Figures
 

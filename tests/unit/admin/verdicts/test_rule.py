@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from penstock.admin.history.layout import Layout
-from penstock.admin.history.rows import Key, Rows
+from penstock.admin.history.row_numbers import Key, Rows
 from penstock.admin.rocketmq.paces import Pace
 from penstock.admin.rocketmq.verdicts import Facts, of_group
 from penstock.admin.verdicts.attention import Attention, Figures

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.cli.top import columns as grid
-from penstock.cli.top.rows import Row
+from penstock.cli.top.table import Row
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from rich.text import Text
 
 from penstock.cli.top import draw
-from penstock.cli.top.cluster import Cluster
+from penstock.cli.top.all_nodes import Cluster
 from penstock.cli.top.view import View
 from tests.unit.cluster.samples import busy_cluster
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli.top.cluster import Cluster
+from penstock.cli.top.all_nodes import Cluster
 from penstock.cli.top.view import SORTS, View
 from penstock.cluster.figures import NodeFigures
 from tests.unit.cluster.samples import at, busy_cluster, topic

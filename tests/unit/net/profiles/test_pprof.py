@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from penstock.net.profiles.frames import Frame
+from penstock.net.profiles.call_stacks import Frame
 from penstock.net.profiles.pprof import Profile, ValueType
 
 from .proto import read

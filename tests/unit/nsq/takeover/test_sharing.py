@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.nsq.takeover.records import Records, cut
+from penstock.nsq.takeover.data_file import Records, cut
 from penstock.nsq.takeover.sharing import KINDS_MAX, Share, merge
 
 from .go_files import Message, data, messages

@@ -14,7 +14,7 @@ from penstock.admin.messages.places import Place
 from penstock.cluster.asker import Asker
 from penstock.cluster.errors import UpstreamError
 from penstock.cluster.fanout import try_all
-from penstock.nsq.dead_letters.log import LogReader
+from penstock.nsq.dead_letters.topic_log import LogReader
 from penstock.nsq.stored import Stretch
 
 PIECE_BYTES: Final = 256 * 1024

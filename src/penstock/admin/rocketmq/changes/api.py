@@ -6,10 +6,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from penstock.admin.access import Access
 from penstock.admin.api import answering, text_of
 from penstock.admin.messages.choice import read_body
 from penstock.admin.notifications import Action, Notifier
+from penstock.admin.permissions import Access
 from penstock.admin.rocketmq import offsets
 from penstock.admin.rocketmq.answers import required, telling, time_of
 from penstock.admin.rocketmq.changes import groups, topics

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from penstock.admin.rocketmq.messages.pulls import Queue, offset, pull, queues_of
-from penstock.admin.rocketmq.messages.records import record
+from penstock.admin.rocketmq.messages.shown import record
 from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.cluster.fanout import Warnings
 from penstock.nsq.http_api import ApiError, Query

@@ -26,9 +26,9 @@ from penstock.net.http.server.service import HttpServer
 from penstock.net.tls.tls_server import over_tls
 from penstock.net.vitals.vitals import HEALTHY, Vitals
 from penstock.node.node import NodeOptions
+from penstock.nsq.nsqd.copies.following import Pulling
 from penstock.nsq.nsqd.copies.hooks import Hooks
 from penstock.nsq.nsqd.copies.peer import Fence, Peer, PeerError, address_of
-from penstock.nsq.nsqd.copies.pulling import Pulling
 from penstock.nsq.nsqd.copies.refusal_port import RefusalPort
 from penstock.nsq.nsqd.copies.secret import Secret
 from penstock.nsq.nsqd.copies.successor import shown, tell
@@ -36,10 +36,10 @@ from penstock.nsq.nsqd.http.https import server_tls
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.nsqd.ports import Ports
 from penstock.nsq.protocol.letters import Letters
+from penstock.replication.answers import Source
 from penstock.replication.copied_node import CopiedNode
 from penstock.replication.copy import Copy, small_files
 from penstock.replication.messages import Hello
-from penstock.replication.source import Source
 from penstock.replication.standing import Role, Standing, only_here, write_standing
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.log import LogOptions

@@ -11,7 +11,7 @@ from penstock.nsq.client.events import tell
 from penstock.nsq.tools.errors import describe, say
 from penstock.nsq.tools.nsq_to_nsq.destinations import Destinations
 from penstock.nsq.tools.nsq_to_nsq.json_filter import JsonFilter, Missing, NoObject
-from penstock.nsq.tools.nsq_to_nsq.runs import Picked, Run
+from penstock.nsq.tools.nsq_to_nsq.ways import Picked, Run
 
 
 class Forwarder:

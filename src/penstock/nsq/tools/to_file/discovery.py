@@ -27,7 +27,7 @@ from penstock.nsq.tools.to_file.filename import Filenames, host_name
 from penstock.nsq.tools.to_file.options import ToFileFlags
 from penstock.nsq.tools.to_file.pattern import matcher
 from penstock.nsq.tools.to_file.topic import Topic
-from penstock.nsq.tools.to_file.writer import Writer
+from penstock.nsq.tools.to_file.topic_files import Writer
 
 if TYPE_CHECKING:
     from penstock.nsq.client import Config

@@ -17,7 +17,7 @@ from penstock.nsq.tools.flags import (
     leave_after_version,
     parse_unchecked,
 )
-from penstock.nsq.tools.to_file.disk import same_directory
+from penstock.nsq.tools.to_file.file_system import same_directory
 from penstock.nsq.tools.to_file.filename import REVISION
 from penstock.nsq.tools.to_file.pattern import check_pattern
 from penstock.nsq.tools.to_file.rotation import Rotation

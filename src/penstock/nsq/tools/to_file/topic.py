@@ -14,7 +14,7 @@ from penstock.net.tasks import spawn
 from penstock.nsq.client.errors import ClientError
 from penstock.nsq.tools.errors import ToolError
 from penstock.nsq.tools.run import Stop, closed_on
-from penstock.nsq.tools.to_file.writer import Say, WriteFailed, Writer
+from penstock.nsq.tools.to_file.topic_files import Say, WriteFailed, Writer
 
 if TYPE_CHECKING:
     from penstock.nsq.client import Consumer, Delivery

@@ -23,8 +23,8 @@ from penstock.nsq.tools.flags import (
     producer_config,
 )
 from penstock.nsq.tools.run import GRACE_S, Stop, run_tool, until
-from penstock.nsq.tools.to_nsq.records import Splitter
 from penstock.nsq.tools.to_nsq.sender import Sender
+from penstock.nsq.tools.to_nsq.splitting import Splitter
 from penstock.nsq.tools.to_nsq.stdin import blocks
 from penstock.nsq.tools.to_nsq.throttle import Throttle
 
@@ -119,7 +119,7 @@ def _progress(shares: int) -> Iterator[Callable[[int], None]]:
     if not stat.S_ISREG(status.st_mode) or not sys.stderr.isatty():
         yield lambda _: None
         return
-    from penstock.nsq.tools.to_nsq.progress import bar
+    from penstock.nsq.tools.to_nsq.bar import bar
 
     with bar(status.st_size - os.lseek(0, 0, os.SEEK_CUR)) as advance:
         yield lambda size: advance(size / shares)

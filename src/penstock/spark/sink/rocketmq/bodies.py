@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.spark.sink.frames import fixed
 from penstock.spark.sink.pieces import Piece, edges
+from penstock.spark.sink.request_bodies import fixed
 
 _HEAD_BYTES = 20
 

@@ -6,7 +6,7 @@ from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.messages import properties
 from tests.unit.admin.rocketmq.scripted import Scripted, route
 
-from .test_records import stored
+from .test_shown import stored
 
 
 def test_a_letter_becomes_a_first_try_of_its_group() -> None:

@@ -20,7 +20,7 @@ from penstock.nsq.tools.run import Stop
 from penstock.nsq.tools.to_file.filename import Filenames
 from penstock.nsq.tools.to_file.options import ToFileFlags
 from penstock.nsq.tools.to_file.topic import Topic
-from penstock.nsq.tools.to_file.writer import Writer
+from penstock.nsq.tools.to_file.topic_files import Writer
 from penstock.testing.clock import FakeClock
 
 

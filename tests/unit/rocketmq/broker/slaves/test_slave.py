@@ -12,10 +12,10 @@ from penstock.cli.shared.dialects import register_dialects
 from penstock.net.budget import Memory
 from penstock.node.node import NodeOptions
 from penstock.nsq.protocol.letters import Letters
+from penstock.replication.answers import Served, Source
 from penstock.replication.copied_node import CopiedNode
 from penstock.replication.copy import Copy, small_files
 from penstock.replication.messages import Batches, Hello
-from penstock.replication.source import Served, Source
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.broker.slaves.slave import Slave

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
+from penstock.nsq.nsqd.copies.following import BEHIND_NS, FRESH_NS, Pulling
 from penstock.nsq.nsqd.copies.peer import Peer, PeerError
-from penstock.nsq.nsqd.copies.pulling import BEHIND_NS, FRESH_NS, Pulling
+from penstock.replication.answers import Source
 from penstock.replication.messages import Hello, ReplicationError, decode_fetch
-from penstock.replication.source import Source
 from penstock.replication.standing import Standing
 from penstock.testing.clock import FakeClock
 from tests.unit.replication.pieces import Primary, new_copy

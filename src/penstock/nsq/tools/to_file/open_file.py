@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.nsq.tools.to_file import disk
+from penstock.nsq.tools.to_file import file_system
 
 try:
     from zlib_ng import zlib_ng as zlib
@@ -30,29 +30,29 @@ class Output:
 
     def __init__(self, fd: int, path: str) -> None:
         self.path = path
-        self.size = disk.size_of(fd, path)
+        self.size = file_system.size_of(fd, path)
         self._fd = fd
 
     def end_torn_line(self) -> None:
         """End a line of which a crash left half, so that the next one begins by itself."""
-        if not disk.ends_in_line(self.path):
+        if not file_system.ends_in_line(self.path):
             self.write(b"\n")
 
     def write(self, data: bytes) -> None:
         """Add bytes at the end."""
-        disk.write(self._fd, self.path, data)
+        file_system.write(self._fd, self.path, data)
         self.size += len(data)
 
     def sync(self) -> None:
         """Make what was written so far readable, and put it on stable storage, before returning."""
-        disk.sync(self._fd, self.path)
+        file_system.sync(self._fd, self.path)
 
     def finish(self) -> None:
         """The file gets no more messages; ``sync`` and ``close`` are still to come."""
 
     def close(self) -> None:
         """Give the file back to the system."""
-        disk.close(self._fd, self.path)
+        file_system.close(self._fd, self.path)
 
 
 class GzipOutput(Output):
@@ -98,4 +98,4 @@ class GzipOutput(Output):
         data = b"".join(self._held)
         self._held.clear()
         self._held_bytes = 0
-        disk.write(self._fd, self.path, data)
+        file_system.write(self._fd, self.path, data)

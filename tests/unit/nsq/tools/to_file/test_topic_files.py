@@ -18,7 +18,7 @@ import pytest
 from penstock.core.units import HOUR, SECOND
 from penstock.nsq.tools.to_file.filename import Filenames
 from penstock.nsq.tools.to_file.options import ToFileFlags
-from penstock.nsq.tools.to_file.writer import WriteFailed, Writer
+from penstock.nsq.tools.to_file.topic_files import WriteFailed, Writer
 from penstock.testing.clock import FakeClock
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from penstock.cli.replay.output import printable, printer
+from penstock.cli.replay.lines import printable, printer
 from penstock.nsq.stored import Stored
 
 NS = 1_795_294_921_053_775_026

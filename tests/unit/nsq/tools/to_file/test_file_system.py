@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.nsq.tools.to_file import disk
+from penstock.nsq.tools.to_file import file_system
 
 
 @pytest.fixture
@@ -35,65 +35,65 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ],
 )
 def test_join(directory: str, name: str, path: str) -> None:
-    assert disk.join(directory, name) == path
+    assert file_system.join(directory, name) == path
 
 
 def test_same_directory(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    assert disk.same_directory(f"{tmp_path}/real/", f"{tmp_path}/x/../link")
-    assert not disk.same_directory(f"{tmp_path}/real", f"{tmp_path}/other")
+    assert file_system.same_directory(f"{tmp_path}/real/", f"{tmp_path}/x/../link")
+    assert not file_system.same_directory(f"{tmp_path}/real", f"{tmp_path}/other")
 
 
 def test_directories_are_made_and_durable(tmp_path: Path, synced: list[str]) -> None:
     before = os.umask(0)
     try:
-        disk.make_directories(f"{tmp_path}/a/b")
+        file_system.make_directories(f"{tmp_path}/a/b")
     finally:
         os.umask(before)
-    disk.make_directories(f"{tmp_path}/a/b")
+    file_system.make_directories(f"{tmp_path}/a/b")
     assert synced == [str(tmp_path), f"{tmp_path}/a"]
     assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o770
 
 
 def test_a_file_in_the_way_of_a_directory_is_named(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("plain")
-    with pytest.raises(disk.DiskError) as caught:
-        disk.make_directories(f"{tmp_path}/f/sub")
+    with pytest.raises(file_system.DiskError) as caught:
+        file_system.make_directories(f"{tmp_path}/f/sub")
     assert str(caught.value) == f"mkdir {tmp_path}/f: not a directory"
 
 
 def test_a_new_file_is_durable_and_has_everybodys_mode(tmp_path: Path, synced: list[str]) -> None:
     before = os.umask(0o022)
     try:
-        fd = disk.create(f"{tmp_path}/a")
+        fd = file_system.create(f"{tmp_path}/a")
     finally:
         os.umask(before)
-    disk.write(fd, "a", b"one\n")
-    disk.close(fd, "a")
+    file_system.write(fd, "a", b"one\n")
+    file_system.close(fd, "a")
     assert synced == [str(tmp_path)]
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o644
-    with pytest.raises(disk.ExistsError):
-        disk.create(f"{tmp_path}/a")
-    fd = disk.open_to_append(f"{tmp_path}/a")
-    disk.write(fd, "a", b"two\n")
-    assert disk.size_of(fd, "a") == 8
-    disk.close(fd, "a")
+    with pytest.raises(file_system.ExistsError):
+        file_system.create(f"{tmp_path}/a")
+    fd = file_system.open_to_append(f"{tmp_path}/a")
+    file_system.write(fd, "a", b"two\n")
+    assert file_system.size_of(fd, "a") == 8
+    file_system.close(fd, "a")
     assert (tmp_path / "a").read_text() == "one\ntwo\n"
 
 
 def test_words_of_a_failed_open(tmp_path: Path) -> None:
-    with pytest.raises(disk.DiskError) as caught:
-        disk.open_to_append(str(tmp_path))
+    with pytest.raises(file_system.DiskError) as caught:
+        file_system.open_to_append(str(tmp_path))
     assert str(caught.value) == f"open {tmp_path}: is a directory"
     assert caught.value.number == errno.EISDIR
 
 
 def test_a_write_that_is_cut_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fd = disk.create(f"{tmp_path}/a")
+    fd = file_system.create(f"{tmp_path}/a")
     whole = os.write
     monkeypatch.setattr(os, "write", lambda fd, data: whole(fd, data[:3]))
-    disk.write(fd, "a", b"0123456789")
-    disk.close(fd, "a")
+    file_system.write(fd, "a", b"0123456789")
+    file_system.close(fd, "a")
     assert (tmp_path / "a").read_bytes() == b"0123456789"
 
 
@@ -102,11 +102,11 @@ def test_a_write_that_is_cut_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
 )
 def test_ends_in_line(tmp_path: Path, content: bytes, whole: bool) -> None:
     (tmp_path / "a").write_bytes(content)
-    assert disk.ends_in_line(f"{tmp_path}/a") is whole
+    assert file_system.ends_in_line(f"{tmp_path}/a") is whole
 
 
 def test_a_file_that_may_not_be_read_is_taken_as_it_is(tmp_path: Path) -> None:
-    assert disk.ends_in_line(f"{tmp_path}/nothing")
+    assert file_system.ends_in_line(f"{tmp_path}/nothing")
 
 
 def test_move(tmp_path: Path, synced: list[str]) -> None:
@@ -114,7 +114,7 @@ def test_move(tmp_path: Path, synced: list[str]) -> None:
     one.mkdir()
     two.mkdir()
     (one / "a").write_text("text")
-    disk.move(f"{one}/a", f"{two}/a")
+    file_system.move(f"{one}/a", f"{two}/a")
     assert not (one / "a").exists()
     assert (two / "a").read_text() == "text"
     assert synced == [str(two), str(one)]
@@ -123,8 +123,8 @@ def test_move(tmp_path: Path, synced: list[str]) -> None:
 def test_move_never_overwrites(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("new")
     (tmp_path / "b").write_text("old")
-    with pytest.raises(disk.ExistsError):
-        disk.move(f"{tmp_path}/a", f"{tmp_path}/b")
+    with pytest.raises(file_system.ExistsError):
+        file_system.move(f"{tmp_path}/a", f"{tmp_path}/b")
     assert (tmp_path / "a").read_text() == "new"
     assert (tmp_path / "b").read_text() == "old"
 
@@ -136,7 +136,7 @@ def test_move_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(os, "link", link)
     test_move_never_overwrites(tmp_path)
     (tmp_path / "b").unlink()
-    disk.move(f"{tmp_path}/a", f"{tmp_path}/b")
+    file_system.move(f"{tmp_path}/a", f"{tmp_path}/b")
     assert not (tmp_path / "a").exists()
     assert (tmp_path / "b").read_text() == "new"
 
@@ -152,14 +152,14 @@ def test_move_to_another_file_system_is_left_to_copy(
     (tmp_path / ".b.partial").write_text("from a crash, and longer")
     with monkeypatch.context() as patch:
         patch.setattr(os, "link", link)
-        with pytest.raises(disk.DiskError) as caught:
-            disk.move(f"{tmp_path}/a", f"{tmp_path}/b")
-    assert disk.is_elsewhere(caught.value)
-    copy = disk.copy(f"{tmp_path}/a", f"{tmp_path}/b")
+        with pytest.raises(file_system.DiskError) as caught:
+            file_system.move(f"{tmp_path}/a", f"{tmp_path}/b")
+    assert file_system.is_elsewhere(caught.value)
+    copy = file_system.copy(f"{tmp_path}/a", f"{tmp_path}/b")
     assert Path(copy).read_text() == "text"
     assert stat.S_IMODE(Path(copy).stat().st_mode) == 0o640
     assert (tmp_path / "a").exists()
-    disk.remove(copy)
+    file_system.remove(copy)
     assert not Path(copy).exists()
 
 
@@ -170,15 +170,15 @@ def test_directories_that_cannot_be_synced_are_let_be(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "fsync", lambda fd: fsync(errno.EINVAL))
-    disk.sync_directory(str(tmp_path))
+    file_system.sync_directory(str(tmp_path))
     monkeypatch.setattr(os, "fsync", lambda fd: fsync(errno.EIO))
-    with pytest.raises(disk.DiskError, match=r"sync .*: input/output error"):
-        disk.sync_directory(str(tmp_path))
+    with pytest.raises(file_system.DiskError, match=r"sync .*: input/output error"):
+        file_system.sync_directory(str(tmp_path))
 
 
 def test_exists_tells_absent_from_unknown(tmp_path: Path) -> None:
     (tmp_path / "f").touch()
-    assert disk.exists(f"{tmp_path}/f")
-    assert not disk.exists(f"{tmp_path}/g")
-    with pytest.raises(disk.DiskError, match="not a directory"):
-        disk.exists(f"{tmp_path}/f/g")
+    assert file_system.exists(f"{tmp_path}/f")
+    assert not file_system.exists(f"{tmp_path}/g")
+    with pytest.raises(file_system.DiskError, match="not a directory"):
+        file_system.exists(f"{tmp_path}/f/g")

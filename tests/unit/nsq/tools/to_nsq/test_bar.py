@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from penstock.nsq.tools.to_nsq.progress import bar
+from penstock.nsq.tools.to_nsq.bar import bar
 
 
 def test_a_bar_on_stderr(

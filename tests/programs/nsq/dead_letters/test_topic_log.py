@@ -5,7 +5,7 @@ import pytest
 from penstock.cluster.asker import Asker
 from penstock.cluster.errors import UpstreamError
 from penstock.net.http.server.service import Response
-from penstock.nsq.dead_letters.log import LogReader
+from penstock.nsq.dead_letters.topic_log import LogReader
 from penstock.storage.batch import iter_batches
 from penstock.testing.daemons import run_nsqd
 from tests.programs.cluster.conftest import StartFake

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.nsq.protocol import encode
-from penstock.spark.sink.frames import publish_body, staged_body
 from penstock.spark.sink.pieces import Piece
+from penstock.spark.sink.request_bodies import publish_body, staged_body
 from tests.unit.spark.sink.making import piece
 
 BODIES = [b"one", b"\x00" * 300, b"", b"three"]

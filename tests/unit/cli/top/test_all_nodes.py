@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.cli.top.cluster import Cluster
+from penstock.cli.top.all_nodes import Cluster
 from penstock.cluster.figures import NodeFigures
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from penstock.admin.history.rows import Key, Rows
+from penstock.admin.history.row_numbers import Key, Rows
 
 
 def test_a_row_for_each_key() -> None:

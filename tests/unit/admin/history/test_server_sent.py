@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from penstock.admin.history import events as events_module
-from penstock.admin.history.events import Events
+from penstock.admin.history import server_sent
 from penstock.admin.history.facts import FACTS
 from penstock.admin.history.history import FIGURES, History
 from penstock.admin.history.layout import Wish
 from penstock.admin.history.lost import GIVEN_UP_S
-from penstock.admin.history.rows import Key
+from penstock.admin.history.row_numbers import Key
 from penstock.admin.history.sample import Sample
+from penstock.admin.history.server_sent import Events
 from penstock.admin.verdicts import attention as attention_module
 from penstock.net.http.server.service import Stream
 from tests.unit.admin.conftest import channel, topic
@@ -145,7 +145,7 @@ def test_channels_are_judged_by_the_nodes_that_answer(watched: Watched) -> None:
 
 
 def test_an_overview(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events_module, "BUSIEST", 2)
+    monkeypatch.setattr(server_sent, "BUSIEST", 2)
     monkeypatch.setattr(attention_module, "ITEMS_MAX", 1)
 
     def cluster(messages: int) -> Sample:
@@ -210,7 +210,7 @@ def test_latencies_that_begin(watched: Watched) -> None:
 
 
 def test_watchers_are_bounded_and_go(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events_module, "WATCHERS_MAX", 2)
+    monkeypatch.setattr(server_sent, "WATCHERS_MAX", 2)
     first, _ = watched.watch(), watched.watch()
     assert watched.events.watch(Wish()) is None
     first.lost()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.nsq.dead_letters.runs import Run, count, first, joined, newest
+from penstock.nsq.dead_letters.pending import Run, count, first, joined, newest
 
 
 def test_joined() -> None:

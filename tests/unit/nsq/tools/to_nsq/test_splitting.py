@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.nsq.tools.errors import ToolError
-from penstock.nsq.tools.to_nsq import records
-from penstock.nsq.tools.to_nsq.records import Splitter
+from penstock.nsq.tools.to_nsq import splitting
+from penstock.nsq.tools.to_nsq.splitting import Splitter
 
 
 def split(blocks: list[bytes], delimiter: bytes = b"\n") -> list[bytes]:
@@ -28,7 +28,7 @@ def test_however_the_stream_is_cut(blocks: list[bytes]) -> None:
 
 
 def test_a_record_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "RECORD_BYTES_MAX", 10)
+    monkeypatch.setattr(splitting, "RECORD_BYTES_MAX", 10)
     splitter = Splitter(b"\n")
     splitter.feed(b"x" * 10)
     with pytest.raises(ToolError, match="longer than 10 bytes"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.cli.top.rows import members, reader_rows, topic_rows, total
+from penstock.cli.top.table import members, reader_rows, topic_rows, total
 from tests.unit.cluster.samples import busy_cluster
 
 

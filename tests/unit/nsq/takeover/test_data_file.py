@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.nsq.protocol.frames import FrameReader, MessageBlock
-from penstock.nsq.takeover.records import BATCH_BYTES_MAX, MESSAGE_MIN, batches, cut, looks_whole
+from penstock.nsq.takeover.data_file import BATCH_BYTES_MAX, MESSAGE_MIN, batches, cut, looks_whole
 
 from .go_files import NOW, Message, data, messages
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from penstock.admin.access import Access, remote_ip
 from penstock.admin.options import AdminOptions
+from penstock.admin.permissions import Access, remote_ip
 from penstock.core.errors import ConfigError
 from penstock.net.http.server.head import parse_head
 from penstock.net.http.server.service import Request

@@ -26,7 +26,7 @@ from penstock.admin.history.history import FIGURES, History
 from penstock.admin.history.layout import OVERVIEW, Indices, Layout, Mask, Wish
 from penstock.admin.history.lost import GivenUp, Lost
 from penstock.admin.history.ring import Table
-from penstock.admin.history.rows import Key, Rows
+from penstock.admin.history.row_numbers import Key, Rows
 from penstock.admin.history.sample import GROUP_MARK
 from penstock.admin.verdicts.attention import Attention, Figures
 from penstock.admin.verdicts.trend import WINDOW_S, Steady, slopes

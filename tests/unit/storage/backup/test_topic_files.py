@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock.core.errors import StorageError, TooManyFilesError
-from penstock.storage.backup import source
-from penstock.storage.backup.source import Growing, queue_files
+from penstock.storage.backup import topic_files
+from penstock.storage.backup.topic_files import Growing, queue_files
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.journal import JOURNAL_FILE
 from tests.unit.cli.doctor.patients import healthy, segments
@@ -94,7 +94,7 @@ def test_too_many_open_files_are_an_error_at_once(
             super().close()
             closed.append(self)
 
-    monkeypatch.setattr(source, "Growing", Limited)
+    monkeypatch.setattr(topic_files, "Growing", Limited)
     with pytest.raises(TooManyFilesError, match="Too many open files"):
         queue_files(OsDisk(), str(folder)).__enter__()
     assert closed == opened[::-1] != []
@@ -163,7 +163,7 @@ def test_batches_larger_than_a_window_are_found(
 ) -> None:
     newest = segments(healthy(tmp_path))[-1]
     size = newest.stat().st_size
-    monkeypatch.setattr("penstock.storage.backup.source.WINDOW_BYTES", 100)
+    monkeypatch.setattr("penstock.storage.backup.topic_files.WINDOW_BYTES", 100)
     growing = Growing(str(newest), is_newest=True)
     assert growing.end(0) == size
     growing.close()

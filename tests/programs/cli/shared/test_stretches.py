@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli.shared.stored import NoLog, OffsetGone, no_log, stretches
+from penstock.cli.shared.stretches import NoLog, OffsetGone, no_log, stretches
 from penstock.core.errors import PenstockError
 from penstock.nsq.client.log import Fetched, LogClient, LogError
 from penstock.testing.daemons import run_nsqd

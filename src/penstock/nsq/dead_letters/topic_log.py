@@ -10,7 +10,7 @@ from typing import Final
 from penstock.cluster.asker import Asker
 from penstock.cluster.errors import UpstreamError
 from penstock.cluster.exchange import target
-from penstock.nsq.dead_letters.runs import Run
+from penstock.nsq.dead_letters.pending import Run
 from penstock.nsq.stored import Stored, Stretch
 from penstock.storage.batch import Batch, CorruptBatchError, iter_batches
 

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.spark.errors import GroupTakenError, SourceError
 from penstock.spark.nodes.access import close_connections
-from penstock.spark.nodes.cluster import Cluster
+from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.read.offsets import Bounds, Place
 from penstock.spark.settings import Settings
 from tests.spark.fake_log_server import FakeLogServer

@@ -9,7 +9,13 @@ from xxhash import xxh3_64_intdigest
 
 from penstock.core.chance import SystemChance
 from penstock.storage.extent import NOTHING, Extent
-from penstock.storage.frames import HEADER_BYTES, encode_frames, mark, queues_named, read_frames
+from penstock.storage.journal_frames import (
+    HEADER_BYTES,
+    encode_frames,
+    mark,
+    queues_named,
+    read_frames,
+)
 
 QUEUE = 77
 EXTENT = Extent(3, 5, 9)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.admin.rocketmq.messages.records import record
+from penstock.admin.rocketmq.messages.shown import record
 from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.protocol.ids import Host
 from penstock.rocketmq.protocol.messages import properties

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.nsq.tools.nsq_to_nsq import runs
-from penstock.nsq.tools.nsq_to_nsq.runs import Picked, Run
+from penstock.nsq.tools.nsq_to_nsq import ways
+from penstock.nsq.tools.nsq_to_nsq.ways import Picked, Run
 
 from .fakes import delivery
 
@@ -44,7 +44,7 @@ def test_halves() -> None:
 
 
 def test_no_share_is_too_much_for_one_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "BYTES_MAX", 10)
+    monkeypatch.setattr(ways, "BYTES_MAX", 10)
     bodies = [b"x" * size for size in (1, 1, 9, 20, 3, 3, 3)]
     whole, link = delivery(*bodies)
     shares = list(Run(whole, bodies).shares(1))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.nsq.tools.to_file import disk
-from penstock.nsq.tools.to_file.output import GzipOutput, Output
+from penstock.nsq.tools.to_file import file_system
+from penstock.nsq.tools.to_file.open_file import GzipOutput, Output
 
 
 def members(data: bytes) -> list[bytes]:
@@ -26,13 +26,13 @@ def members(data: bytes) -> list[bytes]:
 
 
 def open_gzip(path: Path, level: int = 6) -> GzipOutput:
-    return GzipOutput(disk.create(str(path)), str(path), level)
+    return GzipOutput(file_system.create(str(path)), str(path), level)
 
 
 def test_plain(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_text("old\n")
-    output = Output(disk.open_to_append(str(path)), str(path))
+    output = Output(file_system.open_to_append(str(path)), str(path))
     assert output.size == 4
     output.end_torn_line()
     output.write(b"one\n")
@@ -46,7 +46,7 @@ def test_plain(tmp_path: Path) -> None:
 def test_half_a_line_of_a_crash_gets_its_end(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"whole\nhal")
-    output = Output(disk.open_to_append(str(path)), str(path))
+    output = Output(file_system.open_to_append(str(path)), str(path))
     output.end_torn_line()
     output.write(b"one\n")
     output.close()

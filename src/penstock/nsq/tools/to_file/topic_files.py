@@ -14,9 +14,9 @@ from typing import Protocol
 from penstock.core.clock import Clock
 from penstock.core.errors import PenstockError
 from penstock.core.units import SECOND
-from penstock.nsq.tools.to_file import disk
+from penstock.nsq.tools.to_file import file_system
 from penstock.nsq.tools.to_file.filename import Filenames, with_revision
-from penstock.nsq.tools.to_file.output import GzipOutput, Output
+from penstock.nsq.tools.to_file.open_file import GzipOutput, Output
 from penstock.nsq.tools.to_file.rotation import Rotation
 
 Say = Callable[[int, str], None]
@@ -162,14 +162,15 @@ class Writer:
 
     def _try_revision(self, name: str) -> Output | None:
         """The file of this name in the work directory; None when the name cannot be used."""
-        path = disk.join(self._settings.work_dir, name)
-        if self._moves and self._is_taken(disk.join(self._settings.output_dir, name)):
+        path = file_system.join(self._settings.work_dir, name)
+        if self._moves and self._is_taken(file_system.join(self._settings.output_dir, name)):
             return None
         self._make_directory_of(path)
         try:
             with _trying(f"unable to open {path}"):
-                fd = disk.create(path) if self._settings.exclusive else disk.open_to_append(path)
-        except disk.ExistsError:
+                is_new = self._settings.exclusive
+                fd = file_system.create(path) if is_new else file_system.open_to_append(path)
+        except file_system.ExistsError:
             self._say(logging.WARNING, f"working file already exists: {path}")
             return None
         self._say(logging.INFO, f"opening {path}")
@@ -192,7 +193,7 @@ class Writer:
         """Look ahead, so that the move at the end does not need another name."""
         self._make_directory_of(path)
         with _trying(f"unable to stat output file {path}"):
-            taken = disk.exists(path)
+            taken = file_system.exists(path)
         if taken:
             self._say(logging.WARNING, f"output file already exists: {path}")
         return taken
@@ -201,7 +202,7 @@ class Writer:
         directory = path.rpartition("/")[0]
         if directory:
             with _trying("unable to create dir"):
-                disk.make_directories(directory)
+                file_system.make_directories(directory)
 
     def _move(self, source: str) -> None:
         """Bring a finished file into the output directory, under the next name that is free."""
@@ -217,33 +218,33 @@ class Writer:
             self._say(logging.INFO, renamed)
 
     def _target(self, revision: int) -> str:
-        return disk.join(self._settings.output_dir, with_revision(self._name, revision))
+        return file_system.join(self._settings.output_dir, with_revision(self._name, revision))
 
     def _moved(self, source: str, target: str) -> bool:
         """False when the target's name is taken."""
         with _trying(f"unable to move file from {source} to {target}"):
             try:
-                disk.move(source, target)
-            except disk.ExistsError:
+                file_system.move(source, target)
+            except file_system.ExistsError:
                 return False
-            except disk.DiskError as error:
-                if not disk.is_elsewhere(error):
+            except file_system.DiskError as error:
+                if not file_system.is_elsewhere(error):
                     raise
                 return self._moved_far(source, target)
         return True
 
     def _moved_far(self, source: str, target: str) -> bool:
         """Move like ``_moved``, onto another file system."""
-        if disk.exists(target):
+        if file_system.exists(target):
             return False
         self._say(logging.INFO, f"copying {source} to another file system")
-        copy = disk.copy(source, target)
+        copy = file_system.copy(source, target)
         try:
-            disk.move(copy, target)
-        except disk.ExistsError:
-            disk.remove(copy)
+            file_system.move(copy, target)
+        except file_system.ExistsError:
+            file_system.remove(copy)
             return False
-        disk.remove(source)
+        file_system.remove(source)
         return True
 
 
@@ -252,7 +253,7 @@ def _trying(what: str) -> Iterator[None]:
     """Name what was tried when the disk fails; a name that exists is for the caller to handle."""
     try:
         yield
-    except disk.ExistsError:
+    except file_system.ExistsError:
         raise
-    except disk.DiskError as error:
+    except file_system.DiskError as error:
         raise WriteFailed(f"{what}: {error}") from error

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from penstock.cli.live.wire import Wire, WireError
+from penstock.cli.live.small_client import Wire, WireError
 from penstock.nsq.protocol.frames import HEARTBEAT_FRAME, OK_FRAME, MessageBlock, Response, error
 from penstock.testing.daemons import run_nsqd
 from tests.streams import exactly
