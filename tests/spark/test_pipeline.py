@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,6 +106,19 @@ def test_the_analyser_refuses_before_anything_is_read(
         pipeline.check(spark)
     assert "\n" not in explain(refused.value)
     assert server.requests == []
+
+
+@pytest.mark.parametrize(("sink", "is_parsed"), [(PARQUET, True), ('topic = "out"', False)])
+def test_without_a_query_messages_are_forwarded_as_they_are(
+    spark: SparkSession, server: FakeLogServer, tmp_path: Path, sink: str, is_parsed: bool
+) -> None:
+    text = re.sub(r"(?s)\[sql\].*(?=\[sink\])", "", METRICS)
+    text = text.format(address=server.address, folder=tmp_path)
+    path = tmp_path / "metrics.toml"
+    path.write_text(text.replace(PARQUET.format(folder=tmp_path), sink.format(folder=tmp_path)))
+    names = Pipeline.from_file(path).check(spark).columns
+    assert "body" in names
+    assert ("endpoint" in names) is is_parsed
 
 
 def test_a_pipeline_that_is_right_passes_the_analyser(

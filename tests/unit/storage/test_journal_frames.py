@@ -15,6 +15,7 @@ from penstock.storage.journal_frames import (
     mark,
     queues_named,
     read_frames,
+    whole_bytes,
 )
 
 QUEUE = 77
@@ -37,6 +38,15 @@ def test_whole_frames() -> None:
     found = read_frames(WHOLE, QUEUE)
     assert (found.records, found.end, found.extent) == (RECORDS, len(WHOLE), EXTENT)
     assert (found.damage, found.gaps, found.strangers, found.is_old) == ([], set(), set(), False)
+
+
+@pytest.mark.parametrize("size", range(len(WHOLE) + 1))
+def test_whole_frames_are_measured_by_their_heads(size: int) -> None:
+    measured = whole_bytes(WHOLE[:size])
+    if HEADER_BYTES <= size < ENDS[1]:
+        assert measured == ENDS[1], "the first one is longer"
+    else:
+        assert measured == max(end for end in ENDS if end <= size)
 
 
 def test_a_mark_is_no_record() -> None:

@@ -127,10 +127,14 @@ class Pipeline:
         return self.transformed(spark, self._source(spark, source))
 
     def transformed(self, spark: SparkSession, messages: DataFrame) -> DataFrame:
-        """The rows for the sink that these messages make, as a stream or a batch."""
+        """The rows for the sink that these messages make, as a stream or a batch.
+
+        Without a query, a sink of messages gets those that parse as they are.
+        """
         rows = parse.columns(messages, self.spec.parse)
         if self.spec.query is None:
-            return rows
+            forwards = self.spec.sink.format in ("nsq", "rocketmq")
+            return rows.select(*messages.columns) if forwards else rows
         rows.createOrReplaceTempView("input")
         return spark.sql(self.spec.query)
 

@@ -59,6 +59,7 @@ def test_one_queue_is_the_log_itself(tmp_path: Path) -> None:
     log = open_at(tmp_path)
     one = open_queues(OsDisk(), str(tmp_path), log)
     assert isinstance(one, OneQueue)
+    assert one.firsts is None
     log.append([Batch.build(0, 0, 1, 3, 1, [b"abc"])])
     assert one.bounds(0) == (0, 3)
     assert one.bounds(1) == (0, 0)
