@@ -643,3 +643,11 @@ async def test_a_full_disk_is_noted_by_an_append_and_a_refusal_is_not(bench: Ben
     bench.commits.append(bench.topic, fail(full), lambda e: bench.told.append(("no", e)))
     assert bench.told == [("no", full)]
     assert bench.commits.health is full
+
+
+@fsync
+async def test_who_waits_for_a_log_that_failed_is_told_so(bench: Bench) -> None:
+    failure = bench.topic.log.failure = StorageError("/data/t: the disk is gone")
+    bench.commits._unsynced[bench.topic] = [lambda error: bench.told.append(("a", error))]
+    bench.commits.sync(bench.topic)
+    assert bench.told == [("a", failure)]
