@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from http.client import HTTPConnection
 from typing import Any
 
+from penstock.node.followers import FOLLOWERS_MAX
 from penstock.replication.messages import (
     ADDRESS_MAX,
     TOPICS_MAX,
@@ -18,7 +19,6 @@ from penstock.replication.messages import (
     decode_parts,
     encode_fetch,
 )
-from penstock.replication.standing import FOLLOWERS_MAX
 from penstock.testing.daemons import run_nsqd
 from tests.copies import until
 

@@ -41,14 +41,14 @@ class Followers:
         return len(self._known)
 
     def heard(self, address: str, ends: Mapping[Place, int]) -> None:
-        """Note how far a follower is."""
+        """Note how far a follower is. Those who follow keep their place when there are too many."""
+        if address not in self._known and len(self._known) >= FOLLOWERS_MAX:
+            return
         self._known[address] = _Follower(self._clock.monotonic_ns(), ends)
-        if len(self._known) > FOLLOWERS_MAX:
-            del self._known[next(iter(self._known))]
         self._tell()
 
     def gone(self, address: str) -> None:
-        """A follower has closed its connection."""
+        """Forget a follower that has closed its connection."""
         if self._known.pop(address, None) is not None:
             self._tell()
 

@@ -141,7 +141,7 @@ class Replicas:
                 self._release(topic, end)
 
     def gone(self, address: str) -> None:
-        """A follower has closed its connection."""
+        """Forget a follower that has closed its connection."""
         self.followers.gone(address)
 
     def tick(self, now: int) -> None:

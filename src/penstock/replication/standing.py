@@ -21,7 +21,6 @@ from penstock.storage.files.disk import Disk
 from penstock.storage.files.versions import check_version
 
 FILE_NAME: Final = "replication.json"
-FOLLOWERS_MAX: Final = 100
 _FORMAT: Final = 1
 
 

@@ -22,10 +22,7 @@ from tests.page_blocks import sample
 from tests.pages import DOCS, ROOT
 from tests.spark.test_cluster import environment
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="starts Spark by a shell script"),
-    pytest.mark.long,  # a Spark for itself, twice
-]
+pytestmark = pytest.mark.long  # a Spark for itself, twice
 RUN_S_MAX = 400
 PAGE = DOCS / "pipelines.md"
 

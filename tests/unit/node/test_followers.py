@@ -50,4 +50,6 @@ def test_there_is_an_end_to_their_number() -> None:
     for number in range(FOLLOWERS_MAX + 5):
         followers.heard(str(number), {})
     assert len(followers) == FOLLOWERS_MAX
+    followers.gone("0")
+    assert len(followers) == FOLLOWERS_MAX - 1, "the first ones have kept their places"
     followers.ask()

@@ -143,7 +143,9 @@ async def test_followers_are_bounded() -> None:
     for number in range(2 * FOLLOWERS_MAX):
         scene.heard(f"b{number}", 0)
     assert scene.replicas.in_force == FOLLOWERS_MAX
-    scene.replicas.gone(f"b{FOLLOWERS_MAX}")
+    scene.replicas.gone(f"b{FOLLOWERS_MAX}")  # there was no place for it
+    assert scene.replicas.in_force == FOLLOWERS_MAX
+    scene.replicas.gone("b0")
     assert scene.replicas.in_force == 0
 
 

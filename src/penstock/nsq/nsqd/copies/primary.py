@@ -20,6 +20,7 @@ from penstock.core.malformed import MALFORMED
 from penstock.core.units import SECOND
 from penstock.net.http.server.service import Later, Request, Response
 from penstock.net.tasks import spawn
+from penstock.node.followers import FOLLOWERS_MAX
 from penstock.nsq.http_api import ApiError, NsqRouter, json_response
 from penstock.nsq.nsqd.copies.hooks import Hooks
 from penstock.nsq.nsqd.copies.peer import Fence, Peer, address_of
@@ -31,7 +32,6 @@ from penstock.replication.answers import Served, Source
 from penstock.replication.copy import small_files
 from penstock.replication.messages import Fetch, Hello, ReplicationError, decode_fetch
 from penstock.replication.standing import (
-    FOLLOWERS_MAX,
     Role,
     Standing,
     read_standing,
