@@ -16,16 +16,16 @@ from typing import Any
 from penstock.broker.broker import Broker, BrokerOptions
 from penstock.broker.channels.channel import ChannelOptions
 from penstock.broker.channels.consumer import Consumer, Delivery
+from penstock.broker.publish.batching import Outcome
 from penstock.broker.publish.commit import unplaced
-from penstock.broker.publish.staging import Outcome
 from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
 from penstock.core.errors import StorageError
 from penstock.node.replicas import ReplicaOptions, Replicas
 from penstock.nsq.nsqd.nsq_staging import stamped
 from penstock.nsq.protocol.bodies import Bodies
-from penstock.replication.answers import Served, Source
 from penstock.replication.copy import Copy, small_files
+from penstock.replication.feed import Served, Source
 from penstock.replication.messages import (
     Hello,
     ReplicationError,

@@ -30,11 +30,11 @@ from penstock.broker.progress import (
     WriterRecord,
 )
 from penstock.broker.publish.append_observer import AppendObserver
+from penstock.broker.publish.batching import Outcome, Staged, batches_of
 from penstock.broker.publish.bounds import Bounds
 from penstock.broker.publish.commit import Commit
 from penstock.broker.publish.limiter import Limiter
 from penstock.broker.publish.records import PlacedRecords, Records
-from penstock.broker.publish.staging import Outcome, Staged, batches_of
 from penstock.broker.publish.writers import Writers
 from penstock.broker.steady_time import SteadyTime
 from penstock.broker.topic_config import TopicConfig

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple
 
+from penstock.broker.publish.batching import Outcome
 from penstock.broker.publish.bounds import TopicFullError
 from penstock.broker.publish.records import Records
-from penstock.broker.publish.staging import Outcome
 from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
 from penstock.core.errors import DiskFullError, ExitingError, StorageError

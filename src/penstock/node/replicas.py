@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from penstock.broker.publish.staging import Outcome
+from penstock.broker.publish.batching import Outcome
 from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
 from penstock.core.errors import ExitingError, NotCopiedError, StorageError

@@ -15,7 +15,7 @@ from typing import Final
 
 from penstock.broker.dialects import queue_offset
 from penstock.core.errors import StorageError
-from penstock.replication.answers import Served
+from penstock.replication.feed import Served
 from penstock.replication.messages import (
     VERSION,
     Batches,

@@ -8,7 +8,7 @@ import pytest
 from penstock.broker.broker import Broker, BrokerOptions
 from penstock.broker.channels.channel import Channel, ChannelOptions
 from penstock.broker.channels.consumer import Consumer, Delivery
-from penstock.broker.publish.staging import Outcome
+from penstock.broker.publish.batching import Outcome
 from penstock.broker.topic import Topic
 from penstock.core.errors import StorageError
 from penstock.core.units import SECOND

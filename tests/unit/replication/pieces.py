@@ -6,8 +6,8 @@ from penstock.broker.broker import Broker, BrokerOptions
 from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
 from penstock.nsq.protocol.bodies import Bodies
-from penstock.replication.answers import Served, Source
 from penstock.replication.copy import Copy
+from penstock.replication.feed import Served, Source
 from penstock.replication.messages import Hello
 from penstock.storage.log import Log, LogOptions
 from penstock.storage.store import Store

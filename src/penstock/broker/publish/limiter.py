@@ -10,9 +10,9 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
+from penstock.broker.publish.batching import Outcome, Staged
 from penstock.broker.publish.bounds import Bounds, Overflow
 from penstock.broker.publish.fill import Filled, fill_of, fill_of_channel, fill_waiting, mean_bytes
-from penstock.broker.publish.staging import Outcome, Staged
 from penstock.core.clock import Clock
 from penstock.core.counted import counted
 from penstock.core.errors import StorageError

@@ -10,8 +10,8 @@ import msgspec
 
 from penstock.cli.doctor.copies import examine_copies
 from penstock.cli.doctor.data_path import USED_MAX
-from penstock.cli.doctor.finding import Finding, Report, error, warning
 from penstock.cli.doctor.nodes import Node, ask_nodes, distinct
+from penstock.cli.doctor.report import Finding, Report, error, warning
 from penstock.cli.doctor.traffic import examine_traffic
 from penstock.cli.shared.nodes import DEFAULT_NODE, Where
 from penstock.cluster.asker import Asker

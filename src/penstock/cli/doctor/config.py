@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.admin.options import AdminOptions
-from penstock.cli.doctor.finding import Finding, Report, error, warning
+from penstock.cli.doctor.report import Finding, Report, error, warning
 from penstock.core.errors import ConfigError
 from penstock.core.nearest import did_you_mean
 from penstock.core.reasons import reason

@@ -12,8 +12,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from penstock.cli.doctor.finding import Finding, error, warning
 from penstock.cli.doctor.nodes import Node
+from penstock.cli.doctor.report import Finding, error, warning
 from penstock.cluster.asker import Asker
 from penstock.cluster.copies import (
     FENCED,

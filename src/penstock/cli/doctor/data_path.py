@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from penstock.cli.doctor.finding import Finding, Report, error, warning
+from penstock.cli.doctor.file_modes import examine_permissions
 from penstock.cli.doctor.holder import holder_of
-from penstock.cli.doctor.permissions import examine_permissions
 from penstock.cli.doctor.queue import LATER_REMEDY, Queue
+from penstock.cli.doctor.report import Finding, Report, error, warning
 from penstock.cli.doctor.tables import examine_tables
 from penstock.core.counted import counted
 from penstock.core.errors import ConfigError, LaterFormatError, LockedError, StorageError

@@ -9,7 +9,7 @@ from penstock.admin.rocketmq.brokers import cluster
 from penstock.admin.rocketmq.groups import all_groups
 from penstock.admin.rocketmq.paces import Paces
 from penstock.admin.rocketmq.servers import Servers
-from penstock.cli.doctor.finding import Finding, Report, error, warning
+from penstock.cli.doctor.report import Finding, Report, error, warning
 from penstock.cluster.errors import NoAnswerError
 from penstock.core.clock import Clock
 from penstock.core.counted import counted

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from penstock.cli.doctor.finding import Finding, error, warning
+from penstock.cli.doctor.report import Finding, error, warning
 from penstock.core.counted import counted
 from penstock.core.errors import LaterFormatError, StorageError
 from penstock.core.malformed import MALFORMED

@@ -15,8 +15,8 @@ from rich.text import Text
 from penstock.cli.doctor.cluster import examine_cluster
 from penstock.cli.doctor.config import examine_config
 from penstock.cli.doctor.data_path import USED_MAX, examine_data_path
-from penstock.cli.doctor.finding import Finding, Level, Report
 from penstock.cli.doctor.repair import repair
+from penstock.cli.doctor.report import Finding, Level, Report
 from penstock.cli.shared.dialects import register_dialects
 from penstock.cli.shared.nodes import Where
 from penstock.cli.shared.pipes import quiet_pipe

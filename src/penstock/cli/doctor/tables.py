@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
-from penstock.cli.doctor.finding import Finding, error, warning
+from penstock.cli.doctor.report import Finding, error, warning
 from penstock.rocketmq.broker.store import seal
 from penstock.rocketmq.broker.store.state import BACKUP
 from penstock.rocketmq.protocol import fastjson

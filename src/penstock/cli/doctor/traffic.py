@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.cli.doctor.finding import Finding, warning
 from penstock.cli.doctor.nodes import Node
+from penstock.cli.doctor.report import Finding, warning
 from penstock.cluster.groups import ToldGroup, ToldTopic
 from penstock.cluster.stats import ChannelStats, TopicStats
 from penstock.core.counted import counted

@@ -21,7 +21,7 @@ from penstock.nsq.nsqd.data_path import open_node
 from penstock.nsq.nsqd.ports import Ports, check_ports
 from penstock.replication.standing import Role, Standing, read_standing
 from penstock.rocketmq.broker.daemon import RocketBroker
-from penstock.rocketmq.broker.slaves import finding
+from penstock.rocketmq.broker.slaves import master_address
 from penstock.rocketmq.broker.slaves.slave import Slave
 from penstock.storage.files.disk import OsDisk
 
@@ -109,10 +109,10 @@ class Opening:
         standing = _standing_of(settings)
         known = standing.primary if standing is not None else ""
         if not known:
-            return await finding.wait_for_master(settings)
+            return await master_address.wait_for_master(settings)
         if standing is not None and standing.role is Role.PRIMARY and self._is_turn:
             return known
-        return await finding.master(settings) or known
+        return await master_address.master(settings) or known
 
     async def _standby(self, standby: Standby) -> RocketBroker | None:
         """Open the ports of a slave, or of a broker that was fenced."""

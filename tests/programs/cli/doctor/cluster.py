@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.cli.doctor.cluster import examine_cluster
-from penstock.cli.doctor.finding import Report
+from penstock.cli.doctor.report import Report
 from penstock.cli.shared.nodes import Where
 from penstock.core.clock import SYSTEM_CLOCK
 from tests.programs.nsq.nsqd.conftest import Running

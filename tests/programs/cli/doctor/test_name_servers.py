@@ -9,7 +9,7 @@ import pytest
 
 from penstock.admin.rocketmq import verdicts
 from penstock.cli.doctor import name_servers
-from penstock.cli.doctor.finding import Report
+from penstock.cli.doctor.report import Report
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import ConfigError
 from penstock.rocketmq.protocol import fastjson

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.publish.staging import Outcome
+from penstock.broker.publish.batching import Outcome
 from penstock.broker.topic import Topic
 from penstock.core.errors import DiskFullError
 from penstock.rocketmq.broker.daemon import RocketBroker

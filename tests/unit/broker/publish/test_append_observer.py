@@ -9,7 +9,7 @@ from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.batch import Batch, Dialect
 from penstock.storage.durability import Durability
 from tests.unit.broker.conftest import World, log_of
-from tests.unit.broker.publish.test_staging import Placed
+from tests.unit.broker.publish.test_batching import Placed
 
 
 class Observer:

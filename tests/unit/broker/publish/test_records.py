@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
+from penstock.broker.publish.batching import Staged, batches_of
 from penstock.broker.publish.records import Records
-from penstock.broker.publish.staging import Staged, batches_of
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.memory_log import MemoryLog
 from penstock.storage.queues.queue_index import OneQueue

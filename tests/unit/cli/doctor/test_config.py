@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.doctor.config import examine_config
-from penstock.cli.doctor.finding import Report
+from penstock.cli.doctor.report import Report
 
 
 def examined(tmp_path: Path, name: str, text: str) -> Report:

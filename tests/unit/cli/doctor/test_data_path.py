@@ -11,7 +11,7 @@ from xxhash import xxh3_64_intdigest
 
 from penstock.broker.progress import TopicRecord, encode_record
 from penstock.cli.doctor.data_path import examine_data_path
-from penstock.cli.doctor.finding import Level, Report
+from penstock.cli.doctor.report import Level, Report
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import HOUR
 from penstock.storage.files.disk import DirectoryLock, OsDisk

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.doctor.finding import Level
+from penstock.cli.doctor.report import Level
 from penstock.cli.doctor.tables import examine_tables
 from penstock.rocketmq.broker.store import seal
 from penstock.storage.files.disk import OsDisk

@@ -17,7 +17,7 @@ from penstock.net import tcp
 from penstock.nsq.nsqd.copies.standby import Standby
 from penstock.replication.standing import Role, Standing, write_standing
 from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.rocketmq.broker.slaves import finding
+from penstock.rocketmq.broker.slaves import master_address
 from penstock.storage.files.disk import OsDisk
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.conftest import broker_settings
@@ -43,8 +43,8 @@ def knows(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     async def found(settings: BrokerSettings) -> str:
         return address
 
-    monkeypatch.setattr(finding, "master", found)
-    monkeypatch.setattr(finding, "wait_for_master", found)
+    monkeypatch.setattr(master_address, "master", found)
+    monkeypatch.setattr(master_address, "wait_for_master", found)
 
 
 def stands(settings: BrokerSettings, role: Role) -> None:

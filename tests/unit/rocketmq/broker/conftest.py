@@ -9,8 +9,8 @@ from typing import cast
 import pytest
 
 from penstock.broker.broker import Broker, BrokerOptions
+from penstock.broker.publish.batching import Outcome
 from penstock.broker.publish.records import Records
-from penstock.broker.publish.staging import Outcome
 from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
 from penstock.core.clock import SYSTEM_CLOCK

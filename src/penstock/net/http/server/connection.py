@@ -18,13 +18,13 @@ from penstock.core.clock import Clock
 from penstock.core.units import format_duration
 from penstock.net.address import show_address
 from penstock.net.budget import SMALL, Memory
+from penstock.net.http.server.endless import Stream
 from penstock.net.http.server.head import Head
 from penstock.net.http.server.later import Later, later_of
 from penstock.net.http.server.load import Load
 from penstock.net.http.server.message import Bare, DateLine, Response, encode
 from penstock.net.http.server.reader import Event, RequestReader
 from penstock.net.http.server.router import Router
-from penstock.net.http.server.stream import Stream
 
 MAX_PIPELINED = 64
 """Requests of one connection that may wait for their answers before reading pauses."""

@@ -15,8 +15,8 @@ from contextlib import aclosing
 from typing import Any, Final
 
 from penstock.core.errors import PenstockError
+from penstock.net.http.server.endless import Stream
 from penstock.net.http.server.message import Headers
-from penstock.net.http.server.stream import Stream
 from penstock.net.tasks import spawn
 
 logger = logging.getLogger("penstock.net.http.server.service")

@@ -19,11 +19,11 @@ from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.net.budget import Memory
 from penstock.net.http.server.connection import Connection
 from penstock.net.http.server.download import Download
+from penstock.net.http.server.endless import Stream
 from penstock.net.http.server.later import Later
 from penstock.net.http.server.message import DateLine, Headers, Request, Response, text
 from penstock.net.http.server.route import Begin, Handler
 from penstock.net.http.server.router import DEFAULT_MAX_BODY, ErrorPages, Router
-from penstock.net.http.server.stream import Stream
 
 __all__ = [
     "DEFAULT_MAX_BODY",

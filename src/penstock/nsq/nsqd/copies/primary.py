@@ -28,8 +28,8 @@ from penstock.nsq.nsqd.copies.secret import Secret
 from penstock.nsq.nsqd.copies.successor import tell_until_heard
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.nsqd.ports import Ports
-from penstock.replication.answers import Served, Source
 from penstock.replication.copy import small_files
+from penstock.replication.feed import Served, Source
 from penstock.replication.messages import Fetch, Hello, ReplicationError, decode_fetch
 from penstock.replication.standing import (
     Role,

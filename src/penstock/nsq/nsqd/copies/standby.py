@@ -36,9 +36,9 @@ from penstock.nsq.nsqd.http.https import server_tls
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.nsqd.ports import Ports
 from penstock.nsq.protocol.letters import Letters
-from penstock.replication.answers import Source
 from penstock.replication.copied_node import CopiedNode
 from penstock.replication.copy import Copy, small_files
+from penstock.replication.feed import Source
 from penstock.replication.messages import Hello
 from penstock.replication.standing import Role, Standing, only_here, write_standing
 from penstock.storage.files.disk import OsDisk

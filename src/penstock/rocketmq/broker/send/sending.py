@@ -31,7 +31,7 @@ from penstock.rocketmq.protocol.registration import TopicConfig
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.broker.publish.staging import Outcome
+    from penstock.broker.publish.batching import Outcome
     from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.broker.settings import BrokerSettings
     from penstock.rocketmq.broker.store.message_store import AnyRecords

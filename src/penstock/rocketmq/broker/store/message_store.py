@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Struct
 
-from penstock.broker.publish.staging import Outcome
+from penstock.broker.publish.batching import Outcome
 from penstock.broker.topic import Topic
 from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND

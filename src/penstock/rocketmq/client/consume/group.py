@@ -15,12 +15,12 @@ from functools import partial
 from typing import Any, Final
 
 from penstock.rocketmq.client.consume.allocation import Allocate, averagely, share_of
-from penstock.rocketmq.client.consume.commits import Commits
 from penstock.rocketmq.client.consume.filters import SQL92, Filter, Subscription
 from penstock.rocketmq.client.consume.heartbeats import Heartbeats
 from penstock.rocketmq.client.consume.held import HeldQueue
 from penstock.rocketmq.client.consume.locks import RENEW_S, Locks
 from penstock.rocketmq.client.consume.members import Members
+from penstock.rocketmq.client.consume.offset_commits import Commits
 from penstock.rocketmq.client.consume.offsets import BrokerOffsets, LocalOffsets, Offsets, Start
 from penstock.rocketmq.client.consume.pulling import Pulled, Puller, PullStatus
 from penstock.rocketmq.client.consume.received import Received

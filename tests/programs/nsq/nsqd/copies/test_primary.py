@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from penstock.nsq.nsqd.copies.peer import Fence
-from penstock.replication.answers import NBYTES_MAX
 from penstock.replication.copy import Copy
+from penstock.replication.feed import NBYTES_MAX
 from penstock.replication.messages import encode_fetch
 from penstock.storage.durability import Durability
 from penstock.storage.files.disk import OsDisk

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.nsq.nsqd.copies.following import BEHIND_NS, FRESH_NS, Pulling
 from penstock.nsq.nsqd.copies.peer import Peer, PeerError
-from penstock.replication.answers import Source
+from penstock.replication.feed import Source
 from penstock.replication.messages import Hello, ReplicationError, decode_fetch
 from penstock.replication.standing import Standing
 from penstock.testing.clock import FakeClock

@@ -12,9 +12,9 @@ from penstock.cli.shared.dialects import register_dialects
 from penstock.net.budget import Memory
 from penstock.node.node import NodeOptions
 from penstock.nsq.protocol.letters import Letters
-from penstock.replication.answers import Served, Source
 from penstock.replication.copied_node import CopiedNode
 from penstock.replication.copy import Copy, small_files
+from penstock.replication.feed import Served, Source
 from penstock.replication.messages import Batches, Hello
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.settings import BrokerSettings

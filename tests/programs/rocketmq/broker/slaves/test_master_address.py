@@ -10,7 +10,7 @@ import pytest
 
 from penstock.rocketmq.broker.registration import Introduction, NameServers
 from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.rocketmq.broker.slaves import finding
+from penstock.rocketmq.broker.slaves import master_address
 from penstock.rocketmq.broker.topics import TopicTable
 from penstock.rocketmq.namesrv.daemon import NameServer
 from penstock.rocketmq.namesrv.settings import NamesrvSettings
@@ -38,10 +38,10 @@ def of_slave(path: Path, *servers: str) -> BrokerSettings:
 async def test_a_slave_waits_for_its_master_and_leaves_no_registration(
     name_server: NameServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(finding, "AGAIN_S", 0.01)
+    monkeypatch.setattr(master_address, "AGAIN_S", 0.01)
     slave = of_slave(tmp_path, unused_address(), f"127.0.0.1:{name_server.port}")
-    assert await finding.master(slave) == ""
-    waiting = asyncio.ensure_future(finding.wait_for_master(slave))
+    assert await master_address.master(slave) == ""
+    waiting = asyncio.ensure_future(master_address.wait_for_master(slave))
     own = broker_settings(tmp_path)
     own.namesrv_addr = f"127.0.0.1:{name_server.port}"
     master = NameServers(Introduction(own, TopicTable(), 10911, 10999), lambda _: None)

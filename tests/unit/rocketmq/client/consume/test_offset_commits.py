@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.rocketmq.client.consume.commits import Commits
 from penstock.rocketmq.client.consume.held import HeldQueue
+from penstock.rocketmq.client.consume.offset_commits import Commits
 from penstock.rocketmq.client.errors import NotConnected
 from penstock.rocketmq.client.network.jobs import Job, Promise
 from penstock.rocketmq.protocol.message_queue import MessageQueue

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from penstock.broker.publish.append_observer import AppendObserver
+from penstock.broker.publish.batching import BATCH_BYTES_MAX, ONE_BYTES_MAX, Staged, batches_of
 from penstock.broker.publish.records import PlacedRecords
-from penstock.broker.publish.staging import BATCH_BYTES_MAX, ONE_BYTES_MAX, Staged, batches_of
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.batch import Batch, Dialect, Positions, iter_batches
 from penstock.storage.memory_log import MemoryLog

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.doctor.finding import Level
-from penstock.cli.doctor.permissions import examine_permissions
+from penstock.cli.doctor.file_modes import examine_permissions
+from penstock.cli.doctor.report import Level
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_several_files_of_another_user_are_one_finding(
         found = lstat(path)
         return os.stat_result((*found[:4], found.st_uid + 1, *found[5:]))
 
-    monkeypatch.setattr("penstock.cli.doctor.permissions.os.lstat", of_another)
+    monkeypatch.setattr("penstock.cli.doctor.file_modes.os.lstat", of_another)
     (found,) = examine_permissions(str(tmp_path))
     assert found.what == "belongs to another user than the data path does"
     assert found.where.endswith(" and 2 others")

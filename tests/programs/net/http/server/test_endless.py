@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.net.http.server import stream as http_stream
+from penstock.net.http.server import endless as http_stream
 from penstock.net.http.server.service import Later, Request, Response, Router, Stream, text
 from tests.programs.net.conftest import Serve, until
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from penstock.cli.doctor.finding import Finding, Level, Report, error, warning
+from penstock.cli.doctor.report import Finding, Level, Report, error, warning
 
 
 def test_a_note_is_no_fault() -> None:

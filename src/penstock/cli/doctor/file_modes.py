@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Iterator
 
-from penstock.cli.doctor.finding import Finding, error, warning
+from penstock.cli.doctor.report import Finding, error, warning
 from penstock.core.counted import counted
 
 _REMEDY = "chown -R USER {path} && chmod -R u+rwX,o-w {path}, where USER runs nsqd."
