@@ -57,13 +57,18 @@ class Victim:
 
     @property
     def rss(self) -> int:
-        """Resident memory in bytes, less what is mapped from files, once it has imported numpy: a
-        daemon does so behind its first answers.
+        """Resident memory in bytes, less what is mapped from files, once the daemon has settled."""
+        assert wait_until(self._has_settled)
+        text = Path(f"/proc/{self.daemon.pid}/status").read_text()
+        return int(text.split("RssAnon:")[1].split()[0]) * 1024
+
+    def _has_settled(self) -> bool:
+        """It imports numpy behind its first answers, in one go on its only busy thread: 5 MB come
+        after numpy's first library is mapped, so the last one has to be there, and a pause.
         """
         process = Path(f"/proc/{self.daemon.pid}")
-        assert wait_until(lambda: "_multiarray_umath" in (process / "maps").read_text())
-        text = (process / "status").read_text()
-        return int(text.split("RssAnon:")[1].split()[0]) * 1024
+        mapped = "_umath_linalg" in (process / "maps").read_text()
+        return mapped and (process / "stat").read_text().rpartition(")")[2].split()[0] == "S"
 
     @property
     def open_files(self) -> int:
