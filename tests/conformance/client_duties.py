@@ -252,7 +252,7 @@ _READY = (
     Duty("With fewer messages than connections, RDY goes round.",
          _guide("ready_in_bytes")
          + _unit("consume/flow", "more_connections_than_messages_take_turns")
-         + _unit("consume/redistribution",
+         + _unit("consume/ready",
                  "the_idle_hand_on", "all_get_their_turn", "nobody_is_pinned",
                  "a_message_under_way_is_not_idleness")),
     Duty("`is_starved` says when a node is about to send no more.",
@@ -411,7 +411,7 @@ _ORIGINAL_TESTS = (
     Duty("pynsq, test_rdy: max_in_flight, changed and turned off, also in a backoff.",
          _unit("consume/flow", "changing_the_bound", "a_pause_in_a_backoff")),
     Duty("pynsq, test_rdy: redistribution, also in a backoff.",
-         _unit("consume/redistribution",
+         _unit("consume/ready",
                "the_idle_hand_on", "who_is_in_use_keeps_it", "nobody_is_pinned")
          + _unit("consume/flow", "turns_in_a_backoff")),
     Duty("pynsq, test_reader: bad arguments.", _unit("consume/subscription", "bad_arguments")),

@@ -11,18 +11,21 @@ A check gives lines of what keeps the program from its work, a source is a gener
 from __future__ import annotations
 
 import asyncio
+import gc
+import math
 import platform
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Final
 
 import penstock
 from penstock.core.clock import Clock
 from penstock.core.metrics import process as own
-from penstock.core.metrics.exposition import CONTENT_TYPE, Samples
+from penstock.core.metrics.exposition import CONTENT_TYPE, Samples, labels
+from penstock.core.units import SECOND
+from penstock.net import process
 from penstock.net.gc_pauses import GcPauses
 from penstock.net.http.server.message import Request, Response, text
 from penstock.net.http.server.router import Router
-from penstock.net.vitals import process_metrics
 
 Check = Callable[[], Iterable[str]]
 Source = Callable[[], AsyncIterator[Samples]]
@@ -84,5 +87,40 @@ class Vitals:
         versions = (self._program, penstock.__version__, platform.python_version())
         yield Samples.single(own.INFO, 1, *versions)
         yield Samples.single(own.READY, not self.missing())
-        for samples in process_metrics.of(self.started_ns, self.gc_pauses):
+        for samples in of_process(self.started_ns, self.gc_pauses):
             yield samples
+
+
+def of_process(started_ns: int, pauses: GcPauses) -> Iterator[Samples]:
+    """Memory, processor, files and garbage collections of the process, now.
+
+    ``started_ns`` is the wall clock at the program's start.
+    """
+    memory, limit = process.memory(), process.open_files_max()
+    for metric, value in (
+        (own.CPU, process.cpu_seconds()),
+        (own.RESIDENT, memory.resident),
+        (own.VIRTUAL, memory.virtual),
+        (own.OPEN_FILES, process.open_files()),
+        (own.OPEN_FILES_MAX, math.inf if limit is None else limit),
+        (own.START_TIME, started_ns / SECOND),
+    ):
+        yield Samples.single(metric, value)
+    yield from _garbage_collections(pauses)
+
+
+def _garbage_collections(pauses: GcPauses) -> Iterator[Samples]:
+    counts = gc.get_stats()
+    for metric, key in (
+        (own.GC_COLLECTIONS, "collections"),
+        (own.GC_COLLECTED, "collected"),
+        (own.GC_UNCOLLECTABLE, "uncollectable"),
+    ):
+        samples = Samples(metric)
+        for generation, of_generation in enumerate(counts):
+            samples.add(of_generation[key], labels({"generation": str(generation)}))
+        yield samples
+    samples = Samples(own.GC_PAUSES)
+    quantiles = [(each, pauses.percentile(each * 100) / SECOND) for each in (0.95, 0.99, 1)]
+    samples.summarize({}, quantiles, pauses.total_ns / SECOND, pauses.count)
+    yield samples

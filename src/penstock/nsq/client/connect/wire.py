@@ -27,7 +27,6 @@ from penstock.nsq.client.config import Config
 from penstock.nsq.client.connect.answers import AnswerReader, NotNsq
 from penstock.nsq.client.connect.handshake import Ask, Handshake
 from penstock.nsq.client.connect.server_info import ServerInfo
-from penstock.nsq.client.connect.upgrades import compression
 from penstock.nsq.client.errors import HandshakeFailed, NotConnected
 from penstock.nsq.client.events import tell
 from penstock.nsq.client.state import ConnectionState
@@ -290,3 +289,16 @@ class Wire:
     def _tell(self, level: int, event: str, text: str) -> None:
         topic, channel = self._subscription
         tell(level, event, text, address=self.address, topic=topic, channel=channel)
+
+
+def compression(name: str, config: Config, server: ServerInfo) -> Layer:
+    """A new layer of ``deflate`` or ``snappy``."""
+    if name == "snappy":
+        from penstock.nsq.protocol.snappy import SnappyLayer
+
+        return SnappyLayer()
+    from penstock.nsq.protocol.deflate import DeflateLayer
+
+    # The node may have lowered the level that was asked for.
+    level = server.deflate_level if 1 <= server.deflate_level <= 9 else config.deflate_level
+    return DeflateLayer(level)

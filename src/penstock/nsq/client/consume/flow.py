@@ -16,8 +16,7 @@ from penstock.core.clock import Clock
 from penstock.core.units import format_duration
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.consume.backoff import Backoff, Step
-from penstock.nsq.client.consume.ready import Key, Orders, Table
-from penstock.nsq.client.consume.redistribution import Redistribution
+from penstock.nsq.client.consume.ready import Key, Orders, Redistribution, Table
 
 Tell = Callable[..., None]
 """``events.tell`` with the fields that all events of a consumer have."""

@@ -7,15 +7,34 @@ seconds, sizes bytes.
 from __future__ import annotations
 
 import platform
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import Final
 
 import penstock
 from penstock.core.metrics import nsqd as metrics
+from penstock.core.metrics.declared import Metric
 from penstock.core.metrics.exposition import Samples, labels
 from penstock.nsq.nsqd.lookup import Lookup
-from penstock.nsq.nsqd.stats import pipeline_metrics
 from penstock.nsq.nsqd.stats.stat_sources import StatSources
+from penstock.nsq.pipeline_status import ToldStatus
 from penstock.nsq.version import NSQ_VERSION
+
+_PIPELINE_FIGURES: Final[tuple[tuple[Metric, Callable[[ToldStatus], float]], ...]] = (
+    (metrics.PIPELINE_RUNNING, lambda told: told.state == "running"),
+    (metrics.PIPELINE_FAILED, lambda told: told.state == "failed"),
+    (metrics.PIPELINE_AGE, lambda told: told.age),
+    (metrics.PIPELINE_ROWS_READ, lambda told: told.rows_read),
+    (metrics.PIPELINE_ROWS_WRITTEN, lambda told: told.rows_written),
+    (metrics.PIPELINE_ROWS_BAD, lambda told: told.rows_bad),
+    (metrics.PIPELINE_READ_RATE, lambda told: told.read_per_s),
+    (metrics.PIPELINE_WRITTEN_RATE, lambda told: told.written_per_s),
+    (metrics.PIPELINE_LAG, lambda told: told.lag),
+    (metrics.PIPELINE_BATCHES, lambda told: told.batches),
+    (metrics.PIPELINE_BATCH_SECONDS, lambda told: told.batch_ms / 1000),
+    (metrics.PIPELINE_STATE_ROWS, lambda told: told.state_rows),
+    (metrics.PIPELINE_STATE_BYTES, lambda told: told.state_bytes),
+    (metrics.PIPELINE_ERROR_TIME, lambda told: told.error_at),
+)
 
 
 class NsqdMetrics:
@@ -31,7 +50,7 @@ class NsqdMetrics:
         yield Samples.single(metrics.BUILD_INFO, 1, *versions)
         pipelines = self._sources.pipelines.all()
         for samples in (*self._of_staged(), *self._of_connections(), *self._of_others(),
-                        *pipeline_metrics.of(pipelines)):  # fmt: skip
+                        *of_pipelines(pipelines)):  # fmt: skip
             yield samples
 
     def _of_staged(self) -> Iterator[Samples]:
@@ -61,3 +80,19 @@ class NsqdMetrics:
             yield Samples.single(metrics.AUTH_QUERIES, servers.query_count)
             yield Samples.single(metrics.AUTH_FAILURES, servers.failure_count)
             yield Samples.single(metrics.AUTH_DENIALS, servers.denial_count)
+
+
+def of_pipelines(pipelines: Iterable[ToldStatus]) -> list[Samples]:
+    """The metrics of the pipelines that tell this node how they are, each by its name and id.
+
+    A pipeline tells every node that it reads from. Its lag is that on the node, so that lags of
+    several nodes add up; all else is the pipeline's as a whole, and the same on each.
+    """
+    shown = [(labels({"pipeline": told.name, "id": told.id}), told) for told in pipelines]
+    found = []
+    for metric, value in _PIPELINE_FIGURES:
+        samples = Samples(metric)
+        for pair, told in shown:
+            samples.add(value(told), pair)
+        found.append(samples)
+    return found

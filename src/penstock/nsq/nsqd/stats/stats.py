@@ -19,15 +19,31 @@ from penstock.net import process
 from penstock.net.budget import Memory
 from penstock.net.gc_pauses import GcPauses
 from penstock.net.http.server.service import Request, Response
+from penstock.net.tls.tls_layer import TlsLayer
 from penstock.nsq.http_api import Query, json_response, text_response
 from penstock.nsq.nsqd.http.damage_api import damage_of
 from penstock.nsq.nsqd.stats import group_stats
 from penstock.nsq.nsqd.stats.stat_sources import StatSources
-from penstock.nsq.nsqd.stats.tls_stats import tls_fields
 from penstock.nsq.nsqd.tcp.session import Session
 from penstock.nsq.version import NSQ_VERSION, version_line
 
 _FALSE = ("false", "0")
+# The suites that Go's nsqd has names for, none of TLS 1.3 among them.
+_GO_NAMES = {
+    "RC4-SHA": "TLS_RSA_WITH_RC4_128_SHA",
+    "DES-CBC3-SHA": "TLS_RSA_WITH_3DES_EDE_CBC_SHA",
+    "AES128-SHA": "TLS_RSA_WITH_AES_128_CBC_SHA",
+    "AES256-SHA": "TLS_RSA_WITH_AES_256_CBC_SHA",
+    "ECDHE-ECDSA-RC4-SHA": "TLS_ECDHE_ECDSA_WITH_RC4_128_SHA",
+    "ECDHE-ECDSA-AES128-SHA": "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
+    "ECDHE-ECDSA-AES256-SHA": "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA",
+    "ECDHE-RSA-RC4-SHA": "TLS_ECDHE_RSA_WITH_RC4_128_SHA",
+    "ECDHE-RSA-DES-CBC3-SHA": "TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA",
+    "ECDHE-RSA-AES128-SHA": "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA",
+    "ECDHE-RSA-AES256-SHA": "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA",
+    "ECDHE-RSA-AES128-GCM-SHA256": "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+    "ECDHE-ECDSA-AES128-GCM-SHA256": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+}
 
 
 def handle(sources: StatSources, request: Request) -> Response:
@@ -344,3 +360,29 @@ def _name(client: dict[str, Any]) -> str:
 
 def _connected(client: dict[str, Any], now: int) -> str:
     return format_duration((now // SECOND - client["connect_ts"]) * SECOND)
+
+
+def tls_fields(tls: TlsLayer | None) -> dict[str, Any]:
+    """The keys of a client that begin with ``tls``, in their order and in Go's words."""
+    if tls is None:
+        return {
+            "tls": False,
+            "tls_cipher_suite": "",
+            "tls_version": "",
+            "tls_negotiated_protocol": "",
+            "tls_negotiated_protocol_is_mutual": False,
+        }
+    name, number = tls.cipher
+    return {
+        "tls": True,
+        "tls_cipher_suite": _GO_NAMES.get(name, f"Unknown {number}"),
+        "tls_version": go_version(tls.version),
+        "tls_negotiated_protocol": tls.protocol,
+        "tls_negotiated_protocol_is_mutual": True,
+    }
+
+
+def go_version(version: str) -> str:
+    """``TLS1.0`` for OpenSSL's ``TLSv1``, ``TLS1.3`` for its ``TLSv1.3``."""
+    number = version.removeprefix("TLSv")
+    return f"TLS{number if '.' in number else number + '.0'}"

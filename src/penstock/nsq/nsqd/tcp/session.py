@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 
 from penstock.broker.channels.channel import Channel, NotInFlightError
-from penstock.broker.channels.consumer import Consumer, Delivery
+from penstock.broker.channels.consumer import Consumer, Delivery, Locality
 from penstock.broker.runs import Offsets
 from penstock.broker.topic import Topic
 from penstock.core.errors import StorageError
 from penstock.core.log_limit import LogLimit
 from penstock.core.units import format_duration
+from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.nsqd.tcp.connection import Connection, Handlers
-from penstock.nsq.nsqd.tcp.delivery import frames_of
-from penstock.nsq.nsqd.tcp.topology import locality
+from penstock.nsq.nsqd.tcp.outbox import frames_of
 from penstock.nsq.nsqd.tcp.upgrade import Layering
 from penstock.nsq.protocol.authorizations import Authorizations
 from penstock.nsq.protocol.bodies import Bodies
@@ -44,11 +44,13 @@ from penstock.nsq.protocol.events import (
 )
 from penstock.nsq.protocol.finishes import id_value
 from penstock.nsq.protocol.frames import CLOSE_WAIT_FRAME, OK_FRAME, error, response
-from penstock.nsq.protocol.identify import identify, negotiate
+from penstock.nsq.protocol.identify import Identity, identify, negotiate
 from penstock.storage.batch import Buffer
 
 logger = logging.getLogger(__name__)
 
+TOPOLOGY_EXPERIMENT: Final = "topology-aware-consumption"
+"""The value of --enable-experiment with which nearer consumers come first (NSQ spec 3.11)."""
 _UINT64 = (1 << 64) - 1
 
 
@@ -368,3 +370,16 @@ class Session:
         Failure: _on_failure,
         Drop: _on_drop,
     }
+
+
+def locality(identity: Identity, options: NsqdOptions) -> Locality:
+    """The proximity of a client: this zone, this region, or any; an empty name is nobody's.
+
+    Without the experiment all consumers are alike.
+    """
+    if TOPOLOGY_EXPERIMENT in options.enable_experiment:
+        if options.topology_zone and identity.topology_zone == options.topology_zone:
+            return Locality.ZONE
+        if options.topology_region and identity.topology_region == options.topology_region:
+            return Locality.REGION
+    return Locality.ANYWHERE

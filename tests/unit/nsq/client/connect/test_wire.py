@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from penstock.net.tls.layers import PIECE
 from penstock.net.tls.tls_layer import ServerTls
 from penstock.nsq.client.config import Config
-from penstock.nsq.client.connect.wire import Wire
+from penstock.nsq.client.connect.server_info import ServerInfo
+from penstock.nsq.client.connect.wire import Wire, compression
 from penstock.nsq.client.errors import (
     BadTlsOptions,
     ClientError,
@@ -27,8 +28,10 @@ from penstock.nsq.client.errors import (
 )
 from penstock.nsq.protocol import encode, frames
 from penstock.nsq.protocol.commands import Identify, Subscribe
+from penstock.nsq.protocol.deflate import DeflateLayer
 from penstock.nsq.protocol.events import Auth, Finish, Nop, Ready, Requeue, Touch
 from penstock.nsq.protocol.frames import Error, MessageBlock, Response
+from penstock.nsq.protocol.snappy import SnappyLayer
 from penstock.testing.clock import FakeClock
 from tests.conftest import BUSY
 from tests.unit.net.certificates import Certificates
@@ -39,6 +42,7 @@ COMBINATIONS = [
     tuple(filter(None, names))
     for names in itertools.product(("", "tls_v1"), ("", "deflate", "snappy"))
 ]
+TEXT = b"".join(b"%d bottles of beer on the wall, " % number for number in range(3000))
 
 
 @pytest.fixture(scope="module")
@@ -373,3 +377,15 @@ def test_garbage_instead_of_an_answer(garbage: bytes) -> None:
     with contextlib.suppress(ClientError):
         told(wire, garbage)
     assert not wire.is_ready
+
+
+def test_both_kinds() -> None:
+    assert isinstance(compression("snappy", Config(), ServerInfo()), SnappyLayer)
+    assert isinstance(compression("deflate", Config(), ServerInfo()), DeflateLayer)
+
+
+@pytest.mark.parametrize(("said", "used"), [(1, 1), (9, 9), (0, 9), (10, 9)])
+def test_the_level_is_the_nodes_where_it_is_one(said: int, used: int) -> None:
+    layer = compression("deflate", Config(deflate_level=9), ServerInfo(deflate_level=said))
+    assert layer.send(TEXT) == DeflateLayer(used).send(TEXT)
+    assert DeflateLayer(1).send(TEXT) != DeflateLayer(9).send(TEXT)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.nsq.nsqd.stats.pipeline_metrics import of
+from penstock.nsq.nsqd.stats.prometheus import of_pipelines
 from penstock.nsq.pipeline_status import ToldStatus
 
 
@@ -11,7 +11,7 @@ def test_each_figure_of_each_pipeline() -> None:
         ToldStatus("1", "a", "running", rows_read=5, read_per_s=2.5, batch_ms=1500, lag=7),
         ToldStatus("2", "a", "failed", error="e", error_at=1.5, age=3.25, state_bytes=9),
     ]
-    text = "".join(metric.text() for metric in of(pipelines))
+    text = "".join(metric.text() for metric in of_pipelines(pipelines))
     for line in (
         'running{pipeline="a",id="1"} 1', 'running{pipeline="a",id="2"} 0',
         'failed{pipeline="a",id="2"} 1', 'rows_read_total{pipeline="a",id="1"} 5',
@@ -20,4 +20,4 @@ def test_each_figure_of_each_pipeline() -> None:
         'age_seconds{pipeline="a",id="2"} 3.25', 'state_bytes{pipeline="a",id="2"} 9',
     ):  # fmt: skip
         assert f"nsqd_pipeline_{line}\n" in text
-    assert "".join(metric.text() for metric in of([])) == ""
+    assert "".join(metric.text() for metric in of_pipelines([])) == ""

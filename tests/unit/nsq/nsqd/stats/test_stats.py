@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from penstock.net.tls.tls_layer import TlsLayer
-from penstock.nsq.nsqd.stats.tls_stats import go_version, tls_fields
+from penstock.nsq.nsqd.stats.stats import go_version, tls_fields
 
 
 class Agreed:

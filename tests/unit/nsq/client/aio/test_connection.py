@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from penstock.nsq.client.aio.outflow import Outflow
+from penstock.nsq.client.aio.connection import Outflow
 
 
 class Pipe(asyncio.Transport):

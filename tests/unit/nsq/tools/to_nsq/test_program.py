@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.nsq.tools.to_nsq.throttle import Throttle
+from penstock.nsq.tools.to_nsq.program import Throttle
 
 
 def test_records_come_evenly() -> None:

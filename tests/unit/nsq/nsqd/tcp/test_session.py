@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.broker.channels.consumer import Locality
-from penstock.nsq.nsqd.tcp.topology import EXPERIMENT, locality
+from penstock.nsq.nsqd.tcp.session import TOPOLOGY_EXPERIMENT, locality
 from penstock.nsq.protocol.identify import Identity
 from tests.programs.nsq.nsqd.conftest import options
 
@@ -26,5 +26,5 @@ def test_localities(
     given = options("", topology_zone=own_zone, topology_region=own_region)
     identity = Identity("", "", 0, 0, 0, 0, topology_zone=zone, topology_region=region)
     assert locality(identity, given) is Locality.ANYWHERE
-    given.enable_experiment = (EXPERIMENT,)
+    given.enable_experiment = (TOPOLOGY_EXPERIMENT,)
     assert locality(identity, given) is expected
