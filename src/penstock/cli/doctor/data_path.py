@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
-from penstock.cli.doctor.file_modes import examine_permissions
-from penstock.cli.doctor.holder import holder_of
 from penstock.cli.doctor.queue import LATER_REMEDY, Queue
 from penstock.cli.doctor.report import Finding, Report, error, warning
-from penstock.cli.doctor.tables import examine_tables
 from penstock.core.counted import counted
 from penstock.core.errors import ConfigError, LaterFormatError, LockedError, StorageError
 from penstock.core.names import is_valid_name
 from penstock.nsq.nsqd import metadata
 from penstock.nsq.nsqd.http.staged_parts import FOLDER as STAGED
 from penstock.nsq.takeover.diskqueue import find_queues
+from penstock.rocketmq.broker.store import seal
+from penstock.rocketmq.broker.store.state import BACKUP
+from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.storage.files.disk import Disk
 from penstock.storage.files.disk_space import DiskSpace
 from penstock.storage.files.dry_disk import DryDisk
 from penstock.storage.files.part_files import PartFiles
@@ -33,6 +37,9 @@ USED_MAX: Final = 90
 """Hundredths of a file system beyond which it counts as nearly full."""
 _FULL: Final = 0.99
 _NAMED_MAX: Final = 5
+_LOCKS: Final = Path("/proc/locks")
+_OWNER_REMEDY: Final = "chown -R USER {path} && chmod -R u+rwX,o-w {path}, where USER runs nsqd."
+_TABLES: Final = "config"
 
 
 def examine_data_path(
@@ -161,3 +168,97 @@ def _silence() -> Iterator[None]:
         yield
     finally:
         logging.disable(before)
+
+
+def holder_of(directory: str, locks: Path = _LOCKS) -> str:
+    """The holder of the lock on a directory, in words; Linux alone says which process it is."""
+    inode = str(os.stat(directory).st_ino)
+    try:
+        lines = locks.read_text().splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        # "1: FLOCK ADVISORY WRITE 1234 08:01:5678 0 EOF": process, device and inode
+        fields = line.split()
+        if len(fields) > 5 and fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == inode:
+            return f"process {fields[4]}{_command_of(fields[4])}"
+    return "another process"
+
+
+def _command_of(pid: str) -> str:
+    try:
+        words = Path("/proc", pid, "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+    except OSError:
+        return ""
+    return f" ({' '.join(words[:3]).strip()})"
+
+
+def examine_permissions(path: str) -> Iterator[Finding]:
+    """Look for files that nsqd cannot use, or that anybody may change.
+
+    Everything below a data path is compared with the owner of the path itself.
+    """
+    owner = os.stat(path).st_uid
+    unusable, foreign, open_to_all = [], [], []
+    for each, found in _everything(path):
+        wanted = stat.S_IRWXU if stat.S_ISDIR(found.st_mode) else stat.S_IRUSR | stat.S_IWUSR
+        if found.st_mode & wanted != wanted:
+            unusable.append(each)
+        if found.st_uid != owner:
+            foreign.append(each)
+        if found.st_mode & stat.S_IWOTH:
+            open_to_all.append(each)
+    remedy = _OWNER_REMEDY.format(path=path)
+    for level, names, what in (
+        (error, unusable, "its owner may not read and write"),
+        (error, foreign, "belongs to another user than the data path does"),
+        (warning, open_to_all, "may be changed by everybody"),
+    ):
+        if names:
+            more = f" and {counted(len(names) - 1, 'other')}" if len(names) > 1 else ""
+            yield level("permissions", names[0] + more, what, remedy)
+
+
+def _everything(path: str) -> Iterator[tuple[str, os.stat_result]]:
+    """The path and all below it; what cannot be listed is left to those who read it."""
+    yield path, os.stat(path)
+    for directory, folders, files in os.walk(path):
+        for name in (*folders, *files):
+            each = os.path.join(directory, name)
+            try:
+                yield each, os.lstat(each)
+            except FileNotFoundError:  # a running node has removed it
+                continue
+
+
+def examine_tables(disk: Disk, data_path: str) -> Iterator[Finding]:
+    """Read each table of a RocketMQ broker as a start would.
+
+    With its previous content where there is any: topics, groups, committed offsets.
+    """
+    directory = os.path.join(data_path, _TABLES)
+    for name in disk.list(directory):
+        path = os.path.join(directory, name)
+        if not name.endswith(".json"):
+            continue
+        if _is_readable(disk.read_file(path)):
+            if seal.is_broken(disk.read_file(path) or b""):
+                yield warning("table", path, "it is not as the broker wrote it",
+                              f"A start takes its previous content from {name}{BACKUP} if that is "
+                              "as it was written. If you have edited it, delete its member "
+                              f"{seal.MEMBER}.")  # fmt: skip
+        elif _is_readable(disk.read_file(path + BACKUP)):
+            yield warning("table", path, "it is damaged", "A start takes its previous content from "
+                          f"{name}{BACKUP}; changes after that are lost.")  # fmt: skip
+        else:
+            yield error("table", path, f"it is damaged, and so is {name}{BACKUP}, or it is missing",
+                        "The broker does not start. Put back a good copy of one, or delete both "
+                        "to begin without their content.")  # fmt: skip
+
+
+def _is_readable(data: bytes | None) -> bool:
+    try:
+        fastjson.loads(data or b"")
+    except BodyError:
+        return False
+    return True

@@ -15,14 +15,16 @@ from rich.text import Text
 from penstock.cli.doctor.cluster import examine_cluster
 from penstock.cli.doctor.config import examine_config
 from penstock.cli.doctor.data_path import USED_MAX, examine_data_path
-from penstock.cli.doctor.repair import repair
 from penstock.cli.doctor.report import Finding, Level, Report
 from penstock.cli.shared.dialects import register_dialects
 from penstock.cli.shared.nodes import Where
 from penstock.cli.shared.pipes import quiet_pipe
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.counted import counted
-from penstock.core.errors import ConfigError
+from penstock.core.errors import ConfigError, PenstockError, StorageError
+from penstock.storage.files.disk import OsDisk
+from penstock.storage.log import LogOptions
+from penstock.storage.store import Store
 
 _STYLES = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.NOTE: "dim"}
 
@@ -71,7 +73,7 @@ def examined(order: Order, clock: Clock) -> Report:
         reports.append(asyncio.run(examining))
     for path in map(str, order.data_paths):
         if order.repair or order.accept_damage:
-            repair(path, accept_damage=order.accept_damage)
+            repair_data_path(path, accept_damage=order.accept_damage)
         reports.append(
             examine_data_path(path, clock.wall_ns(), quick=order.quick, used_max=order.used_max)
         )
@@ -100,3 +102,25 @@ def print_report(report: Report) -> None:
     for checked in report.checked:
         console.print(Text(f"examined {checked}", style="dim"))
     console.print(counted(len(report.faults), "fault") if report.faults else "no fault found")
+
+
+def repair_data_path(path: str, *, accept_damage: bool) -> None:
+    """Open each topic as a start does, which repairs what can be repaired, and close it.
+
+    With ``accept_damage``, all damage counts as accepted afterwards. Raises PenstockError.
+    """
+    try:
+        store = Store(OsDisk(), path, LogOptions())
+    except StorageError as error:
+        raise PenstockError(f"{path} cannot be repaired: {error}") from error
+    try:
+        for topic, number in store.queues():
+            log, journal, _ = store.open_queue(topic, number, 0)
+            if accept_damage:
+                log.damage.accept(log.start_offset)
+            journal.close()
+            log.close()
+    except StorageError as error:
+        raise PenstockError(f"{path} cannot be repaired: {error}") from error
+    finally:
+        store.close()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from typing import IO, Protocol
+import termios
+from typing import IO, Any, Protocol
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -13,7 +15,6 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.live.board import Board, Gauge, Service
-from penstock.cli.live.echo import Echo
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 
 _PLAIN_EVERY_NS = 2_000_000_000
@@ -23,6 +24,7 @@ _COLOURS = {
     "waiting": "bright_black", "stopping": "yellow", "stopped": "bright_black", "failed": "red",
 }  # fmt: skip
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_LOCAL_MODES = 3
 
 
 class Display(Protocol):
@@ -98,7 +100,7 @@ class TerminalDisplay:
 
     def __init__(self, board: Board, out: IO[str], clock: Clock = SYSTEM_CLOCK) -> None:
         self._board = board
-        self._echo = Echo()
+        self._echo = _Echo()
         self._echo.stop()
         self._clock = clock
         self._started_ns = clock.monotonic_ns()
@@ -187,3 +189,30 @@ def _rate(gauge: Gauge) -> Text:
     if gauge.complete:
         return Text("all", style="green")
     return Text(f"{gauge.rate:,.0f}/s", style="cyan")
+
+
+class _Echo:
+    """The echo of the keyboard, stopped while a panel is redrawn in place.
+
+    The ``^C`` that a terminal writes where the cursor is pushes the panel down a line, and the next
+    drawing leaves its upper border behind. Nothing happens where standard input is no terminal.
+    """
+
+    def __init__(self) -> None:
+        self._before: list[Any] | None = None
+
+    def stop(self) -> None:
+        """Show no key that is pressed; Ctrl-C and its like work on."""
+        if self._before is not None or not sys.stdin.isatty():
+            return
+        self._before = termios.tcgetattr(sys.stdin)
+        modes = list(self._before)
+        modes[_LOCAL_MODES] &= ~termios.ECHO
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, modes)
+
+    def restore(self) -> None:
+        """The terminal as it was; one that is gone does not mind."""
+        before, self._before = self._before, None
+        if before is not None:
+            with contextlib.suppress(OSError, termios.error):
+                termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)

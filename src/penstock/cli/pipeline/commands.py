@@ -76,7 +76,7 @@ def archive(
     from penstock.spark.requirements import require_spark
 
     require_spark()
-    from penstock.cli.pipeline.archive import run_archive
+    from penstock.cli.pipeline.run import run_archive
 
     source = {"topic": topic, **(nodes or Nodes()).options()}
     if max_records_per_trigger:
@@ -119,7 +119,7 @@ def validate(files: tuple[Path, ...], /, *, no_spark: Switch = False) -> None:
     no_spark
         Check keys and options only, which takes no time.
     """
-    from penstock.cli.pipeline.validate import run_validate
+    from penstock.cli.pipeline.checks import run_validate
 
     run_validate(files, with_spark=not no_spark)
 
@@ -133,7 +133,7 @@ def test(files: tuple[Path, ...], /) -> None:
     files
         Pipelines' files.
     """
-    from penstock.cli.pipeline.testing import run_tests
+    from penstock.cli.pipeline.checks import run_tests
 
     run_tests(files)
 

@@ -1,4 +1,7 @@
-"""``penstock pipeline run``: a pipeline on an embedded Spark, with live progress."""
+"""``penstock pipeline run``: a pipeline on an embedded Spark, with live progress.
+
+That of ``run archive`` needs no file: flags say it all.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,10 @@ from penstock.cli.pipeline.status import StatusFile
 from penstock.cli.shared.stop import Stop
 from penstock.core.counted import counted
 from penstock.core.errors import PenstockError
+from penstock.spark.errors import OptionError
 from penstock.spark.nodes.access import close_connections
 from penstock.spark.nodes.bounds import Cluster
-from penstock.spark.pipelines import own
+from penstock.spark.pipelines import archive, own
 from penstock.spark.pipelines.pipeline import Pipeline
 from penstock.spark.pipelines.spec import Spec
 from penstock.spark.read.offsets import Offsets
@@ -31,6 +35,21 @@ _TICK_S = 0.25
 _BOUNDS_EVERY_TICKS = 4
 _PREFLIGHT_TIMEOUT_S = 3
 _STOPPING: Final = "ending after this batch; Ctrl-C again ends at once"
+# The source's errors name its options, but the user of ``run archive`` has typed flags.
+_FLAGS = {
+    "lookupd_http_address": "--lookupd-http-address",
+    "nsqd_http_address": "--nsqd-http-address",
+    "maxRecordsPerTrigger": "--max-records-per-trigger",
+    'the option "topic"': "--topic",
+    "option timeout": "--timeout",
+    "tls_v1=true": "--tls-v1",
+    "tls_root_ca_file": "--tls-root-ca-file",
+    "tls_insecure_skip_verify": "--tls-insecure-skip-verify",
+    "tls_server_name": "--tls-server-name",
+    "tls_cert": "--tls-cert",
+    "tls_key": "--tls-key",
+    "tls_v1": "--tls-v1",
+}
 
 
 def run_pipeline(
@@ -99,6 +118,35 @@ def wait_while(step: Callable[[], object], tick: Callable[[], None]) -> None:
         thread.join(_TICK_S)
     if failure:
         raise failure[0]
+
+
+def run_archive(
+    source: dict[str, str],
+    to: Path,
+    checkpoint: Path,
+    *,
+    format: str = "parquet",
+    available_now: bool,
+    every: str,
+) -> None:
+    """Archive until Ctrl-C, or with ``available_now`` until what is there now is archived.
+
+    Raises PenstockError with one line for the user.
+    """
+    trigger = query_trigger("--trigger", available_now, every)
+    pipeline = archive.pipeline(source, str(to), str(checkpoint), format)
+    try:
+        Settings.parse(source)
+    except OptionError as error:
+        raise PenstockError(in_flags(str(error))) from None
+    run_pipeline(pipeline, trigger, in_flags)
+
+
+def in_flags(said: str) -> str:
+    """The source's message in the words of the flags of ``run archive``."""
+    for option, flag in _FLAGS.items():
+        said = said.replace(option, flag)
+    return said
 
 
 def _look(spec: Spec, words: Callable[[str], str]) -> None:

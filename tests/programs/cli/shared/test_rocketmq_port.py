@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import time
 import urllib.request
 from pathlib import Path
@@ -15,6 +17,7 @@ from penstock.cli.shared.rocketmq_port import rocketmq_settings
 from penstock.core.errors import ConfigError
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.testing.daemons import Daemon, MqBroker, run_mqbroker, run_nsqd
+from tests.conformance.certificates import Certificates
 from tests.copies import ask, until_copied
 from tests.unit.rocketmq.raw_client import RawClient
 
@@ -162,3 +165,32 @@ def test_flags_that_make_no_sense() -> None:
         rocketmq_settings(NsqdOptions(rocketmq_address=":0", rocketmq_namesrv_addresses=("x",)))
     with pytest.raises(ConfigError, match="failed to load"):
         rocketmq_settings(NsqdOptions(rocketmq_address=":0", rocketmq_config="/nowhere"))
+
+
+def nsqd(*flags: str, data_path: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "penstock.cli.nsqd", "--tcp-address=127.0.0.1:0",
+         "--http-address=127.0.0.1:0", f"--data-path={data_path}",
+         "--rocketmq-address=127.0.0.1:0", *flags],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+
+
+def test_nsqd_does_not_start_with_an_open_door(tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path)
+    keys = (f"--tls-cert={certificates.cert}", f"--tls-key={certificates.key}")
+    for flags in (("--tls-required=true", *keys), ("--auth-http-address=127.0.0.1:1",)):
+        ended = nsqd(*flags, data_path=tmp_path)
+        assert ended.returncode == 1
+        (line,) = [line for line in ended.stderr.splitlines() if "FATAL" in line]
+        assert "--rocketmq-address=127.0.0.1:0 opens to everybody what" in line
+        assert "or use --rocketmq-open" in line
+        assert "Traceback" not in ended.stderr
+
+
+def test_nsqd_starts_when_it_is_told_that_the_door_is_open(tmp_path: Path) -> None:
+    flags = ("--auth-http-address=127.0.0.1:1", "--rocketmq-address=127.0.0.1:0")
+    with run_nsqd(*flags, "--rocketmq-open", data_path=tmp_path) as daemon:
+        client = RawClient(rocketmq_port(daemon))
+        assert client.ask(28).code == 0
+        client.close()

@@ -10,14 +10,22 @@ import pytest
 from xxhash import xxh3_64_intdigest
 
 from penstock.broker.progress import TopicRecord, encode_record
-from penstock.cli.doctor.data_path import examine_data_path
+from penstock.cli.doctor.data_path import (
+    examine_data_path,
+    examine_permissions,
+    examine_tables,
+    holder_of,
+)
 from penstock.cli.doctor.report import Level, Report
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import HOUR
+from penstock.rocketmq.broker.store import seal
 from penstock.storage.files.disk import DirectoryLock, OsDisk
 from penstock.storage.files.disk_space import DiskSpace
 from penstock.storage.recovery.damage import Damage, DamageRecord
 from tests.unit.cli.doctor.patients import MESSAGES, everything, healthy, segments
+
+GOOD = seal.sealed(b'{"dataVersion":{}}')
 
 
 def examined(path: Path, **options: int) -> Report:
@@ -167,3 +175,91 @@ def test_a_data_path_that_is_not_there_is_found(tmp_path: Path) -> None:
 def test_a_quick_look_takes_what_an_index_vouches_for_on_trust(tmp_path: Path) -> None:
     damage_a_segment(tmp_path, healthy(tmp_path))
     assert examined(tmp_path, quick=True).findings == []
+
+
+def test_the_process_that_holds_the_lock(tmp_path: Path) -> None:
+    lock = DirectoryLock(str(tmp_path))
+    assert holder_of(str(tmp_path)).startswith(f"process {os.getpid()} (")
+    lock.release()
+    assert holder_of(str(tmp_path)) == "another process"
+
+
+def test_a_process_that_cannot_be_seen_has_its_number_alone(tmp_path: Path) -> None:
+    locks = tmp_path / "locks"
+    inode = tmp_path.stat().st_ino
+    locks.write_text(f"1: POSIX ADVISORY WRITE 1 08:01:{inode} 0 EOF\n"
+                     f"2: FLOCK ADVISORY WRITE 999999999 08:01:{inode} 0 EOF\n")  # fmt: skip
+    assert holder_of(str(tmp_path), locks) == "process 999999999"
+
+
+def test_a_system_that_lists_no_locks(tmp_path: Path) -> None:
+    assert holder_of(str(tmp_path), tmp_path / "no") == "another process"
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "level", "said"),
+    [
+        ("file", 0o400, Level.ERROR, "its owner may not read and write"),
+        ("file", 0o200, Level.ERROR, "its owner may not read and write"),
+        ("folder", 0o600, Level.ERROR, "its owner may not read and write"),
+        ("file", 0o666, Level.WARNING, "may be changed by everybody"),
+        ("folder", 0o777, Level.WARNING, "may be changed by everybody"),
+        ("file", 0o640, None, ""),
+    ],
+)
+def test_a_mode(tmp_path: Path, name: str, mode: int, level: Level | None, said: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch(0o600)
+    (tmp_path / name).chmod(mode)
+    found = list(examine_permissions(str(tmp_path)))
+    (tmp_path / name).chmod(0o700)
+    assert [(each.level, each.what) for each in found] == ([(level, said)] if level else [])
+    assert all(each.where == str(tmp_path / name) for each in found)
+
+
+def test_several_files_of_another_user_are_one_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).touch(0o600)
+    lstat = os.lstat
+
+    def of_another(path: str) -> os.stat_result:
+        found = lstat(path)
+        return os.stat_result((*found[:4], found.st_uid + 1, *found[5:]))
+
+    monkeypatch.setattr("penstock.cli.doctor.data_path.os.lstat", of_another)
+    (found,) = examine_permissions(str(tmp_path))
+    assert found.what == "belongs to another user than the data path does"
+    assert found.where.endswith(" and 2 others")
+    assert f"chown -R USER {tmp_path}" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("table", "previous", "level", "said"),
+    [
+        (GOOD, None, None, ""),
+        (b'{"dataVersion":{}}', None, None, ""),
+        (GOOD.replace(b"data", b"dada"), GOOD, Level.WARNING, "not as the broker wrote it"),
+        (GOOD[:9], GOOD, Level.WARNING, "it is damaged"),
+        (b"", GOOD, Level.WARNING, "it is damaged"),
+        (GOOD[:9], GOOD[:9], Level.ERROR, "and so is topics.json.bak"),
+        (GOOD[:9], None, Level.ERROR, "and so is topics.json.bak, or it is missing"),
+    ],
+)
+def test_a_table_and_its_previous_content(
+    tmp_path: Path, table: bytes, previous: bytes | None, level: Level | None, said: str
+) -> None:
+    folder = tmp_path / "config"
+    folder.mkdir()
+    (folder / "topics.json").write_bytes(table)
+    if previous is not None:
+        (folder / "topics.json.bak").write_bytes(previous)
+    (folder / "plain_acl.yml").write_text("no table")
+    found = list(examine_tables(OsDisk(), str(tmp_path)))
+    assert [each.level for each in found] == ([level] if level else [])
+    assert all(said in each.what and each.where == f"{folder}/topics.json" for each in found)
+
+
+def test_a_data_path_without_tables_has_none(tmp_path: Path) -> None:
+    assert list(examine_tables(OsDisk(), str(tmp_path))) == []

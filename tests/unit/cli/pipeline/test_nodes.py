@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.penstock import app
-from penstock.cli.pipeline import archive
+from penstock.cli.pipeline import run
 from penstock.cli.pipeline.nodes import Nodes, seconds
 from penstock.core.errors import PenstockError
 from penstock.spark.settings import Settings
@@ -51,7 +51,7 @@ def test_the_archive_takes_the_flags_of_tls_and_secrets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given: dict[str, str] = {}
-    monkeypatch.setattr(archive, "run_archive", lambda source, *_, **__: given.update(source))
+    monkeypatch.setattr(run, "run_archive", lambda source, *_, **__: given.update(source))
     monkeypatch.setenv("PENSTOCK_AUTH_SECRET", "s3cret")
     app(
         ["pipeline", "run", "archive", "--topic=t", "--to=lake", "--checkpoint=c",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.shared.open_doors import check
+from penstock.cli.shared.rocketmq_port import check_open_doors
 from penstock.core.errors import ConfigError
 from penstock.core.settings.tls_kinds import TlsRequired
 from penstock.nsq.nsqd.options import NsqdOptions
@@ -26,7 +26,7 @@ def problem(flags: dict[str, Any], properties: dict[str, str]) -> str | None:
     settings = BrokerSettings()
     settings.update(properties)
     try:
-        check(NsqdOptions(rocketmq_address=":10911", **flags), settings)
+        check_open_doors(NsqdOptions(rocketmq_address=":10911", **flags), settings)
     except ConfigError as error:
         return str(error)
     return None

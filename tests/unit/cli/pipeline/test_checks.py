@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.cli.pipeline.checks import run_tests, run_validate
 from penstock.cli.pipeline.init import write_file
-from penstock.cli.pipeline.validate import run_validate
+from penstock.spark.pipelines import PipelineFileError
 
 
 def test_keys_of_all_files_are_checked_without_spark(
@@ -25,3 +26,15 @@ def test_keys_of_all_files_are_checked_without_spark(
     out, err = capsys.readouterr()
     assert out.count("\n") == 1
     assert [line.split(" ")[1] for line in err.splitlines()] == [f"{wrong}:1:", f"{missing}"]
+
+
+def test_a_file_without_tests_starts_no_spark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "clicks.toml"
+    file.write_text("[source]\ntopic = 't'\nnsqd_http_address = 'h:1'\n[sink]\nformat = 'console'")
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    run_tests([file])
+    assert capsys.readouterr().out == f"{file}: no [[tests]]\n"
+    with pytest.raises(PipelineFileError, match="cannot be read"):
+        run_tests([tmp_path / "missing.toml"])

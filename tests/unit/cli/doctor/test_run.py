@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.doctor.data_path import examine_data_path
-from penstock.cli.doctor.repair import repair
+from penstock.cli.doctor.run import repair_data_path
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import PenstockError
 from penstock.storage.files.disk import DirectoryLock
@@ -24,7 +24,7 @@ def test_a_torn_tail_goes_and_damage_stays_until_it_is_accepted(
     size = newest.stat().st_size
     with newest.open("ab") as file:
         file.write(b"torn")
-    repair(str(tmp_path), accept_damage=accept)
+    repair_data_path(str(tmp_path), accept_damage=accept)
     assert newest.stat().st_size == size
     assert len(list((folder / "quarantine").iterdir())) == 1
     report = examine_data_path(str(tmp_path), SYSTEM_CLOCK.wall_ns())
@@ -34,5 +34,5 @@ def test_a_torn_tail_goes_and_damage_stays_until_it_is_accepted(
 def test_a_data_path_in_use_is_left_alone(tmp_path: Path) -> None:
     lock = DirectoryLock(str(tmp_path))
     with pytest.raises(PenstockError, match=r"cannot be repaired: cannot flock"):
-        repair(str(tmp_path), accept_damage=True)
+        repair_data_path(str(tmp_path), accept_damage=True)
     lock.release()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.pipeline.archive import in_flags, run_archive
+from penstock.cli.pipeline.run import in_flags, run_archive
 from penstock.core.errors import PenstockError
 
 
