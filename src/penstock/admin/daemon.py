@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
+import ssl
 from typing import TYPE_CHECKING
 
 from penstock.admin.actions_api import ActionsApi
 from penstock.admin.api import ReadApi
-from penstock.admin.client_tls import client_tls
 from penstock.admin.config_api import ConfigApi
 from penstock.admin.damage_api import DamageApi
 from penstock.admin.graphite import GraphiteApi
@@ -27,9 +28,11 @@ from penstock.cluster.cluster import Addresses, Cluster
 from penstock.cluster.exchange import Timeouts
 from penstock.cluster.writes import Changes
 from penstock.core.clock import SYSTEM_CLOCK, Clock
+from penstock.core.errors import ConfigError
 from penstock.net import tcp
 from penstock.net.budget import Memory
 from penstock.net.http.server.service import HttpServer, Request, Response
+from penstock.net.tls.tls_layer import client_context
 from penstock.net.vitals.vitals import Vitals
 from penstock.nsq.http_api import ApiError
 from penstock.nsq.version import NSQ_VERSION, version_line
@@ -159,3 +162,32 @@ class Nsqadmin:
 
 def _no_history(request: Request) -> Response:
     raise ApiError(404, "HISTORY_OFF")
+
+
+def client_tls(options: AdminOptions) -> ssl.SSLContext:
+    """The TLS for nodes that want HTTPS, of the --http-client-tls options.
+
+    Raises ConfigError with nsqadmin's texts.
+    """
+    cert, key = options.http_client_tls_cert, options.http_client_tls_key
+    ca = options.http_client_tls_root_ca_file
+    for file in (cert, key):
+        _check_readable(file, f"failed to LoadX509KeyPair {cert}, {key}")
+    _check_readable(ca, f"failed to read TLS root CA file {ca}")
+    return client_context(
+        ca,
+        cert_file=cert,
+        key_file=key,
+        verify=not options.http_client_tls_insecure_skip_verify,
+    )
+
+
+def _check_readable(file: str, failed: str) -> None:
+    if not file:
+        return
+    try:
+        with open(file, "rb"):
+            pass
+    except OSError as error:
+        reason = os.strerror(error.errno or 0).lower()
+        raise ConfigError(f"{failed} - open {file}: {reason}") from error

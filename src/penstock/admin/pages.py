@@ -6,6 +6,7 @@ keeps them for ever, and sees an upgrade at once.
 
 from __future__ import annotations
 
+import hashlib
 import html
 from functools import partial
 from pathlib import Path
@@ -14,15 +15,16 @@ from typing import Any, Final
 
 import msgspec
 
+from penstock.admin.compression import coding_of, compressed
 from penstock.admin.options import AdminOptions
 from penstock.admin.permissions import Access
 from penstock.admin.router import AdminRouter
 from penstock.admin.verdicts.limits import LIMITS
-from penstock.admin.web_files import NEVER_KEPT, NO_GUESSES, WebFiles, no_file
 from penstock.core.errors import ConfigError
 from penstock.core.redaction import without_user
 from penstock.core.units import SECOND
 from penstock.net.http.server.service import Request, Response
+from penstock.nsq.http_api import plain_response
 from penstock.nsq.version import NSQ_VERSION
 
 PATHS: Final = (
@@ -33,6 +35,14 @@ PATHS: Final = (
 )  # fmt: skip
 _FOLDER: Final = Path(__file__).parent / "web"
 _INDEX: Final = "index.html"
+_KINDS: Final = {
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_FOR_EVER: Final = ("Cache-Control", "public, max-age=31536000, immutable")
+_NEVER_KEPT: Final = ("Cache-Control", "no-store")
+_NO_GUESSES: Final = ("X-Content-Type-Options", "nosniff")
 
 
 class Pages:
@@ -60,7 +70,7 @@ class Pages:
         for name in self._files.names:
             router.add("GET", f"{static}/{name}", partial(self._file, name))
         for path in ("/static/:asset", "/fonts/:asset"):
-            router.add("GET", path, no_file)
+            router.add("GET", path, _no_file)
 
     def _file(self, name: str, request: Request) -> Response:
         return self._files.answer(name, request.headers.get(b"accept-encoding", b""))
@@ -74,7 +84,7 @@ class Pages:
             modules=self._links("modulepreload", ".js"),
             settings=_in_html(self._settings(request)),
         )
-        headers = (("Content-Security-Policy", _policy(self._options)), NEVER_KEPT, NO_GUESSES,
+        headers = (("Content-Security-Policy", _policy(self._options)), _NEVER_KEPT, _NO_GUESSES,
                    ("Referrer-Policy", "same-origin"))  # fmt: skip
         return Response(200, body.encode(), "text/html", headers)
 
@@ -124,3 +134,53 @@ def _policy(options: AdminOptions) -> str:
         f"default-src 'none'; script-src 'self'; style-src 'self'; img-src {images}; "
         "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
+
+
+class WebFiles:
+    """The files of a folder, read once; with ``is_live`` whenever they are asked for.
+
+    ``version`` is that of all their contents together. Raises OSError.
+    """
+
+    def __init__(self, folder: Path, *, is_live: bool) -> None:
+        self._folder, self._is_live = folder, is_live
+        found = sorted(path for path in folder.rglob("*") if path.suffix in _KINDS)
+        bodies = {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+        self.names = list(bodies)
+        self.version = "dev" if is_live else _version(bodies)
+        self._answers = {
+            (name, b""): _answer(name, body, _FOR_EVER) for name, body in bodies.items()
+        }
+
+    def named(self, *suffixes: str) -> list[str]:
+        """The names that end like this, sorted."""
+        return [name for name in self.names if name.endswith(suffixes)]
+
+    def answer(self, name: str, accepted: bytes = b"") -> Response:
+        """The file of this name, one of ``names``; packed once for each coding that is accepted."""
+        if not self._is_live:
+            place = name, coding_of(accepted)
+            if place not in self._answers:
+                self._answers[place] = compressed(self._answers[name, b""], accepted)
+            return self._answers[place]
+        try:
+            return _answer(name, (self._folder / name).read_bytes(), _NEVER_KEPT)
+        except OSError:
+            return _no_file()
+
+
+def _no_file(request: Request | None = None) -> Response:
+    """The answer of nsqadmin for a file that is not there."""
+    return plain_response("NOT_FOUND", 404)
+
+
+def _answer(name: str, body: bytes, kept: tuple[str, str]) -> Response:
+    return Response(200, body, _KINDS[Path(name).suffix], (kept, _NO_GUESSES))
+
+
+def _version(bodies: dict[str, bytes]) -> str:
+    digest = hashlib.blake2b(digest_size=6)
+    for name, body in bodies.items():
+        digest.update(f"{name} {len(body)}\n".encode())
+        digest.update(body)
+    return digest.hexdigest()

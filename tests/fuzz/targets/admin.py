@@ -11,8 +11,8 @@ import msgspec
 from penstock.admin.history.history import History
 from penstock.admin.history.sample import look_of, sample_of
 from penstock.admin.json_body import read_strings
+from penstock.admin.pipelines.api import NodePipelines, whole_pipelines
 from penstock.admin.pipelines.past import PIPELINES_MAX, Past
-from penstock.admin.pipelines.whole import NodePipelines, whole_pipelines
 from penstock.cluster import semver
 from penstock.cluster.figures import ToldNode, figures_of
 from penstock.cluster.groups import NodeGroups, whole_groups

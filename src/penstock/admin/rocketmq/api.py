@@ -6,9 +6,9 @@ from typing import Any
 
 from penstock.admin.api import answering, names, text_of
 from penstock.admin.permissions import Access
-from penstock.admin.rocketmq import accounts, attention, brokers, groups, offsets, topics
+from penstock.admin.rocketmq import attention, brokers, groups, offsets, topics
 from penstock.admin.rocketmq.answers import required, telling, time_of
-from penstock.admin.rocketmq.configuration import configuration
+from penstock.admin.rocketmq.configuration import accounts, configuration
 from penstock.admin.rocketmq.messages.finding import Wish, find
 from penstock.admin.rocketmq.messages.traces import trace
 from penstock.admin.rocketmq.messages.tracks import tracks
@@ -89,7 +89,7 @@ class RocketmqApi:
 
     async def _accounts(self, request: Request) -> Any:
         self._access.check_admin(request)
-        return await accounts.accounts(self._servers)
+        return await accounts(self._servers)
 
     async def _settings(self, request: Request) -> Any:
         self._access.check_admin(request)

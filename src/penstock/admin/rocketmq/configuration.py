@@ -1,4 +1,4 @@
-"""The settings of the brokers, as each tells them. Values of secrets are not handed on."""
+"""Settings and accounts of the brokers, as each tells them. Secrets are not handed on."""
 
 from __future__ import annotations
 
@@ -18,19 +18,29 @@ _SECRET: Final = re.compile(
 )
 """In names of settings: those of Java's 5.x have accounts in the values of some."""
 HIDDEN: Final = "(not shown)"
+_ACCOUNT: Final = {
+    "account": "accessKey",
+    "from": "whiteRemoteAddress",
+    "admin": "admin",
+    "topic_perm": "defaultTopicPerm",
+    "group_perm": "defaultGroupPerm",
+    "topics": "topicPerms",
+    "groups": "groupPerms",
+}
+"""All that is handed on: brokers of some versions tell secrets as well."""
 
 
 async def configuration(servers: Servers) -> dict[str, Any]:
     """By broker, replicas too, its settings by name; null, and why, where it does not tell."""
     every = [(each, address) for each in await servers.brokers() for address in _addresses(each)]
-    return {"brokers": await asyncio.gather(*(_of(servers, *each) for each in every))}
+    return {"brokers": await asyncio.gather(*(_settings_of(servers, *each) for each in every))}
 
 
 def _addresses(broker: Broker) -> list[str]:
     return [broker.addresses[number] for number in sorted(broker.addresses)]
 
 
-async def _of(servers: Servers, broker: Broker, address: str) -> dict[str, Any]:
+async def _settings_of(servers: Servers, broker: Broker, address: str) -> dict[str, Any]:
     row: dict[str, Any] = {
         "broker": broker.name, "address": address, "settings": None, "reason": "",
     }  # fmt: skip
@@ -46,4 +56,28 @@ async def _of(servers: Servers, broker: Broker, address: str) -> dict[str, Any]:
             name: HIDDEN if value and _SECRET.search(name) else value
             for name, value in sorted(found.items())
         }
+    }
+
+
+async def accounts(servers: Servers) -> dict[str, Any]:
+    """By broker, its accounts and trusted addresses; null, and why, where it does not tell."""
+    masters = [each for each in await servers.brokers() if each.master]
+    return {"brokers": await asyncio.gather(*(_accounts_of(servers, each) for each in masters))}
+
+
+async def _accounts_of(servers: Servers, broker: Broker) -> dict[str, Any]:
+    row: dict[str, Any] = {"broker": broker.name, "accounts": None, "trusted": [], "reason": ""}
+    code = RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG
+    try:
+        found = await servers.ask_json(broker.any_address(), code)
+    except Refused as error:
+        return row | {"reason": error.words}
+    except ClientError as error:  # Java's brokers without access rules do not answer at all
+        return row | {"reason": str(error)}
+    return row | {
+        "accounts": [
+            {name: each.get(key) for name, key in _ACCOUNT.items()}
+            for each in found.get("plainAccessConfigs") or ()
+        ],
+        "trusted": list(map(str, found.get("globalWhiteAddrs") or ())),
     }

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from penstock.admin.rocketmq.group_settings import all_settings, known_settings, shown
 from penstock.admin.rocketmq.lags import Reading, readings
-from penstock.admin.rocketmq.letters import Letters, all_letters
 from penstock.admin.rocketmq.names import is_system_group
 from penstock.admin.rocketmq.paces import Paces
 from penstock.admin.rocketmq.servers import Servers, gathered
@@ -25,6 +24,8 @@ ONLINE_MAX: Final = 500
 """Groups whose members the list counts: one request to each broker."""
 MEMBERS_MAX: Final = 64
 """Members of a group that are asked what they hold."""
+LETTERS_MAX: Final = 300
+"""Groups whose letters are counted: one request to each broker."""
 _FAILED: Final = (ResponseCode.SYSTEM_ERROR, ResponseCode.CONSUMER_NOT_ONLINE)
 _HELD: Final = {
     "cached": "cachedMsgCount",
@@ -253,3 +254,24 @@ def _hold(client: str, each: dict[str, Any]) -> dict[str, Any]:
 
 def _place(queue: MessageQueue) -> dict[str, Any]:
     return {"topic": queue.topic, "broker": queue.brokerName, "queue": queue.queueId}
+
+
+class Letters(NamedTuple):
+    """The dead letters of a group: the number kept, and the newest one's store time (Unix ms)."""
+
+    kept: int = 0
+    last_ms: int = 0
+
+
+async def all_letters(
+    servers: Servers, brokers: list[Broker], warnings: Warnings
+) -> dict[str, Letters]:
+    """The letters by group, of LETTERS_MAX groups: brokers keep them in a topic of each."""
+    topics = [each for each in await servers.topics() if each.startswith(DEAD)]
+
+    async def ask(topic: str) -> Letters:
+        sums = await sums_of(servers, brokers, topic)
+        return Letters(sums["kept"], sums["last_ms"])
+
+    told = await gathered(topics[:LETTERS_MAX], ask, warnings)
+    return {topic.removeprefix(DEAD): found for topic, found in told}

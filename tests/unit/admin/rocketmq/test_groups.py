@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.admin.rocketmq.groups import all_groups, one_group
+from penstock.admin.rocketmq.groups import Letters, all_groups, all_letters, one_group
 from penstock.admin.rocketmq.paces import Paces
+from penstock.cluster.fanout import Warnings
 from penstock.nsq.http_api import ApiError
 from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
@@ -106,3 +107,17 @@ async def test_a_group_that_no_broker_knows_is_not_found() -> None:
     )
     with pytest.raises(ApiError, match="GROUP_NOT_FOUND"):
         await one_group(scripted, Paces(), "g")
+
+
+async def test_the_letters_of_each_group_are_those_of_all_brokers() -> None:
+    code = RequestCode.GET_TOPIC_STATS_INFO
+    servers = Scripted(
+        {
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: {"topicList": ["%DLQ%g", "t"]},
+            (A, code): bounds("a", 3, topic="%DLQ%g"),
+            (B, code): Refused(ResponseCode.TOPIC_NOT_EXIST, "no such topic"),
+        }
+    )
+    warnings = Warnings()
+    found = await all_letters(servers, await servers.brokers(), warnings)
+    assert (found, warnings.message) == ({"g": Letters(3, 5)}, "")

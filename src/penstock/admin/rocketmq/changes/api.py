@@ -15,8 +15,7 @@ from penstock.admin.rocketmq.answers import required, telling, time_of
 from penstock.admin.rocketmq.changes import groups, topics
 from penstock.admin.rocketmq.changes.groups import GroupWish
 from penstock.admin.rocketmq.changes.topics import TopicWish
-from penstock.admin.rocketmq.messages.directly import consume_directly
-from penstock.admin.rocketmq.messages.resend import IDS_MAX, resend
+from penstock.admin.rocketmq.messages.resend import IDS_MAX, consume_directly, resend
 from penstock.admin.rocketmq.servers import Servers
 from penstock.admin.router import AdminRouter
 from penstock.net.http.server.service import Request

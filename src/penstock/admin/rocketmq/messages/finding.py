@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+from codecs import getincrementaldecoder
 from typing import Any, Final, NamedTuple
 
 from penstock.admin.rocketmq.messages.pulls import Queue, offset, pull, queues_of
-from penstock.admin.rocketmq.messages.shown import record
 from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.cluster.fanout import Warnings
 from penstock.nsq.http_api import ApiError, Query
@@ -15,6 +16,7 @@ from penstock.rocketmq.mqadmin.topology import Broker
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.ids import OffsetId
+from penstock.rocketmq.protocol.messages.properties import RETRY_TOPIC
 
 LIMIT: Final = 32
 LIMIT_MAX: Final = 64
@@ -204,3 +206,39 @@ async def _by_time(
     shown = found[: wish.limit]
     # Of one millisecond there may be more than are shown: then it goes on behind it.
     return shown, max(shown[-1].stored.store_ms, begin + 1)
+
+
+def record(message: Received, body_max: int) -> dict[str, Any]:
+    """The message as the API shows it: the start of its ``body``; ``body_base64`` if no text."""
+    stored = message.stored
+    return {
+        "id": message.id,
+        "offset_id": message.offset_id,
+        "topic": stored.topic,
+        "origin": message.properties.get(RETRY_TOPIC, stored.topic),
+        "tags": message.tags,
+        "keys": message.keys,
+        "broker": message.broker,
+        "queue": stored.queue,
+        "offset": stored.queue_offset,
+        "born_ms": stored.born_ms,
+        "stored_ms": stored.store_ms,
+        "born_host": message.born_host,
+        "store_host": message.store_host,
+        "reconsume_times": stored.reconsume_times,
+        "flag": stored.flag,
+        "sys_flag": stored.sys_flag,
+        "properties": message.properties,
+        "size": len(message.body),
+        **_body(message.body, body_max),
+    }
+
+
+def _body(body: bytes, most: int) -> dict[str, str]:
+    shown = body[:most]
+    try:
+        # A character that the end cuts in two is left out; within, what is no UTF-8 is no text.
+        text = getincrementaldecoder("utf-8")().decode(shown, final=len(shown) == len(body))
+    except UnicodeDecodeError:
+        return {"body_base64": b64encode(shown).decode()}
+    return {"body": text}

@@ -1,10 +1,13 @@
-"""Sending messages of RocketMQ again: to the topic that they came from, or to one group alone."""
+"""Messages of RocketMQ handled again.
+
+They are sent to the topic that they came from or to one group alone, or handed to one member.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from penstock.admin.rocketmq.messages.finding import by_id
+from penstock.admin.rocketmq.messages.finding import by_id, the_one
 from penstock.admin.rocketmq.names import group_of
 from penstock.admin.rocketmq.servers import Servers
 from penstock.cluster.fanout import Warnings
@@ -15,6 +18,7 @@ from penstock.rocketmq.client.errors import ClientError
 from penstock.rocketmq.client.message import RESERVED, Message
 from penstock.rocketmq.client.produce.publishing import Publisher
 from penstock.rocketmq.client.produce.sending import Draft
+from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import HOST_BITS, TRANSACTION_BITS
 
@@ -23,6 +27,10 @@ IDS_MAX: Final = 100
 """Messages that one request may name."""
 _RETRIES: Final = "%RETRY%"
 _INT_MAX: Final = 0x7FFFFFFF
+_RESULT: Final = {
+    "result": "consumeResult", "remark": "remark", "spent_ms": "spentTimeMills",
+    "ordered": "order",
+}  # fmt: skip
 
 
 async def resend(servers: Servers, topic: str, ids: list[str]) -> dict[str, Any]:
@@ -75,3 +83,25 @@ def _retry(message: Received, group: str) -> Draft:
         _RETRIES + group, message.stored.body, [message.id], properties.join(found), flags,
         message.stored.flag, max_reconsume_times=_INT_MAX,
     )  # fmt: skip
+
+
+async def consume_directly(
+    servers: Servers, topic: str, message_id: str, group: str, client: str
+) -> dict[str, Any]:
+    """Hand one message to one member, which handles it at once.
+
+    What comes is its own account of that: CR_SUCCESS, CR_LATER, CR_THROW_EXCEPTION and so on.
+
+    No offset moves, and a failure is not tried again. Raises ApiError 404, Refused where the member
+    is not online.
+    """
+    warnings = Warnings()
+    message = the_one(await by_id(servers, topic, message_id, warnings))
+    address = (await servers.broker(message.broker)).any_address()
+    fields = {
+        "consumerGroup": group, "clientId": client, "msgId": message.offset_id,
+        "brokerName": message.broker, "topic": topic,
+    }  # fmt: skip
+    found = await servers.ask_json(address, RequestCode.CONSUME_MESSAGE_DIRECTLY, fields)
+    told = {name: found.get(key) for name, key in _RESULT.items()}
+    return {**told, "message": warnings.message}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.admin.web_files import WebFiles
+from penstock.admin.pages import WebFiles
 
 
 @pytest.fixture

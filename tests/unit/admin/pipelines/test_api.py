@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.admin.pipelines.whole import SILENT_S, NodePipelines, whole_pipelines
+from penstock.admin.pipelines.api import SILENT_S, NodePipelines, whole_pipelines
 from penstock.nsq.pipeline_status import ToldStatus
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from penstock.admin.client_tls import client_tls
+from penstock.admin.daemon import client_tls
 from penstock.admin.options import AdminOptions
 from penstock.core.errors import ConfigError
 
