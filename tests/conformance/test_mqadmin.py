@@ -10,8 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from penstock.rocketmq.mqadmin import rounds
-from penstock.rocketmq.mqadmin.help import usage
-from penstock.rocketmq.mqadmin.options import SubCommand
+from penstock.rocketmq.mqadmin.options import SubCommand, usage
 from penstock.rocketmq.mqadmin.program import run
 from penstock.rocketmq.mqadmin.sub_commands import SUB_COMMANDS
 from tests.conformance.mqadmin_scene import (

@@ -19,8 +19,8 @@ from penstock.nsq.client.log import LogClient
 from penstock.nsq.protocol import encode
 from penstock.spark.errors import OptionError, SourceError
 from penstock.spark.nodes.access import close_connections
-from penstock.spark.read.columns import COLUMNS
-from penstock.spark.rocketmq.columns import COLUMNS as ROCKETMQ_COLUMNS
+from penstock.spark.rocketmq.settings import COLUMNS as ROCKETMQ_COLUMNS
+from penstock.spark.settings import COLUMNS
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.spark.fake_log_server import FakeLogServer
 from tests.spark.rocketmq_brokers import WAYS, Brokers, run_brokers

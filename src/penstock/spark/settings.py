@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
 from penstock.core.names import is_valid_name
 from penstock.core.units import MINUTE
@@ -26,9 +26,14 @@ from penstock.spark.options import (
     texts,
     words,
 )
-from penstock.spark.read.columns import COLUMNS, ORIGIN_COLUMNS
 from penstock.spark.read.timestamps import Timestamp, timestamp
 
+COLUMNS: Final = ("topic", "body", "id", "timestamp", "attempts", "node", "queue", "offset")
+"""The columns of every message, which are read unless others are asked for."""
+ORIGIN_COLUMNS: Final = (
+    "origin_topic", "origin_channel", "origin_id", "origin_timestamp", "origin_attempts", "reason",
+)  # fmt: skip
+"""The columns of dead letters, null in other messages."""
 _OF_COLUMNS = ("columns", "includeorigin")
 
 

@@ -20,7 +20,6 @@ FOUND_BY_NAME: Final = ("pyspark_nsq", "pyspark_rocketmq")
 LEFT_OUT: Final = frozenset(
     {
         "penstock/spark/channel/stager.py",
-        "penstock/spark/channel/pile.py",
         "penstock/core/logs.py",
     }
 )

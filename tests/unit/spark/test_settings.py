@@ -7,8 +7,9 @@ import pytest
 from penstock.core.units import MINUTE
 from penstock.spark.errors import OptionError
 from penstock.spark.options import options_of, table
-from penstock.spark.read.columns import COLUMNS
-from penstock.spark.settings import Settings
+from penstock.spark.read.decode import TYPES
+from penstock.spark.read.schema import SCHEMA
+from penstock.spark.settings import COLUMNS, ORIGIN_COLUMNS, Settings
 from tests.spark.options_page import PAGE, split
 
 
@@ -159,3 +160,8 @@ def test_the_documentation_has_the_options_that_there_are() -> None:
     """`make spark-options` writes the table."""
     _, written, _ = split(PAGE.read_text(encoding="utf-8"))
     assert written.strip() == table(Settings).strip()
+
+
+def test_each_column_has_a_type_and_is_decoded() -> None:
+    assert tuple(TYPES) == COLUMNS + ORIGIN_COLUMNS
+    assert tuple(SCHEMA.fieldNames()) == COLUMNS + ORIGIN_COLUMNS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.broker.group_figures import ROCKETMQ_PREFIX, ConsumerGroup, ProducerGroup
 from penstock.broker.topic import Topic
@@ -15,17 +15,23 @@ from penstock.net.address import join_host_port
 from penstock.node.node import Node
 from penstock.node.registry import Observer
 from penstock.rocketmq.broker import names
+from penstock.rocketmq.broker.admin import runtime_info
 from penstock.rocketmq.broker.admin.broker_metrics import BrokerMetrics
 from penstock.rocketmq.broker.clients import group_figures as figures
+from penstock.rocketmq.broker.clients import heartbeats, orderly
 from penstock.rocketmq.broker.clients.groups import GroupConfig
 from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.periodic import Periodic
+from penstock.rocketmq.broker.pop.ordered_pops import OLD_SCAN_S
+from penstock.rocketmq.broker.pop.pops import COMMIT_S
 from penstock.rocketmq.broker.processor import Processor
-from penstock.rocketmq.broker.services import services_of
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.broker.staging import RocketStaging
 from penstock.rocketmq.broker.store import state as files
 from penstock.rocketmq.broker.store.log_view import RocketView
+from penstock.rocketmq.broker.store.retention import HOLD_S
 from penstock.rocketmq.broker.store.state import State
+from penstock.rocketmq.broker.transactions.checks import TransactionChecks
 from penstock.rocketmq.protocol import ids
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.registration import TopicConfig
@@ -225,3 +231,44 @@ def _address(settings: BrokerSettings, port: int) -> ids.Host:
     except OSError as error:
         raise ConfigError(f"brokerIP1={ip} is no address: {error.strerror}") from error
     return ids.Host.parse(join_host_port(str(found[0][4][0]), port))
+
+
+class _Service(Protocol):
+    """A service that the broker starts and closes."""
+
+    def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+def services_of(controller: Controller) -> list[_Service]:
+    """The services beside requests, to be started in this order and closed in the opposite one."""
+    services = _of_readers(controller)
+    if not controller.settings.is_slave:
+        services += _of_writers(controller)
+    if controller.acl is not None:
+        services.append(controller.acl)
+    return services
+
+
+def _of_readers(controller: Controller) -> list[_Service]:
+    return [
+        controller.keys,
+        heartbeats.silent_clients(controller),
+        orderly.lock_expiry(controller),
+        runtime_info.sampling(controller),
+    ]
+
+
+def _of_writers(controller: Controller) -> list[_Service]:
+    """The services that change topics: a slave gets what they do from its master."""
+    pops = controller.pops
+    return [
+        controller.schedule,
+        controller.timers,
+        controller.transactions,
+        TransactionChecks(controller),
+        Periodic("offsets of popping groups", COMMIT_S, pops.commit),
+        Periodic("old batches of ordered pops", OLD_SCAN_S, pops.ordered.forget_old),
+        Periodic("groups that hold NSQ's topics", HOLD_S, controller.retention.hold),
+    ]

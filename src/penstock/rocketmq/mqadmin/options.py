@@ -2,16 +2,19 @@
 
 ``-t name``, ``-tname``, ``--topic name``, ``--topic=name`` and any prefix of a long name that fits
 one option only. Flags can be joined (``-ml``). Of an option given twice the first value counts, and
-words that belong to no option are ignored.
+words that belong to no option are ignored. The usage is laid out as its ``HelpFormatter`` does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.rocketmq.mqadmin.errors import CommandFailed
+
+_WIDTH: Final = 110  # of the usage, in columns
+_GAP: Final = 3
 
 
 class BadUsage(CommandFailed):
@@ -186,3 +189,47 @@ class _Reader:
         if word.startswith("--"):
             return word[2:].partition("=")[0] in self._names
         return word.startswith("-") and word[1:2] in self._letters
+
+
+def usage(command: SubCommand) -> str:
+    """The line of a sub-command's usage and the list of its options."""
+    options = sorted(command.options, key=lambda each: (each.letter or each.name).lower())
+    line = f"usage: mqadmin {command.name}{_synopsis(options)}"
+    lines = list(_wrapped(line, len("usage: ")))
+    marks = [_mark(each) for each in options]
+    width = max(map(len, marks)) + _GAP
+    for mark, each in zip(marks, options, strict=True):
+        lines += _wrapped(f"{mark:{width}}{each.help}", width)
+    return "\n".join(lines) + "\n"
+
+
+def _synopsis(options: Sequence[Option]) -> str:
+    words: list[str] = []
+    group = [each for each in options if each.one_of]
+    for each in options:
+        if each in group:
+            if each is group[0]:
+                words.append(" | ".join(map(_call, group)) + " ")
+        else:
+            words.append(_call(each) if each.is_required else f"[{_call(each)}]")
+    return "".join(f" {word}" for word in words)
+
+
+def _call(option: Option) -> str:
+    name = f"-{option.letter}" if option.letter else f"--{option.name}"
+    return f"{name} <arg>" if option.takes_value else name
+
+
+def _mark(option: Option) -> str:
+    short = f" -{option.letter},--" if option.letter else "    --"
+    return f"{short}{option.name} <arg>" if option.takes_value else f"{short}{option.name}"
+
+
+def _wrapped(line: str, indent: int) -> Iterator[str]:
+    while len(line) > _WIDTH:
+        cut = line.rfind(" ", 0, _WIDTH + 1)
+        if cut <= indent:
+            break
+        yield line[:cut].rstrip()
+        line = " " * indent + line[cut:].strip()
+    yield line.rstrip()

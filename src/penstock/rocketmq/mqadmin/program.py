@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import PenstockError
 from penstock.rocketmq.mqadmin.errors import Refused, UsageWanted
-from penstock.rocketmq.mqadmin.help import usage
-from penstock.rocketmq.mqadmin.options import BadUsage, Given, SubCommand, parse
+from penstock.rocketmq.mqadmin.options import BadUsage, Given, SubCommand, parse, usage
 from penstock.rocketmq.mqadmin.output import Output
 from penstock.rocketmq.mqadmin.sub_commands import SUB_COMMANDS, find
 

@@ -11,18 +11,24 @@ from __future__ import annotations
 from threading import Condition, Thread
 from typing import Final
 
+import pyarrow as pa
+
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import PenstockError, StorageError
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.nsq.client.blocking import Consumer
+from penstock.nsq.client.consume.delivery import Delivery
 from penstock.spark.channel.folder import Folder, StagedFile
-from penstock.spark.channel.pile import Pile, record_batch, requeue
 from penstock.spark.channel.settings import ChannelSettings
 from penstock.spark.errors import SourceError
 from penstock.spark.nodes.access import why
+from penstock.spark.read.decode import TYPES
 
 FILES_MAX: Final = 10_000
 """Staged files at which no more messages are taken."""
+FILED = ("body", "id", "timestamp", "attempts", "node")
+"""The columns of a staged file; the topic is the same in all of them."""
+_SCHEMA = pa.schema([pa.field(name, TYPES[name]) for name in FILED])
 _POLL_S: Final = 0.05
 _GATHER_NS: Final = SECOND
 """The longest that messages wait for others; much less than any time-out that is of use."""
@@ -143,7 +149,7 @@ class Stager:
                 self._oldest[number] = oldest
                 self._changed.notify_all()
         except StorageError as error:
-            requeue(deliveries)
+            _requeue(deliveries)
             raise SourceError(
                 f"messages of {self._settings.where} cannot be staged: {error}. They were given "
                 "back to the channel"
@@ -176,3 +182,65 @@ class Stager:
 
     def _files(self, least: int) -> dict[int, StagedFile]:
         return {number: each for number, each in self._folder.files.items() if number >= least}
+
+
+class Pile:
+    """Deliveries that wait for their file, as they came; none is answered yet."""
+
+    def __init__(self) -> None:
+        self._deliveries: list[Delivery] = []
+        self.rows = 0
+        self.nbytes = 0
+        """Bytes of frames, which is what they take of memory."""
+        self.since_ns = 0
+        """The time at which the first of the deliveries came."""
+
+    def add(self, delivery: Delivery, now_ns: int) -> None:
+        """Add deliveries that have come."""
+        if not self._deliveries:
+            self.since_ns = now_ns
+        self._deliveries.append(delivery)
+        self.rows += len(delivery)
+        self.nbytes += len(delivery.block.frames())
+
+    def take(self) -> list[Delivery]:
+        """All of them, but for those whose connection is gone: they come again over another."""
+        taken = [delivery for delivery in self._deliveries if delivery.is_alive]
+        self._deliveries.clear()
+        self.rows = self.nbytes = 0
+        return taken
+
+    def give_back(self) -> None:
+        """Let others have them, at once and without a backoff."""
+        _requeue(self.take())
+
+
+def _requeue(deliveries: list[Delivery]) -> None:
+    """Give these back, which is nobody's failure."""
+    for delivery in deliveries:
+        delivery.requeue(0, backoff=False)
+
+
+def record_batch(deliveries: list[Delivery]) -> pa.RecordBatch:
+    """The messages of at least one delivery, in their order."""
+    times: list[int] = []
+    attempts: list[int] = []
+    ids: list[str] = []
+    bodies: list[bytes] = []
+    nodes: list[str] = []
+    for delivery in deliveries:
+        came = zip(*delivery.block.fields(), strict=True)
+        some_times, some_attempts, some_ids, some_bodies = map(list, came)
+        times += [time // 1000 for time in some_times]
+        attempts += some_attempts
+        ids += [identifier.decode("ascii", "replace") for identifier in some_ids]
+        bodies += some_bodies
+        nodes += [delivery.address] * len(delivery)
+    arrays = [
+        pa.array(bodies, TYPES["body"]),
+        pa.array(ids, TYPES["id"]),
+        pa.array(times, pa.int64()).cast(TYPES["timestamp"]),
+        pa.array(attempts, TYPES["attempts"]),
+        pa.array(nodes, TYPES["node"]),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)

@@ -60,12 +60,12 @@ class NsqDataSource(DataSource):
         return NsqStreamReader(settings, columns_of(schema, SCHEMA, settings))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from penstock.spark.sink.facade import batch_writer
+        from penstock.spark.sink.writer import batch_writer
 
         return batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        from penstock.spark.sink.facade import stream_writer
+        from penstock.spark.sink.writer import stream_writer
 
         return stream_writer(self.options, schema)
 

@@ -12,11 +12,18 @@ from penstock.spark.errors import OptionError
 from penstock.spark.nodes.access import Access
 from penstock.spark.options import option, text
 from penstock.spark.rocketmq.access import BrokerAccess
-from penstock.spark.rocketmq.columns import COLUMNS
-from penstock.spark.rocketmq.system_topics import is_system
 from penstock.spark.settings import Settings
 
+COLUMNS: Final = (
+    "topic", "body", "keys", "tags", "properties", "born_timestamp", "store_timestamp", "broker",
+    "queue", "queue_offset",
+)  # fmt: skip
+"""The columns of every message, in their order."""
 _NAME: Final = re.compile(r"[%|a-zA-Z0-9._-]{1,255}")
+_SYSTEM: Final = re.compile(
+    r"%(RETRY|DLQ)%.*|(?i:rmq_sys_).*|.*_REPLY_TOPIC|TBW102|SCHEDULE_TOPIC_XXXX|SELF_TEST_TOPIC"
+    r"|OFFSET_MOVED_EVENT|TRANS_CHECK_MAX_TIME_TOPIC|BenchmarkTest"
+)
 
 
 def _addresses(name: str, given: str) -> tuple[str, ...]:
@@ -103,3 +110,11 @@ class RocketmqSettings(Settings):
                 raise OptionError(
                     f"namesrvAddr must be host:port, such as 127.0.0.1:9876, not {address!r}"
                 ) from None
+
+
+def is_system(topic: str) -> bool:
+    """True for a broker's own topics, retries and dead letters.
+
+    Nobody means them who asks for every topic.
+    """
+    return _SYSTEM.fullmatch(topic) is not None

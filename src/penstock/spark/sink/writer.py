@@ -5,7 +5,7 @@ Spark runs a task again when it fails and a micro-batch again when its query is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,8 +16,9 @@ from pyspark.sql.datasource import (
     DataSourceStreamArrowWriter,
     WriterCommitMessage,
 )
+from pyspark.sql.types import StructType
 
-from penstock.spark.errors import SinkError
+from penstock.spark.errors import OptionError, SinkError
 from penstock.spark.sink import commits
 from penstock.spark.sink.columns import Columns
 from penstock.spark.sink.publishing import publish_rows
@@ -130,3 +131,21 @@ def _micro_batch(task: TaskContext) -> Batch:
     if not query or number is None:
         raise SinkError("Spark tells no query id: exactlyOnce=true needs a stream's micro-batches")
     return Batch(query, int(number))
+
+
+def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
+    """The writer of ``df.write``. Raises OptionError."""
+    if overwrite:
+        raise OptionError('messages of a topic cannot be overwritten: use mode("append")')
+    settings = Settings.parse(options)
+    settings.require_fixed_nodes()
+    settings.require_writer(streaming=False)
+    return BatchWriter(NsqOutput(settings, Columns.of(schema, settings.topic)))
+
+
+def stream_writer(options: Mapping[str, str], schema: StructType) -> StreamWriter:
+    """The writer of ``df.writeStream``, in any output mode. Raises OptionError."""
+    settings = Settings.parse(options)
+    settings.require_fixed_nodes()
+    settings.require_writer(streaming=True)
+    return StreamWriter(NsqOutput(settings, Columns.of(schema, settings.topic)))

@@ -15,7 +15,8 @@ import pytest
 
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.node.node import Node
-from penstock.rocketmq.broker.daemon import RocketBroker
+from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.daemon import RocketBroker, services_of
 from penstock.rocketmq.broker.registration import NameServers
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.namesrv.daemon import NameServer
@@ -219,3 +220,26 @@ def test_name_servers_know_a_topic_before_its_maker_does(
     )
     name_client.close()
     loop_thread.run(server.close())
+
+
+async def test_services_that_never_started_can_be_closed(controller: Controller) -> None:
+    services = services_of(controller)
+    assert controller.schedule in services
+    for service in services:
+        await service.close()
+
+
+def test_nothing_goes_on_after_the_end(
+    loop_thread: LoopThread, settings: BrokerSettings, tmp_path: Path
+) -> None:
+    host = fake_node(tmp_path)
+    broker = loop_thread.run(RocketBroker.start(settings, host))
+    loop_thread.run(broker.close())
+
+    async def left() -> list[str]:
+        await asyncio.sleep(0)
+        own = asyncio.current_task()
+        return [task.get_name() for task in asyncio.all_tasks() if task is not own]
+
+    assert loop_thread.run(left()) == []
+    host.broker.close()

@@ -7,7 +7,7 @@ from pyspark import TaskContext
 
 from penstock.spark.errors import SinkError
 from penstock.spark.sink import writer as module
-from penstock.spark.sink.facade import batch_writer, stream_writer
+from penstock.spark.sink.writer import batch_writer, stream_writer
 from tests.unit.spark.sink.fake_node import FakeNode
 from tests.unit.spark.sink.making import batch, schema
 

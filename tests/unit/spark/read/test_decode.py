@@ -10,8 +10,8 @@ import pytest
 
 from penstock.broker.dead_letters import Origins, encode_origins
 from penstock.core.units import HOUR, SECOND
-from penstock.spark.read.columns import COLUMNS, ORIGIN_COLUMNS
 from penstock.spark.read.decode import Origin, arrow_schema, record_batch, wanted_parts
+from penstock.spark.settings import COLUMNS, ORIGIN_COLUMNS
 from penstock.storage.batch import Batch
 from tests.spark.fake_log_server import FIRST_ID, TIMESTAMP_NS, nsq_batch, nsq_frame
 

@@ -9,10 +9,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructType
 
 from penstock.spark.errors import OptionError
-from penstock.spark.read.columns import COLUMNS
 from penstock.spark.read.decode import TYPES, arrow_schema
 from penstock.spark.read.schema import SCHEMA
 from penstock.spark.read.source import NsqDataSource
+from penstock.spark.settings import COLUMNS
 from pyspark_nsq import DefaultSource
 
 OPTIONS = {"topic": "t", "nsqd_http_address": "h:1"}

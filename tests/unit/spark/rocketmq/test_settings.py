@@ -5,10 +5,13 @@ import pickle
 import pytest
 
 from penstock.rocketmq.blocking import Account
+from penstock.rocketmq.broker import names
 from penstock.spark.errors import OptionError
 from penstock.spark.options import table
 from penstock.spark.rocketmq.access import BrokerAccess
-from penstock.spark.rocketmq.settings import RocketmqSettings
+from penstock.spark.rocketmq.decode import TYPES
+from penstock.spark.rocketmq.schema import SCHEMA
+from penstock.spark.rocketmq.settings import COLUMNS, RocketmqSettings, is_system
 from penstock.spark.settings import Settings
 from tests.spark.options_page import PAGE, split
 
@@ -90,3 +93,19 @@ def test_the_documentation_lists_the_options_that_differ() -> None:
     assert shown.strip() == table(RocketmqSettings, beside=Settings).strip(), "make spark-options"
     named = [line.split("`")[1] for line in shown.strip().splitlines()[2:]]
     assert named == ["group", "namesrvAddr", "accessKey", "secretKey"]
+
+
+def test_the_columns_are_those_of_the_schema_and_of_the_decoder() -> None:
+    assert SCHEMA.fieldNames() == list(COLUMNS) == list(TYPES)
+
+
+@pytest.mark.parametrize(
+    "topic", [*sorted(names.SYSTEM_TOPICS), names.retry_topic("g"), names.dead_letter_topic("g")]
+)
+def test_what_the_broker_has_for_itself(topic: str) -> None:
+    assert is_system(topic)
+
+
+@pytest.mark.parametrize("topic", ["orders", "RETRY", "my_rmq_sys_topic", "SELF_TEST_TOPIC2"])
+def test_what_is_somebodys(topic: str) -> None:
+    assert not is_system(topic)

@@ -20,8 +20,13 @@ from penstock.rocketmq.client.consume.heartbeats import Heartbeats
 from penstock.rocketmq.client.consume.held import HeldQueue
 from penstock.rocketmq.client.consume.locks import RENEW_S, Locks
 from penstock.rocketmq.client.consume.members import Members
-from penstock.rocketmq.client.consume.offset_commits import Commits
-from penstock.rocketmq.client.consume.offsets import BrokerOffsets, LocalOffsets, Offsets, Start
+from penstock.rocketmq.client.consume.offsets import (
+    BrokerOffsets,
+    Commits,
+    LocalOffsets,
+    Offsets,
+    Start,
+)
 from penstock.rocketmq.client.consume.pulling import Pulled, Puller, PullStatus
 from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.client.errors import ClientError, Stopped

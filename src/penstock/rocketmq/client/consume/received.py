@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from penstock.core.units import MILLISECOND, SECOND
-from penstock.rocketmq.client.consume.inner_batches import unwrapped
 from penstock.rocketmq.client.errors import BadAnswer
 from penstock.rocketmq.client.names import RETRY, unwrap
 from penstock.rocketmq.client.produce.compression import decompress
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.message_queue import MessageQueue
+from penstock.rocketmq.protocol.messages import batch_body
 from penstock.rocketmq.protocol.messages import properties as names
-from penstock.rocketmq.protocol.messages.message import StoredMessage, decode_all
+from penstock.rocketmq.protocol.messages.message import StoredMessage, SysFlag, decode_all
 
 _MS_PER_S: Final = SECOND // MILLISECOND
+_BATCH: Final = int(SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH)
+_TAKEN_OFF: Final = ~(_BATCH | SysFlag.COMPRESSED)
 
 
 class Received:
@@ -120,3 +124,28 @@ def all_received(body: bytes, broker: str, namespace: str = "", first: int = 0) 
         return [Received(stored, broker, namespace) for stored in records]
     except BodyError as error:
         raise BadAnswer(f"broker {broker}: {error}") from None
+
+
+def unwrapped(records: Iterable[StoredMessage], first: int) -> Iterator[StoredMessage]:
+    """All messages, those of batches from queue offset ``first`` on. Raises BodyError.
+
+    A broker of 5.x stores a batch as one message in topics with ``queue.type=BatchCQ``, which has
+    as many queue offsets as it holds messages: consumers take it apart. A pull from the middle of a
+    batch gets all of it.
+    """
+    for stored in records:
+        if stored.sys_flag & _BATCH == _BATCH:
+            yield from (each for each in _inner(stored) if each.queue_offset >= first)
+        else:
+            yield stored
+
+
+def _inner(stored: StoredMessage) -> Iterator[StoredMessage]:
+    body = stored.body
+    if stored.sys_flag & SysFlag.COMPRESSED:
+        body = decompress(body, stored.sys_flag)
+    for ahead, message in enumerate(batch_body.decode(body)):
+        yield replace(
+            stored, body=message.body, properties=message.properties, flag=message.flag,
+            queue_offset=stored.queue_offset + ahead, sys_flag=stored.sys_flag & _TAKEN_OFF,
+        )  # fmt: skip

@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 
 from penstock.rocketmq.client.config import Config
+from penstock.rocketmq.client.consume.held import HeldQueue
 from penstock.rocketmq.client.consume.offsets import (
     BrokerOffsets,
+    Commits,
     LocalOffsets,
     QueueBounds,
     Start,
     server_of,
 )
 from penstock.rocketmq.client.errors import BrokerError, NotConnected
-from penstock.rocketmq.client.network.jobs import Job
+from penstock.rocketmq.client.network.jobs import Job, Promise
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 from tests.unit.rocketmq.client.brokers import Brokers
@@ -24,6 +26,7 @@ from tests.unit.rocketmq.client.memory_hub import NAME_SERVER, MemoryHub
 
 QUEUE, RETRY = MessageQueue("a", 1, "T"), MessageQueue("a", 0, "%RETRY%G")
 CONFIG = Config(namesrv_addr=NAME_SERVER, client_ip="10.0.0.1")
+QUEUES = [MessageQueue("a", number, "T") for number in range(3)]
 
 
 def made(**options: object) -> tuple[MemoryHub, Brokers]:
@@ -98,3 +101,59 @@ def test_a_damaged_file_is_told_and_begins_again(
     offsets.path.write_text(text)
     assert hub.does(Job(offsets.read(QUEUE))) is None
     assert "readLocalOffset" in caplog.text
+
+
+class Store:
+    """Offsets that may not be writable."""
+
+    def __init__(self) -> None:
+        self.written: list[dict[MessageQueue, int]] = []
+        self.fails = False
+        self.answers: list[Promise[None]] = []
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        return None
+
+    async def write(self, offsets: dict[MessageQueue, int]) -> None:
+        if self.fails:
+            raise NotConnected("a:1", "gone")
+        self.written.append(offsets)
+        if self.answers:
+            await self.answers.pop()
+
+
+def test_only_what_has_changed_is_written() -> None:
+    hub, store = MemoryHub(), Store()
+    commits = Commits(hub, "G", store)
+    first, second = (HeldQueue(queue, 5) for queue in QUEUES[:2])
+    hub.does(Job(commits.write([first, second])))
+    hub.does(Job(commits.write([first, second])))
+    second.next_offset = 7
+    hub.does(Job(commits.write([first, second])))
+    assert store.written == [{QUEUES[0]: 5}, {QUEUES[1]: 5}, {QUEUES[1]: 7}]
+
+
+def test_one_that_fails_is_told_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    hub, store = MemoryHub(), Store()
+    commits, held = Commits(hub, "G", store), HeldQueue(QUEUES[0], 5)
+    store.fails = True
+    hub.does(Job(commits.write([held])))
+    assert "[G] updateConsumeOffsetToBroker exception: a:1: gone" in caplog.text
+    store.fails = False
+    hub.does(Job(commits.write([held])))
+    assert store.written == [{QUEUES[0]: 5}]
+
+
+def test_the_first_commit_of_a_topic_is_alone() -> None:
+    """Java's broker may lose one of two that make the group's table."""
+    hub, store = MemoryHub(), Store()
+    commits, answer = Commits(hub, "G", store), Promise[None]()
+    store.answers.append(answer)
+    job = Job(commits.write([HeldQueue(queue, 5) for queue in QUEUES]))
+    assert store.written == [{QUEUES[0]: 5}]
+    answer.keep(None)
+    hub.does(job)
+    assert store.written == [{queue: 5} for queue in QUEUES]
+    store.answers.append(Promise[None]())
+    Job(commits.write([HeldQueue(queue, 6) for queue in QUEUES]))
+    assert store.written[3:] == [{queue: 6} for queue in QUEUES]
