@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import ssl
 
 from penstock.admin.options import AdminOptions
-from penstock.core.errors import ConfigError
-from penstock.net.tls.tls_layer import client_context
+from penstock.net.tls.tls_layer import check_readable, client_context
 
 
 def client_tls(options: AdminOptions) -> ssl.SSLContext:
     """The TLS for nodes that want HTTPS. Raises ConfigError with nsqadmin's texts."""
     cert, key = options.http_client_tls_cert, options.http_client_tls_key
     ca = options.http_client_tls_root_ca_file
-    for file in (cert, key):
-        _check_readable(file, f"failed to LoadX509KeyPair {cert}, {key}")
-    _check_readable(ca, f"failed to read TLS root CA file {ca}")
+    for file in filter(None, (cert, key)):
+        check_readable(file, f"failed to LoadX509KeyPair {cert}, {key}")
+    if ca:
+        check_readable(ca, f"failed to read TLS root CA file {ca}")
     return client_context(
         ca,
         cert_file=cert,
         key_file=key,
         verify=not options.http_client_tls_insecure_skip_verify,
     )
-
-
-def _check_readable(file: str, failed: str) -> None:
-    if not file:
-        return
-    try:
-        with open(file, "rb"):
-            pass
-    except OSError as error:
-        reason = os.strerror(error.errno or 0).lower()
-        raise ConfigError(f"{failed} - open {file}: {reason}") from error
