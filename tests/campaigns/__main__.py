@@ -18,6 +18,7 @@ from tests.interop import java_servers
 
 from . import clients, clocks, copies, damage, faults, full, kill, power, soak, spark, wires
 from .mounts import enter_private_mounts
+from .program import start_forks
 from .queries import BY_OFFSET
 from .report import Result, end_at_interrupt
 
@@ -112,6 +113,7 @@ def main() -> None:
     print(f"seed {chosen.seed}", file=sys.stderr)
     for name in ("asyncio", "penstock.rocketmq.client"):  # at work with what is killed
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    start_forks()
     end_at_interrupt()
     run, _ = CAMPAIGNS[chosen.name]
     result = asyncio.run(run(chosen.size, chosen, random.Random(chosen.seed)))
