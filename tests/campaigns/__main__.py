@@ -73,7 +73,7 @@ async def _clients(size: int, chosen: argparse.Namespace, rng: random.Random) ->
 
 async def _copies(size: int, chosen: argparse.Namespace, rng: random.Random) -> Result:
     network = wires.Relays if chosen.relays else wires.Namespaces
-    return await copies.copies(size, network, rng, chosen.durability or "write")
+    return await copies.copies(size, network, rng, chosen.durability or "write", chosen.of)
 
 
 CAMPAIGNS: Final[dict[str, tuple[Campaign, str]]] = {
@@ -103,6 +103,8 @@ def main() -> None:
     parser.add_argument("--relays", action="store_true",
                         help="copies: cut relays of this program, no network namespaces, which "
                              "need root")  # fmt: skip
+    parser.add_argument("--of", choices=copies.PAIRS, default="nsqd",
+                        help="copies: the program of which there are two")  # fmt: skip
     table = Path(tempfile.gettempdir(), "penstock-soak.csv")
     parser.add_argument("--table", default=table, help="where soak writes its figures")
     chosen = parser.parse_args()
