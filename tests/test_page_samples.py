@@ -179,6 +179,14 @@ def test_accounts_of_rocketmq() -> None:
     assert set(found) == {"globalWhiteRemoteAddresses", "accounts"}
 
 
+def test_properties_of_tls_between_master_and_slave() -> None:
+    found, unknown = BrokerSettings.load(sample("rocketmq.md", "```properties"))
+    assert unknown == []
+    found.check()
+    assert found.may_be_copied
+    assert found.tls_ha_trust_cert_path.endswith("/brokers-ca.pem")
+
+
 def test_properties_of_a_broker() -> None:
     found = java_properties.loads(sample("spark.md", "```properties"))
     assert found

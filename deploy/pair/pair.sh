@@ -1,5 +1,5 @@
 #!/bin/sh
-# pair.py with the environment of nsqd-pair.service, for keepalived, which has none of its own.
+# pair.py with the environment of the pair's unit, for keepalived, which has none of its own.
 set -eu
 set -a
 . "${PAIR_ENV:-/etc/penstock/pair.env}"

@@ -18,6 +18,7 @@ from tests.interop import java_servers
 
 from . import clients, clocks, copies, damage, faults, full, kill, power, soak, spark, wires
 from .mounts import enter_private_mounts
+from .program import start_forks
 from .queries import BY_OFFSET
 from .report import Result, end_at_interrupt
 
@@ -72,7 +73,7 @@ async def _clients(size: int, chosen: argparse.Namespace, rng: random.Random) ->
 
 async def _copies(size: int, chosen: argparse.Namespace, rng: random.Random) -> Result:
     network = wires.Relays if chosen.relays else wires.Namespaces
-    return await copies.copies(size, network, rng, chosen.durability or "write")
+    return await copies.copies(size, network, rng, chosen.durability or "write", chosen.of)
 
 
 CAMPAIGNS: Final[dict[str, tuple[Campaign, str]]] = {
@@ -102,6 +103,8 @@ def main() -> None:
     parser.add_argument("--relays", action="store_true",
                         help="copies: cut relays of this program, no network namespaces, which "
                              "need root")  # fmt: skip
+    parser.add_argument("--of", choices=copies.PAIRS, default="nsqd",
+                        help="copies: the program of which there are two")  # fmt: skip
     table = Path(tempfile.gettempdir(), "penstock-soak.csv")
     parser.add_argument("--table", default=table, help="where soak writes its figures")
     chosen = parser.parse_args()
@@ -112,6 +115,7 @@ def main() -> None:
     print(f"seed {chosen.seed}", file=sys.stderr)
     for name in ("asyncio", "penstock.rocketmq.client"):  # at work with what is killed
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    start_forks()
     end_at_interrupt()
     run, _ = CAMPAIGNS[chosen.name]
     result = asyncio.run(run(chosen.size, chosen, random.Random(chosen.seed)))

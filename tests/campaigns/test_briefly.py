@@ -94,5 +94,9 @@ async def test_a_pair_of_nodes_loses_nothing_that_both_had(rng: random.Random) -
     holds(await copies.copies(2, Relays, rng))
 
 
+async def test_a_pair_of_brokers_loses_nothing_that_both_had(rng: random.Random) -> None:
+    holds(await copies.copies(2, Relays, rng, program="mqbroker"))
+
+
 async def test_clients_survive_kills_of_their_servers_and_of_each_other(rng: random.Random) -> None:
     holds(await clients.clients(6, rng))  # a fault of each kind

@@ -39,8 +39,11 @@ class Network(Protocol):
 
     doors: list[Door]
 
+    def host(self, number: int) -> str:
+        """The host by which a node tells its addresses."""
+
     def flags(self, number: int) -> list[str]:
-        """The flags by which a node tells its addresses."""
+        """The flags of nsqd for them."""
 
     def circumstances(self, number: int) -> Sequence[Circumstance]: ...
 
@@ -127,6 +130,9 @@ class Relays:
             self._of_peers.append(peer)
             self.doors.append(Door(tcp.address, http.address, peer.address))
 
+    def host(self, number: int) -> str:
+        return "127.0.0.1"
+
     def flags(self, number: int) -> list[str]:
         port = self.doors[number].peer.rpartition(":")[2]
         return ["--broadcast-address=127.0.0.1", f"--broadcast-http-port={port}"]
@@ -205,17 +211,17 @@ class Namespaces:
             run("ip", "netns", "add", name)
             run("ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", name)
             run("ip", "link", "set", port, "master", "bridge", "up")
-            host = self._host(number)
+            host = self.host(number)
             run("ip", "-n", name, "address", "add", f"{host}/24", "dev", "eth0")
             run("ip", "-n", name, "link", "set", "eth0", "up")
             run("ip", "-n", name, "link", "set", "lo", "up")
             node.tcp, node.http = self.doors[number].tcp, self.doors[number].http
 
-    def _host(self, number: int) -> str:
+    def host(self, number: int) -> str:
         return self.doors[number].tcp.rpartition(":")[0]
 
     def flags(self, number: int) -> list[str]:
-        return [f"--broadcast-address={self._host(number)}"]
+        return [f"--broadcast-address={self.host(number)}"]
 
     def circumstances(self, number: int) -> Sequence[Circumstance]:
         return (Entering(str(_NETNS / f"node{number}")),)

@@ -255,7 +255,7 @@ RESPONSES = (
              "time", _broker("slaves/acks", "answers_say_whether_a_slave_has_the_message")),
     Response("MESSAGE_ILLEGAL", "a message, its properties or its batch is too large or damaged",
              _broker("send/sending", "what_is_refused")),
-    Response("SERVICE_NOT_AVAILABLE", "the disk is full or read-only, or the broker is a slave",
+    Response("SERVICE_NOT_AVAILABLE", "a full or read-only disk, a broker that stops or is a slave",
              _broker("answers", "a_full_disk_is_told")),
     Response("VERSION_NOT_SUPPORTED", "obsolete; no server sends it"),
     Response("NO_PERMISSION", "permissions of broker, topic or group, the access rules, or a list "

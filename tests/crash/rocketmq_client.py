@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
-from penstock.rocketmq.protocol.command import Command, Serialization
+from penstock.rocketmq.protocol.command import ONE_WAY, Command, Serialization
 from penstock.rocketmq.protocol.messages import batch_body, message
 from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage
 from penstock.rocketmq.protocol.messages.message import StoredMessage
@@ -37,11 +37,15 @@ class Connection:
         self._frames = frames.FrameReader()
         self._opaque = 0
         self._serialization = kind
+        self.asked: Callable[[Command], None] = lambda command: None
+        """Called with what the broker asks; by default nothing comes of it."""
 
     @classmethod
-    async def open(cls, port: int, kind: Serialization = Serialization.JSON) -> Connection:
+    async def open(
+        cls, port: int, kind: Serialization = Serialization.JSON, host: str = "127.0.0.1"
+    ) -> Connection:
         """Raises ConnectionError when nobody listens."""
-        return cls(await asyncio.open_connection("127.0.0.1", port), kind)
+        return cls(await asyncio.open_connection(host, port), kind)
 
     def close(self) -> None:
         self._streams[1].close()
@@ -62,6 +66,9 @@ class Connection:
         async with asyncio.timeout(SECONDS_MAX):
             while len(answers) < len(requests):
                 while (answer := self._frames.next_command()) is not None:
+                    if not answer.is_response:
+                        self.asked(answer)
+                        continue
                     assert answer.opaque not in answers, "a request was answered twice"
                     answers[answer.opaque] = answer
                 if len(answers) < len(requests):
@@ -70,6 +77,12 @@ class Connection:
                         raise ConnectionResetError
                     self._frames.feed(data)
         return [answers[request.opaque] for request in requests]
+
+    def tell(self, code: int, fields: dict[str, Any]) -> None:
+        """Send a request that has no answer."""
+        request = self.request(code, fields)
+        request.flag = ONE_WAY
+        self._streams[1].write(frames.encode(request))
 
     async def ask(self, code: int, fields: dict[str, Any], body: bytes = b"") -> Command:
         """One request and its answer."""
@@ -88,7 +101,7 @@ class Connection:
     async def send(self, topic: str, queue: int, messages: Iterable[BatchedMessage]) -> list[Sent]:
         """Send these as requests of their own, with one write."""
         requests = [
-            self.request(RequestCode.SEND_MESSAGE_V2, _send_fields(topic, queue, text), body)
+            self.request(RequestCode.SEND_MESSAGE_V2, send_fields(topic, queue, text), body)
             for body, text, _ in messages
         ]
         return [_sent(answer)[0] for answer in await self.ask_all(requests)]
@@ -97,7 +110,7 @@ class Connection:
         self, topic: str, queue: int, messages: Sequence[BatchedMessage]
     ) -> list[Sent]:
         """Send these as one batch."""
-        fields = _send_fields(topic, queue, "") | {"m": "true"}
+        fields = send_fields(topic, queue, "") | {"m": "true"}
         body = batch_body.encode(messages)
         sent = _sent(await self.ask(RequestCode.SEND_BATCH_MESSAGE, fields, body))
         assert len(sent) == len(messages)
@@ -177,7 +190,8 @@ class Connection:
         return list(message.decode_all(answer.body)) if answer.code == 0 else []
 
 
-def _send_fields(topic: str, queue: int, properties: str) -> dict[str, Any]:
+def send_fields(topic: str, queue: int, properties: str) -> dict[str, Any]:
+    """The fields of SEND_MESSAGE_V2."""
     return {"a": "producers", "b": topic, "c": "TBW102", "d": 4, "e": queue, "f": 0,
             "g": 1_700_000_000_000, "h": 0, "i": properties, "j": 0, "k": "false",
             "m": "false"}  # fmt: skip

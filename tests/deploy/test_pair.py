@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,12 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from penstock.testing.daemons import Daemon, run_nsqd
+from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.testing.daemons import run_nsqd
 from tests.copies import publish, until, until_copied
 from tests.debian import needed
+from tests.rocketmq_pair import running_pair
+from tests.unit.net.certificates import Certificates
 
 from .manifests import KUBERNETES
 from .pairs import PAIR, ApiServer, loaded
@@ -89,14 +93,37 @@ def test_services_and_the_budget_select_both_pods() -> None:
     assert nodes["metadata"]["name"] == workload["spec"]["serviceName"]
 
 
-def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
-    text = (PAIR / "nsqd-pair.service").read_text()
+def test_a_broker_is_told_its_role_and_what_it_becomes_when_promoted(tmp_path: Path) -> None:
+    pair, file = loaded("pair"), tmp_path / "mqbroker.properties"
+    for given, promoted in (("brokerRole = SYNC_MASTER", "SYNC_MASTER"), ("", "ASYNC_MASTER")):
+        file.write_text(f"listenPort=7\n{given}")
+        command = ["/opt/bin/mqbroker", "-c", str(file), "-n", "ns:1"]
+        found = {}
+        for other in ("", "127.0.0.1:2"):
+            program, flag, own, *more = pair.with_role(command, other, tmp_path / "run")
+            assert [program, flag, *more] == ["/opt/bin/mqbroker", "-c", "-n", "ns:1"]
+            found[other], unknown = BrokerSettings.load(Path(own).read_text())
+            assert unknown == []
+            assert found[other].listen_port == 7
+        master, slave = found.values()
+        assert (master.broker_role, master.broker_id) == (promoted, 0)
+        assert (slave.broker_role, slave.broker_id, slave.ha_master_address) == (
+            "SLAVE", 1, "127.0.0.1:2",
+        )  # fmt: skip
+        assert slave.as_master().broker_role == promoted
+
+
+@pytest.mark.parametrize("program", ["nsqd", "mqbroker"])
+def test_systemd_accepts_the_unit(program: str, tmp_path: Path) -> None:
+    file = f"{program}-pair.service"
+    text = (PAIR / file).read_text()
     assert "\nNoNewPrivileges=yes\n" in text
     assert "EnvironmentFile=/etc/penstock/pair.env\n" in text
-    program = needed("systemd-analyze", "systemd")
-    unit = tmp_path / "nsqd-pair.service"
+    assert f"/opt/penstock/bin/{program} " in text
+    analyze = needed("systemd-analyze", "systemd")
+    unit = tmp_path / file
     unit.write_text(text.replace("/opt/penstock/bin/", f"{BIN}/"))
-    done = subprocess.run([program, "verify", str(unit)], capture_output=True, text=True)
+    done = subprocess.run([analyze, "verify", str(unit)], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
 
 
@@ -117,13 +144,13 @@ def test_a_node_that_was_never_copied_asks_before_it_is_primary(
     sys.modules["lease_kubernetes"] = lease
     nodes = ["127.0.0.1:1", "127.0.0.1:2"]
     try:
-        assert pair.flags(nodes[0], nodes, tmp_path) == []
-        assert pair.flags(nodes[1], nodes, tmp_path) == ["--follow=127.0.0.1:1"]
+        assert pair.followed(nodes[0], nodes, tmp_path) == ""
+        assert pair.followed(nodes[1], nodes, tmp_path) == nodes[0]
         lease.take(lease.Api(), nodes[1], 2)
-        assert pair.flags(nodes[0], nodes, tmp_path) == ["--follow=127.0.0.1:2"], "a new disk"
-        for role, flags in (("primary", []), ("fenced", ["--follow=127.0.0.1:2"])):
+        assert pair.followed(nodes[0], nodes, tmp_path) == nodes[1], "a new disk"
+        for role, address in (("primary", ""), ("fenced", nodes[1])):
             (tmp_path / "replication.json").write_text(json.dumps({"role": role}))
-            assert pair.flags(nodes[0], nodes, tmp_path) == flags
+            assert pair.followed(nodes[0], nodes, tmp_path) == address
     finally:
         del sys.modules["lease_kubernetes"]
 
@@ -131,13 +158,14 @@ def test_a_node_that_was_never_copied_asks_before_it_is_primary(
 class Machine:
     """A node of a pair with the environment of its unit, and keepalived's calls."""
 
-    def __init__(self, folder: Path, own: Daemon, nodes: list[Daemon]) -> None:
+    def __init__(
+        self, folder: Path, own: str, data_path: Path, nodes: Sequence[str], more: str = ""
+    ) -> None:
         folder.mkdir()
         self.file = folder / "pair.env"
-        addresses = " ".join(each.http for each in nodes)
         self.file.write_text(
-            f'PAIR_NODES="{addresses}"\nPAIR_ADDRESS={own.http}\nPAIR_NODE={own.http}\n'
-            f"PAIR_DATA_PATH={own.data_path}\nPAIR_PENSTOCK={BIN / 'penstock'}\n"
+            f'PAIR_NODES="{" ".join(nodes)}"\nPAIR_ADDRESS={own}\nPAIR_NODE={own}\n'
+            f"PAIR_DATA_PATH={data_path}\nPAIR_PENSTOCK={BIN / 'penstock'}\n{more}"
         )
 
     def run(self, *words: str) -> tuple[int, str]:
@@ -151,8 +179,8 @@ class Machine:
 def test_with_the_virtual_address_comes_the_promotion_and_back(tmp_path: Path) -> None:
     hook = f"--promote-before-hook={PAIR / 'lease-file.sh'} {tmp_path / 'lease'}"
     with run_nsqd(hook) as a, run_nsqd(f"--follow={a.http}", hook) as b:
-        nodes = [a, b]
-        of_a, of_b = Machine(tmp_path / "a", a, nodes), Machine(tmp_path / "b", b, nodes)
+        of_a, of_b = (Machine(tmp_path / name, each.http, each.data_path, (a.http, b.http))
+                      for name, each in (("a", a), ("b", b)))  # fmt: skip
         publish(a, "t", "1")
         until_copied(a, b, "t")
         assert [each.run("alive")[0] for each in (of_a, of_b)] == [0, 0]
@@ -172,3 +200,35 @@ def test_with_the_virtual_address_comes_the_promotion_and_back(tmp_path: Path) -
         code, said = of_a.run("notify", "INSTANCE", "nsqd", "MASTER", "100")
         assert code == 1
         assert "penstock: " in said
+
+
+def test_a_slave_is_promoted_over_tls_and_its_master_follows(tmp_path: Path) -> None:
+    files = Certificates(tmp_path)
+    tls = {"tls.server.certPath": files.cert, "tls.server.keyPath": files.key,
+           "tls.ha.enable": "true", "tls.ha.trustCertPath": files.ca,
+           "tls.ha.need.client.auth": "require"}  # fmt: skip
+    more = f"PAIR_CA_FILE={files.ca}\nPAIR_CERT_FILE={files.cert}\nPAIR_KEY_FILE={files.key}\n"
+    config = tmp_path / "mqbroker.properties"
+    config.write_text("brokerRole=ASYNC_MASTER\n")
+    with running_pair(**tls) as pair:
+        nodes = (pair.old.copies, pair.new.copies)
+        of_old, of_new = (
+            Machine(tmp_path / name, each.copies, each.data_path, nodes, more)
+            for name, each in (("old", pair.old), ("new", pair.new))
+        )
+        assert [each.run("alive")[0] for each in (of_old, of_new)] == [0, 0]
+        assert [each.run("is-primary")[0] for each in (of_old, of_new)] == [0, 1]
+        pair.old.kill()
+        code, said = of_new.run("notify", "INSTANCE", "mqbroker", "MASTER", "100")
+        assert code == 0, said
+        assert "is primary in epoch 2" in said
+        pair.old.start()
+        until(pair.old, role="fenced", fenced_epoch=2)
+        assert of_old.run("alive")[0] == 1, "it needs a new start"
+        program = tmp_path / "mqbroker"
+        program.write_text('#!/bin/sh\ncat "$2"\n')
+        program.chmod(0o755)
+        for machine, words in ((of_old, f"haMasterAddress={pair.new.copies}"),
+                               (of_new, "brokerId=0")):  # fmt: skip
+            code, said = machine.run("start", str(program), "-c", str(config))
+            assert (code, words in said) == (0, True), said

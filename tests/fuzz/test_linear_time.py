@@ -1,8 +1,8 @@
 """Garbage costs time in proportion to its size: four times the bytes, about four times the time.
 
-Each stream is the worst we could think of for one decoder. Times are of the processor, the least of
-some tries, so that a busy machine does not matter; a decoder that copies or searches all it holds
-for each new piece would need sixteen times as long.
+Each stream is the worst we could think of for one decoder. Times are of the processor, and what is
+compared takes as long where all is well, so that a busy machine, which empties caches, delays both;
+a decoder that copies or searches all it holds for each new piece would need sixteen times as long.
 """
 
 from __future__ import annotations
@@ -29,27 +29,29 @@ from penstock.storage.recovery.scan import scan
 from tests.fuzz.streams import pieces
 from tests.fuzz.targets.http import ROUTER
 
-RATIO_MAX = 9.0
+RATIO_MAX = 2.25
 TRIES = 5
 LIMITS = Limits()
 
 
 def cpu_s(work: Callable[[], object]) -> float:
-    started = time.process_time()
+    started = time.thread_time()
     work()
-    return time.process_time() - started
+    return time.thread_time() - started
 
 
 def check_linear(work: Callable[[int], object], size: int) -> None:
-    """``work(4 * size)`` takes well below sixteen times as long as ``work(size)``."""
+    """``work(4 * size)`` takes about as long as ``work(size)`` four times: well below four times
+    that, as it would if the time grew with the square of the size.
+    """
     work(size)  # imports and caches
     ratio = 0.0
     for _ in range(TRIES):
-        small = min(cpu_s(lambda: work(size)) for _ in range(3))
-        ratio = cpu_s(lambda: work(4 * size)) / max(small, 1e-4)
+        four = cpu_s(lambda: [work(size) for _ in range(4)])
+        ratio = cpu_s(lambda: work(4 * size)) / max(four, 1e-4)
         if ratio < RATIO_MAX:
             return
-    pytest.fail(f"four times the bytes took {ratio:.1f} times as long")
+    pytest.fail(f"the same bytes at once took {ratio:.1f} times as long as in four parts")
 
 
 def hear(stream: bytes, step: int) -> None:
@@ -173,4 +175,4 @@ def test_a_decoder_that_copies_all_it_holds_is_noticed() -> None:
             held = (*held, 1)
 
     with pytest.raises(pytest.fail.Exception, match="times as long"):
-        check_linear(copying, 4000)  # long enough for what it copies to be most of its time
+        check_linear(copying, 1000)  # long enough for what it copies to be most of its time

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import ssl
 from typing import TYPE_CHECKING
 
@@ -28,11 +27,10 @@ from penstock.cluster.cluster import Addresses, Cluster
 from penstock.cluster.exchange import Timeouts
 from penstock.cluster.writes import Changes
 from penstock.core.clock import SYSTEM_CLOCK, Clock
-from penstock.core.errors import ConfigError
 from penstock.net import tcp
 from penstock.net.budget import Memory
 from penstock.net.http.server.service import HttpServer, Request, Response
-from penstock.net.tls.tls_layer import client_context
+from penstock.net.tls.tls_layer import check_readable, client_context
 from penstock.net.vitals.vitals import Vitals
 from penstock.nsq.http_api import ApiError
 from penstock.nsq.version import NSQ_VERSION, version_line
@@ -171,23 +169,13 @@ def client_tls(options: AdminOptions) -> ssl.SSLContext:
     """
     cert, key = options.http_client_tls_cert, options.http_client_tls_key
     ca = options.http_client_tls_root_ca_file
-    for file in (cert, key):
-        _check_readable(file, f"failed to LoadX509KeyPair {cert}, {key}")
-    _check_readable(ca, f"failed to read TLS root CA file {ca}")
+    for file in filter(None, (cert, key)):
+        check_readable(file, f"failed to LoadX509KeyPair {cert}, {key}")
+    if ca:
+        check_readable(ca, f"failed to read TLS root CA file {ca}")
     return client_context(
         ca,
         cert_file=cert,
         key_file=key,
         verify=not options.http_client_tls_insecure_skip_verify,
     )
-
-
-def _check_readable(file: str, failed: str) -> None:
-    if not file:
-        return
-    try:
-        with open(file, "rb"):
-            pass
-    except OSError as error:
-        reason = os.strerror(error.errno or 0).lower()
-        raise ConfigError(f"{failed} - open {file}: {reason}") from error

@@ -7,41 +7,12 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from penstock.cluster.groups import LOG, ROCKETMQ
+from penstock.cluster import groups
+from penstock.cluster.groups import LOG, ROCKETMQ, ToldGroup
+from penstock.cluster.stats import ChannelStats, ClientStats
 
 CHANNEL: Final = "channel"
 TARGET: Final = "/stats?format=json&include_mem=false"
-
-
-class Client(
-    Struct,
-    rename={
-        "name": "client_id",
-        "address": "remote_address",
-        "ready": "ready_count",
-        "in_flight": "in_flight_count",
-        "messages": "message_count",
-        "finished": "finish_count",
-        "requeued": "requeue_count",
-    },
-):
-    """A connection that consumes: of a channel, or as a member of a RocketMQ group."""
-
-    address: str
-    name: str = ""
-    user_agent: str = ""
-    language: str = ""
-    version: str = ""
-    ready: int = 0
-    in_flight: int = 0
-    messages: int = 0
-    finished: int = 0
-    requeued: int = 0
-
-    @property
-    def software(self) -> str:
-        """The client's user agent, or its language."""
-        return self.user_agent or f"{self.language} {self.version}".strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +35,7 @@ class Reader:
     clients: int = 0
     paused: bool = False
     rate: float | None = None
-    members: tuple[Client, ...] = ()
+    members: tuple[ClientStats, ...] = ()
 
     @property
     def key(self) -> str:
@@ -110,44 +81,21 @@ class NodeFigures:
 # --- as /stats has them --------------------------------------------------------------------------
 
 
-class ToldChannel(Struct):
+class ToldChannel(ChannelStats):
     """A channel; Go's nsqd has no dead letters, and before NSQ 1.2 counted no clients."""
 
-    channel_name: str
-    depth: int
-    message_count: int
-    in_flight_count: int
-    deferred_count: int
-    requeue_count: int
-    timeout_count: int
-    paused: bool
     dead_letter_count: int = 0
-    client_count: int | None = None
-    clients: list[Client] | None = None
 
 
-class ToldGroup(Struct):
-    """A group that reads the topic's log."""
-
-    group_name: str
-    lag: int
-    committed: dict[str, int]
-    rate: float = 0
-    client_count: int = 0
-    clients: list[Client] | None = None
-
-
-class ToldTopic(Struct):
+class ToldTopic(groups.ToldTopic, kw_only=True):
     """A topic; only our nsqd knows groups."""
 
     topic_name: str
-    channels: list[ToldChannel] | None
-    depth: int
-    message_count: int
-    paused: bool
+    channels: list[ToldChannel] | None = None
+    depth: int = 0
+    message_count: int = 0
     message_bytes: int = 0
-    consumer_groups: list[ToldGroup] | None = None
-    log_groups: list[ToldGroup] | None = None
+    paused: bool = False
 
 
 class ToldNode(Struct):
@@ -192,7 +140,7 @@ def _channel(channel: ToldChannel) -> Reader:
         channel.requeue_count,
         channel.timeout_count,
         channel.dead_letter_count,
-        len(clients) if channel.client_count is None else channel.client_count,
+        channel.client_count or len(clients),
         channel.paused,
         members=clients,
     )
@@ -203,8 +151,8 @@ def _group(group: ToldGroup, kind: str) -> Reader:
         group.group_name,
         kind,
         group.lag,
-        sum(group.committed.values()),
-        clients=group.client_count,
+        sum((group.committed or {}).values()),
+        clients=group.client_count or 0,
         rate=group.rate if kind == ROCKETMQ else None,
         members=tuple(group.clients or ()),
     )

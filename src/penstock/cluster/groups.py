@@ -11,6 +11,8 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
+from penstock.cluster.stats import ClientStats
+
 ROCKETMQ: Final = "rocketmq"
 LOG: Final = "log"
 PACKED_MARK: Final = b'{"packed":'
@@ -53,14 +55,26 @@ class Group(Struct):
     verdict: dict[str, Any] | None = None
 
 
+class Member(ClientStats):
+    """A consumer in a group."""
+
+    language: str = ""
+
+    @property
+    def software(self) -> str:
+        """The client's user agent or, as RocketMQ's have none, its language and version."""
+        return self.user_agent or f"{self.language} {self.version}".strip()
+
+
 class ToldGroup(Struct):
-    """A group in the /stats of a node."""
+    """A group in the /stats of a node; groups whose readers are not connected have no clients."""
 
     group_name: str = ""
     lag: int = 0
     rate: float = 0
     committed: dict[str, int] | None = None
-    client_count: int = 0
+    client_count: int | None = None
+    clients: list[Member] | None = None
     owner: str | None = None
     age: int | None = None
     expires_in: int | None = None
@@ -70,7 +84,7 @@ class ToldGroup(Struct):
         """The group on this node, as the API describes it."""
         committed = self.committed or {}
         end = sum(committed.values()) + self.lag
-        return GroupOnNode(node, self.lag, self.rate, committed, end, self.client_count,
+        return GroupOnNode(node, self.lag, self.rate, committed, end, self.client_count or 0,
                            self.age)  # fmt: skip
 
 

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from penstock.cluster.figures import NodeFigures
 from penstock.core.units import SECOND
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Figures = TypeVar("Figures", float, "NDArray[np.float64]")
+"""A number, or a column of numbers of many topics and channels."""
 
 LOOKS: Final = 60
 _TREND_LOOKS: Final = 5
@@ -16,8 +24,21 @@ Key = tuple[str, str, str]
 """Node, topic, and the reader's ``key``; empty for the topic itself."""
 
 
+def rates(then: Iterable[Figures], now: Iterable[Figures], seconds: float) -> list[Figures]:
+    """The rates a second of counters, of which the first counts what came.
+
+    A counter that went back has none. If that is the first, the topic or channel was made again,
+    and nothing is known of the others.
+    """
+    came, *others = (after - before for before, after in zip(then, now, strict=True))
+    is_same = came >= 0
+    return [(each + abs(each)) / 2 * is_same / seconds for each in (came, *others)]
+
+
 class Look(NamedTuple):
-    """Counts at one moment (monotonic ns); ``lag`` is what was left to do."""
+    """Counts at one moment (monotonic ns); ``lag`` is what was left to do. Of a topic nothing
+    ``went``: its readers say that.
+    """
 
     at_ns: int
     came: int
@@ -29,26 +50,35 @@ class Series:
     """The last looks at one thing."""
 
     def __init__(self) -> None:
-        self._looks: deque[Look] = deque(maxlen=LOOKS)
+        self._look: Look | None = None
+        self._rates: deque[list[float]] = deque(maxlen=LOOKS - 1)
+        self._lags: deque[int] = deque(maxlen=_TREND_LOOKS)
 
     def add(self, look: Look) -> None:
         """One more; one of the same moment is no news."""
-        if not self._looks or look.at_ns > self._looks[-1].at_ns:
-            self._looks.append(look)
+        then = self._look
+        if then is not None:
+            if look.at_ns <= then.at_ns:
+                return
+            seconds = (look.at_ns - then.at_ns) / SECOND
+            counts = (then.came, then.went), (look.came, look.went)
+            self._rates.append(rates(*counts, seconds))
+        self._look = look
+        self._lags.append(look.lag)
 
     def rates_in(self) -> list[float]:
         """Messages a second that came between each two looks."""
-        return [_rate(now.came - then.came, then, now) for then, now in self._pairs()]
+        return [came for came, _ in self._rates]
 
     @property
     def rate_in(self) -> float | None:
         """The last of them; None before the second look."""
-        return self._last("came")
+        return self._rates[-1][0] if self._rates else None
 
     @property
     def rate_out(self) -> float | None:
         """Messages a second that were finished between the last two looks."""
-        return self._last("went")
+        return self._rates[-1][1] if self._rates else None
 
     @property
     def trend(self) -> int:
@@ -56,22 +86,12 @@ class Series:
 
         A lag that goes up and down is 0: that is how busy consumers look.
         """
-        lags = [look.lag for look in self._looks][-_TREND_LOOKS:]
-        steps = [after - before for before, after in pairwise(lags)]
+        steps = [after - before for before, after in pairwise(self._lags)]
         if len(steps) < 2 or not any(steps):
             return 0
         if min(steps) >= 0:
             return 1
         return -1 if max(steps) <= 0 else 0
-
-    def _last(self, field: str) -> float | None:
-        if len(self._looks) < 2:
-            return None
-        then, now = self._looks[-2], self._looks[-1]
-        return _rate(getattr(now, field) - getattr(then, field), then, now)
-
-    def _pairs(self) -> list[tuple[Look, Look]]:
-        return list(pairwise(self._looks))
 
 
 class History:
@@ -86,16 +106,14 @@ class History:
             return
         seen = set()
         for topic in node.topics:
-            done = 0
             for reader in topic.readers:
                 key = (node.address, topic.name, reader.key)
                 seen.add(key)
                 look = Look(node.at_ns, reader.done + reader.lag, reader.done, reader.lag)
                 self._add(key, look)
-                done += reader.done
             key = (node.address, topic.name, "")
             seen.add(key)
-            self._add(key, Look(node.at_ns, topic.messages, done, topic.lag))
+            self._add(key, Look(node.at_ns, topic.messages, 0, topic.lag))
         gone = [key for key in self._series if key[0] == node.address and key not in seen]
         for key in gone:
             del self._series[key]
@@ -111,11 +129,6 @@ class History:
 
     def _add(self, key: Key, look: Look) -> None:
         self._series.setdefault(key, Series()).add(look)
-
-
-def _rate(count: int, then: Look, now: Look) -> float:
-    """The rate a second; 0 where a count became smaller, as it belongs to a thing made again."""
-    return max(0, count) * SECOND / (now.at_ns - then.at_ns)
 
 
 def summed(many: list[list[float]]) -> list[float]:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import http.client
-import os
-import re
 import socket
 import ssl
 from typing import Final, NamedTuple
 
-from penstock.core import reasons
+from penstock.core.reasons import lookup_words, reason, system_words
 from penstock.net.dial import dial_reason
 
 LATE: Final = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
 """Go's words for a request that took too long."""
-_ERRNO: Final = re.compile(r"\[Errno (\d+)\]")
 _CUT_SHORT: Final = "the connection ended before the answer did"
 
 
@@ -53,15 +50,14 @@ def plain_reason(error: BaseException) -> str:
 
         return go_words(error).rstrip(".")
     if isinstance(error, socket.gaierror):
-        return "no such host" if error.errno == socket.EAI_NONAME else reasons.reason(error)
+        return lookup_words(error)
     if isinstance(error, EOFError | http.client.RemoteDisconnected | http.client.IncompleteRead):
         return _CUT_SHORT
     if isinstance(error, http.client.BadStatusLine):
         return "what answers there does not speak HTTP"
     if isinstance(error, TimeoutError):
         return "timed out"
-    number = _errno(error)
-    return os.strerror(number).lower() if number else reasons.reason(error)
+    return system_words(error) or reason(error)
 
 
 def go_reason(error: BaseException, address: str, *, connecting: bool = False) -> str:
@@ -79,12 +75,3 @@ def go_reason(error: BaseException, address: str, *, connecting: bool = False) -
     if isinstance(error, OSError):
         return f"read tcp {address}: {(error.strerror or str(error)).lower()}"
     return str(error)
-
-
-def _errno(error: BaseException) -> int:
-    """The system's number; asyncio puts the failures of several addresses into one text."""
-    number = getattr(error, "errno", None)
-    if number is None:
-        found = _ERRNO.findall(str(error))
-        number = int(found[-1]) if found else 0
-    return max(0, number)

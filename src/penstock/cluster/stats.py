@@ -53,6 +53,11 @@ class ClientStats(Struct):
     tls_negotiated_protocol: str = ""
     tls_negotiated_protocol_is_mutual: bool = False
 
+    @property
+    def software(self) -> str:
+        """The client's user agent or, of an old one, its version."""
+        return self.user_agent or self.version
+
 
 class ChannelStats(Struct):
     """A channel on one node, or on all of them."""

@@ -16,6 +16,7 @@ import socket
 import ssl
 
 from penstock.core.errors import PenstockError
+from penstock.core.reasons import system_words
 from penstock.net.address import show_address, split_host_port
 from penstock.net.gate import Gate, ProtocolFactory
 
@@ -153,6 +154,5 @@ def _set_options(sock: socket.socket) -> None:
 def _reason(error: OSError | ValueError) -> str:
     if isinstance(error, socket.gaierror):
         return f"lookup failed: {error.strerror}"
-    if isinstance(error, OSError) and error.errno:
-        return f"bind: {os.strerror(error.errno).lower()}"
-    return str(error)
+    words = system_words(error)
+    return f"bind: {words}" if words else str(error)

@@ -6,21 +6,14 @@ import base64
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from msgspec import structs
+
 from penstock.broker.dead_letters import Origins, decode_origins
 from penstock.core.ids import format_id
 from penstock.core.moments import rfc3339
+from penstock.nsq.page import Origin
 from penstock.nsq.protocol.translation import bodies
 from penstock.storage.batch import Batch
-
-
-class Origin(NamedTuple):
-    """The origin of a dead letter; ``dead_since`` is wall-clock ns."""
-
-    topic: str
-    channel: str
-    id: str
-    attempts: int
-    dead_since: int
 
 
 class Stored(NamedTuple):
@@ -70,7 +63,7 @@ def as_object(message: Stored) -> dict[str, Any]:
         "timestamp_ns": message.timestamp_ns,
     }
     if message.origin is not None:
-        shown["origin"] = message.origin._asdict()
+        shown["origin"] = structs.asdict(message.origin)
     try:
         shown["body"] = message.body.decode()
     except UnicodeDecodeError:

@@ -105,7 +105,8 @@ class Store:
             note_journal(self.disk, directory, identity)
         known = journal.extent if journal.tells_extent and not is_copy else None
         log, report = recover(self.disk, directory, identity.id_base, self._cache, self.options,
-                              damage, known, is_newest=journal.is_whole)  # fmt: skip
+                              damage, known, is_newest=journal.is_whole,
+                              is_copy=is_copy)  # fmt: skip
         return log, journal, report
 
     def begin_queue(self, topic: str, queue: int, id_base: int, start: int) -> None:

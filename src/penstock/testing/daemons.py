@@ -192,7 +192,9 @@ class Daemon:
         self.stop()
 
     def log(self, position: int = 0) -> str:
-        """The output of the program so far, from this byte on."""
+        """The output of the program so far, from this byte on; empty before its first start."""
+        if not self.log_path.exists():
+            return ""
         with self.log_path.open("rb") as file:
             file.seek(position)
             return file.read().decode(errors="replace")

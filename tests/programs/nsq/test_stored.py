@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from penstock.nsq.stored import Origin, Stored, Stretch, as_object
+from msgspec import structs
+
+from penstock.nsq.page import Origin
+from penstock.nsq.stored import Stored, Stretch, as_object
 from penstock.storage.batch import iter_batches
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.unit.cli.nodes_at_work import ask, fetched, kill_letters, make, publish
@@ -32,13 +35,13 @@ def test_a_dead_letter_says_where_it_came_from() -> None:
         (shown,) = ask(nsqd, "GET", "/deadletters?topic=t.dead")["messages"]
         (found,) = letters_of(nsqd, "t.dead", 0, 1)
     assert found.origin is not None
-    assert found.origin._asdict() == shown["origin"]
+    assert structs.asdict(found.origin) == shown["origin"]
 
 
 def test_as_json() -> None:
     origin = Origin("orders", "bill", "4d20c5c6ea06f0d4", 5, NS)
     assert as_object(Stored(7, "4d20c5c6ea0f049a", NS, "\u00e4".encode(), origin)) == {
         "offset": 7, "id": "4d20c5c6ea0f049a", "time": "2026-11-21T21:02:01.053775Z",
-        "timestamp_ns": NS, "body": "\u00e4", "origin": origin._asdict(),
+        "timestamp_ns": NS, "body": "\u00e4", "origin": structs.asdict(origin),
     }  # fmt: skip
     assert as_object(Stored(7, "4d20c5c6ea0f049a", NS, b"\xff"))["body_base64"] == "/w=="

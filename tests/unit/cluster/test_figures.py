@@ -21,7 +21,7 @@ def test_a_channel_and_its_client() -> None:
     assert (reader.requeued, reader.timed_out, reader.dead) == (2, 1, 4)
     assert (reader.clients, reader.paused) == (1, True)
     assert reader.members[0].software == "go-nsq/1.1.0"
-    assert reader.members[0].finished == 900
+    assert reader.members[0].finish_count == 900
 
 
 def test_a_topic_is_as_far_behind_as_its_last_reader() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from penstock.cluster.figures import NodeFigures
-from penstock.cluster.rates import LOOKS, History, Look, Series, summed
+from penstock.cluster.rates import LOOKS, History, Look, Series, rates, summed
 from tests.unit.cluster.samples import SECOND, at, channel, topic
 
 
@@ -32,6 +33,16 @@ def test_a_count_that_starts_anew_has_no_rate() -> None:
     made.add(Look(0, 1000, 1000, 0))
     made.add(Look(SECOND, 10, 10, 0))
     assert (made.rate_in, made.rate_out) == (0.0, 0.0)
+
+
+def test_rates_of_numbers_and_of_columns_are_the_same() -> None:
+    looks = [((10, 5, 3), (16, 9, 1)), ((10, 5, 3), (8, 8, 8)), ((0, 0, 0), (0, 4, 0))]
+    found = [rates(then, now, 2.0) for then, now in looks]
+    assert found == [[3.0, 2.0, 0.0], [0.0, 0.0, 0.0], [0.0, 2.0, 0.0]]
+    then, now = (np.array(side, float).T for side in zip(*looks, strict=True))
+    columns = np.array(rates(then, now, 2.0))
+    assert columns.T.tolist() == found
+    assert not np.signbit(columns).any()
 
 
 def test_a_look_of_the_same_moment_is_no_news() -> None:
@@ -61,7 +72,7 @@ def test_a_nodes_history() -> None:
         bill = channel("c", message_count=sent, depth=10 * second)
         history.add(at("n:1", second, topic("t", bill, message_count=sent)))
     assert history.of("n:1", "t").rate_in == 100.0
-    assert history.of("n:1", "t").rate_out == 90.0
+    assert history.of("n:1", "t", "channel/c").rate_out == 90.0
     assert history.of("n:1", "t", "channel/c").trend == 1
     assert history.of("n:2", "t").rate_in is None
 

@@ -33,6 +33,23 @@ def test_a_copy_opened_again_goes_on_where_it_was() -> None:
     assert stored(again.topics["t"].log) == stored(topic.log)
 
 
+@pytest.mark.parametrize("segment", [0, 1, 2])
+def test_messages_that_a_power_cut_took_before_later_ones_are_copied_again(segment: int) -> None:
+    primary, copy = Primary(file_bytes=2048), new_copy(file_bytes=2048)
+    topic = primary.publish("t", *[bytes(100)] * 60)
+    until_whole(primary, copy, nbytes=700)
+    disk = copy.store.disk
+    assert isinstance(disk, FaultyDisk)
+    disk.crash("written")
+    paths = sorted(disk.paths(".log"))
+    assert len(paths) > segment + 1
+    disk.open(paths[segment]).truncate(0)
+    again = new_copy(disk, file_bytes=2048)
+    assert again.is_retaking
+    until_whole(primary, again)
+    assert stored(again.topics["t"].log) == stored(topic.log)
+
+
 def test_small_files_are_written_once_all_that_they_name_is_here() -> None:
     primary, copy = Primary(), new_copy()
     primary.publish("t", *[bytes(1000)] * 5)

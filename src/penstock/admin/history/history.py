@@ -22,6 +22,7 @@ from penstock.admin.history.placing import Places
 from penstock.admin.history.ring import Ring, Table
 from penstock.admin.history.row_numbers import Key, Rows
 from penstock.admin.history.sample import GROUP_MARK, Sample
+from penstock.cluster.rates import rates
 
 logger = logging.getLogger("penstock.nsqadmin")
 
@@ -263,14 +264,11 @@ class History:
         block = np.pad(_levels(sample, node.places), ((0, len(self.quantiles)), (0, 0)))
         block[len(FIGURES) :] = np.nan
         block[_OUT, plain:] = sample.groups.rates
-        counters = np.stack((sample.messages, sample.held, sample.requeues, sample.timeouts))
+        counters = np.stack((sample.messages, sample.done, sample.requeues, sample.timeouts))
         if node.counters is not None and time > node.time:
-            came, held, requeues, timeouts = counters - node.counters
-            out, is_anew = came - held, came < 0
-            out[: node.places.topics] = 0  # consumers belong to channels, not to topics
-            for figure, grown in zip(_RATES, (came, out, requeues, timeouts), strict=True):
-                grown[is_anew] = 0
-                block[figure, :plain] = np.fmax(grown, 0) / (time - node.time)  # NaN: 0
+            grown = rates(node.counters, counters, time - node.time)
+            block[_RATES, :plain] = np.fmax(grown, 0)  # NaN: 0
+            block[_OUT, : node.places.topics] = 0  # consumers belong to channels, not to topics
         node.counters, node.time = counters, time
         for row, latencies in sample.latencies:
             for quantile, value in latencies:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from penstock.cluster.cluster import FIGURES_ONLY, STATS
-from penstock.cluster.groups import PACKED_MARK
+from penstock.cluster.groups import PACKED_MARK, ToldTopic
 
 Column = NDArray[np.float64]
 Names = list[tuple[str, list[str]]]
@@ -49,16 +49,6 @@ class E2e(Struct, gc=False):
     percentiles: list[Quantile] | None = None
 
 
-class GroupLook(Struct, gc=False):
-    """A group that reads the topic's log."""
-
-    group_name: str = ""
-    lag: int = 0
-    rate: float = 0
-    client_count: int | None = None
-    """None of groups whose readers are not connected."""
-
-
 class ChannelLook(Struct, gc=False):
     """A channel of a look."""
 
@@ -74,17 +64,14 @@ class ChannelLook(Struct, gc=False):
     paused: bool = False
 
 
-class TopicLook(Struct, gc=False):
+class TopicLook(ToldTopic, gc=False):
     """A topic of a look."""
 
-    topic_name: str = ""
     depth: int = 0
     backend_depth: int = 0
     message_count: int = 0
     paused: bool = False
     channels: list[ChannelLook] | None = None
-    consumer_groups: list[GroupLook] | None = None
-    log_groups: list[GroupLook] | None = None
 
 
 class Look(Struct):
@@ -120,8 +107,7 @@ class PackedLook(Struct):
     topics: list[str]
     channels: list[list[str]]
     latencies: Latencies
-    groups: list[TopicLook]
-    """Topics of which nothing but the groups is told."""
+    groups: list[ToldTopic]
 
     def __post_init__(self) -> None:
         """ValueError, as which msgspec tells it, when the parts do not fit together."""
@@ -174,9 +160,9 @@ class Sample(Struct, eq=False):
     paused: Column
 
     @property
-    def held(self) -> Column:
-        """Messages that came and have not gone: waiting, in flight or deferred."""
-        return self.depth + self.in_flight + self.deferred
+    def done(self) -> Column:
+        """Messages that came and do not wait, are not in flight and not deferred."""
+        return self.messages - (self.depth + self.in_flight + self.deferred)
 
 
 def sample_of(look: AnyLook) -> Sample:
@@ -212,7 +198,7 @@ def _columns(topics: Sequence[TopicLook], channels: Sequence[ChannelLook]) -> Co
     return np.ascontiguousarray(rows.reshape(-1, len(FIGURES)).T)
 
 
-def _groups(topics: list[TopicLook]) -> Groups:
+def _groups(topics: Iterable[ToldTopic]) -> Groups:
     """Groups of equal names, of different kinds, are one."""
     found: dict[tuple[str, str], tuple[int, float, float]] = {}
     for topic in topics:

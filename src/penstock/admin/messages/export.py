@@ -10,7 +10,6 @@ from penstock.admin.messages.letters import Letters
 from penstock.cluster.asker import Asker
 from penstock.cluster.fanout import Warnings
 from penstock.net.http.server.service import Download, Request
-from penstock.nsq.dead_letters.letters import open_runs
 from penstock.nsq.http_api import ApiError, Query
 
 AT_ONCE: Final = 8
@@ -71,15 +70,13 @@ class Export:
 async def lines(asker: Asker, address: str, topic: str, form: str) -> AsyncGenerator[bytes, None]:
     """The letters that a node has now, as lines, some at a time. Raises UpstreamError."""
     from penstock.nsq.dead_letters.export import FORMS
-    from penstock.nsq.dead_letters.topic_log import LogReader
+    from penstock.nsq.dead_letters.topic_log import stored_letters
 
-    log, line = LogReader(asker, address, topic), FORMS[form]
-    async for runs in open_runs(asker, address, topic):
-        piece = bytearray()
-        async for letter in log.letters(runs):
-            piece += line(address, topic, letter)
-            if len(piece) >= _PIECE_BYTES:
-                yield bytes(piece)
-                piece.clear()
-        if piece:
+    line, piece = FORMS[form], bytearray()
+    async for letter in stored_letters(asker, address, topic):
+        piece += line(address, topic, letter)
+        if len(piece) >= _PIECE_BYTES:
             yield bytes(piece)
+            piece.clear()
+    if piece:
+        yield bytes(piece)

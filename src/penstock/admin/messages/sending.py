@@ -22,10 +22,9 @@ from penstock.core.counted import counted
 from penstock.core.errors import PenstockError
 from penstock.nsq.client.message import Message
 from penstock.nsq.dead_letters.letters import letters
-from penstock.nsq.dead_letters.resend import Resending, Result
+from penstock.nsq.dead_letters.resend import Resending, did_not_come
 from penstock.nsq.dead_letters.sending import LetterChannel
 from penstock.nsq.dead_letters.topic_log import LogReader
-from penstock.nsq.dead_letters.topics import CHANNEL
 from penstock.nsq.page import Message as Letter
 from penstock.nsq.stored import origin_topic
 
@@ -66,7 +65,7 @@ class Sending:
         self._wish = wish
         self._outcome = outcome
         self._ends_at = ends_at
-        self._resending = Resending({}, Result())
+        self._resending = Resending(wish.to)
         self._channel = LetterChannel(asker, node.http_address, wish.topic)
         self._log = LogReader(asker, node.http_address, wish.topic)
         self._origin_topic = functools.lru_cache(maxsize=1)(origin_topic)
@@ -78,13 +77,11 @@ class Sending:
         self._todo = count
         result = self._resending.result
         try:
-            await self._channel.open()
-            if await self._choose():
-                await self._consume()
+            async with self._channel.opened():
+                if await self._choose():
+                    await self._consume()
         except (PenstockError, ValueError) as error:  # ValueError: an invalid address
             self._remark(str(error))
-        finally:
-            await self._channel.release()
         if result.orphans:
             self._remark(f'{counted(result.orphans, "letter")} without an origin; give "to"')
         self._outcome.sent += result.sent.total()
@@ -114,7 +111,7 @@ class Sending:
         found = await self._look_up(self._wish.ids)
         self._outcome.not_found += [each for each in self._wish.ids if each not in found]
         for letter in found.values():
-            self._aim(letter.id, "" if letter.origin is UNSET else letter.origin.topic)
+            self._resending.choose(letter.id, "" if letter.origin is UNSET else letter.origin.topic)
         return bool(self._resending.targets)
 
     async def _look_up(self, ids: Iterable[str]) -> dict[str, Letter]:
@@ -146,17 +143,10 @@ class Sending:
                 continue
             offset = _number(each) - self._id_base
             batch = None if self._wish.to else await self._log.batch(offset)
-            if batch is None or batch.first_offset > offset:  # lost, or of no interest
-                self._aim(each, "")
-            else:
-                self._aim(each, self._origin_topic(batch))
-
-    def _aim(self, identifier: str, origin: str) -> None:
-        """Decide where a letter goes."""
-        if where := self._wish.to or origin:
-            self._resending.targets[identifier] = where
-        else:
-            self._resending.result.orphans += 1
+            origin = ""
+            if batch is not None and batch.first_offset <= offset:  # else it is lost
+                origin = self._origin_topic(batch)
+            self._resending.choose(each, origin)
 
     # --- sending -------------------------------------------------------------------------------
 
@@ -172,10 +162,7 @@ class Sending:
         address = self._node.tcp_address
         await self._channel.resend(address, self._resending, goes_on, in_flight=IN_FLIGHT, aim=aim)
         if self._left and waits:
-            self._remark(
-                f"{counted(self._left, 'letter')} did not come: another consumer of the channel "
-                f"{CHANNEL} holds what is missing, or it is paused"
-            )
+            self._remark(did_not_come(self._left))
         elif self._left:
             self._remark(f"{counted(self._left, 'letter')} left, as time was up: ask again")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from penstock.cli.shared.nodes import Place
@@ -12,9 +12,7 @@ from penstock.cluster.errors import RefusedError
 from penstock.core.errors import PenstockError
 from penstock.nsq.dead_letters import letters
 from penstock.nsq.dead_letters.pending import Run
-from penstock.nsq.dead_letters.topic_log import LogReader
 from penstock.nsq.dead_letters.topics import SUFFIXES, is_rocketmq
-from penstock.nsq.stored import Stored
 
 
 class NoDeadLetters(PenstockError):
@@ -70,14 +68,3 @@ async def open_runs(asker: Asker, topic: DeadTopic) -> list[Run]:
     """The offsets of the letters that are to be dealt with, in order."""
     pages = letters.open_runs(asker, topic.place.http, topic.name)
     return [run async for runs in pages for run in runs]
-
-
-def read(asker: Asker, topic: DeadTopic, runs: Sequence[Run]) -> AsyncGenerator[Stored, None]:
-    """The letters at these offsets, in order."""
-    return LogReader(asker, topic.place.http, topic.name).letters(runs)
-
-
-async def open_letters(asker: Asker, topic: DeadTopic) -> AsyncGenerator[Stored, None]:
-    """All the letters that are to be dealt with, in order."""
-    async for letter in read(asker, topic, await open_runs(asker, topic)):
-        yield letter

@@ -6,7 +6,7 @@ import sys
 from typing import Final
 
 from penstock.cli.dlq.choice import Choice
-from penstock.cli.dlq.letters import DeadTopic, open_letters
+from penstock.cli.dlq.letters import DeadTopic
 from penstock.cli.shared.nodes import tcp_address
 from penstock.cli.shared.stop import Stop
 from penstock.cluster.asker import Asker
@@ -15,27 +15,20 @@ from penstock.core.errors import ConfigError
 from penstock.nsq.client.config import Config
 from penstock.nsq.dead_letters import sending
 from penstock.nsq.dead_letters.resend import IN_FLIGHT_S, Resending, Result
+from penstock.nsq.dead_letters.topic_log import stored_letters
 from penstock.nsq.pieces import PIECE_MESSAGES
 
 _SPARE_S: Final = 5.0
 _SAY_AFTER: Final = 2
 
 
-async def planned(
-    asker: Asker, topic: DeadTopic, choice: Choice, to: str | None
-) -> tuple[dict[str, str], int]:
-    """The ids of the chosen letters with the topics they go to, and how many have none."""
-    targets: dict[str, str] = {}
-    orphans = 0
-    async for letter in open_letters(asker, topic):
-        if not choice.takes(letter):
-            continue
-        target = to or (letter.origin.topic if letter.origin is not None else None)
-        if target is None:
-            orphans += 1
-        else:
-            targets[letter.id] = target
-    return targets, orphans
+async def planned(asker: Asker, topic: DeadTopic, choice: Choice, to: str | None) -> Resending:
+    """The chosen letters, with the topics they go to."""
+    resending = Resending(to or "")
+    async for letter in stored_letters(asker, topic.place.http, topic.name):
+        if choice.takes(letter):
+            resending.choose(letter.id, letter.origin.topic if letter.origin is not None else "")
+    return resending
 
 
 def require_nsq(topic: DeadTopic) -> None:
@@ -60,26 +53,21 @@ async def resend(
     Raises ResendError, ClientError, UpstreamError.
     """
     require_nsq(topic)
-    channel = sending.LetterChannel(asker, topic.place.http, topic.name, config)
-    await channel.open()
-    targets, orphans = await planned(asker, topic, choice, to)
-    result = Result(orphans=orphans)
-    if not targets:
-        return result
     waits_max = int((IN_FLIGHT_S + _SPARE_S) / sending.WAIT_S)
+    channel = sending.LetterChannel(asker, topic.place.http, topic.name, config)
+    async with channel.opened():
+        resending = await planned(asker, topic, choice, to)
 
-    def goes_on(waits: int) -> bool:
-        if waits == _SAY_AFTER:
-            left = counted(len(targets), "letter")
-            print(f"waiting for {left} in flight elsewhere", file=sys.stderr)
-        return bool(targets) and not stop.asked and waits < waits_max
+        def goes_on(waits: int) -> bool:
+            left = len(resending.targets)
+            if waits == _SAY_AFTER:
+                said = counted(left, "letter")
+                print(f"waiting for {said} in flight elsewhere", file=sys.stderr)
+            return bool(left) and not stop.asked and waits < waits_max
 
-    address = await tcp_address(asker, topic.place)
-    resending = Resending(targets, result)
-    try:
-        await channel.resend(address, resending, goes_on, in_flight=PIECE_MESSAGES)
-    finally:
-        await channel.release()
+        if resending.targets:
+            address = await tcp_address(asker, topic.place)
+            await channel.resend(address, resending, goes_on, in_flight=PIECE_MESSAGES)
     if not stop.asked:
-        result.missing = len(targets)
-    return result
+        resending.result.missing = len(resending.targets)
+    return resending.result

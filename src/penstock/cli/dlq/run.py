@@ -35,8 +35,9 @@ from penstock.core.reasons import reason
 from penstock.nsq.client.names import checked_topic
 from penstock.nsq.dead_letters import pending
 from penstock.nsq.dead_letters.export import FORMS
-from penstock.nsq.dead_letters.resend import Result
-from penstock.nsq.dead_letters.topics import CHANNEL, group_of
+from penstock.nsq.dead_letters.resend import Result, did_not_come
+from penstock.nsq.dead_letters.topic_log import LogReader, stored_letters
+from penstock.nsq.dead_letters.topics import group_of
 from penstock.nsq.stored import Stored
 
 _SHOWN_BODY: Final = 2000
@@ -98,7 +99,7 @@ async def run_show(
                 runs = await letters.open_runs(asker, topic)
                 if newest and choice.takes_all:
                     runs = pending.newest(runs, left)
-                async for letter in letters.read(asker, topic, runs):
+                async for letter in LogReader(asker, topic.place.http, name).letters(runs):
                     if not choice.takes(letter):
                         continue
                     if left == 0:
@@ -134,8 +135,8 @@ async def run_resend(
                 if stop.asked:
                     break
                 if dry_run:
-                    targets, orphans = await planned(asker, topic, choice, to)
-                    result = Result(Counter(targets.values()), orphans)
+                    plan = await planned(asker, topic, choice, to)
+                    result = Result(Counter(plan.targets.values()), plan.result.orphans)
                 else:
                     result = await resend(asker, topic, choice, to, stop, config)
                 missing += result.missing
@@ -144,10 +145,7 @@ async def run_resend(
                 print("stopped; what was not sent stays, the same command goes on", file=sys.stderr)
                 sys.exit(INTERRUPTED)
     if missing:
-        raise PenstockError(
-            f"{counted(missing, 'letter')} did not come: another consumer of the channel "
-            f"{CHANNEL} holds what is missing, or it is paused"
-        )
+        raise PenstockError(did_not_come(missing))
 
 
 async def run_export(
@@ -158,7 +156,7 @@ async def run_export(
     async with _opened_topic(where, name) as (asker, found):
         with quiet_pipe(), _opened(output) as file:
             for topic in found:
-                async for letter in letters.open_letters(asker, topic):
+                async for letter in stored_letters(asker, topic.place.http, name):
                     if choice.takes(letter):
                         file.write(line(topic.place.http, name, letter))
                         count += 1
@@ -170,7 +168,8 @@ async def summary(asker: Asker, topic: DeadTopic) -> dict[str, Any]:
     """A dead-letter topic in figures; times are wall-clock ns, null without letters."""
     runs = await letters.open_runs(asker, topic)
     ends = [*pending.first(runs), *pending.newest(runs, 1)]
-    at_ends = [letter async for letter in letters.read(asker, topic, ends)]
+    log = LogReader(asker, topic.place.http, topic.name)
+    at_ends = [letter async for letter in log.letters(ends)]
     oldest, newest = (at_ends[0], at_ends[-1]) if at_ends else (None, None)
     origin = oldest.origin if oldest is not None else None
     return {

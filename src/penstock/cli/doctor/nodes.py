@@ -11,14 +11,12 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
+from penstock.cluster import figures
 from penstock.cluster.asker import Asker
-from penstock.cluster.cluster import STATS
 from penstock.cluster.copies import PRIMARY, TARGET, Replication
 from penstock.cluster.errors import RefusedError, UpstreamError
-from penstock.cluster.groups import NodeGroups
 from penstock.cluster.producers import Info
 from penstock.cluster.reasons import plain_reason
-from penstock.cluster.stats import NodeStats
 from penstock.core.clock import Clock
 from penstock.net.address import join_host_port
 from penstock.net.dial import dial_target
@@ -73,8 +71,7 @@ class Node(Struct):
     doubt_ns: int = 0
     disk: Space | None = None
     options: dict[str, int] = field(default_factory=dict)
-    stats: NodeStats = field(default_factory=NodeStats)
-    groups: NodeGroups = field(default_factory=NodeGroups)
+    stats: figures.ToldNode = field(default_factory=lambda: figures.ToldNode(None))
     dead_letters: dict[str, int] = field(default_factory=dict)
     replication: Replication = field(default_factory=Replication)
     unreachable: list[str] = field(default_factory=list)
@@ -110,8 +107,7 @@ async def _ask(asker: Asker, node: Node, clock: Clock) -> None:
     address = node.address
     try:
         node.info = await asker.get(address, "/info", StartedInfo)
-        node.stats = await asker.get(address, STATS, NodeStats)
-        node.groups = await asker.get(address, STATS, NodeGroups)
+        node.stats = await asker.get(address, figures.TARGET, figures.ToldNode)
         node.health = await _health(asker, address)
         await _ask_machine(asker, node, clock)
         said = await _answer(asker, address, TARGET, Replication)

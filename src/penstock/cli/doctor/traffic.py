@@ -6,25 +6,23 @@ from collections.abc import Iterator
 
 from penstock.cli.doctor.nodes import Node
 from penstock.cli.doctor.report import Finding, warning
-from penstock.cluster.groups import ToldGroup, ToldTopic
-from penstock.cluster.stats import ChannelStats, TopicStats
+from penstock.cluster.figures import ToldChannel, ToldTopic
+from penstock.cluster.groups import ToldGroup
 from penstock.core.counted import counted
 from penstock.core.units import SECOND, format_duration
 
 
 def examine_traffic(node: Node) -> Iterator[Finding]:
     """Look at what waits in each topic of a node."""
-    groups = {each.topic_name: each for each in node.groups.topics or ()}
     for topic in node.stats.topics or ():
         where = f"nsqd {node.address}, topic {topic.topic_name}"
-        told = groups.get(topic.topic_name, ToldTopic())
         if topic.topic_name in node.dead_letters:
             yield from _dead(where, topic.topic_name, node.dead_letters[topic.topic_name])
             continue
-        yield from _topic(where, topic, told)
+        yield from _topic(where, topic)
         for channel in topic.channels or ():
             yield from _channel(f"{where}, channel {channel.channel_name}", topic, channel)
-        for group in (*(told.log_groups or ()), *(told.consumer_groups or ())):
+        for group in (*(topic.log_groups or ()), *(topic.consumer_groups or ())):
             yield from _group(f"{where}, group {group.group_name}", topic.topic_name, group)
 
 
@@ -35,18 +33,18 @@ def _dead(where: str, name: str, letters: int) -> Iterator[Finding]:
                       f"penstock dlq resend {name} --all")  # fmt: skip
 
 
-def _topic(where: str, topic: TopicStats, told: ToldTopic) -> Iterator[Finding]:
+def _topic(where: str, topic: ToldTopic) -> Iterator[Finding]:
     """Look at what waits for a channel; RocketMQ's consumers need none."""
     if topic.paused and topic.depth:
         yield warning("paused", where, f"it is paused, and {_wait(topic.depth)}",
                       f"POST /topic/unpause?topic={topic.topic_name}")  # fmt: skip
-    elif topic.depth and told.consumer_groups is None and not (topic.channels or told.log_groups):
+    elif topic.depth and topic.consumer_groups is None and not (topic.channels or topic.log_groups):
         yield warning("no-channel", where, f"{_wait(topic.depth)}, and there is no channel",
                       "The first consumer that subscribes gets them: start it, or empty or delete "
                       "the topic.")  # fmt: skip
 
 
-def _channel(where: str, topic: TopicStats, channel: ChannelStats) -> Iterator[Finding]:
+def _channel(where: str, topic: ToldTopic, channel: ToldChannel) -> Iterator[Finding]:
     names = f"topic={topic.topic_name}&channel={channel.channel_name}"
     if not channel.depth:
         return

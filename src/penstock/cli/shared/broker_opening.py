@@ -73,9 +73,10 @@ class Opening:
             logger.warning("%s", warning)
         if not settings.is_slave:
             self._check_standing()
-        options = self._options(await self._followed() if settings.is_slave else "")
-        ports = Ports(options, self._copies_address())
+        followed = await self._followed() if settings.is_slave else ""
+        options = self._options(settings.ha_url(followed))
         with starting(FAILED):
+            ports = Ports(options, self._copies_address(), settings.ha_tls())
             check_ports(options)
             standby = await standby_for(options, self._turn, is_turn=self._is_turn, ports=ports,
                                         program=PROGRAM)  # fmt: skip
@@ -136,6 +137,7 @@ class Opening:
         """A name server says where the master is copied: follow it there, if it is gone from where
         it was.
         """
+        address = self._settings.ha_url(address)
         followed, pulling = standby.standing.primary, standby.pulling
         is_young = standby.clock.monotonic_ns() - self._opened_ns < TRY_NS
         if pulling is None or pulling.error is None or is_young:

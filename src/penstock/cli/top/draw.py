@@ -11,7 +11,8 @@ from penstock.cli.top import columns as grid
 from penstock.cli.top.all_nodes import Cluster
 from penstock.cli.top.table import Row, members, total
 from penstock.cli.top.view import View
-from penstock.cluster.figures import Client, NodeFigures
+from penstock.cluster.figures import NodeFigures
+from penstock.cluster.stats import ClientStats
 from penstock.core.counted import counted
 
 _GREY: Final = "bright_black"
@@ -187,7 +188,7 @@ def _nothing(view: View) -> str:
     return f"no topic's name contains {view.filter!r}" if view.filter else "no topics"
 
 
-def _client_lines(clients: list[tuple[str, str, Client]], room: int) -> list[Text]:
+def _client_lines(clients: list[tuple[str, str, ClientStats]], room: int) -> list[Text]:
     """The titles and as many clients as have room, in columns as wide as what is in them."""
     if room < 3:
         return []
@@ -201,9 +202,10 @@ def _client_lines(clients: list[tuple[str, str, Client]], room: int) -> list[Tex
     return [Text(), title, *lines]
 
 
-def _client(reader: str, client: Client) -> tuple[str, ...]:
-    figures = (client.ready, client.in_flight, client.finished, client.requeued)
-    return (client.name, reader, client.address, *map(grid.number, figures), client.software)
+def _client(reader: str, client: ClientStats) -> tuple[str, ...]:
+    figures = map(grid.number, (client.ready_count, client.in_flight_count, client.finish_count,
+                                client.requeue_count))  # fmt: skip
+    return (client.client_id, reader, client.remote_address, *figures, client.software)
 
 
 def _client_line(row: Sequence[str], widths: Sequence[int]) -> str:

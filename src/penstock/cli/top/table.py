@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from penstock.cluster.figures import CHANNEL, Client, NodeFigures, Reader, Topic
+from penstock.cluster.figures import CHANNEL, NodeFigures, Reader, Topic
 from penstock.cluster.rates import History, Series, summed
+from penstock.cluster.stats import ClientStats
 
 ALL_NODES = ""
 
@@ -42,11 +43,7 @@ class Row:
 
 def topic_rows(nodes: Iterable[NodeFigures], history: History, *, by_node: bool) -> list[Row]:
     """A row a topic, or one for each node that has it."""
-    rows = [
-        _topic_row(node.address, topic, history.of(node.address, topic.name))
-        for node in nodes
-        for topic in node.topics
-    ]
+    rows = [_topic_row(node.address, topic, history) for node in nodes for topic in node.topics]
     return rows if by_node else _together(rows)
 
 
@@ -66,7 +63,7 @@ def reader_rows(
 
 def members(
     nodes: Iterable[NodeFigures], topic: str, row: Row | None
-) -> list[tuple[str, str, Client]]:
+) -> list[tuple[str, str, ClientStats]]:
     """Node, reader and client for those who consume a topic, or the reader of this row."""
     return [
         (node.address, reader.name, client)
@@ -88,15 +85,16 @@ def _is_of(reader: Reader, node: str, row: Row) -> bool:
     return (reader.name, reader.kind) == (row.name, row.kind) and row.node in (ALL_NODES, node)
 
 
-def _topic_row(node: str, topic: Topic, series: Series) -> Row:
-    readers = topic.readers
+def _topic_row(node: str, topic: Topic, history: History) -> Row:
+    readers, series = topic.readers, history.of(node, topic.name)
+    out = [history.of(node, topic.name, reader.key).rate_out for reader in readers]
     return Row(
         topic.name,
         node=node,
         depth=topic.depth,
         lag=topic.lag,
         rate_in=series.rate_in,
-        rate_out=series.rate_out,
+        rate_out=None if series.rate_in is None else _rate([0.0, *out]),
         in_flight=sum(reader.in_flight for reader in readers),
         deferred=sum(reader.deferred for reader in readers),
         requeued=sum(reader.requeued for reader in readers),

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import os
 import ssl
 import warnings
 from typing import Any, Final
 
 from penstock.core.errors import ConfigError
+from penstock.core.reasons import system_words
 from penstock.net.tls.layers import PIECE, Bytes, Layer, LayerError
 
 TLS_1_2: Final = 771
@@ -67,10 +67,10 @@ class ServerTls:
         context.options |= ssl.OP_NO_RENEGOTIATION
         _set_min_version(context, min_version)
         for file in (cert_file, key_file):
-            _check_readable(file)
+            check_readable(file, "failed to build TLS config")
         _load_cert_chain(context, cert_file, key_file)
         if ca_file:
-            _check_readable(ca_file)
+            check_readable(ca_file, "failed to build TLS config")
             _load_ca(context, ca_file)
         if client_auth is not ClientAuth.NONE:
             context.verify_mode = ssl.CERT_REQUIRED
@@ -104,10 +104,10 @@ def client_context(
     if cert_file:
         key_file = key_file or cert_file
         for file in (cert_file, key_file):
-            _check_readable(file, what)
+            check_readable(file, f"failed to build {what}")
         _load_cert_chain(context, cert_file, key_file, what)
     if ca_file:
-        _check_readable(ca_file, what)
+        check_readable(ca_file, f"failed to build {what}")
         _load_ca(context, ca_file, what)
     elif verify:
         context.load_default_certs()
@@ -125,13 +125,13 @@ def _set_min_version(context: ssl.SSLContext, number: int) -> None:
         context.minimum_version = version
 
 
-def _check_readable(file: str, what: str = "TLS config") -> None:
+def check_readable(file: str, failed: str) -> None:
+    """Raise ConfigError, which begins with what ``failed``, for a file that cannot be read."""
     try:
         with open(file, "rb"):
             pass
     except OSError as error:
-        reason = os.strerror(error.errno or 0).lower()
-        raise ConfigError(f"failed to build {what} - open {file}: {reason}") from error
+        raise ConfigError(f"{failed} - open {file}: {system_words(error)}") from error
 
 
 def _load_cert_chain(

@@ -12,8 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from penstock.core.counted import counted
 from penstock.core.errors import PenstockError
 from penstock.nsq.client.message import Message
+from penstock.nsq.dead_letters.topics import CHANNEL
 from penstock.nsq.pieces import PIECE_MESSAGES, pieces
 
 IN_FLIGHT_S: Final = 30.0
@@ -41,12 +43,21 @@ class Resending:
     """The letters of one run, sorted; the caller publishes what ``to_send`` gives, and says so.
 
     ``targets`` are the topics that chosen letters go to, by id; a letter that is sent leaves it.
+    With ``to`` all go there, otherwise each back to where it came from.
     """
 
-    def __init__(self, targets: dict[str, str], result: Result) -> None:
-        self.targets = targets
-        self.result = result
+    def __init__(self, to: str = "") -> None:
+        self.targets: dict[str, str] = {}
+        self.result = Result()
+        self.to = to
         self._sent: set[bytes] = set()
+
+    def choose(self, identifier: str, origin: str) -> None:
+        """Choose a letter, from a topic that is empty where it does not say so."""
+        if target := self.to or origin:
+            self.targets[identifier] = target
+        else:
+            self.result.orphans += 1
 
     def was_sent(self, identifier: str) -> bool:
         """True if this letter is sent: when it comes again, it is only finished."""
@@ -83,3 +94,11 @@ class Resending:
             f"topic {target} did not take the letters: {error}; "
             f"{self.result.sent.total()} are sent, the rest stays"
         )
+
+
+def did_not_come(count: int) -> str:
+    """The sentence for letters that were waited for in vain."""
+    return (
+        f"{counted(count, 'letter')} did not come: another consumer of the channel {CHANNEL} "
+        "holds what is missing, or it is paused"
+    )

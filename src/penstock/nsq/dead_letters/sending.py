@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Final
 
@@ -32,17 +32,23 @@ class LetterChannel:
         self._topic = topic
         self._config = config or Config()
 
-    async def open(self) -> None:
-        """See to it that it is there; new, it gets all that the log holds. Raises UpstreamError."""
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[None, None]:
+        """See to it that it is there; new, it gets all that the log holds. At the end letters come
+        again that were put off because they were not chosen. Raises UpstreamError.
+        """
         try:
             await self._post("/channel/create", from_="oldest")
         except RefusedError as error:
             if error.code != "CHANNEL_EXISTS":
                 raise
-            await self.release()  # what a run that crashed has put off
+            await self._release()  # what a run that crashed has put off
+        try:
+            yield
+        finally:
+            await self._release()
 
-    async def release(self) -> None:
-        """Let letters come again that were put off because they were not chosen."""
+    async def _release(self) -> None:
         with suppress(UpstreamError):  # they come by themselves, only later
             await self._post("/channel/deferred/release", all="true")
 

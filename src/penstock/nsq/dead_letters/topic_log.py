@@ -10,6 +10,7 @@ from typing import Final
 from penstock.cluster.asker import Asker
 from penstock.cluster.errors import UpstreamError
 from penstock.cluster.exchange import target
+from penstock.nsq.dead_letters.letters import open_runs
 from penstock.nsq.dead_letters.pending import Run
 from penstock.nsq.stored import Stored, Stretch
 from penstock.storage.batch import Batch, CorruptBatchError, iter_batches
@@ -59,3 +60,11 @@ class LogReader:
                 if first < at:
                     for letter in Stretch(batch, first, at).messages():
                         yield letter
+
+
+async def stored_letters(asker: Asker, address: str, topic: str) -> AsyncGenerator[Stored, None]:
+    """The letters that are left on a node, whole and in order. Raises UpstreamError."""
+    log = LogReader(asker, address, topic)
+    async for runs in open_runs(asker, address, topic):
+        async for letter in log.letters(runs):
+            yield letter

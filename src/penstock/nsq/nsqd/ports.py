@@ -5,7 +5,10 @@ from __future__ import annotations
 import logging
 
 from penstock.net.gate import ProtocolFactory
+from penstock.net.http.server.service import HttpServer
 from penstock.net.tcp import Listener, check_free, listen
+from penstock.net.tls.tls_layer import ServerTls
+from penstock.net.tls.tls_server import over_tls
 from penstock.nsq.nsqd.options import NsqdOptions
 
 logger = logging.getLogger("penstock.nsqd")
@@ -25,12 +28,19 @@ def check_ports(options: NsqdOptions) -> None:
 class Ports:
     """The TCP, HTTP and HTTPS port of the options; 0 is the number of one that is not open.
 
-    Where a separate port is opened for other nodes, it is at ``copies_address``.
+    Where a separate port is opened for other nodes, it is at ``copies_address``, over
+    ``copies_tls`` if that is given.
     """
 
-    def __init__(self, options: NsqdOptions, copies_address: str = "") -> None:
+    def __init__(
+        self,
+        options: NsqdOptions,
+        copies_address: str = "",
+        copies_tls: ServerTls | None = None,
+    ) -> None:
         self._options = options
         self.copies_address = copies_address
+        self._copies_tls = copies_tls
         self._copies: Listener | None = None
         self._tcp: Listener | None = None
         self._http: Listener | None = None
@@ -49,13 +59,20 @@ class Ports:
         if options.http_address:
             self._http = await listen(http, options.http_address, "HTTP", logger)
 
-    async def open_copies(self, http: ProtocolFactory) -> None:
+    async def open_copies(self, http: HttpServer) -> None:
         """Open the port for copies. Raises ListenError."""
-        self._copies = await listen(http, self.copies_address, "HA", copies_logger)
+        tls = self._copies_tls
+        factory = http if tls is None else over_tls(tls, http, copies_logger)
+        self._copies = await listen(factory, self.copies_address, "HA", copies_logger)
 
     @property
     def copies(self) -> int:
         return self._copies.port if self._copies else 0
+
+    @property
+    def are_copies_secure(self) -> bool:
+        """True if the port for copies speaks TLS."""
+        return self._copies_tls is not None
 
     @property
     def tcp(self) -> int:

@@ -160,31 +160,34 @@ class RocketBroker(Observer):
         for group in names.PREDEFINED_GROUPS:
             if group not in controller.groups.configs:
                 controller.groups.put(GroupConfig(group), controller.now_ms)
-        self._configure(controller.node.broker.topics)
+        self._configure(controller.node.broker.topics.values())
         controller.retention.adopt_all()
         controller.state.save(files.TOPICS)
         controller.state.save(files.GROUPS)
 
-    def _configure(self, topics: Iterable[str]) -> bool:
-        """Let RocketMQ's clients find topics of others: one queue each; whether any was new.
+    def _configure(self, topics: Iterable[Topic]) -> bool:
+        """Let RocketMQ's clients find topics that no table has; whether any was new.
 
-        Other dialects allow names that RocketMQ does not; those stay theirs. Where messages wait is
-        never theirs, whoever has deleted it before.
+        Those of others have one queue, and theirs may have names that RocketMQ does not allow. One
+        of several queues is RocketMQ's: this was a slave, promoted before the table came to it.
+        Where messages wait is never theirs, whoever has deleted it before.
         """
         controller = self.controller
-        others = [topic for topic in topics if controller.topics.get(topic) is None]
-        theirs = [topic for topic in others if topic not in names.SYSTEM_TOPICS]
+        queues = {topic.name: max(topic.queues.firsts or (0,)) + 1 for topic in topics
+                  if controller.topics.get(topic.name) is None}  # fmt: skip
+        theirs = [name for name, count in queues.items()
+                  if count == 1 and name not in names.SYSTEM_TOPICS]  # fmt: skip
         if theirs:
             controller.retention.made_by_nsq(theirs)
-        new = [topic for topic in others if names.topic_problem(topic) is None]
-        for name in new:
-            controller.topics.put(TopicConfig(name, 1, 1), controller.now_ms)
+        new = {name: count for name, count in queues.items() if names.topic_problem(name) is None}
+        for name, count in new.items():
+            controller.topics.put(TopicConfig(name, count, count), controller.now_ms)
         return bool(new)
 
     def topic_created(self, topic: Topic) -> None:
         """The program has a new topic, made by whomever. Raises StorageError."""
         self.controller.store.topic(topic.name)
-        if self._configure((topic.name,)):
+        if self._configure((topic,)):
             self.controller.topics_changed()
         self.controller.retention.adopt(topic)
 

@@ -2,8 +2,8 @@
 
 Times are milliseconds and sizes bytes, unless stated otherwise. Not Java's are ``bindAddress``,
 ``monitoringAddress``, ``durability``, ``aclDirectory``, ``replicationSecretFile``,
-``promoteBeforeHook``, ``promoteAfterHook``, ``nsqTcpAddress``, ``nsqHttpAddress``,
-``nsqGroupRetention`` and ``nsqOpen``.
+``tls.ha.*``, ``promotedBrokerRole``, ``promoteBeforeHook``, ``promoteAfterHook``,
+``nsqTcpAddress``, ``nsqHttpAddress``, ``nsqGroupRetention`` and ``nsqOpen``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from penstock.core.errors import ConfigError
 from penstock.core.settings import java_properties
 from penstock.net.address import join_host_port, split_host_port
 from penstock.net.local_address import local_address
+from penstock.net.tls.tls_layer import ClientAuth, ServerTls
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.delays import levels
 from penstock.rocketmq.protocol.frames import FRAME_MAX
@@ -24,6 +25,9 @@ from penstock.rocketmq.tls_settings import TlsSettings
 from penstock.storage.durability import Durability
 
 SLAVE: Final = "SLAVE"
+MASTERS: Final = ("ASYNC_MASTER", "SYNC_MASTER")
+_SHUT: Final = "replicationSecretFile, or tls.ha.need.client.auth=require"
+"""The properties that shut the port for slaves to strangers."""
 _FRAME_ROOM: Final = 64 * 1024
 """Room that a frame may need beside the body of its message: header, properties."""
 
@@ -161,6 +165,18 @@ class BrokerSettings(TlsSettings):
     replication_secret_file: str = ""
     """File with the secret that a master and its slaves share; needed with access rules or TLS;
     not Java's."""
+    tls_ha_enable: bool = False
+    """Speak TLS at the port for slaves, and with a master's, with the certificate of
+    ``tls.server.certPath``; not Java's."""
+    tls_ha_trust_cert_path: str = ""
+    """Authorities of the certificates of a master and its slaves (PEM); empty: the system's; not
+    Java's."""
+    tls_ha_need_client_auth: str = "none"
+    """``require``: whoever asks at the port for slaves needs a certificate of these authorities;
+    ``none``: it need not; not Java's."""
+    promoted_broker_role: str = "ASYNC_MASTER"
+    """The role of this slave once it is promoted: ``ASYNC_MASTER`` or ``SYNC_MASTER``; not
+    Java's."""
     promote_before_hook: str = ""
     """Shell command before this slave becomes master; an exit code other than 0 refuses it; not
     Java's."""
@@ -198,6 +214,9 @@ class BrokerSettings(TlsSettings):
         "useTLS": "use_tls",
         "tls.client.trustCertPath": "tls_client_trust_cert_path",
         "tls.client.authServer": "tls_client_auth_server",
+        "tls.ha.enable": "tls_ha_enable",
+        "tls.ha.trustCertPath": "tls_ha_trust_cert_path",
+        "tls.ha.need.client.auth": "tls_ha_need_client_auth",
     }
     at_start_only: ClassVar[frozenset[str]] = frozenset(
         (
@@ -209,7 +228,8 @@ class BrokerSettings(TlsSettings):
             "nsqTcpAddress", "nsqHttpAddress", "nsqGroupRetention", "nsqOpen", "aclEnable",
             "aclDirectory", "haListenPort", "haMasterAddress", "slaveTimeout",
             "haSlaveFallbehindMax", "replicationSecretFile",
-            "promoteBeforeHook", "promoteAfterHook",
+            "tls.ha.enable", "tls.ha.trustCertPath", "tls.ha.need.client.auth",
+            "promotedBrokerRole", "promoteBeforeHook", "promoteAfterHook",
         )
     )  # fmt: skip
     """Properties fixed for the life of the process: no command changes them, only the file."""
@@ -305,13 +325,17 @@ class BrokerSettings(TlsSettings):
     def check(self) -> list[str]:
         """Warnings for the user, in one line each. Raises ConfigError."""
         self.check_values()
-        if self.broker_role not in ("ASYNC_MASTER", "SYNC_MASTER", SLAVE):
+        if self.broker_role not in (*MASTERS, SLAVE):
             raise ConfigError("brokerRole must be ASYNC_MASTER, SYNC_MASTER or SLAVE, not "
                               f"{self.broker_role!r}")  # fmt: skip
+        if self.promoted_broker_role not in MASTERS:
+            raise ConfigError("promotedBrokerRole must be ASYNC_MASTER or SYNC_MASTER, not "
+                              f"{self.promoted_broker_role!r}")  # fmt: skip
+        self._check_ha_tls()
         warnings = []
         if self.is_sync_master and not self.ha_address():
             raise ConfigError("brokerRole=SYNC_MASTER with " + (
-                f"{self.closed_by} needs replicationSecretFile" if self.closed_by
+                f"{self.closed_by} needs {_SHUT}" if self.closed_by
                 else "durability=memory would wait for ever: nothing of it is copied"))  # fmt: skip
         if self.msg_trace_topic_name != names.TRACE_TOPIC:
             warnings.append(f"msgTraceTopicName has no effect: traces are in {names.TRACE_TOPIC}")
@@ -323,6 +347,9 @@ class BrokerSettings(TlsSettings):
         if self.max_message_size > FRAME_MAX - _FRAME_ROOM:
             warnings.append(f"maxMessageSize={self.max_message_size}: clients cannot send more "
                             f"than {FRAME_MAX} bytes in one frame")  # fmt: skip
+        if self.tls_mode == "enforcing" and self.ha_address() and not self.tls_ha_enable:
+            warnings.append("slaves copy without TLS what tls.server.mode=enforcing encrypts: "
+                            "tls.ha.enable=true encrypts that too")  # fmt: skip
         self._check_nsq_ports()
         return warnings
 
@@ -339,7 +366,7 @@ class BrokerSettings(TlsSettings):
     def as_master(self) -> BrokerSettings:
         """A copy of the settings for a slave that was promoted."""
         master = copy(self)
-        master.broker_role, master.broker_id = "ASYNC_MASTER", 0
+        master.broker_role, master.broker_id = self.promoted_broker_role, 0
         return master
 
     def _check_slave(self) -> None:
@@ -352,8 +379,39 @@ class BrokerSettings(TlsSettings):
             raise ConfigError("brokerRole=SLAVE needs namesrvAddr, to find the master there, or "
                               "haMasterAddress")  # fmt: skip
         if not self.may_be_copied:
-            raise ConfigError(f"brokerRole=SLAVE with {self.closed_by} needs "
-                              "replicationSecretFile")  # fmt: skip
+            raise ConfigError(f"brokerRole=SLAVE with {self.closed_by} needs {_SHUT}")
+
+    def _check_ha_tls(self) -> None:
+        """Raise ConfigError when the properties of TLS between master and slaves do not fit."""
+        if self.tls_ha_need_client_auth not in ("none", "require"):
+            raise ConfigError("tls.ha.need.client.auth must be none or require, not "
+                              f"{self.tls_ha_need_client_auth!r}")  # fmt: skip
+        needs_certificates = self.tls_ha_need_client_auth == "require"
+        if not self.tls_ha_enable:
+            if needs_certificates:
+                raise ConfigError("tls.ha.need.client.auth=require needs tls.ha.enable=true")
+            return
+        if not (self.tls_cert_path and self.tls_key_path):
+            raise ConfigError("tls.ha.enable=true needs tls.server.certPath and tls.server.keyPath")
+        if needs_certificates and not self.tls_ha_trust_cert_path:
+            raise ConfigError("tls.ha.need.client.auth=require needs tls.ha.trustCertPath")
+
+    def ha_tls(self) -> ServerTls | None:
+        """The TLS of the port for slaves; None without. Raises ConfigError."""
+        if not self.tls_ha_enable:
+            return None
+        needs_certificates = self.tls_ha_need_client_auth == "require"
+        return ServerTls(
+            self.tls_cert_path,
+            self.tls_key_path,
+            client_auth=ClientAuth.VERIFIED if needs_certificates else ClientAuth.NONE,
+            ca_file=self.tls_ha_trust_cert_path,
+        )
+
+    def ha_url(self, address: str) -> str:
+        """The address of a port for slaves as another broker asks it; empty for an empty one."""
+        is_plain = not address or "://" in address or not self.tls_ha_enable
+        return address if is_plain else f"https://{address}"
 
     @property
     def closed_by(self) -> str:
@@ -366,7 +424,8 @@ class BrokerSettings(TlsSettings):
     @property
     def may_be_copied(self) -> bool:
         """True if the port for slaves opens nothing to strangers that is closed to them."""
-        return bool(self.replication_secret_file) or not self.closed_by
+        is_shut = self.replication_secret_file or self.tls_ha_need_client_auth == "require"
+        return bool(is_shut) or not self.closed_by
 
     def ha_address(self) -> str:
         """The address of the port for slaves; empty if it stays closed."""

@@ -77,10 +77,11 @@ def recover(
     known: Extent | None,
     *,
     is_newest: bool = True,
+    is_copy: bool = False,
 ) -> tuple[Log, RecoveryReport]:
     """The log in a directory that is there; ``known`` is how far it reached when that was written
     down last, unless it is not the newest and more has been deleted since; None when it never was.
-    Raises StorageError.
+    The copy of another log begins where its first file says. Raises StorageError.
     """
     recovery = _Recovery(disk, directory, id_base, damage, known)
     segments = recovery.segments
@@ -89,7 +90,7 @@ def recover(
         segments.append(Segment.create(disk, directory, 0, id_base))
         disk.sync_directory(directory)
     _keep_offsets_rising(disk, directory, segments)
-    end = recovery.report_missing(starts_there=is_newest)
+    end = recovery.report_missing(starts_there=is_newest, is_copy=is_copy)
     log = Log(disk, directory, segments, id_base, cache, options, damage)
     log.distrust([segment for segment, _ in recovery.unsynced])
     log.skip_to(end)
@@ -297,15 +298,18 @@ class _Recovery:
     def _synced(self) -> int:
         return max(self._known.synced, self._promised)
 
-    def report_missing(self, *, starts_there: bool) -> int:
+    def report_missing(self, *, starts_there: bool, is_copy: bool = False) -> int:
         """Report the messages that should be there; the offset at which the log goes on.
 
         ``starts_there`` says that nothing was deleted since it was written down where it starts.
+        The other log has what a copy lacks at its beginning.
         """
         known = self._known
         end = max(segment.next_offset for segment in self.segments)
         start = known.start
-        if not starts_there or not any(known):
+        if is_copy:
+            start = self.segments[0].first_offset
+        elif not starts_there or not any(known):
             start = next((first for first, _ in self._present), end)
             start = min([start, *(segment.next_offset for segment in self.cut)])
         whole = max(end, known.end, self._synced)

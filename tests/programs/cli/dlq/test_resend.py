@@ -9,7 +9,7 @@ import pytest
 
 from penstock.cli.dlq import resend as module
 from penstock.cli.dlq.choice import Choice
-from penstock.cli.dlq.letters import DeadTopic, open_letters
+from penstock.cli.dlq.letters import DeadTopic
 from penstock.cli.dlq.resend import planned, require_nsq, resend
 from penstock.cli.shared.nodes import Place, Where
 from penstock.cli.shared.stop import Stop
@@ -18,6 +18,7 @@ from penstock.core.errors import ConfigError
 from penstock.nsq.client.aio import Producer
 from penstock.nsq.dead_letters import sending
 from penstock.nsq.dead_letters.resend import ResendError
+from penstock.nsq.dead_letters.topic_log import stored_letters
 from penstock.nsq.dead_letters.topics import CHANNEL
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.unit.cli.nodes_at_work import ask, consume, depths, kill_letters, make, publish
@@ -43,7 +44,7 @@ def letters(nsqd: Daemon) -> DeadTopic:
 
 
 async def still_dead(asker: Asker, nsqd: Daemon) -> list[bytes]:
-    return [letter.body async for letter in open_letters(asker, letters(nsqd))]
+    return [letter.body async for letter in stored_letters(asker, nsqd.http, "orders.dead")]
 
 
 async def test_all_of_them(nsqd: Daemon, asker: Asker) -> None:
@@ -73,13 +74,13 @@ async def test_some_of_them_and_the_others_stay_at_hand(nsqd: Daemon, asker: Ask
 async def test_letters_that_do_not_say_where_they_came_from(nsqd: Daemon, asker: Asker) -> None:
     make(nsqd, "orders.dead", CHANNEL)
     publish(nsqd, "orders.dead", [b"without origin"])
-    targets, orphans = await planned(asker, letters(nsqd), Choice(), None)
-    assert set(targets.values()) <= {"orders"}
-    assert orphans == 1
+    plan = await planned(asker, letters(nsqd), Choice(), None)
+    assert set(plan.targets.values()) <= {"orders"}
+    assert plan.result.orphans == 1
     with Stop() as stop:
         result = await resend(asker, letters(nsqd), Choice(), None, stop)
         assert result.orphans == 1
-        assert result.sent.total() == len(targets)
+        assert result.sent.total() == len(plan.targets)
         assert b"without origin" in await still_dead(asker, nsqd)
         assert (await resend(asker, letters(nsqd), Choice(), "back", stop)).sent == Counter(back=1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from penstock.cli.shared.stretches import NoLog, OffsetGone, no_log, stretches
 from penstock.core.errors import PenstockError
@@ -32,7 +33,7 @@ def test_a_dead_letter_says_where_it_came_from() -> None:
         kill_letters(nsqd, "t", "c", [b"x", b"y"])
         found = [each for part in stretches(log, "t.dead", 0, 2) for each in part.messages()]
         shown = ask(nsqd, "GET", "/deadletters?topic=t.dead")["messages"]
-    assert [each.origin and each.origin._asdict() for each in found] == [
+    assert [each.origin and structs.asdict(each.origin) for each in found] == [
         each["origin"] for each in shown
     ]
     assert [each.body for each in found] == [b"x", b"y"]

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.cluster.asker import Asker
 from penstock.cluster.exchange import Timeouts
-from penstock.nsq.dead_letters.resend import Resending, Result
+from penstock.nsq.dead_letters.resend import Resending
 from penstock.nsq.dead_letters.sending import LetterChannel, send
 from penstock.nsq.dead_letters.topics import CHANNEL
 from penstock.testing.daemons import Daemon, run_nsqd
@@ -29,10 +29,9 @@ def nsqd() -> Iterator[Daemon]:
 async def test_the_channel_gets_all_that_the_log_holds(nsqd: Daemon) -> None:
     async with Asker(Timeouts(5, 5), agent="test") as asker:
         channel = LetterChannel(asker, nsqd.http, DEAD)
-        await channel.open()
-        assert depths(nsqd, DEAD) == {CHANNEL: 2}
-        await channel.open()  # it is there
-        resending = Resending({}, Result())
+        async with channel.opened():
+            assert depths(nsqd, DEAD) == {CHANNEL: 2}
+        resending = Resending()
 
         async def aim(letters: Sequence[Any]) -> None:
             resending.targets.update((letter.id.decode(), "orders") for letter in letters)
@@ -40,7 +39,8 @@ async def test_the_channel_gets_all_that_the_log_holds(nsqd: Daemon) -> None:
         def goes_on(waits: int) -> bool:
             return resending.result.sent.total() < 2
 
-        await channel.resend(nsqd.tcp, resending, goes_on, in_flight=1, aim=aim)
+        async with channel.opened():  # it is there
+            await channel.resend(nsqd.tcp, resending, goes_on, in_flight=1, aim=aim)
         assert resending.result.sent == Counter(orders=2)
     assert consume(nsqd, "orders", "bill", 2) == [b"a", b"b"]
 
@@ -62,7 +62,8 @@ async def test_a_letter_that_comes_again_is_not_sent_again() -> None:
         def finish(self) -> None:
             self.answers.append("FIN")
 
-    resending = Resending({"0000000000000007": "elsewhere"}, Result())
+    resending = Resending("elsewhere")
+    resending.choose("0000000000000007", "")
     letter: Any = Letter()
     for _ in range(2):
         await send(resending, [letter], cast(Any, Takes()))

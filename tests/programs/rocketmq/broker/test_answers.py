@@ -87,6 +87,16 @@ def test_a_full_disk_is_told(
     assert send(client, "T").code == ResponseCode.SUCCESS
 
 
+def test_a_topic_that_takes_no_more_is_told_as_a_store_that_shuts_down(
+    rocket: RocketBroker, client: RawClient
+) -> None:
+    assert send(client, "T").code == ResponseCode.SUCCESS
+    rocket.controller.node.broker.topics["T"].exiting = True  # as of a master that steps back
+    answer = send(client, "T")
+    assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert (answer.remark or "").endswith("the message is not stored: exiting")
+
+
 def test_lite_pulls_are_pulls(client: RawClient) -> None:
     send(client, "T", b"body")
     fields: dict[str, Any] = {

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from penstock.core.errors import ConfigError, PenstockError
+from penstock.core.units import HOUR
 from penstock.node.node import Node
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.daemon import RocketBroker, services_of
@@ -176,6 +177,29 @@ def test_topics_of_others_can_be_found(
     assert "before" not in table(client)
     client.close()
     loop_thread.run(broker.close())
+
+
+def test_a_topic_of_several_queues_that_no_table_has_keeps_them(
+    loop_thread: LoopThread, host: Node, settings: BrokerSettings, tmp_path: Path
+) -> None:
+    """As of a slave that was promoted when it had the messages, and not the table yet."""
+    broker = loop_thread.run(RocketBroker.start(settings, host))
+    client = RawClient(broker.port)
+    make_topic(client, "T")
+    sent = client.ask(RequestCode.SEND_MESSAGE_V2, b"x", a="g", b="T", c="TBW102", d=4, e=3, f=0,
+                      g=0, h=0, i="", j=0)  # fmt: skip
+    assert sent.code == 0
+    client.close()
+    loop_thread.run(broker.close())
+    (tmp_path / "config" / "topics.json").unlink()
+    again = loop_thread.run(RocketBroker.start(settings, host))
+    client = RawClient(again.port)
+    assert table(client)["T"]["readQueueNums"] == 4
+    end = client.ask(RequestCode.GET_MAX_OFFSET, topic="T", queueId=3)
+    assert end.int64("offset") == 1
+    assert host.broker.topics["T"].retention.time_ns == settings.file_reserved_time * HOUR
+    client.close()
+    loop_thread.run(again.close())
 
 
 def make_topic(client: RawClient, name: str) -> None:

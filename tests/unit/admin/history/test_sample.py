@@ -31,7 +31,7 @@ def test_columns() -> None:
     )  # fmt: skip
     assert found.names == [("a", []), ("b", ["c", "d"])]
     assert found.depth.tolist() == [1, 0, 2, 0]
-    assert found.held.tolist() == [1, 0, 9, 0]
+    assert found.done.tolist() == [8, 0, 1, 0]
     assert found.messages.tolist() == [9, 0, 10, 0]
     assert found.in_flight.tolist() == [0, 0, 3, 0]
     assert (found.requeues.tolist(), found.timeouts.tolist()) == ([0, 0, 0, 5], [0, 0, 0, 6])
@@ -75,7 +75,7 @@ def test_packed() -> None:
     found = sample_of(msgspec.json.decode(body, type=PackedLook))
     assert found.names == [("a", []), ("b", ["c"])]
     assert (found.depth.tolist(), found.messages.tolist()) == ([1, 2, 3], [1, 9, 0])
-    assert (found.held.tolist(), found.clients.tolist()) == ([3, 2, 12], [1, 0, 6])
+    assert (found.done.tolist(), found.clients.tolist()) == ([-2, 7, -12], [1, 0, 6])
     assert (found.paused.tolist(), found.backend_depth.tolist()) == ([1, 0, 1], [1, 0, 0])
     assert found.latencies == [(2, [(0.99, 7.0)])]
     assert (found.groups.names, found.groups.lags.tolist()) == ([("b", "@g")], [5])

@@ -8,7 +8,8 @@ import pytest
 
 from penstock.cli.dlq.choice import Choice
 from penstock.core.errors import ConfigError
-from penstock.nsq.stored import Origin, Stored
+from penstock.nsq.page import Origin
+from penstock.nsq.stored import Stored
 
 LETTERS = [
     Stored(offset, f"{offset:016x}", 0, b'{"id":%d}' % offset,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.cli.top.table import members, reader_rows, topic_rows, total
-from tests.unit.cluster.samples import busy_cluster
+from penstock.cli.top.all_nodes import Cluster
+from penstock.cli.top.table import Row, members, reader_rows, topic_rows, total
+from tests.unit.cluster.samples import at, busy_cluster, channel, topic
 
 
 def test_topics_of_all_nodes_together() -> None:
@@ -16,6 +17,25 @@ def test_topics_of_all_nodes_together() -> None:
     assert orders.paused
     assert orders.rates == (1010.0,) * 4
     assert rows["clicks"].idle
+
+
+def test_what_goes_out_of_a_topic_goes_out_of_its_readers() -> None:
+    """One that is made again, comes or goes makes no peak, and hides none of the others."""
+    cluster = Cluster()
+    first, second = channel("a", message_count=100), channel("b", message_count=70)
+    cluster.put(at("n:1", 0, topic("t", first, second, message_count=100)))
+    assert cluster_row(cluster).rate_out is None
+    first, second = channel("a", message_count=130), channel("b", message_count=5)
+    late = channel("c", message_count=900)
+    cluster.put(at("n:1", 1, topic("t", first, second, late, message_count=130)))
+    assert (cluster_row(cluster).rate_in, cluster_row(cluster).rate_out) == (30.0, 30.0)
+    cluster.put(at("n:1", 2, topic("t", message_count=130)))
+    assert cluster_row(cluster).rate_out == 0.0
+
+
+def cluster_row(cluster: Cluster) -> Row:
+    (row,) = topic_rows(cluster.all(), cluster.history, by_node=False)
+    return row
 
 
 def test_topics_of_each_node() -> None:

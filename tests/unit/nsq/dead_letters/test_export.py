@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from penstock.nsq.dead_letters.export import FORMS, described
-from penstock.nsq.stored import Origin, Stored
+from penstock.nsq.page import Origin
+from penstock.nsq.stored import Stored
 
 LETTER = Stored(7, "4d20c5c6ea0f049a", 10**18, b"a\nb", Origin("t", "c", "0" * 16, 5, 10**18))
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from penstock.core.errors import PenstockError
-from penstock.nsq.dead_letters.resend import HOLD_S, Resending, Result
+from penstock.nsq.dead_letters.resend import HOLD_S, Resending, did_not_come
 
 
 class Letter:
@@ -26,8 +26,20 @@ class Letter:
 
 
 def resending(**targets: str) -> Resending:
-    found = {f"{int(number[1:]):016x}": topic for number, topic in targets.items()}
-    return Resending(found, Result())
+    found = Resending()
+    for number, topic in targets.items():
+        found.choose(f"{int(number[1:]):016x}", topic)
+    return found
+
+
+def test_where_letters_go() -> None:
+    work = resending(n1="a", n2="")
+    assert (work.targets, work.result.orphans) == ({f"{1:016x}": "a"}, 1)
+    work = Resending("elsewhere")
+    work.choose("1", "a")
+    work.choose("2", "")
+    assert (set(work.targets.values()), work.result.orphans) == ({"elsewhere"}, 0)
+    assert did_not_come(1).startswith("1 letter did not come: another consumer of the channel ")
 
 
 def test_chosen_letters_go_to_their_topics_and_others_are_put_off() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
 
 from penstock.core.errors import ConfigError
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.storage.durability import Durability
+from tests.unit.net.certificates import Certificates
 
 
 def loaded(text: str) -> BrokerSettings:
@@ -129,6 +131,12 @@ def test_a_slave_and_what_it_is_once_promoted() -> None:
     assert (slave.is_slave, slave.broker_id) == (True, 2)
     master = slave.as_master()
     assert (master.is_slave, master.broker_id, master.ha_listen_port) == (False, 0, 7)
+    assert not master.is_sync_master
+    slave.update({"promotedBrokerRole": "SYNC_MASTER"})
+    assert slave.as_master().is_sync_master
+    slave.update({"promotedBrokerRole": "SLAVE"})
+    with pytest.raises(ConfigError, match="promotedBrokerRole must be ASYNC_MASTER or SYNC_MASTER"):
+        slave.check()
 
 
 @pytest.mark.parametrize(
@@ -144,6 +152,45 @@ def test_a_slave_and_what_it_is_once_promoted() -> None:
 )
 def test_the_port_for_slaves(text: str, address: str) -> None:
     assert loaded(text).ha_address() == address
+
+
+TLS = "tls.server.certPath=c\ntls.server.keyPath=k\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("tls.ha.need.client.auth=want", "tls.ha.need.client.auth must be none or require"),
+        ("tls.ha.need.client.auth=require", "needs tls.ha.enable=true"),
+        ("tls.ha.enable=true", "needs tls.server.certPath and tls.server.keyPath"),
+        (f"{TLS}tls.ha.enable=true\ntls.ha.need.client.auth=require",
+         "needs tls.ha.trustCertPath"),
+    ],
+)  # fmt: skip
+def test_tls_of_the_port_for_slaves_that_does_not_fit(text: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        loaded(text).check()
+
+
+def test_certificates_shut_the_port_for_slaves_as_a_secret_does(tmp_path: Path) -> None:
+    files = Certificates(tmp_path)
+    closed = (f"aclEnable=true\ntls.server.mode=enforcing\ntls.server.certPath={files.cert}\n"
+              f"tls.server.keyPath={files.key}\n")  # fmt: skip
+    assert loaded(closed).ha_address() == ""
+    assert loaded(closed).ha_tls() is None
+    assert loaded(closed).ha_url("a:1") == "a:1"
+    with_secret = loaded(f"{closed}replicationSecretFile=/s")
+    assert "slaves copy without TLS" in with_secret.check()[0]
+    secured = f"{closed}tls.ha.enable=true\ntls.ha.trustCertPath={files.ca}\n"
+    assert loaded(secured).ha_address() == "", "TLS alone lets everybody in"
+    assert loaded(secured).ha_tls() is not None
+    shut = loaded(f"{secured}tls.ha.need.client.auth=require")
+    assert shut.ha_address() == "0.0.0.0:10912"
+    assert shut.check() == []
+    assert shut.ha_tls() is not None
+    assert [shut.ha_url(each) for each in ("", "a:1", "https://a:1")] == [
+        "", "https://a:1", "https://a:1",
+    ]  # fmt: skip
 
 
 def test_durability_wins_over_flush_disk_type() -> None:

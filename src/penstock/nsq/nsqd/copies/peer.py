@@ -59,7 +59,8 @@ def address_of(options: NsqdOptions, ports: Ports) -> str:
     """
     host = options.broadcast_address
     if ports.copies:
-        return join_host_port(host, ports.copies)
+        address = join_host_port(host, ports.copies)
+        return f"https://{address}" if ports.are_copies_secure else address
     if not ports.http and ports.https:
         return f"https://{join_host_port(host, ports.https)}"
     return join_host_port(host, ports.broadcast_http)

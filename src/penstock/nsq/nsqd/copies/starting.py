@@ -92,7 +92,7 @@ async def _as_follower(options: NsqdOptions, standing: Standing | None, secret: 
     outranks = found is not None and found.history == own.history and found.epoch > own.epoch
     if outranks:
         own.follow(options.follow)
-    elif own.primary == options.follow:
+    elif _bare(own.primary) == _bare(options.follow):
         logger.warning("--follow=%s has no effect: this node was promoted, and is primary in epoch "
                        "%d; take the flag away", options.follow, own.epoch)  # fmt: skip
     else:
@@ -101,6 +101,11 @@ async def _as_follower(options: NsqdOptions, standing: Standing | None, secret: 
             f"{'that node is not in a higher one' if found else 'that node cannot be reached'}"
         )
     return own
+
+
+def _bare(address: str) -> str:
+    """An address without the way to ask there, which may have been changed since."""
+    return address.removeprefix("https://")
 
 
 async def _unless_outranked(options: NsqdOptions, standing: Standing, secret: Secret) -> Standing:

@@ -9,7 +9,7 @@ import logging
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
-from penstock.core.errors import DiskFullError, ReadOnlyError, StorageError
+from penstock.core.errors import DiskFullError, ExitingError, ReadOnlyError, StorageError
 from penstock.net.tasks import spawn
 from penstock.rocketmq.broker import names, permissions
 from penstock.rocketmq.broker.answering import RefusedError, answers
@@ -351,7 +351,7 @@ def _template(
 def storage_failure(request: Command, error: StorageError) -> Command:
     """The answer when a message could not be stored."""
     code = ResponseCode.SYSTEM_ERROR
-    if isinstance(error, DiskFullError | ReadOnlyError):
+    if isinstance(error, DiskFullError | ReadOnlyError | ExitingError):
         code = ResponseCode.SERVICE_NOT_AVAILABLE
     remark = f"service not available now, the message is not stored: {error}"
     # Java's client fails on an answer to a send whose fields are missing, even for an error.

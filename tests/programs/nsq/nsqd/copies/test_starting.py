@@ -70,6 +70,9 @@ async def test_a_promoted_node_ignores_the_flag_until_the_other_was_promoted_aft
     outranked = await decided(Standing("h", 1, Role.PRIMARY, follow), follow=follow)
     assert outranked is not None
     assert (outranked.role, outranked.is_settled) == (Role.FOLLOWER, False)
+    over_tls = await decided(Standing("h", 3, Role.PRIMARY, "a:1"), follow="https://a:1")
+    assert over_tls is not None
+    assert over_tls.role is Role.PRIMARY, "the same node, asked in another way since"
     with pytest.raises(ConfigError, match="not in a higher one"):
         await decided(Standing("other", 1), follow=follow)
 

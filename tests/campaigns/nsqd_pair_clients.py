@@ -1,4 +1,4 @@
-"""Clients of a pair of nodes, and all that they were told by either."""
+"""Clients of a pair of nsqds, and all that they were told by either."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import asyncio
 import random
 import struct
 import time
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from penstock.testing.ledger import Ledger, make_body, read_body
+from penstock.testing.ledger import make_body, read_body
 from tests.crash.load import Connection
 
-from .wires import Door
+from .pair_story import Side, Story, Told
 
 TOPIC: Final = b"copied"
 CHANNEL: Final = b"ch"
@@ -22,7 +22,6 @@ RDY: Final = 200
 DEFER_MS_MAX: Final = 300
 REST_S: Final = 0.02
 RETRY_S: Final = 0.05
-FAULTS_MAX: Final = 50
 FINISHED_SHARE: Final = 0.8
 REQUEUED_SHARE: Final = 0.17
 REFUSALS: Final = ("E_PUB_FAILED", "E_MPUB_FAILED", "E_DPUB_FAILED", "E_FOLLOWER", "E_FENCED")
@@ -32,63 +31,18 @@ class Refused(Exception):
     """A publish that got no OK, but one of these answers."""
 
 
-class Side(NamedTuple):
-    """A node while it is primary under an epoch."""
-
-    name: str
-    door: Door
-    epoch: int
-
-
-class Told(NamedTuple):
-    """An answer: when it came, and in which epoch."""
-
-    at: float
-    epoch: int
-
-
-class Story:
-    """The things that clients were told by the nodes of one pair.
-
-    Where OKs wait for a copy, an id is given once, by whichever node; else once in an epoch.
-    """
+class NsqStory(Story):
+    """What clients of NSQ were told: places are the ids of messages."""
 
     def __init__(self, rng: random.Random, *, is_acked: bool) -> None:
-        self.rng = rng
-        self.is_acked = is_acked
-        self.ledger = Ledger()
-        self.faults: list[str] = []
-        self.oks: dict[int, Told] = {}
-        """The acknowledged messages of a round."""
-        self.said: dict[int, set[str]] = {}
-        """The nodes that said OK, by epoch."""
+        super().__init__(rng, is_acked=is_acked)
         self.finished: dict[int, Told] = {}
-        self.kept: dict[int, float] = {}
-        """The moment up to which the copy had everything that was promoted after an epoch."""
-        self.seconds_behind = 0.0
-        """The most by which the progress of the channel was behind at a promotion."""
-        self.again = 0
-        """Messages that came again after a promotion, although they were finished."""
-        self._numbers: dict[tuple[int, int], int] = {}
-
-    def acknowledged(self, side: Side, numbers: Iterable[int]) -> None:
-        """A node said OK."""
-        self.ledger.acknowledge(numbers)
-        self.oks |= dict.fromkeys(numbers, Told(time.monotonic(), side.epoch))
-        said = self.said.setdefault(side.epoch, set())
-        said.add(side.name)
-        if len(said) > 1:
-            self.fault(f"two nodes said OK in epoch {side.epoch}")
 
     def stands(self, epoch: int, message_id: int, body: bytes) -> int | None:
         """The number of a message that a node has under this id; None for one that nobody sent."""
-        number = read_body(body)
-        if number is None or number >= self.ledger.report().attempted:
-            self.fault(f"nobody sent the message of id {message_id:x}")
-            return None
-        known = self._numbers.setdefault((0 if self.is_acked else epoch, message_id), number)
-        if known != number:
-            self.fault(f"the id {message_id:x} is that of the messages {known} and {number}")
+        number = self.number_of(body)
+        if number is not None:
+            self.take_place(epoch, message_id, number)
         return number
 
     def delivered(self, side: Side, frame: bytes) -> None:
@@ -102,23 +56,14 @@ class Story:
 
     def not_finished(self, side: Side, message_id: int) -> None:
         """A node did not take a FIN."""
-        number = self._numbers.get((0 if self.is_acked else side.epoch, message_id), -1)
-        self.finished.pop(number, None)
-
-    def __str__(self) -> str:
-        level = int(self.is_acked)
-        return f"N={level}, {self.ledger.report()}, {len(self.faults)} faults"
-
-    def fault(self, what: str) -> None:
-        """Note a fault, once; of very many those that came first."""
-        if what not in self.faults and len(self.faults) < FAULTS_MAX:
-            self.faults.append(what)
+        number = self.at_place(side.epoch, message_id)
+        self.finished.pop(-1 if number is None else number, None)
 
 
 class Clients:
     """Producers and consumers of one node while it is primary; they go on until cancelled."""
 
-    def __init__(self, story: Story, side: Side) -> None:
+    def __init__(self, story: NsqStory, side: Side) -> None:
         self.side = side
         self._story = story
         self._rng = story.rng

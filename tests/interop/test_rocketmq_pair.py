@@ -1,0 +1,116 @@
+"""RocketMQ's own Java clients live through the end of a master: they read what they have not had
+from its slave, and send again once that is promoted.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.promote import run_promote
+from penstock.cluster.access import Access
+from penstock.rocketmq.protocol.codes import RequestCode
+from tests.copies import until
+from tests.rocketmq_pair import QUEUES, TOPIC, ask, brokers, committed, pull, running_pair, wait
+
+from .test_rocketmq_java import FOLDERS, JVM, compile_java, missing
+
+pytestmark = pytest.mark.interop
+
+GROUP = "billing"
+PART = 10
+
+
+class JavaClients:
+    """A process with a producer and a consumer, which takes steps and says what it is given."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.got: list[int] = []
+        self._said: list[str] = []
+        self._process = process
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def step(self, line: str) -> None:
+        """Take a step, and wait until it is done."""
+        stdin = self._process.stdin
+        assert stdin is not None
+        stdin.write(f"{line}\n")
+        stdin.flush()
+        self.wait_for(line)
+
+    def wait_for(self, line: str) -> None:
+        wait(lambda: line in self._said or self._process.poll() is not None)
+        assert line in self._said, "the program has ended"
+
+    def wait_for_all(self, count: int) -> None:
+        """Wait until the consumer was given the first so many messages."""
+        wait(lambda: set(self.got) >= set(range(count)))
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            word, _, number = line.strip().partition(" ")
+            if word == "got":
+                self.got.append(int(number))
+            else:
+                self._said.append(line.strip())
+
+
+@contextmanager
+def java_clients(version: str, name_server: str, home: Path) -> Iterator[JavaClients]:
+    class_path = compile_java(FOLDERS[version], home / "classes", "Pair")
+    properties = {
+        "rocketmq.client.rebalance.waitInterval": 1000,
+        "rocketmq.client.logRoot": home / "logs",
+        "user.home": home,
+    }
+    command = ["nice", "java", *JVM, *(f"-D{key}={value}" for key, value in properties.items()),
+               "-cp", class_path, "Pair", name_server, TOPIC, GROUP]  # fmt: skip
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        try:
+            clients = JavaClients(process)
+            clients.wait_for("ready")
+            yield clients
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("version", FOLDERS or ["none"])
+def test_clients_read_from_the_slave_and_send_again_after_promotion(
+    version: str, tmp_path: Path
+) -> None:
+    if missing():
+        pytest.skip(missing() or "")
+    with running_pair() as pair:
+        answer = ask(pair.old.rocketmq, RequestCode.UPDATE_AND_CREATE_TOPIC, topic=TOPIC,
+                     defaultTopic="TBW102", perm=6, readQueueNums=QUEUES, writeQueueNums=QUEUES,
+                     topicFilterType="SINGLE_TAG", order="false")  # fmt: skip
+        assert answer.code == 0
+        with java_clients(version, pair.name_server.rocketmq, tmp_path) as clients:
+            clients.step(f"send 0 {PART}")
+            clients.wait_for_all(PART)
+            wait(lambda: sum(committed(pair.new, GROUP)) == PART, pair.new)
+            clients.step("suspend")
+            clients.step(f"send {PART} {PART}")
+            wait(lambda: all(pull(pair.new, queue).body == pull(pair.old, queue).body
+                             for queue in range(QUEUES)), pair.new)  # fmt: skip
+            pair.old.kill()
+            wait(lambda: brokers(pair.name_server, TOPIC) == {"1": pair.new.rocketmq})
+            clients.step("resume")
+            clients.wait_for_all(2 * PART)  # there is nobody but the slave to have them from
+            run_promote(pair.new.copies, Access())
+            until(pair.new, role="primary", epoch=2)
+            clients.step(f"send {2 * PART} {PART}")
+            clients.wait_for_all(3 * PART)
+            wait(lambda: sum(committed(pair.new, GROUP)) == 3 * PART, pair.new)
+            clients.step("end")
+        assert set(clients.got) == set(range(3 * PART)), "none invented"
+        # What was consumed before the master died, and was known to its slave, came once.
+        assert all(clients.got.count(number) == 1 for number in range(PART))
