@@ -23,6 +23,7 @@ from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.namesrv.daemon import NameServer
 from penstock.rocketmq.namesrv.settings import NamesrvSettings
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.storage.retention import Retention
 from tests.unit.rocketmq.broker.conftest import broker_settings, fake_node
 from tests.unit.rocketmq.conftest import LoopThread
 from tests.unit.rocketmq.raw_client import RawClient
@@ -197,7 +198,8 @@ def test_a_topic_of_several_queues_that_no_table_has_keeps_them(
     assert table(client)["T"]["readQueueNums"] == 4
     end = client.ask(RequestCode.GET_MAX_OFFSET, topic="T", queueId=3)
     assert end.int64("offset") == 1
-    assert host.broker.topics["T"].retention.time_ns == settings.file_reserved_time * HOUR
+    reserved = Retention(time_ns=settings.file_reserved_time * HOUR)
+    assert host.broker.topics["T"].retention == reserved
     client.close()
     loop_thread.run(again.close())
 
