@@ -99,6 +99,8 @@ def main() -> None:
     parser.add_argument("--kafka", type=Path, help="a folder with the jars of Kafka's broker")
     parser.add_argument("--connector", type=Path, help="one with those of Spark's Kafka connector")
     given = parser.parse_args()
+    if given.sink_rows > given.rows:
+        parser.error("--sink-rows are taken from --rows, and can be no more")
     # Installed packages have bytecode: Spark's many Python processes compile nothing either here.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with ExitStack() as stack:

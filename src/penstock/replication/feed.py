@@ -24,7 +24,7 @@ from penstock.replication.messages import (
     JournalPiece,
     encode_part,
 )
-from penstock.storage.batch import Buffer
+from penstock.storage.batch import Batch, Buffer
 from penstock.storage.compiled import xxh3_64_intdigest
 from penstock.storage.journal import Journal
 from penstock.storage.log import Log
@@ -192,7 +192,12 @@ class _Answer:
         left = max(0, log.bytes_from(first) - sum(map(len, raw)))
         firsts = queues.firsts if queues is not None and first == start else None
         self._add(Batches(held.topic, held.log, start, end, left, firsts), *raw)
-        self._more = self._more or (left > 0 and self._room <= 0)
+        # Not told by the room, which the next batch may be too large for.
+        self._more = self._more or (bool(raw) and _end_of(raw[-1]) < end)
+
+
+def _end_of(batch: Buffer) -> int:
+    return Batch.parse(batch, verify=False).next_offset
 
 
 def _continues(held: Held, log: Log) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.replication.messages import (
     Batches,
     Diverged,
@@ -50,6 +52,22 @@ def test_an_answer_has_about_as_many_bytes_as_asked_for_and_says_that_there_are_
     assert (batches.head.start, batches.head.end) == (0, 20)
     assert batches.head.nbytes_left > 15_000
     assert parts[-1].head == End(HELLO.run, 3, True)
+
+
+@pytest.mark.parametrize("nbytes", [*range(2000, 3200, 100), 20_000])
+def test_an_answer_says_that_there_are_more_if_the_next_batch_did_not_fit(nbytes: int) -> None:
+    primary, copy = Primary(), new_copy()
+    primary.publish("t", b"first")
+    until_whole(primary, copy)
+    primary.publish("t", *[bytes(1000)] * 10)
+    is_all = False
+    while not is_all:
+        answer = primary.answer(copy, nbytes)
+        copy.take(answer)
+        is_all = copy.topics["t"].log.append_offset == 11
+        *_, end = decode_parts(answer)
+        assert isinstance(end.head, End)
+        assert end.head.more != is_all
 
 
 def test_a_log_that_goes_on_otherwise_or_is_another_one_is_told_so() -> None:

@@ -184,23 +184,27 @@ class Primary:
         """Answer those for whom there is news, or whose time is over."""
         if not self._waiting or now < self._look_at:
             return
-        self._answer_waiting(now)
+        ready = self._ready(now)
         spent = self._node.clock.monotonic_ns() - now
         self._look_at = now + min(_LOOK_SHARE * spent, WAIT_NS)
+        self._answer(ready)
 
     def _news(self) -> None:
         """An OK waits for copies."""
         if self._waiting:
-            self._answer_waiting(self._node.clock.monotonic_ns())
+            self._answer(self._ready(self._node.clock.monotonic_ns()))
 
-    def _answer_waiting(self, now: int) -> None:
+    def _ready(self, now: int) -> list[_Waiting]:
         source = self._source
         assert source is not None
-        ready = [each for each in self._waiting
-                 if now >= each.until_ns or source.has_news(each.fetch)]  # fmt: skip
+        return [each for each in self._waiting
+                if now >= each.until_ns or source.has_news(each.fetch)]  # fmt: skip
+
+    def _answer(self, ready: list[_Waiting]) -> None:
+        assert self._source is not None
         for each in ready:
             del self._waiting[each]
-            each.later.complete(_answer(source, each.fetch))
+            each.later.complete(_answer(self._source, each.fetch))
 
     def _source_for(self, fetch: Fetch) -> Source:
         """The source for a follower that may have it. ApiError 409 or 500."""
