@@ -84,6 +84,17 @@ def pull(broker: MqBroker, queue: int, topic: str = TOPIC) -> Command:
                suspendTimeoutMillis=0, subscription="*", subVersion=0)  # fmt: skip
 
 
+def until_whole(pair: Pair) -> None:
+    """Wait until the slave has every message of the topic, and the tables as they are now."""
+
+    def has_all() -> bool:
+        return all(pull(pair.new, queue).body == pull(pair.old, queue).body
+                   for queue in range(QUEUES))  # fmt: skip
+
+    wait(has_all, pair.new)
+    until(pair.new, whole=True, error=None)
+
+
 def committed(broker: MqBroker, group: str, topic: str = TOPIC) -> list[int]:
     """The offsets of a group, -1 for none."""
     found = []

@@ -22,8 +22,8 @@ from .broker_pair_clients import (
     HALVES,
     QUEUES,
     TOPIC,
+    BrokerClients,
     BrokerStory,
-    Clients,
     is_rolled_back,
 )
 from .pairs import WAIT_S, Member, Pair
@@ -96,10 +96,9 @@ class BrokerPair(Pair):
         """Start both, make the topics, and wait until the slave has the table of them."""
         await super().start()
         clients = self.clients(self.first, are_sending=False)
-        connection = await clients.connect()
-        for topic in (TOPIC, DELAYED, HALVES):
-            await connection.make_topic(topic, QUEUES)
-        connection.close()
+        async with clients.connected() as connection:
+            for topic in (TOPIC, DELAYED, HALVES):
+                await connection.make_topic(topic, QUEUES)
         await clients.stop()
         end = time.monotonic() + WAIT_S
         while not await asyncio.to_thread(self._has_topics, self.second):
@@ -107,9 +106,9 @@ class BrokerPair(Pair):
                 raise TimeoutError(f"no table of topics\n{self.second.log()[-2000:]}")
             await asyncio.sleep(0.05)
 
-    def clients(self, member: Any, *, are_sending: bool = True) -> Clients:
+    def clients(self, member: Any, *, are_sending: bool = True) -> BrokerClients:
         """Clients of a node in the epoch that it is master in."""
-        return Clients(self.story, self.side(member), are_sending=are_sending)
+        return BrokerClients(self.story, self.side(member), are_sending=are_sending)
 
     # --- asking --------------------------------------------------------------------------------
 

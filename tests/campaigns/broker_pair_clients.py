@@ -10,8 +10,8 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import Coroutine, Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage
 from penstock.testing.ledger import make_body
 from tests.crash.rocketmq_client import Connection, send_fields
 
+from .pair_clients import RETRY_S, PairClients
 from .pair_story import Side, Story, Told
 
 TOPIC, DELAYED, HALVES = "copied", "copied-delayed", "copied-halves"
@@ -31,7 +32,6 @@ BATCH: Final = 20
 DELAY_MS_MAX: Final = 800
 SUSPEND_MS: Final = 300
 REST_S: Final = 0.02
-RETRY_S: Final = 0.05
 COMMIT, ROLLBACK = 8, 12
 REFUSALS: Final = (
     ResponseCode.SLAVE_NOT_AVAILABLE, ResponseCode.FLUSH_SLAVE_TIMEOUT,
@@ -105,25 +105,15 @@ class BrokerStory(Story):
             self.again += commits[-1][1] - offset
 
 
-class Clients:
-    """Producers and consumers of one node while it is master; they go on until cancelled."""
+class BrokerClients(PairClients):
+    """Clients of an mqbroker."""
 
     def __init__(self, story: BrokerStory, side: Side, *, are_sending: bool = True) -> None:
-        self.side = side
         self._story = story
         self._rng = story.rng
-        work: list[Any] = [self._batch, self._single, self._delayed] * are_sending
-        work.append(self._transactions if are_sending else self._only_checks)
-        work += [self._consumer(queue) for queue in range(QUEUES)]
-        self._tasks = [asyncio.create_task(self._again(each)) for each in work]
-
-    async def stop(self) -> None:
-        """End all of them. Raises what one of them has failed with."""
-        for task in self._tasks:
-            task.cancel()
-        for ended in await asyncio.gather(*self._tasks, return_exceptions=True):
-            if isinstance(ended, Exception):
-                raise ended
+        works: list[Any] = [self._batch, self._single, self._delayed] * are_sending
+        works.append(self._transactions if are_sending else self._only_checks)
+        super().__init__(side, [*works, *map(self._consumer, range(QUEUES))])
 
     async def drain(self, owes: Coroutine[Any, Any, None]) -> None:
         """Consume, and answer checks, until ``owes`` is through."""
@@ -132,20 +122,16 @@ class Clients:
         finally:
             await self.stop()
 
-    async def _again(self, work: Any) -> None:
-        while True:
-            with suppress(OSError):
-                connection = await self.connect()
-                connection.asked = partial(self._answer_check, connection)
-                try:
-                    await work(connection)
-                finally:
-                    connection.close()
-            await asyncio.sleep(RETRY_S)
-
-    async def connect(self) -> Connection:
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[Connection]:
+        """A new connection to the node, which answers its checks of transactions."""
         host, _, port = self.side.door.tcp.rpartition(":")
-        return await Connection.open(int(port), host=host)
+        connection = await Connection.open(int(port), host=host)
+        connection.asked = partial(self._answer_check, connection)
+        try:
+            yield connection
+        finally:
+            connection.close()
 
     # --- producers -------------------------------------------------------------------------------
 

@@ -20,7 +20,8 @@ from typing import Any, Final
 
 from .broker_pair import BrokerPair
 from .nsqd_pair import NsqdPair
-from .pairs import Clients, Pair
+from .pair_clients import PairClients
+from .pairs import Pair
 from .report import Result, explained, progress
 from .wires import Network
 
@@ -114,7 +115,7 @@ async def _promotion(pair: Pair, name: str, rng: random.Random) -> None:
     """One fault of the primary, the promotion under load, and the old primary's way back."""
     story, old, epoch = pair.story, pair.first, pair.epoch
     before = pair.clients(old)
-    after: Clients | None = None
+    after: PairClients | None = None
     try:
         await pair.until_acknowledged()
         await asyncio.sleep(rng.uniform(*LIFE_S))

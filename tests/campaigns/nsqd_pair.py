@@ -10,7 +10,7 @@ from typing import Any, Final
 from penstock.nsq.client.log import LogClient
 
 from .node import PROGRAM
-from .nsqd_pair_clients import CHANNEL, TOPIC, Clients, NsqStory
+from .nsqd_pair_clients import CHANNEL, TOPIC, NsqClients, NsqStory
 from .pairs import WAIT_S, Member, Pair
 from .wires import Network
 
@@ -49,9 +49,9 @@ class NsqdPair(Pair):
         member.flags = [each for each in member.flags if not each.startswith("--follow=")]
         member.flags.append(f"--follow={address}")
 
-    def clients(self, member: Any) -> Clients:
+    def clients(self, member: Any) -> NsqClients:
         """Clients of a node in the epoch that it is primary in."""
-        return Clients(self.story, self.side(member))
+        return NsqClients(self.story, self.side(member))
 
     async def _ends(self, member: Any) -> object:
         path = f"/log/offsets?topic={TOPIC.decode()}"

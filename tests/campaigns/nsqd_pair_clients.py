@@ -6,22 +6,23 @@ import asyncio
 import random
 import struct
 import time
-from collections.abc import Coroutine
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from penstock.testing.ledger import make_body, read_body
 from tests.crash.load import Connection
 
+from .pair_clients import PairClients
 from .pair_story import Side, Story, Told
 
 TOPIC: Final = b"copied"
 CHANNEL: Final = b"ch"
 BATCH: Final = 30
 RDY: Final = 200
+DRAINING_RDY: Final = 2500
 DEFER_MS_MAX: Final = 300
 REST_S: Final = 0.02
-RETRY_S: Final = 0.05
 FINISHED_SHARE: Final = 0.8
 REQUEUED_SHARE: Final = 0.17
 REFUSALS: Final = ("E_PUB_FAILED", "E_MPUB_FAILED", "E_DPUB_FAILED", "E_FOLLOWER", "E_FENCED")
@@ -60,40 +61,27 @@ class NsqStory(Story):
         self.finished.pop(-1 if number is None else number, None)
 
 
-class Clients:
-    """Producers and consumers of one node while it is primary; they go on until cancelled."""
+class NsqClients(PairClients):
+    """Clients of an nsqd."""
+
+    ends = (OSError, asyncio.IncompleteReadError, Refused)
 
     def __init__(self, story: NsqStory, side: Side) -> None:
-        self.side = side
         self._story = story
         self._rng = story.rng
-        self._tasks = [asyncio.create_task(self._again(each)) for each in (
-            self._multi, self._multi, self._single, self._deferred, self._consume, self._consume,
-        )]  # fmt: skip
+        super().__init__(side, (self._multi, self._multi, self._single, self._deferred,
+                                self._consume, self._consume))  # fmt: skip
 
-    async def stop(self) -> None:
-        """End all of them. Raises what one of them has failed with."""
-        for task in self._tasks:
-            task.cancel()
-        for ended in await asyncio.gather(*self._tasks, return_exceptions=True):
-            if isinstance(ended, Exception):
-                raise ended
-
-    async def _again(self, work: Any) -> None:
-        while True:
-            with suppress(OSError, asyncio.IncompleteReadError, Refused):
-                connection = await self._open()
-                try:
-                    await work(connection)
-                finally:
-                    connection.writer.close()
-            await asyncio.sleep(RETRY_S)
-
-    async def _open(self) -> Connection:
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[Connection]:
+        """A new connection to the node."""
         host, _, port = self.side.door.tcp.rpartition(":")
         connection = Connection(*await asyncio.open_connection(host, int(port)))
-        connection.writer.write(b"  V2")
-        return connection
+        try:
+            connection.writer.write(b"  V2")
+            yield connection
+        finally:
+            connection.writer.close()
 
     async def _ask(self, connection: Connection, command: bytes, body: bytes) -> None:
         connection.writer.write(command + struct.pack(">i", len(body)) + body)
@@ -131,14 +119,19 @@ class Clients:
             await self._publish(connection, 1, b"DPUB %b %d\n" % (TOPIC, delay))
 
     async def _consume(self, connection: Connection) -> None:
-        connection.writer.write(b"SUB %b %b\nRDY %d\n" % (TOPIC, CHANNEL, RDY))
+        await self._take(connection, RDY, self._answer)
+
+    async def _take(
+        self, connection: Connection, ready: int, answer: Callable[[Connection, bytes], None]
+    ) -> None:
+        connection.writer.write(b"SUB %b %b\nRDY %d\n" % (TOPIC, CHANNEL, ready))
         while True:
             kind, data = await connection.frame()
             if kind == 1:
                 self._failed(data)
             elif kind == 2:
                 self._story.delivered(self.side, data)
-                self._answer(connection, data)
+                answer(connection, data)
 
     def _failed(self, error: bytes) -> None:
         """A FIN may come after the message's timeout; any other error ends the connection."""
@@ -162,21 +155,10 @@ class Clients:
 
     async def drain(self, owes: Coroutine[Any, Any, None]) -> None:
         """Finish all that comes until ``owes`` is through."""
-        connection = await self._open()
-        draining = asyncio.create_task(self._drain(connection))
-        try:
-            await owes
-        finally:
-            draining.cancel()
-            connection.writer.close()
-            await asyncio.gather(draining, return_exceptions=True)
-
-    async def _drain(self, connection: Connection) -> None:
-        connection.writer.write(b"SUB %b %b\nRDY 2500\n" % (TOPIC, CHANNEL))
-        while True:
-            kind, data = await connection.frame()
-            if kind == 1:
-                self._failed(data)
-            elif kind == 2:
-                self._story.delivered(self.side, data)
-                self._finish(connection, data)
+        async with self.connected() as connection:
+            draining = asyncio.create_task(self._take(connection, DRAINING_RDY, self._finish))
+            try:
+                await owes
+            finally:
+                draining.cancel()
+                await asyncio.gather(draining, return_exceptions=True)

@@ -6,14 +6,15 @@ import asyncio
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Final, Protocol
+from typing import Any, BinaryIO, ClassVar, Final
 
 from penstock.net.http.client.once import HttpError, request
 from penstock.testing.daemons import Daemon
 
 from .circumstances import Clock
+from .pair_clients import PairClients
 from .pair_story import Side, Story
 from .program import Circumstance, Forked
 from .stable import Noted
@@ -40,16 +41,6 @@ class Member(Daemon):
     @property
     def is_running(self) -> bool:
         return self._process is not None
-
-
-class Clients(Protocol):
-    """Producers and consumers of one node while it is primary; they go on until stopped."""
-
-    async def stop(self) -> None:
-        """End all of them. Raises what one of them has failed with."""
-
-    async def drain(self, owes: Coroutine[Any, Any, None]) -> None:
-        """Consume all that comes until ``owes`` is through."""
 
 
 class Pair(ABC):
@@ -100,7 +91,7 @@ class Pair(ABC):
         """Let a node follow the one at an address from its next start on."""
 
     @abstractmethod
-    def clients(self, member: Any) -> Clients:
+    def clients(self, member: Any) -> PairClients:
         """Clients of a node in the epoch that it is primary in."""
 
     @abstractmethod

@@ -14,9 +14,9 @@ import pytest
 
 from penstock.cli.promote import run_promote
 from penstock.cluster.access import Access
-from penstock.rocketmq.protocol.codes import RequestCode
 from tests.copies import until
-from tests.rocketmq_pair import QUEUES, TOPIC, ask, brokers, committed, pull, running_pair, wait
+from tests.programs.rocketmq.client.servers import make_topic
+from tests.rocketmq_pair import QUEUES, TOPIC, brokers, committed, running_pair, until_whole, wait
 
 from .test_rocketmq_java import FOLDERS, JVM, compile_java, missing
 
@@ -86,21 +86,18 @@ def java_clients(version: str, name_server: str, home: Path) -> Iterator[JavaCli
 def test_clients_read_from_the_slave_and_send_again_after_promotion(
     version: str, tmp_path: Path
 ) -> None:
-    if missing():
-        pytest.skip(missing() or "")
+    reason = missing()
+    if reason is not None:
+        pytest.skip(reason)
     with running_pair() as pair:
-        answer = ask(pair.old.rocketmq, RequestCode.UPDATE_AND_CREATE_TOPIC, topic=TOPIC,
-                     defaultTopic="TBW102", perm=6, readQueueNums=QUEUES, writeQueueNums=QUEUES,
-                     topicFilterType="SINGLE_TAG", order="false")  # fmt: skip
-        assert answer.code == 0
+        make_topic(pair.old, TOPIC, QUEUES)
         with java_clients(version, pair.name_server.rocketmq, tmp_path) as clients:
             clients.step(f"send 0 {PART}")
             clients.wait_for_all(PART)
             wait(lambda: sum(committed(pair.new, GROUP)) == PART, pair.new)
             clients.step("suspend")
             clients.step(f"send {PART} {PART}")
-            wait(lambda: all(pull(pair.new, queue).body == pull(pair.old, queue).body
-                             for queue in range(QUEUES)), pair.new)  # fmt: skip
+            until_whole(pair)
             pair.old.kill()
             wait(lambda: brokers(pair.name_server, TOPIC) == {"1": pair.new.rocketmq})
             clients.step("resume")

@@ -12,6 +12,7 @@ from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from tests.copies import ask as ask_http
 from tests.copies import until
+from tests.programs.rocketmq.client.servers import make_topic
 from tests.rocketmq_pair import (
     CONFIG,
     QUEUES,
@@ -23,6 +24,7 @@ from tests.rocketmq_pair import (
     consume,
     pull,
     running_pair,
+    until_whole,
     wait,
 )
 
@@ -50,33 +52,15 @@ def send_once_routed(pair: Pair, producer: Producer, number: int) -> None:
     wait(is_sent, pair.new)
 
 
-def make_topic(pair: Pair) -> None:
-    answer = ask(pair.old.rocketmq, RequestCode.UPDATE_AND_CREATE_TOPIC, topic=TOPIC,
-                 defaultTopic="TBW102", perm=6, readQueueNums=QUEUES, writeQueueNums=QUEUES,
-                 topicFilterType="SINGLE_TAG", order="false")  # fmt: skip
-    assert answer.code == 0
-
-
-def whole(pair: Pair) -> None:
-    """Wait until the slave has every message of the topic, and the tables as they are now."""
-
-    def has_all() -> bool:
-        return all(pull(pair.new, queue).body == pull(pair.old, queue).body
-                   for queue in range(QUEUES))  # fmt: skip
-
-    wait(has_all, pair.new)
-    until(pair.new, whole=True, error=None)
-
-
 def test_a_slave_copies_serves_reads_and_refuses_the_rest() -> None:
     with running_pair() as pair:
-        make_topic(pair)
+        make_topic(pair.old, TOPIC, QUEUES)
         with Producer("desk", pair.name_server.rocketmq, config=CONFIG) as producer:
             send(producer, *range(8))
         assert sorted(consume(pair.name_server, "billing", 8)) == sorted(
             str(number).encode() for number in range(8)
         )
-        whole(pair)
+        until_whole(pair)
         wait(lambda: committed(pair.new, "billing") == [2] * QUEUES, pair.new)
         both = {"0": pair.old.rocketmq, "1": pair.new.rocketmq}
         assert brokers(pair.name_server, TOPIC) == both
@@ -118,7 +102,7 @@ def refuses(pair: Pair) -> None:
 
 def test_a_promoted_slave_has_all_that_its_master_had() -> None:
     with running_pair() as pair:
-        make_topic(pair)
+        make_topic(pair.old, TOPIC, QUEUES)
         checked: list[bytes] = []
 
         def check(message: object) -> TransactionState:
@@ -133,7 +117,7 @@ def test_a_promoted_slave_has_all_that_its_master_had() -> None:
             producer.send(Message(TOPIC, b"timer", delay=5))
             half = Message(TOPIC, b"half")
             producer.send_in_transaction(half, lambda _: TransactionState.UNKNOWN)
-            whole(pair)
+            until_whole(pair)
             pair.old.kill()
             run_promote(pair.new.copies, Access())
             until(pair.new, role="primary", epoch=2)
@@ -156,10 +140,10 @@ def test_a_promoted_slave_has_all_that_its_master_had() -> None:
 
 def test_a_change_over_loses_nothing_and_the_old_master_becomes_the_slave() -> None:
     with running_pair() as pair:
-        make_topic(pair)
+        make_topic(pair.old, TOPIC, QUEUES)
         with Producer("desk", pair.name_server.rocketmq, config=CONFIG) as producer:
             send(producer, *range(4))
-            whole(pair)
+            until_whole(pair)
             status, answer = ask_http(pair.new, "POST", "/replication/promote")
             assert (status, answer["whole"], answer["lag_messages"]) == (200, True, 0)
             until(pair.new, role="primary", epoch=2)
