@@ -73,7 +73,8 @@ async def _clients(size: int, chosen: argparse.Namespace, rng: random.Random) ->
 
 async def _copies(size: int, chosen: argparse.Namespace, rng: random.Random) -> Result:
     network = wires.Relays if chosen.relays else wires.Namespaces
-    return await copies.copies(size, network, rng, chosen.durability or "write", chosen.of)
+    kinds = chosen.kinds.split(",") if chosen.kinds else copies.KINDS
+    return await copies.copies(size, network, rng, chosen.durability or "write", chosen.of, kinds)
 
 
 CAMPAIGNS: Final[dict[str, tuple[Campaign, str]]] = {
@@ -105,6 +106,7 @@ def main() -> None:
                              "need root")  # fmt: skip
     parser.add_argument("--of", choices=copies.PAIRS, default="nsqd",
                         help="copies: the program of which there are two")  # fmt: skip
+    parser.add_argument("--kinds", help="copies: some of the faults, separated by commas")
     table = Path(tempfile.gettempdir(), "penstock-soak.csv")
     parser.add_argument("--table", default=table, help="where soak writes its figures")
     chosen = parser.parse_args()

@@ -14,7 +14,7 @@ import signal
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from typing import Any, Final
 
@@ -107,8 +107,6 @@ OF_FOLLOWER: Final[dict[str, Fault]] = {
     "follower's power cut": _follower_power_cut,
 }  # fmt: skip
 KINDS: Final = (*OF_PRIMARY, *OF_FOLLOWER)
-NOT_OF: Final[dict[str, tuple[str, ...]]] = {"nsqd": (), "mqbroker": ("clocks set",)}
-"""Kinds that a program's pair is spared: of a broker delays go by the clock of their storing."""
 
 
 async def _promotion(pair: Pair, name: str, rng: random.Random) -> None:
@@ -206,10 +204,10 @@ async def copies(
     rng: random.Random,
     level: str = "write",
     program: str = "nsqd",
+    kinds: Collection[str] = KINDS,
 ) -> Result:
     """Faults of pairs, so many together. Every second pair waits for the copy before an OK."""
     tally = _Tally()
-    kinds = [each for each in KINDS if each not in NOT_OF[program]]
     left, is_acked, done = rounds, True, True
     while left > 0 and done:
         with tempfile.TemporaryDirectory(prefix="penstock-copies-") as folder:
@@ -223,7 +221,7 @@ async def copies(
                   str(tally), tally.faults)  # fmt: skip
 
 
-async def _series(pair: Pair, count: int, all_kinds: list[str], tally: _Tally) -> bool:
+async def _series(pair: Pair, count: int, all_kinds: Collection[str], tally: _Tally) -> bool:
     """The rounds of one pair; False if none of them was begun."""
     is_any, rng = False, pair.story.rng
     try:
@@ -231,7 +229,7 @@ async def _series(pair: Pair, count: int, all_kinds: list[str], tally: _Tally) -
         kinds: list[str] = []
         state = lambda: f"of this pair; {tally.rounds.total()} in all; {pair.story}"  # noqa: E731
         for _ in progress(count, state):
-            kinds = kinds or rng.sample(all_kinds, len(all_kinds))
+            kinds = kinds or rng.sample([*all_kinds], len(all_kinds))
             name = kinds.pop()
             is_any = True
             run = _promotion if name in OF_PRIMARY else _trouble
@@ -241,6 +239,7 @@ async def _series(pair: Pair, count: int, all_kinds: list[str], tally: _Tally) -
                 error.add_note(f"in a round: {name}")
                 raise
             tally.rounds[name] += 1
+        pair.set_clocks_ahead()
         await pair.drain()
         await pair.judge_all()
     except Exception as error:

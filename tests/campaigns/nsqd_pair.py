@@ -16,7 +16,6 @@ from .wires import Network
 
 PROGRESS_S: Final = 0.6
 """The longest time between two saves of progress, and one answer (docs/replication.md)."""
-AHEAD_S: Final = 2 * 24 * 3600
 FLAGS: Final = (
     "--max-bytes-per-file=262144", "--retention-time=1000h", "--replicas-timeout=1s",
     "--msg-timeout=5s",
@@ -84,8 +83,6 @@ class NsqdPair(Pair):
 
     async def drain(self) -> None:
         """Finish all that the channel of the first still owes."""
-        for clock in self.clocks:
-            clock.set(AHEAD_S)  # behind, what was deferred comes when it says so again
         clients = self.clients(self.first)
         await clients.stop()
         async with asyncio.timeout(WAIT_S):

@@ -21,6 +21,8 @@ from .stable import Noted
 from .wires import Network
 
 WAIT_S: Final = 120.0
+AHEAD_S: Final = 2 * 24 * 3600
+"""A time that is later than all to which a campaign sets a clock."""
 
 
 class Member(Daemon):
@@ -199,6 +201,11 @@ class Pair(ABC):
         if answer["whole"]:
             kept = time.monotonic()
         return kept
+
+    def set_clocks_ahead(self) -> None:
+        """Set them to where all that was deferred is due: behind, it waits for its time again."""
+        for clock in self.clocks:
+            clock.set(AHEAD_S)
 
     # --- judging -------------------------------------------------------------------------------
 

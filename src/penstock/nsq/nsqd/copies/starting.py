@@ -23,7 +23,10 @@ from penstock.storage.files.disk import OsDisk
 
 logger = logging.getLogger("penstock.replication")
 
-ASK_S: Final = 2.0
+ASK_S: Final = 10.0
+"""The time for an answer. A machine that is gone is given up with its connection, much earlier; a
+node that is only slow must not be taken for one, as this one might take publishes in its place.
+"""
 
 
 async def standby_for(

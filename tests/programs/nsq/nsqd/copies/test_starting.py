@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.core.errors import ConfigError
+from penstock.net.address import join_host_port
+from penstock.nsq.nsqd.copies.peer import CONNECT_S
 from penstock.nsq.nsqd.copies.secret import Secret
 from penstock.nsq.nsqd.copies.starting import decide, standby_for
 from penstock.replication.standing import Role, Standing, write_standing
@@ -50,6 +53,21 @@ async def test_a_primary_asks_those_who_have_copied_it(successor: Running) -> No
     alone = await decided(Standing("h", 1, followers=[unused_address()]))
     assert alone is not None
     assert alone.role is Role.PRIMARY
+
+
+async def test_a_successor_that_is_slow_to_answer_is_waited_for() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        await asyncio.sleep(CONNECT_S + 0.5)
+        body = b'{"role":"primary","epoch":2,"history":"h"}'
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        slow = join_host_port(*server.sockets[0].getsockname())
+        found = await decided(Standing("h", 1, Role.PRIMARY, slow), follow=slow)
+    assert found is not None
+    assert found.role is Role.FOLLOWER
 
 
 async def test_a_follower_s_data_path_needs_the_flag() -> None:
