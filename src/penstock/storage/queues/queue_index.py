@@ -363,8 +363,8 @@ class QueueIndex:
         start = self._log.start_offset
         for queue in self._queues.values():
             while queue.chunks and queue.chunks[0].last_log_offset < start:
-                if len(queue.chunks) == 1 and not queue.tail:
-                    break  # it tells where the queue's offsets go on
+                if len(queue.chunks) == 1:
+                    break  # it tells where the queue's offsets go on; a kill takes the tail
                 queue.chunks.pop(0)
         used = {id(chunk.file) for queue in self._queues.values() for chunk in queue.chunks}
         for file in self._files[:-1]:

@@ -213,6 +213,27 @@ def test_a_queue_whose_messages_are_all_gone_goes_on_behind_them(tmp_path: Path)
 
 
 @pytest.mark.usefixtures("small")
+def test_a_kill_leaves_a_queue_its_offset_whose_older_messages_are_all_gone(
+    tmp_path: Path,
+) -> None:
+    """Its newest message is in memory only, and its last chunk in a file that nobody else needs."""
+    log = open_at(tmp_path, max_bytes_per_file=600)
+    index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log, stated)
+    put_stated(log, index, 1, 3)
+    for _ in range(50):
+        put_stated(log, index, 0, 1)
+    put_stated(log, index, 1, 1)
+    for _ in range(9):
+        put_stated(log, index, 0, 1)
+    for _ in range(2):
+        let_go(log, index, 53)
+    assert 3 < log.start_offset <= 53
+    again = QueueIndex(OsDisk(), str(tmp_path / "queues"), reopened(tmp_path)[0], stated)
+    assert again.bounds(1) == (3, 4)
+    assert list(again.locate(1, 3, 1)) == [53]
+
+
+@pytest.mark.usefixtures("small")
 def test_what_is_in_chunks_already_is_not_written_again(tmp_path: Path) -> None:
     log = open_at(tmp_path)
     index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log)
