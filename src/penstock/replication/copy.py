@@ -68,9 +68,20 @@ def _is_copied(name: str) -> bool:
 class Copy:
     """The topics of a data path as copies of a primary's; takes over the store, to be closed."""
 
-    def __init__(self, store: Store, *, never_drop: bool = False, moment: str = "0") -> None:
-        """``moment`` is a name for what is put aside now. Raises StorageError."""
+    def __init__(
+        self,
+        store: Store,
+        *,
+        never_drop: bool = False,
+        moment: str = "0",
+        keep_damaged: bool = False,
+    ) -> None:
+        """``moment`` is a name for what is put aside now. With ``keep_damaged`` topics that have
+        lost messages stay as they are, for a node that follows nobody and hands over what it has.
+        Raises StorageError.
+        """
         self.store = store
+        self._keep_damaged = keep_damaged
         self.topics: dict[str, TopicCopy] = {}
         self.put_aside: dict[str, int] = {}
         """Messages that only this node had, by topic, moved to ``ASIDE`` since the start."""
@@ -100,7 +111,9 @@ class Copy:
                 self._open(topic)
 
     def _open(self, name: str) -> None:
-        """Open the copy of a topic; one with damage is copied again from the start."""
+        """Open the copy of a topic; one with damage is copied again from the start, where there is
+        somebody to copy it from.
+        """
         log, journal, _ = self.store.open_queue(name, 0, 0, is_copy=True)
 
         def open_queues(firsts: dict[int, int] | None) -> Queues:
@@ -108,7 +121,7 @@ class Copy:
             return self.store.open_queues(name, log, queue_offset, several=several, firsts=firsts)
 
         copy = self.topics[name] = TopicCopy(name, log, journal, open_queues)
-        if copy.fault is None:
+        if copy.fault is None or self._keep_damaged:
             return
         logger.error("TOPIC(%s): the copy is damaged and is taken again: %s", name, copy.fault)
         self.is_retaking = True

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.replication.copy import Copy, small_files
-from penstock.replication.messages import ReplicationError
+from penstock.replication.feed import Source
+from penstock.replication.messages import Hello, ReplicationError
 from penstock.storage.durability import Durability
 from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
@@ -203,3 +204,22 @@ def until_whole_and_synced(primary: Primary, copy: Copy) -> None:
         exchange(primary, copy)
         copy.sync()
         copy.settle()
+
+
+def test_a_node_that_steps_back_hands_over_topics_that_have_lost_messages() -> None:
+    """Were they put aside there, its successor would take them for deleted."""
+    primary, copy = Primary(), new_copy()
+    topic = primary.publish("t", b"0", b"1")
+    topic.log.sync()  # type: ignore[union-attr]
+    topic.log.skip_to(3)  # type: ignore[union-attr]
+    primary.publish("t", b"3")
+    until_whole(primary, copy)
+    last = primary.publish("t", b"4").log
+    primary.broker.close()
+    store = Store(primary.disk, "/data", LogOptions())
+    fenced = Copy(store, never_drop=True, keep_damaged=True)
+    assert (fenced.topics.keys(), fenced.put_aside) == ({"t"}, {})
+    primary.source = Source(fenced.served, dict, Hello("another run", "history", 1))
+    until_whole(primary, copy)
+    assert copy.topics["t"].log.id_base == last.id_base
+    assert copy.topics["t"].log.next_offset == last.next_offset == 5
