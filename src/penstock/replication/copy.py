@@ -40,7 +40,8 @@ from penstock.storage.store import Store
 
 logger = logging.getLogger("penstock.replication")
 
-FILES: Final = ("nsqd.dat", "ids.json", "rocketmq-serials.json")
+_NAMES: Final = "nsqd.dat"
+FILES: Final = (_NAMES, "ids.json", "rocketmq-serials.json")
 """Small files of a data path that are copied."""
 TABLES: Final = "config"
 """The folder of RocketMQ's tables, which are copied too."""
@@ -261,7 +262,14 @@ class Copy:
         self.is_retaking = self.is_retaking and not self.is_whole
 
     def _replace_files(self) -> None:
-        """Write down the small files, which refer to no message that is not here."""
+        """Write down the small files, which refer to no message that is not here.
+
+        The journals have the channels that nsqd.dat names. After a power cut, too: one that is not
+        there would pass for damage.
+        """
+        if _NAMES in self._new_files:
+            for copy in self.topics.values():
+                copy.sync_records()
         for name, data in self._new_files.items():
             if name.startswith(TABLES):
                 self.store.disk.make_directory(os.path.join(self.store.data_path, TABLES))

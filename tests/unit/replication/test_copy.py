@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.broker.broker import Broker, BrokerOptions
+from penstock.core.chance import SystemChance
+from penstock.nsq.nsqd.metadata import describe
 from penstock.replication.copy import Copy, small_files
 from penstock.replication.feed import Source
 from penstock.replication.messages import Hello, ReplicationError
 from penstock.storage.durability import Durability
 from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
+from penstock.testing.clock import FakeClock
 from penstock.testing.disk import FaultyDisk
 from tests.unit.replication.pieces import (
     HELLO,
@@ -223,3 +227,20 @@ def test_a_node_that_steps_back_hands_over_topics_that_have_lost_messages() -> N
     until_whole(primary, copy)
     assert copy.topics["t"].log.id_base == last.id_base
     assert copy.topics["t"].log.next_offset == last.next_offset == 5
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_channel_that_nsqd_dat_names_is_in_the_journal_after_a_power_cut(seed: int) -> None:
+    primary, disk = Primary(), FaultyDisk("/data")
+    copy = new_copy(disk)
+    topic = primary.publish("t", b"1")
+    until_whole(primary, copy)
+    topic.channel("c")
+    primary.broker.save()
+    primary.files = {"nsqd.dat": describe(primary.broker)}
+    until_whole(primary, copy)
+    until_whole(primary, copy)
+    assert copy.store.read_file("nsqd.dat") == primary.files["nsqd.dat"]
+    disk.crash(SystemChance(seed))
+    store = Store(disk, "/data", LogOptions())
+    assert "c" in Broker(store, FakeClock(), SystemChance(1), BrokerOptions()).topics["t"].channels
