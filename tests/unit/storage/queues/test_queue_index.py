@@ -282,6 +282,31 @@ def test_what_is_secure_already_is_not_synced_again() -> None:
         index.secure(5)
 
 
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("harm", [None, "a chunk"])
+def test_messages_that_a_power_cut_took_from_the_log_are_not_missed_in_the_index(
+    tmp_path: Path, harm: str | None
+) -> None:
+    """Their offsets are given to no others, so no chunk will ever have them."""
+    log = open_at(tmp_path)
+    index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log)
+    for number in range(20):
+        if number == 10:
+            log.sync()
+            log.skip_to(15)
+        put(log, index, number % 2, 1)
+    index.close()
+    log.close()
+    if harm is not None:
+        file = files_of(tmp_path)[0]
+        file.write_bytes(file.read_bytes()[40 + 5 * 8 :])
+    log = open_at(tmp_path)
+    index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log)
+    assert (index.bounds(0), index.bounds(1)) == ((0, 10), (0, 10))
+    found = [damage.what for damage in log.damage.pending]
+    assert found == ([] if harm is None else ["chunks are missing"])
+
+
 # --- damage ------------------------------------------------------------------------------------
 
 Damaging = Callable[[Path], None]
