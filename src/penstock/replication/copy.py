@@ -126,7 +126,10 @@ class Copy:
             return
         logger.error("TOPIC(%s): the copy is damaged and is taken again: %s", name, copy.fault)
         self.is_retaking = True
-        self._gone(copy)
+        if self.never_drop:
+            self._aside(copy, copy.log.next_offset)
+        else:
+            self._remove(copy)
 
     # --- asking --------------------------------------------------------------------------------
 
@@ -297,10 +300,12 @@ class Copy:
         self.is_retaking = True
         copy.close()
         folder = self.store.put_aside(copy.name, 0, os.path.join(ASIDE, self.moment))
-        self.put_aside[copy.name] = self.put_aside.get(copy.name, 0) + count
-        logger.error("TOPIC(%s): this node has messages that the primary has not, %d at least; its "
-                     "log is now in %s/%s, a data path for nsqd, and is copied again",
-                     copy.name, count, self.store.data_path, folder)  # fmt: skip
+        told = ""
+        if count:
+            self.put_aside[copy.name] = self.put_aside.get(copy.name, 0) + count
+            told = f"this node has messages that the primary has not, {count} at least; "
+        logger.error("TOPIC(%s): %sits log is now in %s/%s, a data path for nsqd, and is copied "
+                     "again", copy.name, told, self.store.data_path, folder)  # fmt: skip
 
     def _leave(self, copy: TopicCopy) -> None:
         self.topics.pop(copy.name, None)

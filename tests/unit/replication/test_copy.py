@@ -229,6 +229,23 @@ def test_a_node_that_steps_back_hands_over_topics_that_have_lost_messages() -> N
     assert copy.topics["t"].log.next_offset == last.next_offset == 5
 
 
+def test_of_a_damaged_topic_nobody_says_that_the_primary_lacks_its_messages(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """An old primary that comes back has not heard yet what its successor has."""
+    primary = Primary()
+    topic = primary.publish("t", b"0", b"1")
+    topic.log.sync()  # type: ignore[union-attr]
+    topic.log.skip_to(3)  # type: ignore[union-attr]
+    primary.broker.close()
+    caplog.clear()
+    returned = Copy(Store(primary.disk, "/data", LogOptions()), never_drop=True)
+    assert (returned.topics, returned.put_aside, returned.is_retaking) == ({}, {}, True)
+    assert any("/aside/" in path for path in primary.disk.paths())
+    assert "the copy is damaged and is taken again" in caplog.text
+    assert "that the primary has not" not in caplog.text
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_a_channel_that_nsqd_dat_names_is_in_the_journal_after_a_power_cut(seed: int) -> None:
     primary, disk = Primary(), FaultyDisk("/data")
