@@ -149,18 +149,24 @@ class Replicas:
         self.followers.forget_silent(now)
         self._look()
         late = now - self.options.timeout
+        given_up: list[Outcome] = []  # told at the end, as who is told may publish again at once
         for waiting in self._held.values():
             for place, held in enumerate(waiting):
                 if held.since_ns > late:
                     break
                 if held.outcomes:
                     waiting[place] = held._replace(outcomes=[])
-                    seconds = self.options.timeout / SECOND
-                    _tell(held.outcomes, NotCopiedError(f"not copied within {seconds:g} s"))
+                    given_up += held.outcomes
+        _tell(given_up, NotCopiedError(f"not copied within {self.options.timeout / SECOND:g} s"))
 
     def _release(self, topic: Topic, end: int) -> None:
-        """Show the publishes of a topic that end at ``end`` or before, and tell their producers."""
-        waiting, shown = self._held[topic], 0
+        """Show the publishes of a topic that end at ``end`` or before, and tell their producers.
+
+        None may wait any more, if one that was told meanwhile has published there.
+        """
+        waiting, shown = self._held.get(topic), 0
+        if waiting is None:
+            return
         outcomes: list[Outcome] = []
         while waiting and waiting[0].end <= end:
             held = waiting.popleft()

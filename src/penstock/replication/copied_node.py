@@ -41,6 +41,7 @@ class CopiedBroker(Broker):
 
     def _left(self, name: str) -> None:
         self.topics.pop(name, None)
+        self._ends.pop(name, None)
 
     def grow(self, may_show: Callable[[str], bool]) -> Iterator[Topic]:
         """Tell the observers what has come since the last time. Topics that were not shown yet are

@@ -40,7 +40,8 @@ from penstock.storage.store import Store
 
 logger = logging.getLogger("penstock.replication")
 
-FILES: Final = ("nsqd.dat", "ids.json", "rocketmq-serials.json")
+_NAMES: Final = "nsqd.dat"
+FILES: Final = (_NAMES, "ids.json", "rocketmq-serials.json")
 """Small files of a data path that are copied."""
 TABLES: Final = "config"
 """The folder of RocketMQ's tables, which are copied too."""
@@ -68,9 +69,20 @@ def _is_copied(name: str) -> bool:
 class Copy:
     """The topics of a data path as copies of a primary's; takes over the store, to be closed."""
 
-    def __init__(self, store: Store, *, never_drop: bool = False, moment: str = "0") -> None:
-        """``moment`` is a name for what is put aside now. Raises StorageError."""
+    def __init__(
+        self,
+        store: Store,
+        *,
+        never_drop: bool = False,
+        moment: str = "0",
+        keep_damaged: bool = False,
+    ) -> None:
+        """``moment`` is a name for what is put aside now. With ``keep_damaged`` topics that have
+        lost messages stay as they are, for a node that follows nobody and hands over what it has.
+        Raises StorageError.
+        """
         self.store = store
+        self._keep_damaged = keep_damaged
         self.topics: dict[str, TopicCopy] = {}
         self.put_aside: dict[str, int] = {}
         """Messages that only this node had, by topic, moved to ``ASIDE`` since the start."""
@@ -100,7 +112,9 @@ class Copy:
                 self._open(topic)
 
     def _open(self, name: str) -> None:
-        """Open the copy of a topic; one with damage is copied again from the start."""
+        """Open the copy of a topic; one with damage is copied again from the start, where there is
+        somebody to copy it from.
+        """
         log, journal, _ = self.store.open_queue(name, 0, 0, is_copy=True)
 
         def open_queues(firsts: dict[int, int] | None) -> Queues:
@@ -108,11 +122,14 @@ class Copy:
             return self.store.open_queues(name, log, queue_offset, several=several, firsts=firsts)
 
         copy = self.topics[name] = TopicCopy(name, log, journal, open_queues)
-        if copy.fault is None:
+        if copy.fault is None or self._keep_damaged:
             return
         logger.error("TOPIC(%s): the copy is damaged and is taken again: %s", name, copy.fault)
         self.is_retaking = True
-        self._gone(copy)
+        if self.never_drop:
+            self._aside(copy, copy.log.next_offset)
+        else:
+            self._remove(copy)
 
     # --- asking --------------------------------------------------------------------------------
 
@@ -248,7 +265,14 @@ class Copy:
         self.is_retaking = self.is_retaking and not self.is_whole
 
     def _replace_files(self) -> None:
-        """Write down the small files, which refer to no message that is not here."""
+        """Write down the small files, which refer to no message that is not here.
+
+        The journals have the channels that nsqd.dat names. After a power cut, too: one that is not
+        there would pass for damage.
+        """
+        if _NAMES in self._new_files:
+            for copy in self.topics.values():
+                copy.sync_records()
         for name, data in self._new_files.items():
             if name.startswith(TABLES):
                 self.store.disk.make_directory(os.path.join(self.store.data_path, TABLES))
@@ -276,10 +300,12 @@ class Copy:
         self.is_retaking = True
         copy.close()
         folder = self.store.put_aside(copy.name, 0, os.path.join(ASIDE, self.moment))
-        self.put_aside[copy.name] = self.put_aside.get(copy.name, 0) + count
-        logger.error("TOPIC(%s): this node has messages that the primary has not, %d at least; its "
-                     "log is now in %s/%s, a data path for nsqd, and is copied again",
-                     copy.name, count, self.store.data_path, folder)  # fmt: skip
+        told = ""
+        if count:
+            self.put_aside[copy.name] = self.put_aside.get(copy.name, 0) + count
+            told = f"this node has messages that the primary has not, {count} at least; "
+        logger.error("TOPIC(%s): %sits log is now in %s/%s, a data path for nsqd, and is copied "
+                     "again", copy.name, told, self.store.data_path, folder)  # fmt: skip
 
     def _leave(self, copy: TopicCopy) -> None:
         self.topics.pop(copy.name, None)

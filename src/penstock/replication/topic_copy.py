@@ -71,6 +71,7 @@ class TopicCopy:
         self._token = ""
         self._position = 0
         self._waiting: _Waiting | None = None
+        self._has_unsynced_records = False
         self._commit: LongAppend | None = None
 
     @property
@@ -266,11 +267,18 @@ class TopicCopy:
                 self.journal.replace(waiting.records, self.log.extent)
             else:
                 self.journal.append(waiting.records, self.log.extent)
+            self._has_unsynced_records = not waiting.is_whole
         except StorageError:
             self._token, self._position = "", 0  # all of it again
             self._waiting = None
             raise
         self._waiting = None
+
+    def sync_records(self) -> None:
+        """Bring the journal to stable storage, if it is not. Raises StorageError."""
+        if self._has_unsynced_records:
+            self.journal.sync()
+            self._has_unsynced_records = False
 
     # --- the end -------------------------------------------------------------------------------
 

@@ -12,16 +12,21 @@ from typing import TypeVar
 
 import pytest
 
+from penstock.cli.backup import OTHERS
 from penstock.cli.live.small_client import Wire
 from penstock.nsq.protocol import encode
 from penstock.nsq.protocol.frames import MessageBlock
+from penstock.replication.copy import FILES, TABLES
 from penstock.rocketmq.client.blocking import LitePullConsumer, Producer
 from penstock.rocketmq.client.errors import NoRoute
 from penstock.rocketmq.client.message import Message
+from penstock.rocketmq.protocol.codes import RequestCode
+from penstock.rocketmq.protocol.messages.message import decode
 from penstock.storage.batch import iter_batches
-from penstock.testing.daemons import Daemon, run_mqbroker, run_mqnamesrv, run_nsqd
+from penstock.testing.daemons import Daemon, MqBroker, run_mqbroker, run_mqnamesrv, run_nsqd
 from tests.unit.cli.doctor.patients import healthy, segments
 from tests.unit.cli.nodes_at_work import Commands, ask, consume, make
+from tests.unit.rocketmq.raw_client import RawClient
 
 T = TypeVar("T")
 
@@ -156,6 +161,10 @@ def waiting(nsqd: Daemon, channel: str) -> int:
     return int(next(c["depth"] for c in topic["channels"] if c["channel_name"] == channel))
 
 
+def test_a_backup_has_every_small_file_that_a_copy_has() -> None:
+    assert {*FILES, TABLES} <= {*OTHERS}
+
+
 def test_a_rocketmq_broker_is_restored_with_its_queues_and_offsets(
     tmp_path: Path, command: Commands
 ) -> None:
@@ -165,6 +174,7 @@ def test_a_rocketmq_broker_is_restored_with_its_queues_and_offsets(
             with Producer("p", names.rocketmq) as producer:
                 sent = [routed(lambda: producer.send(Message("t", b"0")))]
                 sent += [producer.send(Message("t", b"%d" % each)) for each in range(1, 40)]
+                younger = producer.send(Message("a", b"of the younger topic"))
             with LitePullConsumer("g", names.rocketmq) as consumer:
                 consumer.subscribe("t")
                 first = {each.body for each in consumer.poll(30)}
@@ -175,7 +185,9 @@ def test_a_rocketmq_broker_is_restored_with_its_queues_and_offsets(
             broker.kill()
         ended = command("restore", folder, f"--data-path={restored}")
         assert (ended.code, ended.out.splitlines()[-2]) == (0, "no fault found"), ended
-        with run_mqbroker(name_server=names.rocketmq, data_path=restored):
+        with run_mqbroker(name_server=names.rocketmq, data_path=restored) as broker:
+            found = [viewed(broker, each.physical_offset) for each in (sent[0], younger)]
+            assert found == [b"0", b"of the younger topic"]
             with LitePullConsumer("g", names.rocketmq) as consumer:
                 queues = {each.queue for each in sent}
                 ends = {q: max(s.queue_offset for s in sent if s.queue == q) + 1 for q in queues}
@@ -186,6 +198,14 @@ def test_a_rocketmq_broker_is_restored_with_its_queues_and_offsets(
                 while len(rest) < 40 - len(first):
                     rest |= {each.body for each in consumer.poll(30)}
             assert (len(rest | first), rest & first) == (40, set())
+
+
+def viewed(broker: MqBroker, physical_offset: int) -> bytes:
+    """The body of the message that a client knows by its physical offset."""
+    answer = RawClient(int(broker.rocketmq.rpartition(":")[2])).ask(
+        RequestCode.VIEW_MESSAGE_BY_ID, offset=physical_offset
+    )
+    return decode(answer.body)[0].body
 
 
 def routed(ask: Callable[[], T]) -> T:

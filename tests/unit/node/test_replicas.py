@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 import pytest
 
@@ -47,9 +48,13 @@ class Scene:
         assert isinstance(self.topic.log, Log)
         return self.topic.log
 
-    def publish(self, name: str, topic: Topic | None = None) -> None:
+    def publish(
+        self, name: str, topic: Topic | None = None, then: Callable[[], None] | None = None
+    ) -> None:
         def done(error: StorageError | None) -> None:
             self.told.append((name, error))
+            if then is not None:
+                then()
 
         self.commits.publish(topic or self.topic, Bodies.single(name.encode()), 0, done)
         self.commits.commit()
@@ -193,6 +198,31 @@ async def test_a_node_may_go_on_and_shows_what_has_waited(
         "copies that follow: 1; an OK waits for 1",
         "0 of 1 copies follow: publishes are acknowledged without them",
     ]
+
+
+async def test_who_is_given_up_may_publish_again_at_once() -> None:
+    scene = Scene()
+    other = scene.broker.topic("u")
+    scene.heard("b", 0)
+    scene.publish("1", then=lambda: scene.publish("2", other))
+    scene.publish("3", then=lambda: scene.publish("4"))
+    scene.clock.advance(4 * SECOND)
+    scene.heard("b", 0)
+    scene.clock.advance(SECOND)
+    scene.replicas.tick(scene.clock.monotonic_ns())
+    assert scene.errors() == [("1", NotCopiedError), ("3", NotCopiedError)]
+    scene.heard("b", 3)
+    assert scene.told[2:] == [("4", None)]
+
+
+async def test_who_is_told_that_the_node_goes_on_may_publish_where_others_wait() -> None:
+    scene = Scene(missing=Missing.GO_ON)
+    other = scene.broker.topic("u")
+    scene.heard("b", 0)
+    scene.publish("1", then=lambda: scene.publish("3", other))
+    scene.publish("2", other)
+    scene.replicas.gone("b")
+    assert sorted(scene.told) == [("1", None), ("2", None), ("3", None)]
 
 
 async def test_at_fsync_a_publish_is_synced_and_then_copied() -> None:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.broker.broker import Broker, BrokerOptions
+from penstock.core.chance import SystemChance
+from penstock.nsq.nsqd.metadata import describe
 from penstock.replication.copy import Copy, small_files
-from penstock.replication.messages import ReplicationError
+from penstock.replication.feed import Source
+from penstock.replication.messages import Hello, ReplicationError
 from penstock.storage.durability import Durability
 from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
+from penstock.testing.clock import FakeClock
 from penstock.testing.disk import FaultyDisk
 from tests.unit.replication.pieces import (
     HELLO,
@@ -203,3 +208,56 @@ def until_whole_and_synced(primary: Primary, copy: Copy) -> None:
         exchange(primary, copy)
         copy.sync()
         copy.settle()
+
+
+def test_a_node_that_steps_back_hands_over_topics_that_have_lost_messages() -> None:
+    """Were they put aside there, its successor would take them for deleted."""
+    primary, copy = Primary(), new_copy()
+    topic = primary.publish("t", b"0", b"1")
+    topic.log.sync()  # type: ignore[union-attr]
+    topic.log.skip_to(3)  # type: ignore[union-attr]
+    primary.publish("t", b"3")
+    until_whole(primary, copy)
+    last = primary.publish("t", b"4").log
+    primary.broker.close()
+    store = Store(primary.disk, "/data", LogOptions())
+    fenced = Copy(store, never_drop=True, keep_damaged=True)
+    assert (fenced.topics.keys(), fenced.put_aside) == ({"t"}, {})
+    primary.source = Source(fenced.served, dict, Hello("another run", "history", 1))
+    until_whole(primary, copy)
+    assert copy.topics["t"].log.id_base == last.id_base
+    assert copy.topics["t"].log.next_offset == last.next_offset == 5
+
+
+def test_of_a_damaged_topic_nobody_says_that_the_primary_lacks_its_messages(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """An old primary that comes back has not heard yet what its successor has."""
+    primary = Primary()
+    topic = primary.publish("t", b"0", b"1")
+    topic.log.sync()  # type: ignore[union-attr]
+    topic.log.skip_to(3)  # type: ignore[union-attr]
+    primary.broker.close()
+    caplog.clear()
+    returned = Copy(Store(primary.disk, "/data", LogOptions()), never_drop=True)
+    assert (returned.topics, returned.put_aside, returned.is_retaking) == ({}, {}, True)
+    assert any("/aside/" in path for path in primary.disk.paths())
+    assert "the copy is damaged and is taken again" in caplog.text
+    assert "that the primary has not" not in caplog.text
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_channel_that_nsqd_dat_names_is_in_the_journal_after_a_power_cut(seed: int) -> None:
+    primary, disk = Primary(), FaultyDisk("/data")
+    copy = new_copy(disk)
+    topic = primary.publish("t", b"1")
+    until_whole(primary, copy)
+    topic.channel("c")
+    primary.broker.save()
+    primary.files = {"nsqd.dat": describe(primary.broker)}
+    until_whole(primary, copy)
+    until_whole(primary, copy)
+    assert copy.store.read_file("nsqd.dat") == primary.files["nsqd.dat"]
+    disk.crash(SystemChance(seed))
+    store = Store(disk, "/data", LogOptions())
+    assert "c" in Broker(store, FakeClock(), SystemChance(1), BrokerOptions()).topics["t"].channels

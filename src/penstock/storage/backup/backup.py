@@ -7,7 +7,7 @@ read whole, and nothing is written to the data path.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -15,14 +15,16 @@ from penstock.core.errors import LockedError, StorageError
 from penstock.core.units import MICROSECOND, SECOND
 from penstock.storage.backup import manifest as manifests
 from penstock.storage.backup.manifest import Entry, Manifest
-from penstock.storage.backup.topic_files import queue_files
+from penstock.storage.backup.topic_files import QueueFiles, queue_files
 from penstock.storage.backup.vault import Vault
 from penstock.storage.files.disk import Disk
 from penstock.storage.files.temporary import is_temporary
+from penstock.storage.identity import IDENTITY_FILE
 from penstock.storage.log import DOOMED
 from penstock.storage.store import TOPICS
 
 _UNFINISHED: Final = ".restoring"
+_SEGMENT: Final = ".log"
 
 
 class Taken(NamedTuple):
@@ -84,20 +86,46 @@ def _below(disk: Disk, data_path: str, name: str) -> list[str]:
 
 
 def _queues(disk: Disk, data_path: str, vault: Vault) -> list[Entry]:
-    entries = []
-    for name in disk.list(os.path.join(data_path, TOPICS)):
-        below = os.path.join(TOPICS, name)
-        if name.endswith(DOOMED):
-            continue
-        with queue_files(disk, os.path.join(data_path, below)) as files:
-            if files is None:
+    """The files of all topics, one topic after the other; then what their logs have got meanwhile.
+
+    A message that moves to another topic, as a dead letter does, is published there before it is
+    done where it was. So all logs are looked at once more when the last journal was read.
+    """
+    found: dict[str, dict[str, Entry]] = {}
+    for _ in range(2):
+        for name in disk.list(os.path.join(data_path, TOPICS)):
+            if name.endswith(DOOMED):
                 continue
-            for each, data in files.small.items():
-                entries.append(vault.keep(os.path.join(below, each), data))
-            for each, file in files.growing.items():
-                path = os.path.join(below, each)
-                entries.append(vault.grow(path, path, file.read, file.end))
-    return entries
+            below = os.path.join(TOPICS, name)
+            with queue_files(disk, os.path.join(data_path, below)) as files:
+                if files is not None:
+                    known = found.setdefault(below, {})
+                    known.update({each.path: each for each in _new(below, files, vault, known)})
+    return [entry for known in found.values() for entry in known.values()]
+
+
+def _new(
+    below: str, files: QueueFiles, vault: Vault, known: Mapping[str, Entry]
+) -> Iterator[Entry]:
+    """All files of a topic; of one that is known already what its log has got since, if that is
+    the same log and goes on where it was left.
+    """
+    growing = files.growing
+    newest = max((path for path in known if path.endswith(_SEGMENT)), default=None)
+    if newest is None:
+        for name, data in files.small.items():
+            yield vault.keep(os.path.join(below, name), data)
+    else:
+        path = os.path.join(below, IDENTITY_FILE)
+        if known.get(path) != vault.keep(path, files.small.get(IDENTITY_FILE, b"")):
+            return
+        growing = {name: file for name, file in growing.items()
+                   if name.endswith(_SEGMENT) and os.path.join(below, name) >= newest}  # fmt: skip
+        if newest not in [os.path.join(below, name) for name in growing]:
+            return
+    for name, file in growing.items():
+        path = os.path.join(below, name)
+        yield vault.grow(path, path, file.read, file.end)
 
 
 def _forget(disk: Disk, folder: str, known: dict[str, Manifest], keep: int, vault: Vault) -> None:

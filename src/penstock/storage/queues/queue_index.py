@@ -27,6 +27,7 @@ from typing import Final, Protocol
 from penstock.core.errors import StorageError
 from penstock.core.ranges import RangeSet
 from penstock.storage.batch import Batch
+from penstock.storage.extent import missing as not_in
 from penstock.storage.files.disk import Disk, LogFile
 from penstock.storage.queues.queue_chunks import (
     HEADER_BYTES,
@@ -41,6 +42,7 @@ from penstock.storage.queues.queue_rebuild import (
     Stated,
     batches_of,
     count_between,
+    missing,
 )
 from penstock.storage.recovery.damage import Damage
 
@@ -363,8 +365,8 @@ class QueueIndex:
         start = self._log.start_offset
         for queue in self._queues.values():
             while queue.chunks and queue.chunks[0].last_log_offset < start:
-                if len(queue.chunks) == 1 and not queue.tail:
-                    break  # it tells where the queue's offsets go on
+                if len(queue.chunks) == 1:
+                    break  # it tells where the queue's offsets go on; a kill takes the tail
                 queue.chunks.pop(0)
         used = {id(chunk.file) for queue in self._queues.values() for chunk in queue.chunks}
         for file in self._files[:-1]:
@@ -457,14 +459,24 @@ class QueueIndex:
     def _is_incomplete(self, chunks: dict[int, list[Chunk]], covered: int) -> bool:
         """True if chunks are gone that were there, which is reported."""
         start = self._log.start_offset
-        is_gone = count_between(chunks.values(), start, covered) < covered - start
-        if covered < start or is_gone:
-            is_gone = True
+        is_gone = covered < start or self._lacks(chunks, start, covered)
+        if is_gone:
             self._log.damage.report(Damage(DIRECTORY, "chunks are missing"))
         return is_gone or any(
             before.next_offset != chunk.first_offset and before.last_log_offset >= start
             for of_queue in chunks.values()
             for before, chunk in pairwise(of_queue)
+        )
+
+    def _lacks(self, chunks: dict[int, list[Chunk]], low: int, high: int) -> bool:
+        """True if a message between these log offsets is in no chunk, and not lost in the log."""
+        if count_between(chunks.values(), low, high) >= high - low:
+            return False
+        lost = RangeSet()
+        for gap in self._log.damage.lost_ranges():
+            lost.add(*gap)
+        return any(
+            any(not_in(lost, first, next_)) for first, next_ in missing(chunks.values(), low, high)
         )
 
     def _fill_holes(self, number: int, queue: _Queue, lost: RangeSet) -> None:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from penstock.broker.broker import Broker, BrokerOptions
+from penstock.broker.topic import Topic
+from penstock.core.chance import SystemChance
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import LockedError, StorageError
+from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.backup import manifest as manifests
 from penstock.storage.backup.backup import Taken, put_back, take
 from penstock.storage.files.disk import OsDisk
+from penstock.storage.log import LogOptions
+from penstock.storage.store import Store
+from penstock.testing.clock import FakeClock
 from tests.unit.cli.doctor.patients import healthy, opened, segments
 from tests.unit.storage.samples import publish
 
@@ -185,3 +193,72 @@ def test_backups_are_in_order_though_the_clock_is_set_back(data: Path) -> None:
     made = [take(DISK, str(data), folder, now - 10**12 * step, OTHERS).moment for step in range(3)]
     assert manifests.moments(DISK, folder) == made
     assert len(segments(data / "topics" / "orders@0")) > 1
+
+
+class Moving(OsDisk):
+    """A disk on which something happens once, before the journal of the topic orders is read."""
+
+    def __init__(self, happens: Callable[[], None]) -> None:
+        self._happens = [happens]
+
+    def read_file(self, path: str) -> bytes | None:
+        if path.endswith("orders@0/cursors.journal") and self._happens:
+            self._happens.pop()()
+        return super().read_file(path)
+
+
+def broker_over(path: Path) -> Broker:
+    path.mkdir(exist_ok=True)
+    store = Store(OsDisk(), str(path), LogOptions())
+    return Broker(store, FakeClock(), SystemChance(1), BrokerOptions())
+
+
+def put(topic: Topic, body: bytes) -> None:
+    topic.stage(Bodies.single(body), 0, lambda error: None)
+    assert topic.commit()[1] is None
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_message_that_moves_to_another_topic_meanwhile_is_in_one_of_them(
+    tmp_path: Path, is_first: bool
+) -> None:
+    """The folder of a dead-letter topic comes before that of its topic."""
+    path = tmp_path / "data"
+    broker = broker_over(path)
+    orders = broker.topic("orders")
+    channel = orders.channel("c")
+    if not is_first:
+        put(broker.topic("orders.dead"), b"earlier")
+    put(orders, b"spent")
+
+    def move() -> None:
+        put(broker.topic("orders.dead"), b"spent")
+        channel.empty()
+        broker.save()
+
+    made = take(Moving(move), str(path), str(tmp_path / "backups"), SYSTEM_CLOCK.wall_ns(), OTHERS)
+    broker.close()
+    again = broker_over(restored(path, made.moment))
+    assert again.topics["orders"].channels["c"].state.depth == 0
+    assert again.topics["orders.dead"].depth == (1 if is_first else 2)
+    again.close()
+
+
+def test_a_topic_that_is_made_again_meanwhile_stays_as_it_was_read_first(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    broker = broker_over(path)
+    put(broker.topic("orders"), b"first")
+    put(broker.topic("again"), b"old")
+
+    def make_again() -> None:
+        broker.delete_topic("again")
+        put(broker.topic("again"), b"new")
+        put(broker.topic("again"), b"new")
+
+    folder = str(tmp_path / "backups")
+    made = take(Moving(make_again), str(path), folder, SYSTEM_CLOCK.wall_ns(), OTHERS)
+    broker.close()
+    again = broker_over(restored(path, made.moment))
+    assert again.topics["again"].depth == 1
+    assert not list(again.damaged)
+    again.close()

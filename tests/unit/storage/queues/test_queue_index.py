@@ -213,6 +213,27 @@ def test_a_queue_whose_messages_are_all_gone_goes_on_behind_them(tmp_path: Path)
 
 
 @pytest.mark.usefixtures("small")
+def test_a_kill_leaves_a_queue_its_offset_whose_older_messages_are_all_gone(
+    tmp_path: Path,
+) -> None:
+    """Its newest message is in memory only, and its last chunk in a file that nobody else needs."""
+    log = open_at(tmp_path, max_bytes_per_file=600)
+    index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log, stated)
+    put_stated(log, index, 1, 3)
+    for _ in range(50):
+        put_stated(log, index, 0, 1)
+    put_stated(log, index, 1, 1)
+    for _ in range(9):
+        put_stated(log, index, 0, 1)
+    for _ in range(2):
+        let_go(log, index, 53)
+    assert 3 < log.start_offset <= 53
+    again = QueueIndex(OsDisk(), str(tmp_path / "queues"), reopened(tmp_path)[0], stated)
+    assert again.bounds(1) == (3, 4)
+    assert list(again.locate(1, 3, 1)) == [53]
+
+
+@pytest.mark.usefixtures("small")
 def test_what_is_in_chunks_already_is_not_written_again(tmp_path: Path) -> None:
     log = open_at(tmp_path)
     index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log)
@@ -259,6 +280,31 @@ def test_what_is_secure_already_is_not_synced_again() -> None:
     put(log, index, 0, 1)
     with pytest.raises(StorageError):
         index.secure(5)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("harm", [None, "a chunk"])
+def test_messages_that_a_power_cut_took_from_the_log_are_not_missed_in_the_index(
+    tmp_path: Path, harm: str | None
+) -> None:
+    """Their offsets are given to no others, so no chunk will ever have them."""
+    log = open_at(tmp_path)
+    index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log)
+    for number in range(20):
+        if number == 10:
+            log.sync()
+            log.skip_to(15)
+        put(log, index, number % 2, 1)
+    index.close()
+    log.close()
+    if harm is not None:
+        file = files_of(tmp_path)[0]
+        file.write_bytes(file.read_bytes()[40 + 5 * 8 :])
+    log = open_at(tmp_path)
+    index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log)
+    assert (index.bounds(0), index.bounds(1)) == ((0, 10), (0, 10))
+    found = [damage.what for damage in log.damage.pending]
+    assert found == ([] if harm is None else ["chunks are missing"])
 
 
 # --- damage ------------------------------------------------------------------------------------

@@ -19,6 +19,10 @@ class CopiedTopics(Mapping[str, Topic]):
         self._copy = copy
         self._clock = clock
         self._made: dict[str, Topic] = {}
+        copy.leaving.append(self._left)
+
+    def _left(self, name: str) -> None:
+        self._made.pop(name, None)
 
     def __getitem__(self, name: str) -> Topic:
         copied = self._copy.topics[name]

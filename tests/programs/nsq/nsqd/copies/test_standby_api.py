@@ -15,6 +15,7 @@ from penstock.nsq.nsqd.copies.standby import Standby
 from penstock.nsq.nsqd.copies.standby_api import serve
 from penstock.replication.messages import decode_fetch, encode_fetch
 from penstock.replication.standing import Role, Standing
+from penstock.storage.recovery.damage import Damage
 from tests.programs.nsq.nsqd.conftest import Start, options
 from tests.unit.replication.pieces import new_copy
 
@@ -25,7 +26,9 @@ async def test_a_fenced_node_gives_all_it_has_and_counts_what_only_it_has(
     nsqd = await start(data_path=tmp_path)
     await nsqd.publish("t", b"1", b"2", b"3")
     assert (await nsqd.post("/topic/pause?topic=t"))[0] == 200
-    base = nsqd.nsqd.node.broker.topics["t"].log.id_base
+    topic = nsqd.nsqd.node.broker.topics["t"]
+    base = topic.log.id_base
+    topic.damage.report(Damage("log", "lost once", first=7, next=8), is_loss=False)
     await nsqd.stop()
     standing = Standing("h", 1, Role.FENCED, "b:1", fenced_epoch=2)
     standby = Standby(options(tmp_path), standing, Secret(), lambda: None)

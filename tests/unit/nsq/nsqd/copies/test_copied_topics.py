@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 from penstock.nsq.nsqd.copies.copied_topics import CopiedTopics
 from penstock.nsq.nsqd.http.log_views import NSQ_VIEW
 from penstock.testing.clock import FakeClock
@@ -23,7 +26,10 @@ def test_topics_come_and_go_with_the_copy() -> None:
     before = topics["t"]
     until_whole(primary, copy)
     assert topics["t"] is not before
+    last = weakref.ref(topics["t"])
     primary.broker.delete_topic("t")
     until_whole(primary, copy)
+    gc.collect()
+    assert last() is None  # with the newest messages of its log
     assert "t" not in topics
     assert len(topics) == 0
