@@ -26,11 +26,16 @@ from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker.pull.subscriptions import Subscription
 from penstock.rocketmq.broker.store.message_store import MessageStore, Slice
+from penstock.rocketmq.protocol.frames import FRAME_MAX
 from penstock.rocketmq.protocol.messages.message import decode, encode, properties_text
 from penstock.storage.batch import Buffer
 
 TIMES_MAX: Final = 64
 """Different invisible times that one group may use at once."""
+ANSWER_BYTES: Final = 4 * 1024 * 1024
+"""An answer gets no further messages when it has this many bytes of them."""
+ANSWER_BYTES_MAX: Final = FRAME_MAX - 64 * 1024
+"""The most bytes of several messages in one answer: clients read no longer frame."""
 
 logger = logging.getLogger("penstock.mqbroker")
 
@@ -78,17 +83,34 @@ class Waiter(Protocol):
 class PopConsumer(Consumer):
     """The requests of a group with the same invisible time; its flights are what they hold."""
 
-    __slots__ = ("inbox", "waiters")
+    __slots__ = ("inbox", "nbytes", "waiters")
 
     def __init__(self, deliver: Callable[[list[Delivery]], None], invisible_ms: int) -> None:
         super().__init__(deliver, invisible_ms * MILLISECOND)
         self.inbox: list[Delivery] = []
+        self.nbytes = 0
+        """Bytes of the messages in the inbox."""
         self.waiters: deque[Waiter] = deque()
 
     def room(self) -> int:
-        """The number of messages that the waiting requests take, less those under way to them."""
+        """The number of messages that the waiting requests take, less those under way to them; none
+        while as many bytes are under way as go into an answer.
+        """
+        if self.nbytes >= ANSWER_BYTES:
+            return 0
         wanted = sum([waiter.count for waiter in self.waiters])
         return wanted - sum([each.next - each.first for each in self.inbox])
+
+    def put(self, deliveries: list[Delivery]) -> None:
+        """Take what was delivered."""
+        self.inbox += deliveries
+        self.nbytes += sum([each.batch.position(each.next) - each.batch.position(each.first)
+                            for each in deliveries])  # fmt: skip
+
+    def take(self) -> list[Delivery]:
+        """All that was delivered."""
+        inbox, self.inbox, self.nbytes = self.inbox, [], 0
+        return inbox
 
     @property
     def is_idle(self) -> bool:
@@ -159,7 +181,7 @@ class PopChannel:
                 return None
 
         def deliver(deliveries: list[Delivery]) -> None:
-            consumer.inbox += deliveries
+            consumer.put(deliveries)
             self._settle_soon()
 
         consumer = self._consumers[invisible_ms] = PopConsumer(deliver, invisible_ms)
@@ -189,11 +211,14 @@ class PopChannel:
             self._serve(consumer)
 
     def _hand_out(self, consumer: PopConsumer) -> None:
-        inbox, consumer.inbox = consumer.inbox, []
         most = self._attempts_max()
         filtered: list[int] = []
         taken: list[Popped] = []
-        for each in self._read(inbox):
+        nbytes = 0
+        for each in self._read(consumer.take()):
+            if taken and nbytes + len(each.frame) > ANSWER_BYTES_MAX:
+                consumer.waiters.popleft().answer(taken)
+                taken, nbytes = [], 0
             if each.attempts > most:
                 self._bury(self, each)
             elif not consumer.waiters:  # it gave up meanwhile
@@ -202,9 +227,10 @@ class PopChannel:
                 filtered.append(each.offset)
             else:
                 taken.append(each)
+                nbytes += len(each.frame)
                 if len(taken) >= consumer.waiters[0].count:
                     consumer.waiters.popleft().answer(taken)
-                    taken = []
+                    taken, nbytes = [], 0
         if taken:
             consumer.waiters.popleft().answer(taken)
         if filtered:

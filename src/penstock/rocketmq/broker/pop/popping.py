@@ -14,7 +14,7 @@ from penstock.rocketmq.broker import permissions
 from penstock.rocketmq.broker.answering import RefusedError, answers
 from penstock.rocketmq.broker.clients import group_topics
 from penstock.rocketmq.broker.pop.ordered_pops import OrderedRequest
-from penstock.rocketmq.broker.pop.pop_channel import PopChannel, Popped
+from penstock.rocketmq.broker.pop.pop_channel import ANSWER_BYTES_MAX, PopChannel, Popped
 from penstock.rocketmq.broker.pull.sql92 import ExpressionError
 from penstock.rocketmq.broker.pull.subscriptions import SQL92, Subscription
 from penstock.rocketmq.broker.topics import READ
@@ -148,7 +148,9 @@ def peek(controller: Controller, connection: Connection, request: Command) -> Co
     """The messages that a group would pop next; nothing is hidden by it."""
     topic, group = checked(controller, connection, request)
     count = _within(request, "maxMsgNums", 1, MESSAGES_MAX)
-    popped, rest = controller.pops.peek(topic, group, count)
+    found, rest = controller.pops.peek(topic, group, count)
+    popped = _fitting(found)
+    rest += len(found) - len(popped)
     fields = {
         "popTime": str(controller.now_ms),
         "invisibleTime": "0",
@@ -160,6 +162,16 @@ def peek(controller: Controller, connection: Connection, request: Command) -> Co
         return request.answer(ResponseCode.PULL_NOT_FOUND, "NO_MESSAGE_IN_QUEUE", ext=fields)
     body = b"".join(each.frame for each in popped)
     return request.answer(0, "FOUND", ext=fields, body=body)
+
+
+def _fitting(popped: list[Popped]) -> list[Popped]:
+    """The first ones that fit into an answer, one at least."""
+    nbytes = 0
+    for number, each in enumerate(popped):
+        nbytes += len(each.frame)
+        if number and nbytes > ANSWER_BYTES_MAX:
+            return popped[:number]
+    return popped
 
 
 @answers(RequestCode.POLLING_INFO)

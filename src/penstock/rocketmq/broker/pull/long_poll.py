@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from penstock.rocketmq.broker.pull.pull_search import Pulled, PullHeader, find, respond
+from penstock.rocketmq.broker.pull.pull_search import (
+    COMMIT_OFFSET,
+    Pulled,
+    PullHeader,
+    find,
+    respond,
+)
 from penstock.rocketmq.broker.pull.subscriptions import Subscription
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import Command
@@ -24,6 +30,7 @@ if TYPE_CHECKING:
 HELD_MAX: Final = 200_000
 """Pulls held at once; further ones are answered at once with what there is: nothing."""
 _SECOND_MS: Final = 1000
+_IN_VAIN: Final = (ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.PULL_NOT_FOUND)
 
 Place = tuple[str, int]
 
@@ -102,11 +109,12 @@ class HeldPulls:
         for key, held in list(waiting.items()):
             if not held.connection.has_room:
                 self._drop((topic, queue), key)
-                held.connection.take_again(held.request)
+                held.connection.take_again(_committed(held))
                 continue
             pulled = find(self._tables, held.header, held.subscription)
-            if pulled.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
-                # Nothing that it wants: it waits on, from behind what was looked at.
+            if pulled.code in _IN_VAIN and pulled.next_offset >= pulled.max_offset:
+                # Nothing that it wants: it waits on, from behind what was looked at. If more has
+                # come than one search looks at, it asks again at once, as after any search in vain.
                 held.header = replace(held.header, offset=pulled.next_offset)
                 held.pulled = replace(held.pulled, next_offset=pulled.next_offset)
                 continue
@@ -144,3 +152,12 @@ class HeldPulls:
             del self._of[held.connection]
         self._count -= 1
         return held
+
+
+def _committed(held: _Held) -> Command:
+    """The request to be taken again. What it commits was committed when it came, and the group may
+    be further by now.
+    """
+    fields = {**(held.request.ext or {}), "sysFlag": str(held.header.sys_flag & ~COMMIT_OFFSET)}
+    held.request.ext = fields
+    return held.request

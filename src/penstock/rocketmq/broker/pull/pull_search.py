@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from penstock.rocketmq.broker.tables import Tables
     from penstock.rocketmq.remoting import Connection
 
+COMMIT_OFFSET: Final = 1
+"""Bit of a pull's sysFlag: the request commits an offset."""
 SCAN_MAX: Final = 800
 """Messages that one request looks at when few or none of them are wanted."""
 _MASTER: Final = "0"
@@ -85,7 +87,7 @@ def find(tables: Tables, header: PullHeader, subscription: Subscription) -> Pull
     """Search the queue for this pull. Raises StorageError."""
     low, high = bounds = tables.store.bounds(header.topic, header.queue)
     if not low <= header.offset < high:
-        return _nothing(header.offset, low, high)
+        return _nothing(header.offset, low, high, is_slave=tables.settings.is_slave)
     settings = tables.settings
     count = max(1, min(header.messages_max, settings.max_transfer_count_on_message_in_memory))
     room = settings.max_transfer_bytes_on_message_in_memory
@@ -101,8 +103,11 @@ def find(tables: Tables, header: PullHeader, subscription: Subscription) -> Pull
     return pulled
 
 
-def _nothing(offset: int, low: int, high: int) -> Pulled:
+def _nothing(offset: int, low: int, high: int, *, is_slave: bool) -> Pulled:
     """The answer to a pull from where there is no message."""
+    # Of a slave: what its master has given is on its way here. Java's consumers would go back.
+    if is_slave and offset > high:
+        return Pulled(ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE", offset, low, high)
     if high == 0:
         code = ResponseCode.PULL_OFFSET_MOVED if offset else ResponseCode.PULL_NOT_FOUND
         return Pulled(code, "NO_MESSAGE_IN_QUEUE", 0, 0, 0)

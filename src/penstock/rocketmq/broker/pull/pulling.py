@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Final
 from penstock.rocketmq.broker import names, permissions
 from penstock.rocketmq.broker.answering import RefusedError, answers
 from penstock.rocketmq.broker.clients import group_topics
-from penstock.rocketmq.broker.pull.pull_search import Pulled, PullHeader, find, respond
+from penstock.rocketmq.broker.pull.pull_search import (
+    COMMIT_OFFSET,
+    Pulled,
+    PullHeader,
+    find,
+    respond,
+)
 from penstock.rocketmq.broker.pull.sql92 import ExpressionError
 from penstock.rocketmq.broker.pull.subscriptions import SQL92, Subscription
 from penstock.rocketmq.broker.topics import READ
@@ -24,7 +30,6 @@ if TYPE_CHECKING:
     from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.remoting import Connection
 
-COMMIT_OFFSET: Final = 1
 SUSPEND: Final = 2
 SUBSCRIPTION: Final = 4
 

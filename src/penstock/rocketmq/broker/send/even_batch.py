@@ -53,12 +53,16 @@ class _Layout(NamedTuple):
         return self.text_at - _SHORT.size
 
 
+_Key: TypeAlias = tuple[_Layout, int, int]
+"""The layout of a batch as it was sent, and the size and place of properties as it is stored."""
+
+
 class EvenBatch:
     """The messages of one batch send, as records of a topic (see ``broker.stored_records``)."""
 
     __slots__ = (
         "_base", "_draft", "_frames", "_store", "_text", "_topic", "count", "data", "layout",
-        "nbytes", "physical_offset", "queue_offset", "store_ms", "stride", "topic",
+        "nbytes", "physical_offset", "queue_offset", "store_ms", "stride", "text_at", "topic",
     )  # fmt: skip
 
     dialect: ClassVar[int] = Dialect.ROCKETMQ
@@ -85,6 +89,7 @@ class EvenBatch:
         self.physical_offset = 0
         self.store_ms = 0
         self.stride = message.packed_size(self._topic, draft.body, text, draft.born_host, store)
+        self.text_at = self.stride - len(text)  # which an address of IPv6 moves
 
     def encode(self, first_id: int, timestamp_ns: int) -> tuple[Buffer, Positions | None]:
         """The stored messages back to back."""
@@ -129,12 +134,12 @@ def encode_together(placed: Iterable[tuple[PlacedRecords, int]], timestamp_ns: i
     """Encode the even batches among these records, each with the id of its first message, in as few
     tables as their layouts allow.
     """
-    tables: dict[tuple[_Layout, int], list[tuple[EvenBatch, int]]] = {}
-    room: dict[tuple[_Layout, int], int] = {}
+    tables: dict[_Key, list[tuple[EvenBatch, int]]] = {}
+    room: dict[_Key, int] = {}
     for records, first_id in placed:
         if type(records) is not EvenBatch:
             continue
-        key = (records.layout, records.stride)
+        key = (records.layout, records.stride, records.text_at)
         left = room.get(key, 0)
         if left <= 0:
             _fill(tables.pop(key, ()), timestamp_ns)

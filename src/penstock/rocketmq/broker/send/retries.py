@@ -90,7 +90,14 @@ def set_delay(draft: Draft, level: int | None) -> None:
 
 
 def dead_letter(tables: Tables, stored: StoredMessage, group: str) -> Draft:
-    """A message that a group was given too often, as it goes to the group's dead letters."""
-    draft = next_try(stored)
+    """A message that a group was given too often, as it goes to the group's dead letters: without
+    a word where it comes from if its properties leave no room for that.
+    """
+    try:
+        draft = next_try(stored)
+    except RefusedError:
+        draft = Draft.of(stored)
+        draft.reconsume_times += 1
+        draft.prepared_offset = 0
     to_dead_letters(tables, draft, group)
     return draft

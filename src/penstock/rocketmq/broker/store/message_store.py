@@ -121,7 +121,8 @@ class MessageStore:
         topic = self._broker.topics.get(name)
         if topic is not None:
             await self._registry.delete_topic(topic)
-        self.forget(name)
+        if name not in self._broker.topics:  # else somebody has made it again meanwhile
+            self.forget(name)
 
     def forget(self, name: str) -> None:
         """A topic is gone. Raises StorageError."""

@@ -68,7 +68,7 @@ class Consumption(Group):
 
     async def begin(self) -> None:
         await super().begin()
-        if not self.habits.is_orderly:
+        if self.habits.has_retries and not self.habits.is_orderly:
             self.hub.spawn(self._expire_for_ever(), "consume time-outs")
 
     @property
@@ -135,6 +135,10 @@ class Consumption(Group):
         return None
 
     # --- what became of it -----------------------------------------------------------------------
+
+    def dismiss(self, unit: Unit) -> None:
+        """Forget messages that were taken: nothing is to become of them."""
+        self._working.pop(unit, None)
 
     def finished(self, unit: Unit) -> None:
         """Note that messages were handled."""

@@ -90,7 +90,9 @@ class LitePull(Consumption):
     def seek_to(self, queue: MessageQueue, offset: int) -> None:
         """Go on there. Raises NotAssigned."""
         held = self.held_queue(queue)
-        self._polled = [unit for unit in self._polled if unit.held is not held]
+        for unit in [unit for unit in self._polled if unit.held is held]:
+            self._polled.remove(unit)
+            self.dismiss(unit)
         self.seek(held, offset)
 
     async def queues_of(self, topic: str) -> list[MessageQueue]:

@@ -112,7 +112,9 @@ class Routes:
 
     @property
     def brokers(self) -> dict[str, dict[int, str]]:
-        """The brokers of all routes: addresses by name and number of the replica."""
+        """The brokers of all routes: addresses by name and number of the replica, those of the
+        newest route that has the broker.
+        """
         return self._brokers
 
     async def of(self, topic: str) -> Route:
@@ -169,14 +171,13 @@ class Routes:
         return route
 
     def _keep(self, route: Route) -> None:
-        before = self._known.get(route.topic)
-        if before == route:
-            return
-        self._known[route.topic] = route
+        before = self._known.pop(route.topic, None)
+        self._known[route.topic] = route  # the newest is the last
         self._brokers = {}
         for each in self._known.values():
-            for name, addresses in each.brokers.items():
-                self._brokers.setdefault(name, {}).update(addresses)
+            self._brokers.update(each.brokers)
+        if before == route:
+            return
         tell(
             logging.INFO, "route",
             f"the topic[{route.topic}] route info changed: {len(route.readable)} queues to read, "

@@ -107,3 +107,12 @@ def test_looking(client: RawClient) -> None:
 
 def test_how_many_wait(client: RawClient) -> None:
     assert client.ask(RequestCode.POLLING_INFO, **FIELDS).ext == {"pollingNum": "0"}
+
+
+def test_a_look_shows_as_much_as_one_answer_holds(
+    client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pop, "ANSWER_BYTES_MAX", 1)
+    answer = client.ask(RequestCode.PEEK_MESSAGE, **FIELDS)
+    assert [each.body for each in decode_all(answer.body)] == [b"a"]
+    assert (answer.ext or {})["restNum"] == "2"

@@ -10,6 +10,7 @@ import pytest
 
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.pull import long_poll as held_pulls
+from penstock.rocketmq.broker.pull import pull_search
 from penstock.rocketmq.protocol import frames
 from tests.programs.rocketmq.broker.pull.test_pulling import (
     PULL,
@@ -18,6 +19,7 @@ from tests.programs.rocketmq.broker.pull.test_pulling import (
     send,
     wait_until_held,
 )
+from tests.unit.rocketmq.broker.filling import store
 from tests.unit.rocketmq.conftest import LoopThread
 from tests.unit.rocketmq.raw_client import RawClient
 
@@ -97,3 +99,22 @@ def test_what_is_filtered_moves_the_offset_of_who_waits(
     assert answer.code == 19
     assert answer.ext is not None
     assert (answer.ext["nextBeginOffset"], answer.ext["maxOffset"]) == ("4", "4")
+
+
+def test_who_waits_asks_again_when_more_has_come_than_one_search_looks_at(
+    rocket: RocketBroker,
+    connect: Connect,
+    loop_thread: LoopThread,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pull_search, "SCAN_MAX", 2)
+    client = connect()
+    send(client, "TopicH", b"first")
+    waiting = connect()
+    wait_for_more(waiting, "TopicH", subscription="TagB", suspendTimeoutMillis=60_000)
+    wait_until_held(rocket, 1)
+    loop_thread.run(store(rocket.controller, "TopicH", 0, b"1", b"2", TAGS="TagA"))
+    wait_until_held(rocket, 1)  # it has looked at all
+    loop_thread.run(store(rocket.controller, "TopicH", 0, b"3", b"4", b"5", TAGS="TagA"))
+    answer = waiting.next_command()
+    assert (answer.code, (answer.ext or {})["nextBeginOffset"]) == (20, "5")

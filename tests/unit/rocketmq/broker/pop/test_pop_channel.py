@@ -6,9 +6,11 @@ import asyncio
 
 import pytest
 
+from penstock.broker.channels import channel as channels
 from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.pop import pop_channel
 from penstock.rocketmq.broker.pop.pop_channel import TIMES_MAX
 from penstock.rocketmq.protocol.messages.message import decode
 from penstock.testing.clock import FakeClock
@@ -45,6 +47,40 @@ async def test_requests_are_served_in_their_order(topic: Controller) -> None:
     assert third.bodies == [b"d"]
     assert [(each.queue, each.queue_offset) for each in third.popped] == [(1, 0)]
     assert [each.answers for each in (first, second, third)] == [1, 1, 1]
+
+
+async def test_an_answer_is_not_longer_than_clients_read(
+    topic: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channels, "SERVE_BYTES_MAX", 1)
+    monkeypatch.setattr(pop_channel, "ANSWER_BYTES", 2000)
+    channel = popper(topic)
+    for number in range(5):
+        await store(topic, "T", 0, b"%d" % number * 1000)
+    requests = [Request(), Request()]
+    for request in requests:
+        channel.wait(request, 1000)
+    await settled()
+    assert [[body[:1] for body in each.bodies] for each in requests] == [[b"0", b"1"], [b"2", b"3"]]
+    last = Request()
+    channel.wait(last, 1000)
+    await settled()
+    assert [(each.offset, each.attempts) for each in last.popped] == [(4, 1)]
+
+
+async def test_nor_when_one_batch_has_more(
+    topic: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pop_channel, "ANSWER_BYTES_MAX", 2500)
+    channel = popper(topic)
+    requests = [Request(4), Request(2)]
+    for request in requests:
+        channel.wait(request, 1000)
+    await store(topic, "T", 0, *(b"%d" % number * 1000 for number in range(5)))
+    dispatch(topic)()
+    await settled()
+    assert [[body[:1] for body in each.bodies] for each in requests] == [[b"0", b"1"], [b"2", b"3"]]
+    assert (channel.channel.state.depth, channel.channel.state.in_flight_count) == (1, 4)
 
 
 async def test_only_what_is_wanted(topic: Controller) -> None:

@@ -97,6 +97,25 @@ async def test_too_often(topic: Controller, clock: FakeClock) -> None:
     assert channel.channel.state.in_flight_count == 0
 
 
+async def test_too_often_and_with_too_much_to_say(topic: Controller, clock: FakeClock) -> None:
+    topic.groups.put(GroupConfig("G", retry_max_times=0), topic.now_ms)
+    await store(topic, "T", 1, b"poison", TAGS="t" * (properties.BYTES_MAX - 10))
+    channel = popper(topic)
+    channel.wait(Request(), 100)
+    await asyncio.sleep(0)
+    clock.advance(200 * MILLISECOND)
+    await store(topic, "T", 0, b"sound")
+    request = Request()
+    channel.wait(request, 100)
+    dispatch(topic)()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert request.bodies == [b"sound"]
+    dead = topic.store.message_at("%DLQ%G", 0, 0)
+    assert dead is not None
+    assert (dead.body, dead.reconsume_times) == (b"poison", 1)
+
+
 async def test_looking(topic: Controller) -> None:
     await fill(topic)
     found, rest = topic.pops.peek("T", "nobody", 3)

@@ -125,6 +125,23 @@ def test_batches_of_one_commit(bytes_max: int, monkeypatch: pytest.MonkeyPatch) 
         assert even.store_ms == listed.store_ms
 
 
+def test_a_table_has_properties_at_one_place() -> None:
+    """An address of IPv6 takes 12 bytes more, which the properties of another batch may have."""
+    messages = [BatchedMessage(bytes([65 + n]) * 9, f"KEYS\x01k{n}\x02", n) for n in range(8)]
+    data = batch_body.encode(messages)
+    pairs = []
+    for host, shared in ((V4, "MORE\x01123456\x02" + CLUSTER), (V6, CLUSTER)):
+        even = even_batch(data, replace(COMMON, born_host=host), shared.encode(), V4, 1 << 40)
+        assert even is not None
+        drafts = [replace(COMMON, body=body, properties=text + shared, flag=flag, born_host=host)
+                  for body, text, flag in messages]  # fmt: skip
+        pairs.append((even, StoredRecords(drafts, V4, 1 << 40)))
+    assert len({even.stride for even, _ in pairs}) == 1
+    encode_together([(even, 5000) for even, _ in pairs], TIME_NS)
+    for even, listed in pairs:
+        assert bytes(even.encode(5000, TIME_NS)[0]) == bytes(listed.encode(5000, TIME_NS)[0])
+
+
 LETTERS = st.sampled_from(["KEYS", "WAIT", "AWAIT", "\x01", "\x02", "k", "true", "é"])
 
 

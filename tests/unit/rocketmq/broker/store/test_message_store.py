@@ -6,6 +6,7 @@ import pytest
 
 from penstock.cli.shared.dialects import register_dialects
 from penstock.core.units import SECOND
+from penstock.node.registry import Observer
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.send.draft import Draft, Placed
@@ -180,3 +181,32 @@ def test_reads_have_their_bounds(controller: Controller) -> None:
         8,
         9,
     ]
+
+
+class Deletions(Observer):
+    """The store is told of deleted topics as a daemon tells it."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+
+    def topic_deleted(self, name: str) -> None:
+        self._controller.store.forget(name)
+
+
+async def test_a_topic_that_is_made_again_while_it_is_deleted_keeps_its_own_serial(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = controller.node.registry
+    registry.observe(Deletions(controller))
+    (old,) = put(controller, draft("one", 0, b"old"))
+    made: list[Placed] = []
+
+    async def write() -> None:  # it takes a while, and somebody sends
+        made.extend(put(controller, draft("one", 0, b"new")))
+
+    monkeypatch.setattr(registry.topic_list, "write", write)
+    await controller.store.delete("one")
+    (new,) = made
+    (later,) = put(controller, draft("one", 0, b"later"))
+    found = [controller.store.message(each.physical_offset) for each in (old, new, later)]
+    assert [each.body if each else None for each in found] == [None, b"new", b"later"]

@@ -94,7 +94,7 @@ def test_a_broadcast_message_that_fails_is_dropped(tmp_path: Any) -> None:
 
 
 def test_a_message_that_is_handled_for_too_long_is_sent_back() -> None:
-    hub, brokers, core = made(b"1", consume_timeout=60.0)
+    hub, brokers, core = made(b"1", habits={"has_retries": True}, consume_timeout=60.0)
     unit = taken(core)
     hub.passes(100)
     assert [request.text("delayLevel") for request in brokers.sent_back] == ["3"]

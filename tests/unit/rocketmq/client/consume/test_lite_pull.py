@@ -48,10 +48,20 @@ def test_without_auto_commit_the_program_says_what_is_done() -> None:
     assert brokers.offsets[QUEUES[0]] == 3
 
 
+def test_a_program_may_take_its_time_with_what_it_has_polled() -> None:
+    hub, brokers, core = made(auto_commit=False)
+    core.poll(3)
+    hub.passes(2 * hub.config.consume_timeout)
+    assert (brokers.sent_back, brokers.offsets[QUEUES[0]]) == ([], 0)
+    hub.does(Job(core.commit_polled()))
+    assert brokers.offsets[QUEUES[0]] == 3
+
+
 def test_seeking_hands_out_from_there() -> None:
     hub, _, core = made(auto_commit=False)
     core.poll(3)
     core.seek_to(QUEUES[0], 1)
+    assert core.working == 0
     hub.passes(0.1)
     assert [each.body for each in core.poll(9)] == [b"2", b"3"]
     with pytest.raises(NotAssigned):

@@ -76,6 +76,22 @@ def test_a_route_is_asked_for_once() -> None:
     assert hub.routes.master("b") is None
 
 
+def test_the_newest_route_says_where_a_broker_is() -> None:
+    hub = MemoryHub()
+    hub.has_topic("T", "Other")
+    for topic in ("T", "Other"):
+        hub.does(Job(hub.routes.of(topic)))
+    (data,) = hub.known["T"]["brokerDatas"]
+    data["brokerAddrs"] = {"1": "a:10921"}  # its master is gone
+    hub.does(Job(hub.routes.ask("T")))
+    assert (hub.routes.master("a"), hub.routes.reader("a")) == (None, "a:10921")
+    data["brokerAddrs"] = {"0": "a:10921"}  # the slave takes its place
+    hub.does(Job(hub.routes.ask("T")))
+    assert hub.routes.master("a") == "a:10921"
+    hub.does(Job(hub.routes.ask("Other")))  # from a name server that knows better, and nothing new
+    assert hub.routes.master("a") == "a:10911"
+
+
 def test_a_topic_that_is_not_there_gets_the_queues_of_the_example() -> None:
     hub = MemoryHub()
     hub.has_topic("TBW102", queues=8)

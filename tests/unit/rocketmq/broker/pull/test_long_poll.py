@@ -1,0 +1,74 @@
+"""Pulls that wait, without a network: what becomes of them on a slave and in a crowd."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.pull import pulling
+from penstock.rocketmq.protocol.codes import RequestCode
+from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.registration import TopicConfig
+from tests.unit.rocketmq.broker.filling import store
+from tests.unit.rocketmq.broker.peers import FakePeer, request
+
+COMMITS, SUSPENDS, FILTERS = 1, 2, 4
+
+
+class Puller(FakePeer):
+    """A connection that notes which requests it is to take again, and what it is answered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.again: list[Command] = []
+        self.answers = 0
+
+    def take_again(self, request: Command) -> None:
+        self.again.append(request)
+
+    def send_large(self, pieces: tuple[bytes, ...], nbytes: int) -> None:
+        self.answers += 1
+
+
+def pull(controller: Controller, peer: Puller, offset: int, flags: int) -> None:
+    fields: dict[str, Any] = {
+        "consumerGroup": "G", "topic": "T", "queueId": 0, "queueOffset": offset,
+        "maxMsgNums": 32, "sysFlag": flags, "commitOffset": 0, "subscription": "*",
+        "suspendTimeoutMillis": 60_000,
+    }  # fmt: skip
+    pulling.pull(controller, peer.connection, request(RequestCode.PULL_MESSAGE, **fields))
+
+
+@pytest.fixture
+async def one(controller: Controller) -> Controller:
+    """With a topic T of one message."""
+    controller.topics.put(TopicConfig("T", 1, 1), 1)
+    await store(controller, "T", 0, b"first")
+    return controller
+
+
+async def test_a_pull_that_is_taken_again_commits_its_offset_no_second_time(
+    one: Controller,
+) -> None:
+    peer = Puller()
+    pull(one, peer, 1, COMMITS | SUSPENDS | FILTERS)
+    assert one.offsets.query("T", "G", 0) == 0  # its consumer is at work on the first
+    one.offsets.commit("T", "G", 0, 1)
+    peer.has_room = False
+    await store(one, "T", 0, b"second")
+    peer.has_room = True
+    (again,) = peer.again
+    pulling.pull(one, peer.connection, again)
+    assert (peer.answers, one.offsets.query("T", "G", 0)) == (1, 1)
+
+
+async def test_a_slave_has_who_is_ahead_of_it_wait_and_sends_nobody_back(one: Controller) -> None:
+    one.settings.broker_role = "SLAVE"
+    peer = Puller()
+    pull(one, peer, 3, SUSPENDS | FILTERS)
+    await store(one, "T", 0, b"1", b"2")  # still not as far as its consumer
+    assert (len(one.held_pulls), peer.answers) == (1, 0)
+    await store(one, "T", 0, b"3")
+    assert (len(one.held_pulls), peer.answers) == (0, 1)
