@@ -61,6 +61,8 @@ class LookupPeer:
         self.info: dict[str, Any] = {}
         self.connected = False
         self._failures = 0
+        self._due = 0.0
+        """The time of the next PING, or try to reconnect, by the loop's clock."""
         self._identity = identity
         self._registrations = registrations
         self._registered = registered
@@ -87,13 +89,19 @@ class LookupPeer:
     async def _run(self) -> None:
         await self._try(None)
         while True:
-            try:
+            await self._try(await self._next())
+
+    async def _next(self) -> bytes:
+        """The next command, or PING when that is due: nothing else keeps a node in look-ups, so the
+        commands of a busy one must not put it off.
+        """
+        with suppress(TimeoutError):
+            left_s = self._due - asyncio.get_running_loop().time()
+            if left_s > 0:  # with a time-out of 0, a command that waits would still come first
                 # Not wait_for: before Python 3.12 it may swallow a cancellation, and close() hang.
-                async with asyncio.timeout(self._patience_s()):
-                    command = await self._commands.get()
-            except TimeoutError:
-                command = PING
-            await self._try(command)
+                async with asyncio.timeout(left_s):
+                    return await self._commands.get()
+        return PING
 
     def _patience_s(self) -> float:
         if self.connected:
@@ -101,6 +109,7 @@ class LookupPeer:
         return min(PING_INTERVAL_S, RETRY_S * 2.0 ** min(self._failures - 1, 10))
 
     async def _try(self, command: bytes | None) -> None:
+        puts_off = command is None or command == PING or not self.connected
         try:
             if self._writer is None:
                 await self._connect()  # registers everything, this command's matter included
@@ -109,6 +118,8 @@ class LookupPeer:
         except (OSError, ValueError, EOFError, PenstockError) as error:
             self._failures += 1
             self._drop(reason(error))
+        if puts_off or not self.connected:
+            self._due = asyncio.get_running_loop().time() + self._patience_s()
 
     async def _connect(self) -> None:
         host, port = split_host_port(self.address)

@@ -243,6 +243,25 @@ async def test_creation_and_deletion(start: Start, scripted: Scripted) -> None:
     await nsqd.until(lambda: [line for line in scripted.heard[1:] if line != b"PING"] == expected)
 
 
+async def test_a_busy_node_says_all_the_same_that_it_lives(
+    start: Start, scripted: Scripted
+) -> None:
+    nsqd = await with_lookupd(start, scripted.address)
+
+    def and_the_next_waits_already(line: bytes) -> bytes:
+        if line.startswith(b"REGISTER"):
+            nsqd.nsqd.lookup.register("t", "another#ephemeral")
+        return scripted.properly(line)
+
+    await nsqd.until(lambda: scripted.heard[:1] == [b"IDENTIFY"])
+    scripted.answer = and_the_next_waits_already
+    nsqd.nsqd.lookup.register("t")
+    nsqd.nsqd.lookup.register("t", "c")  # so that there is always one more
+    seen = len(scripted.heard)
+    await nsqd.until(lambda: scripted.heard[seen:].count(b"PING") > 1)
+    scripted.answer = scripted.properly
+
+
 # --- trouble
 
 
