@@ -192,6 +192,42 @@ def test_a_mistyped_node_is_refused_and_holds_nothing(server: FakeLogServer) -> 
     assert server.groups == {}
 
 
+# --- a first batch that comes again, for which Spark asks for the start once more -----------------
+
+
+@pytest.mark.parametrize("more", [0, 20])
+def test_the_first_batch_has_the_same_rows_again_wherever_the_log_ends_by_then(
+    server: FakeLogServer, more: int
+) -> None:
+    server.queue("t").append([b"x"] * 10)
+    stream = reader(server, startingOffsets="latest")
+    start = stream.initialOffset()
+    server.queue("t").append([b"x"] * 5)
+    end = stream.latestOffset(start, ALL)
+    if more:
+        server.queue("t").append([b"x"] * more)
+    again = reader(server, startingOffsets="latest")
+    other = again.initialOffset()
+    assert other["offsets"]["t"][server.node] == {"0": 15 + more}
+    # What is still to be read is held meanwhile.
+    assert server.groups["t"]["g"]["0"] <= 10
+    assert rows(stream, start, end) == rows(again, other, end) == list(range(10, 15))
+    after = again.latestOffset(end, ALL)
+    assert rows(again, end, after) == list(range(15, 15 + more))
+    assert server.groups["t"]["g"] == {"0": 15}
+    assert again.latestOffset(after, ALL) == after
+
+
+def test_a_first_batch_that_retention_has_reached_is_not_cut_short(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"] * 10)
+    stream = reader(server)
+    end = stream.latestOffset(stream.initialOffset(), ALL)
+    server.queue("t").start = 4
+    again = reader(server)
+    with pytest.raises(SourceError, match=r"offset 0 of topic t .* is gone: .* starts at 4"):
+        again.partitions(again.initialOffset(), end)
+
+
 # --- a topic that was deleted and created again ---------------------------------------------------
 
 
