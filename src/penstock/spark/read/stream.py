@@ -104,7 +104,8 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix where this run ends."""
-        self._target = _ends(self.cluster.bounds())
+        # Where no known node has a topic, the checkpoint may know one that has left: see ``_end``.
+        self._target = _ends(self.cluster.bounds(required=False))
         self._waits = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -151,6 +152,8 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         starts = _starts(first, last, bounds)
         starts = self._held(starts, {place: bounds[place] for place in wanted}, last.logs)
         absent = {place: at for place, at in last.offsets.items() if place not in bounds}
+        for place in self.cluster.gone(absent):
+            del absent[place]  # it was told, or that would have been an error
         least, most = self.settings.partitions_min, self.settings.partition_records_max
         splits = planning.plan(starts, wanted | absent, bounds, least, most)
         return [SplitPartition(split) for split in splits]
@@ -194,7 +197,9 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             and known[place].log == last.logs.get(place, "")
             for place, offset in moved.items()
         )
-        return known if planned and known else self.cluster.bounds(last.offsets)
+        if planned and known:
+            return known
+        return self.cluster.bounds_of_planned(first.offsets, last.offsets)
 
     def _end(self, start: Offsets, bounds: Mapping[Place, Bounds], reached: Offsets) -> Offsets:
         ends = _ends(bounds)
