@@ -83,4 +83,6 @@ def require_url(url: str) -> tuple[str, str, int, str]:
     if parts.scheme not in ("http", "https") or not parts.hostname or not port:
         raise OptionError(f"url must be http:// or https:// and a host, not {url!r}")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    if not target.isascii():
+        raise OptionError(f"url must have other characters than ASCII as %XX: {url!r}")
     return parts.scheme, parts.hostname, port, target

@@ -35,29 +35,46 @@ class Cluster:
         self._once = Once()
         self._strays = Strays(settings, self._once)
 
-    def bounds(self, reached: Mapping[Place, int] | None = None) -> dict[Place, Bounds]:
+    def bounds(
+        self, reached: Mapping[Place, int] | None = None, *, required: bool = True
+    ) -> dict[Place, Bounds]:
         """Every queue of every topic with its first offset and its end, as it is now.
 
         ``reached`` is how far the caller has read: of places in it that no known node has, the
-        nodes are asked where they were. Raises SourceError when a topic is nowhere, a node does
-        not answer, or, unless options allow it, messages that were not read are out of reach.
+        nodes are asked where they were. Raises SourceError when a topic is nowhere (one that is not
+        ``required`` is left out), a node does not answer, or, unless options allow it,
+        messages that were not read are out of reach.
         """
         topics_at = self._directory.topics_at()
         asked = [(address, tuple(topics)) for address, topics in topics_at.items() if topics]
         answers = at_once(self._queues, asked)
-        bounds = {place: bound for found in answers.values() for place, bound in found.items()}
+        bounds = _together(answers.values())
         self._address_of |= {place.node: bound.address for place, bound in bounds.items()}
         missing = {
             place: offset
             for place, offset in (reached or {}).items()
             if place not in bounds and self.reads(place.topic)
         }
-        known = {secured(address, self._access) for address in topics_at}
-        bounds |= self._strays.look_for(missing, self._address_of, known)
+        if missing:
+            known = {secured(address, self._access) for address in topics_at}
+            bounds |= self._strays.look_for(missing, self._address_of, known)
         self._strays.saw(bounds)
         there = {place.topic for place in (*bounds, *self._strays.away(missing))}
-        self._require_topics(there, topics_at, missing)
+        if required:
+            self._require_topics(there, topics_at, missing)
         return bounds
+
+    def bounds_of_planned(
+        self, start: Mapping[Place, int], end: Mapping[Place, int]
+    ) -> dict[Place, Bounds]:
+        """``bounds`` for a batch that was planned up to ``end`` and is not read."""
+        reached = {place: start.get(place, 0) for place in end}
+        self._strays.planned({place: at for place, at in end.items() if at > reached[place]})
+        return self.bounds(reached)
+
+    def gone(self, places: Iterable[Place]) -> list[Place]:
+        """The places whose node answers, and has their topic no more."""
+        return self._strays.gone(places)
 
     def reads(self, topic: str) -> bool:
         """True if the options ask for a topic."""
@@ -183,6 +200,22 @@ class Cluster:
         if asked:
             return f"topic {topic} does not exist on {_any_of('node', asked)}"
         return f"no node with topic {topic} is known to {_any_of(*self._settings.directory)}"
+
+
+def _together(answers: Iterable[Mapping[Place, Bounds]]) -> dict[Place, Bounds]:
+    """The places of all nodes; a node may be asked at two addresses.
+
+    Raises SourceError for two nodes of one name, of which only one would be read.
+    """
+    bounds: dict[Place, Bounds] = {}
+    for place, bound in (each for answer in answers for each in answer.items()):
+        other = bounds.setdefault(place, bound)
+        if planning.is_another(other.log, bound.log):
+            raise SourceError(
+                f"two nodes call themselves {place.node}, at {other.address} and {bound.address}: "
+                "give each a --broadcast-address or an HTTP port of its own"
+            )
+    return bounds
 
 
 def _is_not_there(error: ClientError) -> bool:

@@ -5,7 +5,8 @@ In a checkpoint and in the options ``startingOffsets`` and ``endingOffsets`` the
 know it, where just one node has the topic. A checkpoint also carries the id of the log that each
 offset is of, in the same form; the name of the group that holds retention, so that a restarted
 query goes on with the same one; and the owner, by which nodes tell this query from others with the
-same group. Checkpoints of older versions have neither ids nor an owner.
+same group. The end of a query's first batch carries where that batch began, too. Checkpoints of
+older versions have neither ids nor an owner nor that.
 """
 
 from __future__ import annotations
@@ -55,12 +56,16 @@ Nested: TypeAlias = dict[str, dict[str, dict[str, int]]]
 
 
 class Position(NamedTuple):
-    """The content of a checkpoint; ``logs`` leaves out what is not known."""
+    """The content of a checkpoint; ``logs`` leaves out what is not known.
+
+    ``began`` is where the first batch of a query begins, in its end: Spark writes no start down.
+    """
 
     offsets: Offsets
     group: str
     logs: Logs
     owner: str = ""
+    began: Offsets | None = None
 
 
 def nest(values: Mapping[Place, _Value]) -> dict[str, dict[str, dict[str, _Value]]]:
@@ -90,6 +95,8 @@ def to_checkpoint(position: Position) -> dict[str, Any]:
         stored["logs"] = nest(position.logs)
     if position.owner:
         stored["owner"] = position.owner
+    if position.began:
+        stored["began"] = nest(position.began)
     return stored
 
 
@@ -100,6 +107,7 @@ def from_checkpoint(stored: Mapping[str, Any]) -> Position:
         str(stored["group"]),
         {place: str(log) for place, log in _places(stored.get("logs", {}))},
         str(stored.get("owner", "")),
+        flatten(stored["began"]) if "began" in stored else None,
     )
 
 

@@ -5,7 +5,7 @@ Nothing here needs Spark: ``penstock.arrow`` reads with it as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -47,8 +47,7 @@ def read_split(
 
     def decode(buffer: bytes, position: int, split: Split) -> Decoded | None:
         parts = list(wanted_parts(buffer, position, split.end))
-        if settings.fail_on_data_loss:
-            _require_dense(split, position, parts)
+        miss(_holes(split, position, parts), settings)
         if not parts:
             return None
         behind = parts[-1].batch.first_offset + parts[-1].last
@@ -88,15 +87,23 @@ def fetch_bytes(split: Split, position: int, settings: Settings) -> int:
     return max(_FETCH_BYTES_MIN, min(settings.fetch_bytes, left))
 
 
-def _require_dense(split: Split, position: int, parts: Sequence[Part]) -> None:
-    """Raise SourceError when offsets are left out: their batch was quarantined."""
+def _holes(split: Split, position: int, parts: Sequence[Part]) -> Iterator[str]:
+    """A sentence for all offsets that are left out at a place: their batch was quarantined."""
     if not parts:
-        raise SourceError(missing(split.place, position, "beyond what was planned"))
+        yield missing(split.place, position, "beyond what was planned")
     for part in parts:
         first = part.batch.first_offset + part.first
         if first != position:
-            raise SourceError(missing(split.place, position, f"at {first}"))
-        position += part.rows
+            yield missing(split.place, position, f"at {first}")
+        position = first + part.rows
+
+
+def miss(holes: Iterable[str], settings: Settings) -> None:
+    """Raise SourceError for the first of these; without failOnDataLoss warn of each."""
+    for said in holes:
+        if settings.fail_on_data_loss:
+            raise SourceError(said)
+        _once.warn(f"{said.partition('. Set ')[0]}. Skipped, as failOnDataLoss=false")
 
 
 def missing(place: Place, offset: int, goes_on: str) -> str:

@@ -31,11 +31,17 @@ class Strays:
         self._directory, _ = settings.directory
         self._once = once
         self._ends: Offsets = {}
+        self._gone: set[Place] = set()
         self._away_until_ns: dict[str, int] = {}
 
     def saw(self, bounds: Mapping[Place, Bounds]) -> None:
         """Remember how far the logs go."""
+        self._gone.difference_update(bounds)
         self._ends |= {place: bound.end for place, bound in bounds.items()}
+
+    def planned(self, ends: Mapping[Place, int]) -> None:
+        """Remember that the logs went so far, at least."""
+        self._ends = {**ends, **self._ends}
 
     def look_for(
         self, missing: Mapping[Place, int], address_of: Mapping[str, str], asked: set[str]
@@ -62,6 +68,10 @@ class Strays:
     def away(self, places: Iterable[Place]) -> list[Place]:
         """The places whose node has left and does not answer."""
         return [place for place in places if place.node in self._away_until_ns]
+
+    def gone(self, places: Iterable[Place]) -> list[Place]:
+        """The places whose node answers, and has their topic no more."""
+        return [place for place in places if place in self._gone]
 
     def _at(self, node: str, address: str, reached: Offsets) -> dict[Place, Bounds]:
         """The answer of a node that left its directory."""
@@ -113,6 +123,7 @@ class Strays:
 
     def _deleted(self, reached: Offsets) -> None:
         """The nodes answer, but the topics are gone from them. Raises SourceError."""
+        self._gone.update(reached)
         for place, offset in sorted(reached.items()):
             end = self._ends.get(place, 0)
             if end > offset and self._settings.fail_on_data_loss:

@@ -8,6 +8,10 @@ given to ``latestOffset`` is already in the commit log, so that is what moves th
 A topic that is deleted and created again has another log, whose id stands in the checkpoint beside
 the offset. With failOnDataLoss=false a batch may so begin in one log and end in another: it reads
 the other from its start.
+
+Spark does not write down where a query begins: when its first batch is run again, it asks for the
+start once more, which is another one by then if it was the end of the log or a time ago. So the end
+of that batch says where it began.
 """
 
 from __future__ import annotations
@@ -78,16 +82,20 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._holding
 
     def initialOffset(self) -> dict[str, Any]:
-        """The start of a new query; called twice by Spark, answered once."""
+        """The start of a new query, or of one whose first batch comes again; called twice by Spark,
+        answered once.
+        """
         if self._initial is None:
             bounds = self.cluster.bounds()
             offsets = self._held(starting(self.settings, bounds, "latest"), bounds, {})
             # By chance, but kept in the checkpoint: two queries never share a group by accident.
             group = self.settings.group or f"{self.settings.group_prefix}-{uuid4().hex[:12]}"
             position = Position(offsets, group, logs_of(bounds), _new_owner())
-            if self.settings.group is not None:
+            if self.settings.group is None:
+                self._hold(position._replace(owner=""), bounds)
+            else:
+                # Where it is, it stays: it may hold what a first batch that comes again will read.
                 self.cluster.claim(offsets, group, position.owner)
-            self._hold(position._replace(owner=""), bounds)
             self._initial = to_checkpoint(position)
         return self._initial
 
@@ -96,7 +104,8 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix where this run ends."""
-        self._target = _ends(self.cluster.bounds())
+        # Where no known node has a topic, the checkpoint may know one that has left: see ``_end``.
+        self._target = _ends(self.cluster.bounds(required=False))
         self._waits = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -118,11 +127,13 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         offsets = kept | self._admission.cut(limit, starts, end, bounds)
         logs = position.logs | logs_of(bounds)
+        began = starts if start == self._initial else None
         return to_checkpoint(
             position._replace(
                 offsets=offsets,
                 logs={place: log for place, log in logs.items() if place in offsets},
                 owner=position.owner or _new_owner(),
+                began=position.began if offsets == position.offsets else began,
             )
         )
 
@@ -132,6 +143,8 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         first, last = from_checkpoint(start), from_checkpoint(end)
+        if last.began and not first.began:
+            first = first._replace(offsets=last.began, logs=last.logs)
         bounds = self._bounds_for(first, last)
         wanted = {place: offset for place, offset in last.offsets.items() if place in bounds}
         if not self.settings.fail_on_data_loss:
@@ -139,6 +152,8 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         starts = _starts(first, last, bounds)
         starts = self._held(starts, {place: bounds[place] for place in wanted}, last.logs)
         absent = {place: at for place, at in last.offsets.items() if place not in bounds}
+        for place in self.cluster.gone(absent):
+            del absent[place]  # it was told, or that would have been an error
         least, most = self.settings.partitions_min, self.settings.partition_records_max
         splits = planning.plan(starts, wanted | absent, bounds, least, most)
         return [SplitPartition(split) for split in splits]
@@ -182,7 +197,9 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             and known[place].log == last.logs.get(place, "")
             for place, offset in moved.items()
         )
-        return known if planned and known else self.cluster.bounds(last.offsets)
+        if planned and known:
+            return known
+        return self.cluster.bounds_of_planned(first.offsets, last.offsets)
 
     def _end(self, start: Offsets, bounds: Mapping[Place, Bounds], reached: Offsets) -> Offsets:
         ends = _ends(bounds)

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from penstock.spark.errors import SourceError
 from penstock.spark.read.planning import Split
-from penstock.spark.read.reader import Decoded, missing, walk
+from penstock.spark.read.reader import Decoded, miss, missing, walk
 from penstock.spark.rocketmq.decode import record_batch
 from penstock.spark.rocketmq.settings import RocketmqSettings
 from penstock.spark.rocketmq.stored import Stored
@@ -22,8 +21,7 @@ def read_split(
 
     def decode(data: bytes, position: int, split: Split) -> Decoded | None:
         messages = Stored.parse(data).between(position, split.end)
-        if settings.fail_on_data_loss:
-            _require_dense(split, position, messages)
+        miss(_holes(split, position, messages), settings)
         if not len(messages):
             return None
         behind = int(messages.queue_offsets[-1]) + 1
@@ -32,12 +30,12 @@ def read_split(
     return walk(split, settings, decode)
 
 
-def _require_dense(split: Split, position: int, messages: Stored) -> None:
-    """Raise SourceError when offsets are left out: the broker has lost their messages."""
+def _holes(split: Split, position: int, messages: Stored) -> Iterator[str]:
+    """A sentence for all offsets that are left out at a place: the broker has lost them."""
     if not len(messages):
-        raise SourceError(missing(split.place, position, "beyond what was planned"))
+        yield missing(split.place, position, "beyond what was planned")
+        return
     offsets = messages.queue_offsets
-    wrong = offsets != np.arange(position, position + len(offsets))
-    if wrong.any():
-        first = int(wrong.argmax())
-        raise SourceError(missing(split.place, position + first, f"at {offsets[first]}"))
+    wanted = np.concatenate(([position], offsets[:-1] + 1))
+    for index in np.flatnonzero(offsets != wanted):
+        yield missing(split.place, int(wanted[index]), f"at {offsets[index]}")

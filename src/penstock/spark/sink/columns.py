@@ -76,9 +76,14 @@ class Columns(NamedTuple):
         return fields
 
 
+def is_one_of(field: StructField, columns: StructType) -> bool:
+    """True for a column of these by name and type, nullable or not; a watermark is in metadata."""
+    return (field.name, field.dataType) in [(each.name, each.dataType) for each in columns]
+
+
 def _require_known(field: StructField) -> None:
     kinds = _KINDS.get(field.name)
-    if kinds is None and field not in SCHEMA.fields:
+    if kinds is None and not is_one_of(field, SCHEMA):
         raise OptionError(
             f"format nsq writes no column {field.name}; it writes body (or value), topic and "
             "defer_ms: leave it out, or leave body out, and all columns are packed into one as JSON"

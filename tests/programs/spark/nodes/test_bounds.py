@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.spark.errors import GroupTakenError, SourceError
+from penstock.spark.nodes import bounds as bounds_module
 from penstock.spark.nodes.access import close_connections
 from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.read.offsets import Bounds, Place
@@ -38,6 +39,36 @@ def test_a_node_known_by_another_name_is_asked_at_the_given_address() -> None:
         cluster.commit({Place("t", "inside:4151", 0): 1}, "g")
         assert server.groups == {"t": {"g": {"0": 1}}}
         close_connections()
+
+
+def test_two_nodes_of_one_name_are_refused(server: FakeLogServer) -> None:
+    server.queue("t").append([b"a"])
+    with FakeLogServer(node=server.node) as other:
+        other.queue("u")  # so that the log of t has another id
+        other.queue("t").append([b"b"])
+        both = f"{server.address},{other.address}"
+        with pytest.raises(SourceError) as refused:
+            Cluster(settings(server, nsqd_http_address=both)).bounds()
+        assert str(refused.value) == (
+            f"two nodes call themselves {server.node}, at {server.address} and {other.address}: "
+            "give each a --broadcast-address or an HTTP port of its own"
+        )
+        close_connections()
+
+
+def test_a_node_without_the_topics_is_not_asked_for_its_https_port(
+    server: FakeLogServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.queue("t").append([b"a"])
+    given = {"topicPattern": "t", "lookupd_http_address": server.address, "timeout": "1"}
+    asked: list[str] = []
+    monkeypatch.setattr(bounds_module, "secured", lambda each, _: asked.append(each) or each)
+    cluster = Cluster(Settings.parse(given))
+    monkeypatch.setattr(
+        cluster._directory, "topics_at", lambda: {server.address: ["t"], "127.0.0.1:9": []}
+    )
+    assert {place.topic for place in cluster.bounds()} == {"t"}
+    assert asked == [server.address]
 
 
 def test_two_nodes_of_which_one_has_the_topic(server: FakeLogServer) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.spark.errors import SourceError
+from penstock.spark.once import Once
+from penstock.spark.read import reader
 from penstock.spark.read.offsets import Place
 from penstock.spark.read.planning import Split
 from penstock.spark.read.reader import read_split
@@ -34,7 +36,10 @@ def test_many_fetches_make_one_split(server: FakeLogServer) -> None:
     assert server.fetches > 3
 
 
-def test_a_gap_is_an_error_or_is_skipped(server: FakeLogServer) -> None:
+def test_a_gap_is_an_error_or_is_skipped_with_a_warning(
+    server: FakeLogServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "_once", Once())
     queue = server.queue("t")
     for _ in range(3):
         queue.append([b"x"] * 10)
@@ -43,6 +48,15 @@ def test_a_gap_is_an_error_or_is_skipped(server: FakeLogServer) -> None:
         offsets(server, 0, 30, settings(server, fetchBytes="1"))
     found = offsets(server, 0, 30, settings(server, failOnDataLoss="false"))
     assert found == [*range(10), *range(20, 30)]
+    where = f"of topic t (queue 0) on node {server.node} is missing (damaged and set aside)"
+    assert caplog.messages == [
+        f"offset 10 {where}; the log goes on at 20. Skipped, as failOnDataLoss=false"
+    ]
+    assert offsets(server, 5, 15, settings(server, failOnDataLoss="false")) == [*range(5, 10)]
+    assert caplog.messages[1:] == [
+        f"offset 10 {where}; the log goes on beyond what was planned. Skipped, as "
+        "failOnDataLoss=false"
+    ]
 
 
 def test_a_gap_within_one_fetch_is_noticed_too(server: FakeLogServer) -> None:

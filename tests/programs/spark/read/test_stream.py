@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from typing import Any
 
 import pytest
@@ -135,6 +136,24 @@ def test_available_now_reads_a_node_that_nsqlookupd_does_not_name_any_more(
         assert again.latestOffset(end, ALL) == end
 
 
+def test_available_now_reads_on_where_nsqlookupd_names_no_node_any_more(
+    server: FakeLogServer,
+) -> None:
+    server.queue("t").append([b"x"] * 10)
+    server.producers.append(server.address)
+    given = {"topic": "t", "lookupd_http_address": server.address, "timeout": "1",
+             "startingOffsets": "earliest"}  # fmt: skip
+    start = NsqStreamReader(Settings.parse(given), ("offset",)).initialOffset()
+    server.producers.clear()
+    again = NsqStreamReader(Settings.parse(given), ("offset",))
+    again.prepareForTriggerAvailableNow()
+    assert rows(again, start, again.latestOffset(start, ALL)) == list(range(10))
+    new = NsqStreamReader(Settings.parse(given), ("offset",))
+    new.prepareForTriggerAvailableNow()
+    with pytest.raises(SourceError, match="no node with topic t is known to nsqlookupd"):
+        new.initialOffset()
+
+
 def test_available_now_does_not_begin_with_topics_that_are_new(server: FakeLogServer) -> None:
     server.queue("t").append([b"x"] * 10)
     stream = reader(server, topic="*")
@@ -190,6 +209,42 @@ def test_a_mistyped_node_is_refused_and_holds_nothing(server: FakeLogServer) -> 
     with pytest.raises(OptionError, match="startingOffsets names node typo:4151 for topic t, "):
         stream.initialOffset()
     assert server.groups == {}
+
+
+# --- a first batch that comes again, for which Spark asks for the start once more -----------------
+
+
+@pytest.mark.parametrize("more", [0, 20])
+def test_the_first_batch_has_the_same_rows_again_wherever_the_log_ends_by_then(
+    server: FakeLogServer, more: int
+) -> None:
+    server.queue("t").append([b"x"] * 10)
+    stream = reader(server, startingOffsets="latest")
+    start = stream.initialOffset()
+    server.queue("t").append([b"x"] * 5)
+    end = stream.latestOffset(start, ALL)
+    if more:
+        server.queue("t").append([b"x"] * more)
+    again = reader(server, startingOffsets="latest")
+    other = again.initialOffset()
+    assert other["offsets"]["t"][server.node] == {"0": 15 + more}
+    # What is still to be read is held meanwhile.
+    assert server.groups["t"]["g"]["0"] <= 10
+    assert rows(stream, start, end) == rows(again, other, end) == list(range(10, 15))
+    after = again.latestOffset(end, ALL)
+    assert rows(again, end, after) == list(range(15, 15 + more))
+    assert server.groups["t"]["g"] == {"0": 15}
+    assert again.latestOffset(after, ALL) == after
+
+
+def test_a_first_batch_that_retention_has_reached_is_not_cut_short(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"] * 10)
+    stream = reader(server)
+    end = stream.latestOffset(stream.initialOffset(), ALL)
+    server.queue("t").start = 4
+    again = reader(server)
+    with pytest.raises(SourceError, match=r"offset 0 of topic t .* is gone: .* starts at 4"):
+        again.partitions(again.initialOffset(), end)
 
 
 # --- a topic that was deleted and created again ---------------------------------------------------
@@ -249,6 +304,26 @@ def test_a_planned_batch_of_a_log_that_is_gone_is_skipped_whole(server: FakeLogS
     restarted = reader(server, failOnDataLoss="false")
     assert rows(restarted, start, end) == []
     assert rows(restarted, end, restarted.latestOffset(end, ALL)) == list(range(50))
+
+
+def test_a_planned_batch_of_a_topic_that_is_gone_from_a_node_is_an_error_or_skipped(
+    server: FakeLogServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with FakeLogServer() as other:
+        for each in (server, other):
+            each.queue("t").append([b"x"] * 10)
+        both = {"nsqd_http_address": f"{server.address},{other.address}"}
+        stream = reader(server, **both)
+        start = stream.initialOffset()
+        end = stream.latestOffset(start, ALL)
+        other.delete("t")
+        said = f"topic t (queue 0) was deleted on node {other.node}: offsets 0 to 10 were not read"
+        with pytest.raises(SourceError, match=re.escape(said)):
+            reader(server, **both).partitions(start, end)
+        lenient = reader(server, **both, failOnDataLoss="false")
+        assert rows(lenient, start, end) == list(range(10))
+        assert caplog.messages == [f"{said} and are lost. Skipped, as failOnDataLoss=false"]
+        assert lenient.latestOffset(end, ALL)["offsets"] == end["offsets"]
 
 
 def test_a_checkpoint_without_ids_goes_back_to_the_start_when_its_offset_is_too_high(

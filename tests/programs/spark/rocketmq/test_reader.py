@@ -37,7 +37,7 @@ def test_what_retention_took_ends_it_unless_told_otherwise(broker: ScriptedBroke
 
 
 def test_messages_that_the_broker_lost_end_it_unless_told_otherwise(
-    broker: ScriptedBroker,
+    broker: ScriptedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     queue = broker.queue()
     queue.append([b"x"] * 30)
@@ -47,3 +47,6 @@ def test_messages_that_the_broker_lost_end_it_unless_told_otherwise(
     with pytest.raises(SourceError, match=r"offset 20 of topic t .* is missing .* goes on at 25"):
         offsets(broker, 0, 40)
     assert offsets(broker, 0, 40, failondataloss="false") == [*range(20), *range(25, 40)]
+    (warning,) = caplog.messages
+    assert warning.startswith(f"offset 20 of topic t (queue 0) on node {NAME} is missing")
+    assert warning.endswith("; the log goes on at 25. Skipped, as failOnDataLoss=false")

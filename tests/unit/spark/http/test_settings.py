@@ -26,6 +26,7 @@ def test_urls() -> None:
     [
         ({"url": "ftp://h"}, "url must be http:// or https:// and a host, not 'ftp://h'"),
         ({"url": "http://h:x"}, "url must be http:// or https:// and a host, not 'http://h:x'"),
+        ({"url": "http://h/ä"}, "url must have other characters than ASCII as %XX: 'http://h/ä'"),
         ({"uri": "http://h"}, "did you mean url"),
         ({"url": "http://h", "retries": "-1"}, "retries must be a positive whole number, not '-1'"),
         ({"url": "http://h", "deadLetters": "a b"}, "deadLetters: 'a b' is no name of a topic"),

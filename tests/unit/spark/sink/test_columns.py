@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql.types import StructField, StructType, TimestampType
 
 from penstock.spark.errors import OptionError
 from penstock.spark.read.schema import SCHEMA
@@ -25,6 +26,12 @@ def test_what_is_written() -> None:
 
 def test_messages_are_forwarded_as_the_source_gives_them() -> None:
     assert Columns.of(SCHEMA, None) == Columns("body", "topic", None)
+
+
+def test_a_watermark_and_what_may_be_null_change_no_column() -> None:
+    marked = StructField("timestamp", TimestampType(), False, {"spark.watermarkDelayMs": 1000})
+    found = Columns.of(StructType([SCHEMA["body"], marked]), "t")
+    assert found == Columns("body", None, None)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from penstock.rocketmq.protocol.ids import java_hash
 from penstock.rocketmq.protocol.messages import properties
 from penstock.spark.errors import OptionError
 from penstock.spark.rocketmq.schema import SCHEMA
+from penstock.spark.sink.columns import is_one_of
 from penstock.spark.sink.pieces import Longs, Piece, edges, groups
 from penstock.spark.sink.rocketmq.names import TOPIC, invalid_topic
 from penstock.spark.sink.rows import Checks
@@ -83,7 +84,7 @@ def body_column(schema: StructType, topic: str | None) -> str:
 
 def _require_known(field: StructField) -> None:
     kinds = _KINDS.get(field.name)
-    if kinds is None and not (field.name in _PAST and field in SCHEMA.fields):
+    if kinds is None and not (field.name in _PAST and is_one_of(field, SCHEMA)):
         raise OptionError(
             f"format rocketmq writes no column {field.name}; it writes {', '.join(_KINDS)}: leave "
             "it out, or put it into properties or the body, as in to_json(struct(*)) as body"

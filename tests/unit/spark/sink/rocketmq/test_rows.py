@@ -6,7 +6,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from penstock.rocketmq.protocol.messages import properties
 from penstock.spark.errors import OptionError, SinkError
@@ -106,6 +113,8 @@ def test_columns() -> None:
     assert body_column(SCHEMA, None) == "body"
     named = StructField("properties", MapType(StringType(), StringType()))
     assert body_column(StructType([body, named]), "t") == "body"
+    marked = StructField("store_timestamp", TimestampType(), False, {"spark.watermarkDelayMs": 1})
+    assert body_column(StructType([body, marked]), "t") == "body"
     for fields, said in (
         ([body], "say where to write"),
         ([named], "one column body"),
