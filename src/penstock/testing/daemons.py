@@ -38,6 +38,7 @@ _LISTENING = re.compile(
     r'\b(TCP|HTTPS?|RocketMQ): listening on ([^\s"]+:\d+)(?:"|\s*$)', re.MULTILINE
 )
 _ANY: Final = "127.0.0.1:0"
+_VIP_DISTANCE: Final = 2
 
 
 DaemonT = TypeVar("DaemonT", bound="Daemon")
@@ -100,7 +101,7 @@ class Daemon:
             raise DaemonError("the daemon is already running")
         for name in self._addresses:
             if getattr(self, name) == _ANY:
-                setattr(self, name, self._take_address())
+                setattr(self, name, self._take_address(with_vip=name == "rocketmq"))
         position = self.log_path.stat().st_size if self.log_path.exists() else 0
         with self.log_path.open("ab") as log:
             self._process = self._launch(log)
@@ -110,14 +111,30 @@ class Daemon:
             self.kill()
             raise
 
-    def _take_address(self) -> str:
-        """Bind a port without listening: connecting is refused, and the program can listen."""
+    def _take_address(self, *, with_vip: bool = False) -> str:
+        """Bind a port without listening: connecting is refused, and the program can listen.
+
+        With the port of RocketMQ's VIP channel too, which a broker opens below its own: it may be
+        another program's by chance.
+        """
+        while True:
+            port = self._take(0)
+            assert port is not None, "the system has run out of ports"
+            if not with_vip or self._take(port - _VIP_DISTANCE) is not None:
+                return f"127.0.0.1:{port}"
+
+    def _take(self, port: int) -> int | None:
+        """Bind this port, or any for 0, which nobody else has bound; None if somebody has."""
         with socket.socket() as taken:
+            try:
+                taken.bind(("127.0.0.1", port))
+            except OSError:
+                return None
+            # Only now: before, a port that another one has taken in this way would do.
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            taken.bind(("127.0.0.1", 0))
-            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            port = int(taken.getsockname()[1])
             self._taken.append(taken.detach())
-        return address
+        return port
 
     def _launch(self, log: BinaryIO) -> subprocess.Popen[bytes]:
         return subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)

@@ -155,6 +155,14 @@ def test_environment_names_the_program(
         assert daemon.command()[0] == str(script)
 
 
+def test_the_vip_port_of_a_broker_is_nobody_elses_before_it_opens_it() -> None:
+    with run_mqbroker() as broker:
+        assert f"VIP: listening on 127.0.0.1:{broker.port - 2}" in broker.log()
+        broker.kill()
+        with socket.socket() as other, pytest.raises(OSError, match="already in use"):
+            other.bind(("127.0.0.1", broker.port - 2))
+
+
 def test_rocketmqs_programs_find_each_other() -> None:
     with (
         run_mqnamesrv() as name_server,

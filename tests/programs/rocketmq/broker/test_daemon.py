@@ -141,8 +141,7 @@ def test_a_start_that_fails_leaves_nothing_open(
     def fail(servers: NameServers) -> None:
         raise ConfigError("no such name server")
 
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        settings.listen_port = found.getsockname()[1]
+    settings.listen_port = free_port()
     with monkeypatch.context() as patch:
         patch.setattr(NameServers, "start", fail)
         with pytest.raises(ConfigError, match="no such name server"):
