@@ -207,9 +207,9 @@ class Moving(OsDisk):
         return super().read_file(path)
 
 
-def broker_over(path: Path) -> Broker:
+def broker_over(path: Path, file_bytes: int = 1 << 20) -> Broker:
     path.mkdir(exist_ok=True)
-    store = Store(OsDisk(), str(path), LogOptions())
+    store = Store(OsDisk(), str(path), LogOptions(file_bytes))
     return Broker(store, FakeClock(), SystemChance(1), BrokerOptions())
 
 
@@ -260,5 +260,30 @@ def test_a_topic_that_is_made_again_meanwhile_stays_as_it_was_read_first(tmp_pat
     broker.close()
     again = broker_over(restored(path, made.moment))
     assert again.topics["again"].depth == 1
+    assert not list(again.damaged)
+    again.close()
+
+
+def test_a_log_of_which_nothing_is_left_that_was_read_stays_as_it_was_read(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    broker = broker_over(path, file_bytes=100)
+    put(broker.topic("orders"), b"x")
+    busy = broker.topic("busy")
+    channel = busy.channel("c")
+    put(busy, b"read")
+
+    def consume() -> None:
+        for _ in range(3):
+            put(busy, bytes(100))
+        channel.empty()
+        broker.save()
+        broker.trim()
+        assert busy.log.start_offset > 1
+
+    folder = str(tmp_path / "backups")
+    made = take(Moving(consume), str(path), folder, SYSTEM_CLOCK.wall_ns(), OTHERS)
+    broker.close()
+    again = broker_over(restored(path, made.moment))
+    assert again.topics["busy"].channels["c"].state.depth == 1
     assert not list(again.damaged)
     again.close()
