@@ -154,6 +154,22 @@ def test_nothing_is_put_back_over_anything(data: Path) -> None:
     assert files(restored(data, made.moment, "empty")) == before
 
 
+def test_a_mount_is_filled_in_its_place(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No folder can be renamed to it, as to a volume of a container."""
+    made = taken(data)
+    volume = data.parent / "volume"
+    (volume / ".restoring" / "topics").mkdir(parents=True)  # of an earlier attempt
+    (volume / "lost+found").mkdir()
+    with pytest.raises(StorageError, match="is not empty"):
+        restored(data, made.moment, "volume")
+    monkeypatch.setattr("os.path.ismount", lambda path: path == str(volume))
+    assert files(restored(data, made.moment, "volume")) == files(data)
+    assert not list(data.parent.glob("*.restoring"))
+    assert not (volume / ".restoring").exists()
+    with pytest.raises(StorageError, match="is not empty"):
+        restored(data, made.moment, "volume")
+
+
 @pytest.mark.parametrize("harm", ["cut", "lost", "changed"])
 def test_a_backup_that_is_not_whole_puts_nothing_back(data: Path, harm: str) -> None:
     made = taken(data)
