@@ -349,6 +349,8 @@ class Pair:
         for forgotten in (self.copied, self.saved, self.done):
             forgotten.clear()
         self.open_primary()
+        for topic in self.node.broker.topics.values():
+            topic.accept_damage()
         self.open_follower()
         there = {body for served in self.node.served() for body in bodies_of(served.log)}
         missing = self.safe.keys() - there - self.finished
@@ -500,8 +502,12 @@ class Pair:
     def check_promoted(self) -> None:
         """What a promoted follower owes: all that nobody finished, little of what somebody did."""
         self.note_lost()
+        damaged = {name for name, copy in self.copy.topics.items() if copy.fault is not None}
+        assert self.copy.is_retaking or not damaged, "it would be promoted without force"
         node = self.promoted()
         for topic in node.broker.topics.values():
+            if topic.name in damaged:  # what is left of it, until the primary answers
+                continue
             assert not topic.damage.pending, topic.damage.pending
             assert isinstance(topic.log, Log)
             bodies = bodies_of(topic.log)

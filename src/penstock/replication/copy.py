@@ -69,33 +69,23 @@ def _is_copied(name: str) -> bool:
 class Copy:
     """The topics of a data path as copies of a primary's; takes over the store, to be closed."""
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        never_drop: bool = False,
-        moment: str = "0",
-        keep_damaged: bool = False,
-    ) -> None:
-        """``moment`` is a name for what is put aside now. With ``keep_damaged`` topics that have
-        lost messages stay as they are, for a node that follows nobody and hands over what it has.
-        Raises StorageError.
-        """
+    def __init__(self, store: Store, *, never_drop: bool = False, moment: str = "0") -> None:
+        """``moment`` is a name for what is put aside now. Raises StorageError."""
         self.store = store
-        self._keep_damaged = keep_damaged
         self.topics: dict[str, TopicCopy] = {}
         self.put_aside: dict[str, int] = {}
         """Messages that only this node had, by topic, moved to ``ASIDE`` since the start."""
         self.is_whole = False
         """True if the last answer was all there was, and is here."""
         self.is_retaking = False
-        """True while a topic that was dropped here is copied again, of unknown length."""
+        """True while a topic that was damaged or dropped here is to be copied again."""
         self.never_drop = never_drop
         """True while what the primary has not is put aside, or ``refuse_foreign`` refuses it."""
         self.refuse_foreign = False
         self.fork: dict[str, tuple[int, int]] = {}
         """The start of the primary's epoch by topic: the log, and the offset of its end."""
         self.moment = moment
+        self._damaged: list[TopicCopy] = []
         self._run = ""
         self._number = 0
         self._asks_all = self._is_all = False
@@ -112,9 +102,7 @@ class Copy:
                 self._open(topic)
 
     def _open(self, name: str) -> None:
-        """Open the copy of a topic; one with damage is copied again from the start, where there is
-        somebody to copy it from.
-        """
+        """Open the copy of a topic; one with damage stays until it can be copied again."""
         log, journal, _ = self.store.open_queue(name, 0, 0, is_copy=True)
 
         def open_queues(firsts: dict[int, int] | None) -> Queues:
@@ -122,14 +110,10 @@ class Copy:
             return self.store.open_queues(name, log, queue_offset, several=several, firsts=firsts)
 
         copy = self.topics[name] = TopicCopy(name, log, journal, open_queues)
-        if copy.fault is None or self._keep_damaged:
-            return
-        logger.error("TOPIC(%s): the copy is damaged and is taken again: %s", name, copy.fault)
-        self.is_retaking = True
-        if self.never_drop:
-            self._aside(copy, copy.log.next_offset)
-        else:
-            self._remove(copy)
+        if copy.fault is not None:
+            self._damaged.append(copy)
+            self.is_retaking = True
+            logger.error("TOPIC(%s): the copy is damaged: %s", name, copy.fault)
 
     # --- asking --------------------------------------------------------------------------------
 
@@ -145,15 +129,31 @@ class Copy:
                      self._hurries, address, is_synced)  # fmt: skip
 
     def begin_run(self, hello: Hello) -> None:
-        """Follow another run of the primary: all that is here is compared again."""
-        self._run = hello.run
+        """Follow another run of the primary: all that is here is compared again. Raises
+        StorageError.
+        """
         self.fork = dict(hello.fork)
+        if not self.refuse_foreign:
+            self._drop_damaged()
+        self._run = hello.run
         self.is_whole = self._is_all = False
         self._hurries = True
         self._new_files.clear()
         for copy in self.topics.values():
             copy.cancel_commit()
             copy.new_run()
+
+    def _drop_damaged(self) -> bool:
+        """Have topics that were found damaged copied again; True if there were any."""
+        damaged = [copy for copy in self._damaged if self.topics.get(copy.name) is copy]
+        for copy in damaged:
+            logger.error("TOPIC(%s): the damaged copy is taken again", copy.name)
+            if self.never_drop:
+                self._aside(copy, copy.log.next_offset)
+            else:
+                self._remove(copy)
+        self._damaged.clear()
+        return bool(damaged)
 
     # --- taking --------------------------------------------------------------------------------
 
@@ -174,6 +174,8 @@ class Copy:
             return hello
         if self.refuse_foreign:
             self._check_foreign(parts)
+            if self._drop_damaged():
+                return None  # the answer goes on from what was there
         unlike: set[str] = set()
         for part in parts:
             self._take(part, unlike)

@@ -202,9 +202,9 @@ def test_a_rocketmq_broker_is_restored_with_its_queues_and_offsets(
 
 def viewed(broker: MqBroker, physical_offset: int) -> bytes:
     """The body of the message that a client knows by its physical offset."""
-    answer = RawClient(int(broker.rocketmq.rpartition(":")[2])).ask(
-        RequestCode.VIEW_MESSAGE_BY_ID, offset=physical_offset
-    )
+    client = RawClient(broker.port)
+    answer = client.ask(RequestCode.VIEW_MESSAGE_BY_ID, offset=physical_offset)
+    client.close()
     return decode(answer.body)[0].body
 
 

@@ -221,7 +221,7 @@ def test_a_node_that_steps_back_hands_over_topics_that_have_lost_messages() -> N
     last = primary.publish("t", b"4").log
     primary.broker.close()
     store = Store(primary.disk, "/data", LogOptions())
-    fenced = Copy(store, never_drop=True, keep_damaged=True)
+    fenced = Copy(store, never_drop=True)
     assert (fenced.topics.keys(), fenced.put_aside) == ({"t"}, {})
     primary.source = Source(fenced.served, dict, Hello("another run", "history", 1))
     until_whole(primary, copy)
@@ -240,10 +240,58 @@ def test_of_a_damaged_topic_nobody_says_that_the_primary_lacks_its_messages(
     primary.broker.close()
     caplog.clear()
     returned = Copy(Store(primary.disk, "/data", LogOptions()), never_drop=True)
+    returned.begin_run(Hello("another run", "history", 2, {"t": (topic.log.id_base, 3)}))
     assert (returned.topics, returned.put_aside, returned.is_retaking) == ({}, {}, True)
     assert any("/aside/" in path for path in primary.disk.paths())
-    assert "the copy is damaged and is taken again" in caplog.text
+    assert "the damaged copy is taken again" in caplog.text
     assert "that the primary has not" not in caplog.text
+
+
+def damaged_copy(primary: Primary) -> Copy:
+    """A copy of a topic that has lost the first of three messages."""
+    copy = new_copy()
+    primary.publish("t", b"1", b"2", b"3")
+    until_whole(primary, copy)
+    disk = copy.store.disk
+    assert isinstance(disk, FaultyDisk)
+    copy.close()
+    (path,) = disk.paths(".log")
+    disk.flip(path, 70)
+    disk.remove(path.removesuffix(".log") + ".index")
+    return new_copy(disk)
+
+
+def test_what_is_left_of_a_damaged_copy_stays_until_the_primary_answers() -> None:
+    """If that is gone for good, there is nothing else."""
+    primary = Primary()
+    copy = damaged_copy(primary)
+    assert copy.is_retaking
+    log = copy.topics["t"].log
+    assert (log.read_raw(0, 1 << 20) != [], log.next_offset) == (True, 3)
+    until_whole(primary, copy)
+    assert (copy.is_retaking, copy.put_aside) == (False, {})
+    assert stored(copy.topics["t"].log) == stored(primary.broker.topics["t"].log)
+
+
+def test_a_damaged_data_path_of_its_own_is_refused_before_anything_is_changed() -> None:
+    copy = damaged_copy(Primary())
+    stranger = Primary()
+    stranger.publish("u", b"1")
+    copy.refuse_foreign = copy.never_drop = True
+    exchange(stranger, copy)
+    with pytest.raises(ReplicationError, match="such as t"):
+        exchange(stranger, copy)
+    assert copy.topics.keys() == {"t"}
+
+
+def test_a_damaged_topic_of_a_backup_is_copied_again() -> None:
+    primary = Primary()
+    copy = damaged_copy(primary)
+    copy.refuse_foreign = copy.never_drop = True
+    primary.publish("t", b"4")
+    until_whole(primary, copy)
+    assert stored(copy.topics["t"].log) == stored(primary.broker.topics["t"].log)
+    assert not copy.topics["t"].log.damage.known
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -24,6 +24,7 @@ from penstock.storage.log import DOOMED
 from penstock.storage.store import TOPICS
 
 _UNFINISHED: Final = ".restoring"
+_OF_FILE_SYSTEM: Final = "lost+found"
 _SEGMENT: Final = ".log"
 
 
@@ -140,10 +141,14 @@ def put_back(disk: Disk, folder: str, moment: str, data_path: str) -> Manifest:
 
     Raises StorageError.
     """
-    if disk.list(data_path):
+    is_mount = os.path.ismount(data_path)
+    expected = {_UNFINISHED, _OF_FILE_SYSTEM} if is_mount else set()
+    if set(disk.list(data_path)) - expected:
         raise StorageError(f"{data_path} is not empty; a backup is restored into a new data path")
     manifest = manifests.load(disk, folder, moment)
-    unfinished = data_path.rstrip("/") + _UNFINISHED
+    # A mount takes no other folder in its place, and files come from another disk by copying only.
+    unfinished = (os.path.join(data_path, _UNFINISHED) if is_mount
+                  else data_path.rstrip("/") + _UNFINISHED)  # fmt: skip
     disk.remove_tree(unfinished)
     disk.make_directory(unfinished)
     vault = Vault(disk, folder, [])
@@ -158,6 +163,12 @@ def put_back(disk: Disk, folder: str, moment: str, data_path: str) -> Manifest:
         directories.add(os.path.dirname(target))
     for directory in sorted(directories):
         disk.sync_directory(directory)
-    disk.rename(unfinished, data_path)
-    disk.sync_directory(os.path.dirname(os.path.abspath(data_path)))
+    if is_mount:
+        for name in disk.list(unfinished):
+            disk.rename(os.path.join(unfinished, name), os.path.join(data_path, name))
+        disk.remove_tree(unfinished)
+        disk.sync_directory(data_path)
+    else:
+        disk.rename(unfinished, data_path)
+        disk.sync_directory(os.path.dirname(os.path.abspath(data_path)))
     return manifest

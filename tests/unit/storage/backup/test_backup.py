@@ -154,6 +154,22 @@ def test_nothing_is_put_back_over_anything(data: Path) -> None:
     assert files(restored(data, made.moment, "empty")) == before
 
 
+def test_a_mount_is_filled_in_its_place(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No folder can be renamed to it, as to a volume of a container."""
+    made = taken(data)
+    volume = data.parent / "volume"
+    (volume / ".restoring" / "topics").mkdir(parents=True)  # of an earlier attempt
+    (volume / "lost+found").mkdir()
+    with pytest.raises(StorageError, match="is not empty"):
+        restored(data, made.moment, "volume")
+    monkeypatch.setattr("os.path.ismount", lambda path: path == str(volume))
+    assert files(restored(data, made.moment, "volume")) == files(data)
+    assert not list(data.parent.glob("*.restoring"))
+    assert not (volume / ".restoring").exists()
+    with pytest.raises(StorageError, match="is not empty"):
+        restored(data, made.moment, "volume")
+
+
 @pytest.mark.parametrize("harm", ["cut", "lost", "changed"])
 def test_a_backup_that_is_not_whole_puts_nothing_back(data: Path, harm: str) -> None:
     made = taken(data)
@@ -207,9 +223,9 @@ class Moving(OsDisk):
         return super().read_file(path)
 
 
-def broker_over(path: Path) -> Broker:
+def broker_over(path: Path, file_bytes: int = 1 << 20) -> Broker:
     path.mkdir(exist_ok=True)
-    store = Store(OsDisk(), str(path), LogOptions())
+    store = Store(OsDisk(), str(path), LogOptions(file_bytes))
     return Broker(store, FakeClock(), SystemChance(1), BrokerOptions())
 
 
@@ -260,5 +276,30 @@ def test_a_topic_that_is_made_again_meanwhile_stays_as_it_was_read_first(tmp_pat
     broker.close()
     again = broker_over(restored(path, made.moment))
     assert again.topics["again"].depth == 1
+    assert not list(again.damaged)
+    again.close()
+
+
+def test_a_log_of_which_nothing_is_left_that_was_read_stays_as_it_was_read(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    broker = broker_over(path, file_bytes=100)
+    put(broker.topic("orders"), b"x")
+    busy = broker.topic("busy")
+    channel = busy.channel("c")
+    put(busy, b"read")
+
+    def consume() -> None:
+        for _ in range(3):
+            put(busy, bytes(100))
+        channel.empty()
+        broker.save()
+        broker.trim()
+        assert busy.log.start_offset > 1
+
+    folder = str(tmp_path / "backups")
+    made = take(Moving(consume), str(path), folder, SYSTEM_CLOCK.wall_ns(), OTHERS)
+    broker.close()
+    again = broker_over(restored(path, made.moment))
+    assert again.topics["busy"].channels["c"].state.depth == 1
     assert not list(again.damaged)
     again.close()

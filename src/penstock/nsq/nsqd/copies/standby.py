@@ -101,8 +101,7 @@ class Standby:
         self._data_path = options.data_path or os.getcwd()
         is_own = not standing.history or not standing.is_settled
         self.copy = Copy(_open_store(options, self._data_path), never_drop=is_own,
-                         moment=f"{clock.wall_ns()}",
-                         keep_damaged=standing.role is Role.FENCED)  # fmt: skip
+                         moment=f"{clock.wall_ns()}")  # fmt: skip
         self.copy.refuse_foreign = not standing.history and bool(self.copy.topics)
         standing.was_whole = standing.was_whole and not self.copy.is_retaking
         self._remedy = _REMEDIES[program]

@@ -159,3 +159,21 @@ async def test_requeue_counts_deferrals_and_dead_letters_are_those_of_the_old_pr
             "hopeless", "t", "c",
         )  # fmt: skip
         assert dead["origin"]["attempts"] == attempts_max
+
+
+def test_a_topic_that_lost_a_message_once_is_handed_over_with_the_others() -> None:
+    with run_nsqd() as old:
+        publish(old, "t", *[f"{number:0100}" for number in range(10)])
+        old.kill()
+        (segment,) = (old.data_path / "topics" / "t@0").glob("*.log")
+        data = bytearray(segment.read_bytes())
+        data[100] ^= 1
+        segment.write_bytes(data)
+        old.start()
+        assert ask(old, "POST", "/topic/damage/accept?topic=t")[0] == 200
+        with run_nsqd(f"--follow={old.http}") as new:
+            until_copied(old, new, "t")
+            stored = ask(new, "GET", "/log/fetch?topic=t&offset=0")
+            promote(new)
+            assert ask(new, "GET", "/log/fetch?topic=t&offset=0") == stored
+            assert len(stored[1]) > 900
