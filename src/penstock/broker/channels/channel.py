@@ -183,10 +183,12 @@ class Channel:
         for observer in self.observers:
             observer.finished(first, next_)
 
-    def requeue(self, consumer: Consumer, offset: int, delay_ns: int, now: int) -> None:
+    def requeue(
+        self, consumer: Consumer, offset: int, delay_ns: int, now: int, *, unseen: bool = False
+    ) -> None:
         """REQ: deliver the message again, after a delay or, with 0, at the tail.
 
-        Raises NotInFlightError.
+        One that is ``unseen`` reached nobody, which is no attempt. Raises NotInFlightError.
         """
         odd = consumer.flights.take(offset)
         if odd is None:
@@ -195,10 +197,11 @@ class Channel:
         self.requeue_count += 1
         for observer in self.observers:
             observer.requeued(offset)
+        attempts = odd.attempts - unseen
         if delay_ns > 0:
-            self._defer(now + delay_ns, offset, offset + 1, odd.attempts)
+            self._defer(now + delay_ns, offset, offset + 1, attempts)
         else:
-            self._requeue(offset, offset + 1, odd.attempts)
+            self._requeue(offset, offset + 1, attempts)
         self.refresh(consumer)
 
     def touch(

@@ -113,7 +113,7 @@ class Routes:
         broker = self._broker_of(who)
         for other in [i for i, a in broker.addresses.items() if a == who.address and i != who.id]:
             del broker.addresses[other]  # a slave that became master, or the other way round
-        first = who.id not in broker.addresses
+        first = broker.addresses.get(who.id) != who.address  # a promoted slave has its own table
         broker.addresses[who.id] = who.address
         # Java's name servers take topics of masters only, and of these what is new or changed.
         if who.id == MASTER:

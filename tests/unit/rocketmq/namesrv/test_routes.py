@@ -35,6 +35,16 @@ def test_only_masters_tell_of_topics() -> None:
     assert routes.register(slave, topics("T"), 1) == ("1.1.1.1:1", "1.1.1.1:2")
 
 
+def test_a_slave_that_takes_the_place_of_its_master_tells_of_its_own_topics() -> None:
+    routes = Routes(FakeClock())
+    routes.register(A, topics("T", read_queues=4), 1)
+    routes.register(Who("C", "a", "1.1.1.3:1", 1), topics("T", read_queues=4), 2)
+    routes.register(A, topics("T", read_queues=8, counter=2), 1)  # and hangs, before that is copied
+    routes.register(Who("C", "a", "1.1.1.3:1", 0), topics("T", read_queues=4), 2)
+    assert routes.brokers["a"].addresses == {0: "1.1.1.3:1"}
+    assert routes.topics["T"]["a"].read_queues == 4
+
+
 def test_an_address_has_one_id() -> None:
     routes = Routes(FakeClock())
     routes.register(Who("C", "a", "1.1.1.1:1", 1), topics(), 1)

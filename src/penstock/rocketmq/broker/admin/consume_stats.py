@@ -140,8 +140,13 @@ def clone_offsets(controller: Controller, connection: Connection, request: Comma
     source, target = request.text("srcGroup"), request.text("destGroup")
     topic = request.optional("topic")
     offline = request.boolean("offline")
+    if source == target:
+        return request.answer()
     for name in [topic] if topic else controller.offsets.topics_of(source):
         if controller.topics.get(name) and (offline or not _gave_up(controller, source, name)):
             controller.offsets.clone(source, target, name)
+            for queue in controller.offsets.of(name, source):
+                for listener in controller.offset_listeners:
+                    listener((name, target), queue)
     controller.offsets_changed()
     return request.answer()

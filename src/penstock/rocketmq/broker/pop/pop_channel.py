@@ -241,9 +241,10 @@ class PopChannel:
             yield from popped(self._store, self.topic, each)
 
     def _put_back(self, consumer: PopConsumer, offset: int) -> None:
-        """Nobody saw it; it waits again at once, though it counts as delivered."""
+        """Nobody saw it; it waits again at once."""
+        now = self._clock.monotonic_ns()
         with suppress(NotInFlightError):  # the channel was emptied meanwhile
-            self.channel.requeue(consumer, offset, 0, self._clock.monotonic_ns())
+            self.channel.requeue(consumer, offset, 0, now, unseen=True)
 
     # --- popped messages -----------------------------------------------------------------------
 

@@ -169,7 +169,7 @@ class Pops:
 
     def _attempts_max(self, group: str) -> int:
         config = self._tables.groups.configs.get(group) or GroupConfig(group)
-        return config.retry_max_times + 1
+        return max(0, config.retry_max_times) + 1  # with a negative number, too, it is had once
 
     def _bury(self, group: str, channel: PopChannel, message: Popped) -> None:
         """Store a message in the group's dead letters; only then is it done here."""

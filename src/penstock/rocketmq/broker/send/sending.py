@@ -131,6 +131,12 @@ def _make_topic(controller: Controller, connection: Connection, header: SendHead
     logger.info("%s made the topic %s by sending to it: %d queues", connection.address, config.name,
               config.write_queues)  # fmt: skip
     controller.topics_changed()
+    try:
+        controller.store.topic(config.name)
+    except StorageError:  # there is no room for its log: nothing is left of it
+        controller.topics.delete(config.name, controller.now_ms)
+        controller.topics_changed()
+        raise
     return config
 
 

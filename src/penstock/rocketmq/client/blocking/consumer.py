@@ -59,6 +59,7 @@ class PushConsumer(ConsumerView):
         self._is_stopping = False
         self._given: SimpleQueue[Unit | None] = SimpleQueue()
         self._ended: SimpleQueue[tuple[Unit, BaseException | None]] = SimpleQueue()
+        self._exit: BaseException | None = None
 
     def __enter__(self) -> PushConsumer:
         return self
@@ -78,7 +79,8 @@ class PushConsumer(ConsumerView):
         """Have ``handler`` called with each message, until ``stop`` is called.
 
         ``threads`` is their number, by default ``consume_threads``. When it returns, the message
-        is done; when it raises, the message comes again later.
+        is done; when it raises, the message comes again later. What is no ``Exception``, as
+        ``sys.exit`` raises it, ends the run and is raised here.
         """
         self._run(lambda messages: handler(messages[0]), 1, threads)
 
@@ -100,15 +102,19 @@ class PushConsumer(ConsumerView):
             self._run_in_threads(handler, most, count)
         else:
             self._run_here(handler, most)
+        error, self._exit = self._exit, None
+        if error is not None:
+            raise error
 
     def _run_here(self, handler: BatchHandler, most: int) -> None:
         clock = self._hub.clock.monotonic_ns
         while not self._is_stopping:
             ends = clock() + _TURN_NS
             unit = self._core.take(most)
-            while unit is not None and not self._is_stopping:
+            while unit is not None:
                 self._settle(unit, _handle(handler, unit))
-                unit = self._core.take(most) if clock() < ends else None
+                goes_on = clock() < ends and not self._is_stopping
+                unit = self._core.take(most) if goes_on else None
             self._hub.work(None if clock() < ends and not self._is_stopping else 0)
 
     def _run_in_threads(self, handler: BatchHandler, most: int, count: int) -> None:
@@ -142,6 +148,9 @@ class PushConsumer(ConsumerView):
             self._core.finished(unit)
         else:
             self._core.failed(unit, error)
+        if error is not None and not isinstance(error, Exception):
+            self._exit = error
+            self._is_stopping = True
 
     def _finish(self, seconds: float) -> None:
         """Wait for the messages at hand, but no longer."""
@@ -166,6 +175,6 @@ class PushConsumer(ConsumerView):
 def _handle(handler: BatchHandler, unit: Unit) -> BaseException | None:
     try:
         handler(unit.messages)
-    except Exception as error:
+    except BaseException as error:  # in a thread of ours nobody else would hear of it
         return error
     return None

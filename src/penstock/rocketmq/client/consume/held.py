@@ -69,7 +69,8 @@ class HeldQueue:
     def done(self, messages: list[Received]) -> None:
         """Take out messages that are done."""
         for message in messages:
-            if self._messages.pop(message.queue_offset, None) is message:
+            if self.holds(message):  # and not the same one, pulled again
+                del self._messages[message.queue_offset]
                 self.nbytes -= len(message.body)
         self.wake()
 

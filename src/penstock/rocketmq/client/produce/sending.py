@@ -152,6 +152,10 @@ def _joined(found: dict[str, str]) -> str:
     text = properties.join(found)
     if len(text.encode("utf-8", "replace")) > properties.BYTES_MAX:
         raise BadMessage(f"properties of more than {properties.BYTES_MAX} bytes")
+    # Else a tag or a key could be followed by any property, the broker's own among them.
+    count = sum(map(bool, found.values()))
+    if not text.count(properties.NAME_END) == text.count(properties.VALUE_END) == count:
+        raise BadMessage("tags, keys or sharding_key hold a character that separates properties")
     return text
 
 

@@ -41,6 +41,44 @@ def test_each_message_is_handled_once_and_again_when_it_fails(
     assert sorted(seen) == sorted(b"%d" % n for n in range(50))
 
 
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_handler_that_ends_the_program_ends_the_run(servers: Servers, threads: int) -> None:
+    topic = f"Exit-{threads}"
+    fill(servers, topic, 1)
+
+    def handle(_: Received) -> None:
+        raise SystemExit(topic)
+
+    with PushConsumer(f"G-{topic}", servers.address, config=QUICK) as consumer:
+        consumer.subscribe(topic)
+        end = threading.Timer(SECONDS, consumer.stop)
+        end.start()
+        with pytest.raises(SystemExit, match=topic):
+            consumer.run(handle, threads=threads)
+        end.cancel()
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+def test_a_consumer_that_was_stopped_goes_on_where_it_was(servers: Servers, orderly: bool) -> None:
+    topic = f"Again-{orderly}"
+    servers.make_topic(topic, 1)
+    fill(servers, topic, 3)
+    seen: list[bytes] = []
+
+    def handle(message: Received) -> None:
+        seen.append(message.body)
+        consumer.stop()
+
+    with PushConsumer(f"G-{topic}", servers.address, config=QUICK, orderly=orderly) as consumer:
+        consumer.subscribe(topic)
+        end = threading.Timer(SECONDS, consumer.stop)
+        end.start()
+        for _ in range(3):
+            consumer.run(handle, threads=0)
+        end.cancel()
+    assert seen == [b"0", b"1", b"2"]
+
+
 def test_batches(servers: Servers) -> None:
     from dataclasses import replace
 

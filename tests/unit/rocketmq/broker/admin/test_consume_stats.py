@@ -11,6 +11,7 @@ from penstock.rocketmq.broker.admin import consume_stats
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.clients.groups import GroupConfig
 from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.pop.pop_orders import OpenBatch
 from penstock.rocketmq.broker.pull.offsets import FAR
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
@@ -196,3 +197,16 @@ def test_offsets_are_copied_to_another_group(controller: Controller, topic: str)
     assert controller.offsets.topics_of("online") == ["U"]
     clone(controller, srcGroup="G", destGroup="offline", offline="true")
     assert controller.offsets.topics_of("offline") == [topic, "U"]
+
+
+async def test_a_group_that_pops_in_order_goes_on_where_the_other_is(
+    controller: Controller, topic: str
+) -> None:
+    controller.offsets.commit(topic, "G", 0, 2)
+    controller.offsets.commit(topic, "popping", 0, 5)
+    ordered, key = controller.pops.ordered, (topic, "popping")
+    ordered.table.enter(key)
+    ordered.table.put(key, 0, OpenBatch([5, 6], 1000, 60_000))
+    clone(controller, srcGroup="G", destGroup="popping", topic=topic, offline="true")
+    ordered.finish(key, 0, [5, 6], 1000)  # too late: that would be behind messages not had yet
+    assert controller.offsets.query(topic, "popping", 0) == 2

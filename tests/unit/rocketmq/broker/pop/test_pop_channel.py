@@ -151,6 +151,10 @@ async def test_who_gives_up_gets_nothing(topic: Controller) -> None:
     await settled()
     assert (staying.answers, leaving.answers) == (0, 0)
     assert (channel.channel.state.depth, channel.channel.state.in_flight_count) == (1, 0)
+    late = Request()
+    channel.wait(late, 1000)
+    await settled()
+    assert [each.attempts for each in late.popped] == [1]  # nobody has had it before
 
 
 async def test_a_channel_that_is_emptied_in_between(topic: Controller) -> None:

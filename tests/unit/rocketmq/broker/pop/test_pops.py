@@ -97,6 +97,15 @@ async def test_too_often(topic: Controller, clock: FakeClock) -> None:
     assert channel.channel.state.in_flight_count == 0
 
 
+async def test_a_group_without_retries_has_each_message_once(topic: Controller) -> None:
+    topic.groups.put(GroupConfig("G", retry_max_times=-1), topic.now_ms)
+    await store(topic, "T", 1, b"once")
+    request = Request()
+    popper(topic).wait(request, 100)
+    await asyncio.sleep(0)
+    assert request.bodies == [b"once"]
+
+
 async def test_too_often_and_with_too_much_to_say(topic: Controller, clock: FakeClock) -> None:
     topic.groups.put(GroupConfig("G", retry_max_times=0), topic.now_ms)
     await store(topic, "T", 1, b"poison", TAGS="t" * (properties.BYTES_MAX - 10))

@@ -39,6 +39,9 @@ def test_seeking_forgets_what_was_pulled() -> None:
     assert not held.holds(message)
     held.done([message])  # of before
     assert held.nbytes == 0
+    held.add([received(offset=10, body=b"xx")], 11)  # the same one, pulled again
+    held.done([message])
+    assert (held.commit_offset, held.count, held.nbytes) == (10, 1, 2)
 
 
 def test_waiting_for_room_and_for_rest() -> None:

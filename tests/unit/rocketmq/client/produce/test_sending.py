@@ -56,6 +56,18 @@ def test_what_cannot_be_one_batch(messages: list[Message]) -> None:
         drafts_of([(each, "ID") for each in messages], Config())
 
 
+@pytest.mark.parametrize(
+    "message",
+    [Message("T", b"x", tags="a\x02TRAN_MSG\x01true"), Message("T", b"x", keys="k\x02"),
+     Message("T", b"x", keys=("a", "b\x01c")), Message("T", b"x", sharding_key="s\x02DELAY\x013")],
+)  # fmt: skip
+def test_what_would_be_read_as_other_properties(message: Message) -> None:
+    with pytest.raises(BadMessage, match="separates properties"):
+        draft(message, "ID", Config())
+    with pytest.raises(BadMessage, match="separates properties"):
+        drafts_of([(message, "ID")], Config())
+
+
 def test_too_many_properties() -> None:
     with pytest.raises(BadMessage, match="32767"):
         draft(Message("T", b"x", properties={"x": "y" * 33000}), "ID", Config())
