@@ -9,6 +9,7 @@ from typing import Final
 from penstock.cli.doctor.data_path import examine_data_path
 from penstock.cli.doctor.run import print_report
 from penstock.cli.shared.dialects import register_dialects
+from penstock.cli.shared.pipes import quiet_pipe
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.counted import counted
 from penstock.core.errors import ConfigError, PenstockError
@@ -39,10 +40,11 @@ def run_backup(folder: Path, data_path: Path, *, keep: int) -> None:
 def run_list(folder: Path) -> None:
     """Print the backups of a folder, the oldest first. Raises PenstockError."""
     disk = OsDisk()
-    for moment in manifests.moments(disk, str(folder)):
-        found = manifests.load(disk, str(folder), moment)
-        print(f"{moment}  {counted(len(found.entries), 'file')}, "
-              f"{counted(found.nbytes, 'byte')}, of {found.data_path}")  # fmt: skip
+    with quiet_pipe():
+        for moment in manifests.moments(disk, str(folder)):
+            found = manifests.load(disk, str(folder), moment)
+            print(f"{moment}  {counted(len(found.entries), 'file')}, "
+                  f"{counted(found.nbytes, 'byte')}, of {found.data_path}")  # fmt: skip
 
 
 def run_restore(folder: Path, data_path: Path, moment: str | None) -> None:

@@ -8,7 +8,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock.cluster.access import Access
-from penstock.cluster.errors import PLAIN, Asked, RefusedError, UnexpectedError, UnreachableError
+from penstock.cluster.errors import (
+    PLAIN,
+    AddressError,
+    Asked,
+    RefusedError,
+    UnexpectedError,
+    UnreachableError,
+)
 from penstock.cluster.exchange import ACCEPT, PROBE, Endpoint, https_port, parsed, target
 from penstock.cluster.reasons import reason_of
 from penstock.net.http.client.kept import BUSY_MAX, KeptConnection, Reply, Tls
@@ -22,7 +29,7 @@ class Daemon:
 
     ``address`` is ``host:port``, or a URL; https shows what the system trusts unless ``tls`` says
     otherwise. ``seconds`` is for each wait on the network; a daemon that has no room at the moment
-    is asked again, ``tries`` times in all. Raises ValueError for an invalid address.
+    is asked again, ``tries`` times in all. Raises AddressError for an invalid address.
     """
 
     def __init__(
@@ -39,13 +46,16 @@ class Daemon:
         self._tries = tries
         if self.endpoint.is_secure:
             tls = tls or Tls(ssl.create_default_context())
-        self._connection = KeptConnection(
-            *self.endpoint.host_and_port(),
-            seconds,
-            max_body,
-            tls=tls if self.endpoint.is_secure else None,
-            headers={"Accept": ACCEPT, **self.endpoint.headers, **(headers or {})},
-        )
+        try:
+            self._connection = KeptConnection(
+                *self.endpoint.host_and_port(),
+                seconds,
+                max_body,
+                tls=tls if self.endpoint.is_secure else None,
+                headers={"Accept": ACCEPT, **self.endpoint.headers, **(headers or {})},
+            )
+        except (ValueError, http.client.InvalidURL) as error:
+            raise AddressError(str(error)) from None
 
     def __enter__(self) -> Daemon:
         return self
@@ -73,7 +83,7 @@ class Daemon:
         try:
             path = self.endpoint.path + asked_for
             return self._connection.ask(method, path, body, tries=self._tries)
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             asked = Asked(method, self.endpoint, asked_for)
             reason = reason_of(error, self.endpoint.address)
             raise UnreachableError(PLAIN, asked, reason) from error
@@ -98,7 +108,7 @@ def secured(address: str, access: Access, seconds: float) -> str:
     """The URL over HTTPS where TLS is wanted, by us or by the node; else the address as it is.
 
     nsqlookupd knows the port of plain HTTP only, so the node is asked there, without any secret.
-    Raises UnreachableError.
+    Raises UnreachableError, AddressError.
     """
     if "://" in address:
         return address

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from penstock.cluster.exchange import Endpoint, code_of, status_text
 from penstock.cluster.reasons import Reason
-from penstock.core.errors import PenstockError
+from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.quote import quote
 
 QUOTED_MAX: Final = 1024
@@ -102,6 +102,10 @@ class UnexpectedError(UpstreamError):
 
     def __init__(self, manner: Manner, asked: Asked, words: str) -> None:
         super().__init__(manner.unexpected(asked, words))
+
+
+class AddressError(ConfigError, ValueError):
+    """An address that leads nowhere, as it has no port or a name that cannot be asked for."""
 
 
 class NoAnswerError(PenstockError):

@@ -22,8 +22,13 @@ def local_target(local_addr: str) -> tuple[str, int] | None:
     return host or "0.0.0.0", port
 
 
-def dial_reason(address: str, error: OSError) -> str:
-    """Describe a failed dial like ``dial tcp 127.0.0.1:4150: connect: connection refused``."""
+def dial_reason(address: str, error: OSError | UnicodeError) -> str:
+    """Describe a failed dial like ``dial tcp 127.0.0.1:4150: connect: connection refused``.
+
+    UnicodeError is what ``socket`` makes of a name with an empty or too long part.
+    """
+    if isinstance(error, UnicodeError):
+        return f"dial tcp: lookup {split_host_port(address)[0]}: no such host"
     if isinstance(error, socket.gaierror):
         host, _ = split_host_port(address)
         return f"dial tcp: lookup {host}: {lookup_words(error)}"

@@ -190,7 +190,7 @@ def pattern(name: str, given: str) -> str:
     """A regular expression."""
     try:
         re.compile(given)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise OptionError(f"{name}={given!r} is no regular expression: {error}") from None
     return given
 

@@ -52,6 +52,21 @@ def test_what_is_no_follower_cannot_be_promoted(command: Commands) -> None:
         assert "penstock:" in ended.err
 
 
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("127.0.0.1", "address 127.0.0.1: missing port in address"),
+        ("https://127.0.0.1:x", "address 127.0.0.1:x: no such port"),
+        ("a b:1", "'a b'"),
+    ],
+)
+def test_a_wrong_address_is_told(command: Commands, address: str, said: str) -> None:
+    ended = command("promote", address)
+    assert ended.code == 1
+    assert ended.err.startswith("penstock: ")
+    assert said in ended.err
+
+
 def test_a_copy_that_is_not_whole_needs_force(command: Commands) -> None:
     """Its link breaks in its first copy; the primary goes on, and is not asked to step back."""
     with run_nsqd() as a:

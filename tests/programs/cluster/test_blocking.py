@@ -9,7 +9,7 @@ import pytest
 
 from penstock.cluster.access import Access
 from penstock.cluster.blocking import Daemon, secured
-from penstock.cluster.errors import RefusedError, UnexpectedError, UnreachableError
+from penstock.cluster.errors import AddressError, RefusedError, UnexpectedError, UnreachableError
 from penstock.testing.daemons import run_nsqd
 from tests.unit.nsq.client.fakes import fake_http
 
@@ -35,6 +35,13 @@ def test_nobody_answers() -> None:
     for address in ("nonsense", "h:99999", "h:nosuchport"):
         with pytest.raises(ValueError, match="port"):
             Daemon(address, 10)
+    with pytest.raises(AddressError, match="'a b'"):
+        Daemon("a b:1", 10)
+    with Daemon("\u00e9..:1", 10) as daemon, pytest.raises(UnreachableError, match="idna"):
+        daemon.get("/ping")
+    bad = {"A": "b\nc"}
+    with Daemon("h:1", 10, headers=bad) as daemon, pytest.raises(UnreachableError, match="header"):
+        daemon.get("/ping")
 
 
 def test_somebody_else_listens_there() -> None:

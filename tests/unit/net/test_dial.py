@@ -28,9 +28,10 @@ from penstock.net.dial import dial_reason, dial_target, local_target
         (OSError(errno.EADDRNOTAVAIL, "error while attempting to bind on address ('9.9.9.9', 0)"),
          "dial tcp h:1: bind: cannot assign requested address"),
         (OSError("strange"), "dial tcp h:1: connect: strange"),
+        (UnicodeError("label empty or too long"), "dial tcp: lookup h: no such host"),
     ],
 )  # fmt: skip
-def test_the_words_of_gos_dialer(error: OSError, reason: str) -> None:
+def test_the_words_of_gos_dialer(error: OSError | UnicodeError, reason: str) -> None:
     assert dial_reason("h:1", error) == reason
 
 

@@ -62,6 +62,8 @@ def test_names_are_case_insensitive_and_addresses_may_be_urls() -> None:
          "give topic or topicPattern, not both"),
         ({"topicPattern": "t(", "nsqd_http_address": "a:1"},
          "topicPattern='t(' is no regular expression: missing ), unterminated subpattern"),
+        ({"topicPattern": "t{9999999999}", "nsqd_http_address": "a:1"},
+         "topicPattern='t{9999999999}' is no regular expression: the repetition number"),
         ({"topic": "t", "nsqd_http_address": "a:1", "maxRecordsPerTrigger": "1",
           "maxOffsetsPerTrigger": "1"}, "are the same option"),
         ({"topic": "t", "nsqd_http_address": "a:1", "columns": "body, value"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,25 +34,46 @@ _OF_ROCKETMQ: Final[dict[str, type[BrokerSettings | NamesrvSettings]]] = {
 }
 
 
+def _keys(options: type[Options]) -> dict[str, Option]:
+    return {each.key: each for each in options.declared.values()}
+
+
+_NAMES_OF_NSQ: Final = {name: _keys(each).keys() for name, each in _OF_NSQ.items()}
+_NAMES_OF_ROCKETMQ: Final = {name: each.declared().keys() for name, each in _OF_ROCKETMQ.items()}
+
+
 def examine_config(file: Path) -> Report:
-    """Look at a file; TOML is of the program that knows most of its keys."""
+    """Look at a file; it is of the program that knows most of its keys."""
     try:
         text = file.read_text(encoding="utf-8")
-        table = tomllib.loads(text) if file.suffix == ".toml" else None
-    except (OSError, ValueError) as problem:
+        table = tomllib.loads(text) if _is_toml(file, text) else None
+    except (OSError, ValueError, RecursionError) as problem:
         said = reason(problem) if isinstance(problem, OSError) else str(problem)
         remedy = "The program does not start with it. Correct it, or name the right file."
         return Report([error("config", str(file), said, remedy)], [f"configuration {file}"])
     if table is None:
         program, found = _properties(str(file), text)
         return Report(found, [f"configuration {file} of {program}"])
-    program = max(_OF_NSQ, key=lambda name: len(table.keys() & _keys(_OF_NSQ[name])))
+    program, _ = _best(table.keys(), _NAMES_OF_NSQ)
     found = list(_table(str(file), program, table))
     return Report(found, [f"configuration {file} of {program}"])
 
 
-def _keys(options: type[Options]) -> dict[str, Option]:
-    return {each.key: each for each in options.declared.values()}
+def _is_toml(file: Path, text: str) -> bool:
+    """True for a file of NSQ's, by the names in it: nsqd.cfg is what Go's are usually called."""
+    if file.suffix == ".toml":
+        return True
+    try:
+        names = java_properties.loads(text).keys()
+    except ConfigError:
+        return False
+    return _best(names, _NAMES_OF_NSQ)[1] > _best(names, _NAMES_OF_ROCKETMQ)[1]
+
+
+def _best(names: Set[str], known: Mapping[str, Set[str]]) -> tuple[str, int]:
+    """The program that knows most of these names, and how many."""
+    program = max(known, key=lambda each: len(names & known[each]))
+    return program, len(names & known[program])
 
 
 def _unknown(where: str, key: str, known: dict[str, Any]) -> Finding:
@@ -102,7 +123,7 @@ def _properties(where: str, text: str) -> tuple[str, list[Finding]]:
         names = java_properties.loads(text).keys()
     except ConfigError as problem:
         return "mqbroker", [error("config-value", where, str(problem), "Correct the escape.")]
-    program = max(_OF_ROCKETMQ, key=lambda each: len(names & _OF_ROCKETMQ[each].declared().keys()))
+    program, _ = _best(names, _NAMES_OF_ROCKETMQ)
     return program, list(_of_rocketmq(where, text, program))
 
 

@@ -26,8 +26,8 @@ def run_help_flags(words: Sequence[str]) -> None:
                 if all(word in f"{each.name} {each.help}".lower() for word in left)
             ]
             if chosen:
-                print(f"\n{program}" if found else program)
-                found = True
+                before, found = "\n" if found else "", True
+                print(f"{before}{program}")
             for each in chosen:
                 print(f"  {each.shown}\n        {each.help}")
     if not found:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.pipeline import status
+from penstock.cli.shared.pipes import quiet_pipe
 from penstock.core.errors import PenstockError
 from penstock.spark.pipelines import Pipeline, PipelineFileError
 from penstock.spark.pipelines.document import Document
@@ -22,6 +23,7 @@ _FIGURES = ("rows_read", "read_per_s", "rows_written", "written_per_s", "lag", "
 _HEADS = ("READ", "READ/s", "WRITTEN", "WRITTEN/s", "LAG", "BATCH", "BATCH ms")
 
 
+@quiet_pipe()
 def run_list(places: Sequence[Path], *, as_json: bool) -> None:
     """Print a line for each pipeline. Raises PenstockError for a place that is not there."""
     rows = []
@@ -38,6 +40,7 @@ def run_list(places: Sequence[Path], *, as_json: bool) -> None:
         _print(("NAME", "FILE", "SOURCE", "SINK", "TESTS", "STATE"), rows, {4})
 
 
+@quiet_pipe()
 def run_status(places: Sequence[Path], *, as_json: bool) -> None:
     """Print how each pipeline runs. Raises PenstockError for a place that is not there."""
     rows, errors = [], []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from penstock.cli.pipeline.local_spark import local_spark
@@ -92,9 +92,23 @@ def statements(read: Callable[[str], str]) -> Iterator[str]:
                 yield whole
 
 
-def views(topics: Iterable[str]) -> dict[str, str]:
-    """The view of each topic: its name, where what is no word of SQL is an underscore."""
-    return {re.sub(r"\W", "_", topic).lower(): topic for topic in topics}
+def views(topics: Iterable[str]) -> dict[str, list[str]]:
+    """The topics by the name that SQL can say: what is no word of SQL is an underscore, and capital
+    letters count as small ones. Only a topic that has a name to itself is a view.
+    """
+    found: dict[str, list[str]] = {}
+    for topic in topics:
+        found.setdefault(re.sub(r"\W", "_", topic).lower(), []).append(topic)
+    return found
+
+
+def listed(found: Mapping[str, Sequence[str]], names: Iterable[str]) -> list[str]:
+    """A line for each of these names that is a view, or that several topics would have."""
+    lines = []
+    for name in sorted(found.keys() & set(names)):
+        others = f" is no view, as it could be any of the topics {', '.join(found[name])}"
+        lines.append(name + others * (len(found[name]) > 1))
+    return lines
 
 
 def _topics(nodes: Mapping[str, str]) -> list[str]:
@@ -120,18 +134,21 @@ class _Shell:
     def answer(self, statement: str) -> None:
         """Print the answer. Raises PenstockError."""
         if _SHOW.fullmatch(statement):
-            print("\n".join(sorted(self._views)) or "no topics")
+            print("\n".join(listed(self._views, self._views)) or "no topics")
             return
+        words = {word.lower() for word in _WORD.findall(statement)}
         try:
-            for word in {word.lower() for word in _WORD.findall(statement)}:
-                if word in self._views and word not in self._made:
+            for word in words - self._made:
+                if len(self._views.get(word, ())) == 1:
                     self._make(word)
             self._spark.sql(statement).show(self._rows, truncate=False)
         except Exception as error:  # Spark's own, which have no common root
-            raise PenstockError(explain(error)) from error
+            shared = [word for word in words if len(self._views.get(word, ())) > 1]
+            said = [explain(error), *listed(self._views, shared)]
+            raise PenstockError("; ".join(said)) from error
 
     def _make(self, view: str) -> None:
-        topic = self._views[view]
+        (topic,) = self._views[view]
         frame = self._spark.read.format("nsq").options(**self._nodes, topic=topic).load()
         frame.withColumn("body", frame["body"].cast("string")).createOrReplaceTempView(view)
         self._made.add(view)

@@ -44,7 +44,7 @@ from penstock.core.units import SECOND
 from penstock.net.http.client.kept import Tls
 from penstock.nsq.client.errors import ClientError
 from penstock.nsq.client.log import LogClient, LogError, NodeUnreachable, TopicNotFound
-from penstock.nsq.client.names import checked_topic
+from penstock.nsq.client.names import checked_addresses, checked_topic
 from penstock.nsq.pieces import PIECE_MESSAGES, pieces
 from penstock.nsq.stored import Stored
 
@@ -78,10 +78,17 @@ class Order:
         if self.to is not None:
             checked_topic(self.to, "MPUB")
             client_config(self.client_options)
+            self._check_target()
         elif self.to_nsqd is not None:
             raise ConfigError("--to-nsqd goes with --to, the topic to publish to")
         elif self.client_options:
             raise ConfigError("--client-opt goes with --to, the topic to publish to")
+
+    def _check_target(self) -> None:
+        try:
+            checked_addresses([self.to_nsqd] if self.to_nsqd is not None else [])
+        except ValueError as error:
+            raise ConfigError(f"--to-nsqd: {error}") from None
 
     def command(self, node: str, first: int, end: int, count: int | None) -> str:
         """The command that does what is left on a node."""
@@ -270,13 +277,16 @@ class Progressing:
     def __init__(self, progress: Progress | None, task: TaskID | None) -> None:
         self._progress = progress
         self._task = task
+        self._part: Part | None = None
         self._before = 0
 
     def __call__(self, part: Part) -> None:
         if self._progress is not None and self._task is not None:
+            if part is not self._part:
+                self._part, self._before = part, 0
             done = part.at - part.first
             self._progress.advance(self._task, done - self._before)
-            self._before = 0 if part.at >= part.end else done
+            self._before = done
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -77,8 +78,9 @@ class Filter:
 
     def __init__(self, grep: str | None, fields: Sequence[str] = ()) -> None:
         try:
-            self._pattern = re.compile(grep.encode()) if grep is not None else None
-        except re.error as error:
+            wanted = None if grep is None else os.fsencode(grep)  # any bytes may be looked for
+            self._pattern = None if wanted is None else re.compile(wanted)
+        except (re.error, OverflowError, RecursionError) as error:
             raise ConfigError(f"--grep {grep}: {error}") from error
         self._fields = dict(_field(text) for text in fields)
 
@@ -95,7 +97,7 @@ class Filter:
             return True
         try:
             found = json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):  # whatever somebody has published
             return False
         return isinstance(found, dict) and all(
             name in found and _text(found[name]) == value for name, value in self._fields.items()

@@ -12,6 +12,7 @@ from penstock.core.units import DURATION_FORM, SECOND, parse_duration
 _RFC3339 = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)?"
 )
+_LATEST_NS = (1 << 63) - 1
 _DAYS = re.compile(r"(\d+)d")
 
 
@@ -26,8 +27,13 @@ def seconds(flag: str, text: str) -> float:
 def moment_ns(flag: str, text: str, now_ns: int) -> int:
     """A time in wall-clock ns: RFC 3339, or how long ago (``2h``, ``3d``). Raises ConfigError.
 
-    A time without an offset is this machine's local time.
+    A time without an offset is this machine's local time. One that no node can have is the first or
+    the last that it can.
     """
+    return max(0, min(_read(flag, text, now_ns), _LATEST_NS))
+
+
+def _read(flag: str, text: str, now_ns: int) -> int:
     found = _RFC3339.fullmatch(text)
     if found is not None:
         try:

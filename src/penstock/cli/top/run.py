@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from penstock.cli.shared.nodes import DEFAULT_NODE, Where
+from penstock.cli.shared.pipes import quiet_pipe
 from penstock.cli.top import draw
 from penstock.cli.top.all_nodes import Cluster
 from penstock.cli.top.keys import Keys
@@ -54,12 +55,13 @@ async def _print(where: Where, interval_s: float, as_json: bool) -> None:
     if all(node.error for node in cluster.all()):
         reasons = [f"{node.address}: {node.error}" for node in cluster.all()] + cluster.troubles
         raise NobodyAnswers("no node answers: " + "; ".join(reasons or ["none is known"]))
-    if as_json:
-        print(json.dumps(as_object(cluster), indent=2))
-        return
-    for line in draw.table(View(cluster)):
-        colour = is_terminal()
-        print(styled(line, max(1, len(line)), colour=colour))
+    with quiet_pipe():
+        if as_json:
+            print(json.dumps(as_object(cluster), indent=2))
+            return
+        for line in draw.table(View(cluster)):
+            colour = is_terminal()
+            print(styled(line, max(1, len(line)), colour=colour))
 
 
 def as_object(cluster: Cluster) -> dict[str, Any]:

@@ -111,14 +111,13 @@ class Registry:
 
     def unregister_channel(self, producer: Producer, topic: str, channel: str) -> None:
         """Take a producer from a channel; an ephemeral channel goes with its last one."""
-        channels = self._channels.get(topic, {})
-        registrations = channels.get(channel)
+        registrations = self._channels.get(topic, {}).get(channel)
         if registrations is None:
             return
         registrations.pop(producer.remote_address, None)
         # nsqlookupd forgets an ephemeral channel here, but not when a connection ends.
         if not registrations and is_ephemeral(channel):
-            del channels[channel]
+            self.delete_channel(topic, channel)
 
     def unregister_topic(self, producer: Producer, topic: str) -> list[str]:
         """Take a producer from a topic and its channels; return the channels it still had."""
@@ -154,7 +153,11 @@ class Registry:
 
     def delete_channel(self, topic: str, channel: str) -> bool:
         """Forget a channel; False when there is no such channel."""
-        return self._channels.get(topic, {}).pop(channel, None) is not None
+        channels = self._channels.get(topic, {})
+        found = channels.pop(channel, None) is not None
+        if found and not channels:  # ephemeral topics come and go, with ever new names
+            del self._channels[topic]
+        return found
 
     def tombstone(self, topic: str, node: str) -> int:
         """Hide the producers at ``node`` (``host:http_port``) from look-ups of a topic for a while.

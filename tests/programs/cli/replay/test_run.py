@@ -13,8 +13,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import pytest
+from rich.progress import Progress
 
-from penstock.cli.replay.run import Order
+from penstock.cli.replay.run import Order, Part, Progressing
+from penstock.cli.shared.nodes import Place
+from penstock.nsq.client.log import LogClient
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.unit.cli.nodes_at_work import Commands, ask, consume, depths, make, publish
 
@@ -126,6 +129,8 @@ def test_several_nodes(unchanged: Daemon, command: Commands) -> None:
         (["t", "--queue=3"], "topic 't' on {node} has no queue 3"),
         (["t", "--to-nsqd=127.0.0.1:1"], "--to-nsqd goes with --to, the topic to publish to"),
         (["t", "--to=copy", "--to-nsqd=127.0.0.1:1"], "nothing can be published: 127.0.0.1:1"),
+        (["t", "--to=copy", "--to-nsqd=127.0.0.1"], "--to-nsqd: address 127.0.0.1: missing port"),
+        (["t", "--to=copy", "--to-nsqd=a..b:1"], "nothing can be published: a..b:1: dial tcp: loo"),
         (["t", "--client-opt=tls_v1"], "--client-opt goes with --to, the topic to publish to"),
         (["t", "--to=copy", "--client-opt=x"], "--client-opt x: invalid option x"),
         (["t", "--grep=("], "--grep (: missing )"),
@@ -143,6 +148,21 @@ def test_errors_are_one_line(
 def test_a_node_that_is_not_there(command: Commands) -> None:
     ended = command("replay", "t", "--nsqd-http-address=127.0.0.1:1")
     assert ended.err == "penstock: 127.0.0.1:1 cannot be reached: connection refused\n"
+    ended = command("replay", "t", "--nsqd-http-address=127.0.0.1")
+    assert (ended.code, ended.err.count("\n")) == (1, 1)
+    assert ended.err.startswith("penstock: address 127.0.0.1: missing port")
+
+
+def test_the_bar_moves_on_by_what_was_done() -> None:
+    progress = Progress()
+    task = progress.add_task("t", total=5)
+    advance = Progressing(progress, task)
+    with LogClient("127.0.0.1:1") as client:
+        one, other = (Part(Place("n:1"), client, 0, end, 0) for end in (3, 2))
+    for part, at in ((one, 2), (one, 3), (one, 3), (other, 1), (other, 2), (other, 2)):
+        part.at = at
+        advance(part)
+    assert progress.tasks[task].completed == 5
 
 
 def test_a_target_that_refuses_says_how_to_go_on(nsqd: Daemon, command: Commands) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from contextlib import AbstractContextManager
 
 import pytest
@@ -43,6 +45,24 @@ def test_json(command: Commands) -> None:
     assert (topic["name"], topic["node"], topic["lag"]) == ("orders", nsqd.http, 7)
     assert topic["readers"][0]["depth"] == 7
     assert found["nodes"][0]["health"] == "OK"
+
+
+@pytest.mark.parametrize("how", ["--once", "--json"])
+def test_a_reader_that_has_had_enough(how: str) -> None:
+    with run_nsqd() as nsqd:
+        for number in range(60):
+            make(nsqd, f"a-topic-with-quite-a-long-name-{number}", "c")
+        words = ["top", how, "--interval=50ms", f"--nsqd-http-address={nsqd.http}"]
+        program = subprocess.Popen(
+            [sys.executable, "-m", "penstock.cli.penstock", *words],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert program.stdout is not None
+        program.stdout.close()
+        assert program.stderr is not None
+        with program.stderr:
+            said = program.stderr.read()
+        assert (program.wait(60), said) == (0, "")
 
 
 def test_nobody_answers(command: Commands) -> None:

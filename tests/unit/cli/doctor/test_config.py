@@ -21,6 +21,9 @@ def examined(tmp_path: Path, name: str, text: str) -> Report:
     [
         ("nsqd.toml", 'tcp_address = "127.0.0.1:4150"\nmsg_timeout = "30s"\ndata_path = "TMP"',
          "nsqd"),
+        ("nsqd.cfg", 'nsqlookupd_tcp_addresses = [\n    "127.0.0.1:4160"\n]\ndata_path = "TMP"',
+         "nsqd"),
+        ("admin.conf", '# nsqadmin\nnsqd_http_addresses = ["127.0.0.1:4151"]', "nsqadmin"),
         ("look.toml", 'tombstone_lifetime = "45s"\nhttp_address = ":4161"', "nsqlookupd"),
         ("admin.toml", 'nsqlookupd_http_addresses = ["127.0.0.1:4161"]', "nsqadmin"),
         ("broker.conf", "listenPort=10911\nbrokerName=a\nflushDiskType=SYNC_FLUSH", "mqbroker"),
@@ -43,6 +46,9 @@ def test_a_right_file_has_no_finding(tmp_path: Path, name: str, text: str, progr
         ("a.toml", 'data_path = "TMP/no"', "no-data-path", "is no directory"),
         ("a.toml", 'tls_cert = "TMP/no.pem"\ntls_key = "TMP/no.key"', "config-value", "no.pem"),
         ("a.toml", "tcp_address = :4150", "config", "Invalid value"),
+        ("nsqd.cfg", 'tcp_address = ":4150"\ndata_pth = "TMP"', "config-key", "mean data_path?"),
+        ("nsqd.cfg", "tcp_address = :4150", "config", "Invalid value"),
+        ("a.toml", "a=" + "[" * 5000, "config", "recursion"),
         ("a.conf", "listenprot=1", "config-key", "did you mean listenPort?"),
         ("a.conf", "listenPort=x", "config-value", "listenPort must be a number, not 'x'"),
         (

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from penstock.cli.pipeline.sql import statements, views
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from penstock.cli.pipeline.sql import _Shell, listed, statements, views
+from penstock.core.errors import PenstockError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class Keyboard:
@@ -22,6 +30,13 @@ class Keyboard:
         return line
 
 
+class NoViews:
+    """A Spark that knows no view, and cannot make one."""
+
+    def sql(self, statement: str) -> None:
+        raise RuntimeError("no such view")
+
+
 def test_statements_end_with_a_semicolon_or_the_input() -> None:
     typed = Keyboard("select 1;\n", "select", "  2 ; ", "", ";", "select 3")
     assert list(statements(typed)) == ["select 1", "select\n  2 ", "select 3"]
@@ -39,4 +54,20 @@ def test_ctrl_c_begins_the_statement_again() -> None:
 
 
 def test_views_have_names_that_sql_can_say() -> None:
-    assert views(["Clicks", "a.b-c"]) == {"clicks": "Clicks", "a_b_c": "a.b-c"}
+    found = views(["Clicks", "a.b-c", "a_b_c"])
+    assert found == {"clicks": ["Clicks"], "a_b_c": ["a.b-c", "a_b_c"]}
+    assert listed(found, ["clicks", "body", "a_b_c"]) == [
+        "a_b_c is no view, as it could be any of the topics a.b-c, a_b_c",
+        "clicks",
+    ]
+
+
+def test_a_name_of_two_topics_is_told_with_what_spark_says(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    spark = cast("SparkSession", NoViews())
+    shell = _Shell(spark, {}, ["Orders", "orders", "x"], 5)
+    with pytest.raises(PenstockError, match="no such view; orders is no view, as it could be any"):
+        shell.answer("select body from Orders")
+    shell.answer("show topics")
+    assert capsys.readouterr().out.splitlines()[1] == "x"

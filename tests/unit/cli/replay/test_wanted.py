@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from penstock.cli.replay.wanted import Filter, Span
@@ -66,11 +68,20 @@ def test_filters() -> None:
     both = Filter("7", ["id=7", "ok=true"])
     assert both.takes(b'{"id": 7, "ok": true}')
     assert both.takes(b'{"id": "7", "ok": true}')
-    for body in (b'{"id": 7}', b'{"id": 70, "ok": true}', b"7", b"no json 7", b"[7]"):
+    deep = b"[7" * 200_000
+    for body in (b'{"id": 7}', b'{"id": 70, "ok": true}', b"7", b"no json 7", b"[7]", deep):
         assert not both.takes(body)
 
 
+def test_bytes_that_are_no_text_can_be_looked_for() -> None:
+    grep = Filter(os.fsdecode(b"\xff+"))
+    assert grep.takes(b"a\xff\xff")
+    assert not grep.takes("\u00ff".encode())
+
+
 def test_filters_that_make_no_sense() -> None:
+    with pytest.raises(ConfigError, match=r"--grep a{9+}: "):
+        Filter(f"a{{{'9' * 20}}}")
     with pytest.raises(ConfigError, match=r"--grep \(:"):
         Filter("(")
     with pytest.raises(ConfigError, match="--filter id: give the name and the value"):

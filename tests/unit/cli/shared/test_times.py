@@ -21,6 +21,9 @@ SECOND = 10**9
         ("2h", NOW_NS - 7200 * SECOND),
         ("1m30s", NOW_NS - 90 * SECOND),
         ("3d", NOW_NS - 3 * 86400 * SECOND),
+        ("99999d", 0),
+        ("1960-01-01T00:00:00Z", 0),
+        ("9999-12-31T00:00:00Z", (1 << 63) - 1),
     ],
 )
 def test_moments(text: str, expected: int) -> None:

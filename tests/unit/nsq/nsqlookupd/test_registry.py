@@ -83,6 +83,18 @@ def test_unregister_topic(registry: Registry) -> None:
     assert registry.nodes() == [(producer, [])]
 
 
+def test_ephemeral_topics_leave_nothing_behind(registry: Registry) -> None:
+    producer = join(registry)
+    for number in range(3):
+        topic = f"reply-{number}#ephemeral"
+        registry.register(producer, topic, "c#ephemeral")
+        registry.unregister_channel(producer, topic, "c#ephemeral")
+        registry.unregister_topic(producer, topic)
+    assert not registry._topics
+    assert not registry._channels
+    assert not producer.topics
+
+
 def test_a_silent_producer_is_hidden_until_it_speaks(registry: Registry, clock: FakeClock) -> None:
     producer = join(registry)
     registry.register(producer, "t")

@@ -105,11 +105,11 @@ class KeptConnection:
                 raise
 
     def _whole(self, response: http.client.HTTPResponse) -> bytes:
-        if response.chunked:
+        if response.length is None:  # chunked, or until the connection ends
             body = response.read(self._max_body + 1)
             too_long = len(body) > self._max_body
         else:
-            too_long = (response.length or 0) > self._max_body
+            too_long = response.length > self._max_body
             body = b"" if too_long else response.read()
         if too_long:
             raise http.client.HTTPException(f"an answer of more than {self._max_body} bytes")

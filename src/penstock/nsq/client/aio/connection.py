@@ -96,7 +96,7 @@ class Connection(asyncio.Protocol):
                 await self._loop.create_connection(lambda: self, host, port, local_addr=local)
         except BaseException as error:
             self._forget()
-            if not isinstance(error, OSError):
+            if not isinstance(error, OSError | UnicodeError):
                 raise
             kind = TimedOut if isinstance(error, TimeoutError) else NotConnected
             raise kind(self.address, dial_reason(self.address, error)) from error

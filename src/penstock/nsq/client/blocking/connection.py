@@ -59,7 +59,7 @@ class Connection:
         target, local = dial_target(self.address), local_target(self.config.local_addr)
         try:
             opened = socket.create_connection(target, self.config.dial_timeout or None, local)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             kind = TimedOut if isinstance(error, TimeoutError) else NotConnected
             raise kind(self.address, dial_reason(self.address, error)) from error
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

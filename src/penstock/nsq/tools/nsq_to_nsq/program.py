@@ -9,7 +9,7 @@ from penstock.nsq.client import Consumer
 from penstock.nsq.client.hosts import MODES
 from penstock.nsq.tools.consumers import new_consumer
 from penstock.nsq.tools.errors import say
-from penstock.nsq.tools.flags import consumer_config, producer_config
+from penstock.nsq.tools.flags import check_nsqds, consumer_config, producer_config
 from penstock.nsq.tools.forwarding import ROUND_ROBIN
 from penstock.nsq.tools.nsq_to_nsq.destinations import Destinations
 from penstock.nsq.tools.nsq_to_nsq.forwarder import Forwarder
@@ -35,6 +35,7 @@ async def forward(flags: ToNsqdFlags, stop: Stop) -> None:
 
 
 def _destinations(flags: ToNsqdFlags) -> Destinations:
+    check_nsqds(flags.destinations)
     if not flags.is_mode_known:
         say(f"--mode={flags.mode} is not one of {', '.join(MODES)}: taken as {ROUND_ROBIN}")
     return Destinations(

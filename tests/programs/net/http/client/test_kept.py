@@ -95,6 +95,7 @@ def test_a_new_one_that_fails_is_not(serve: Callable[..., list[bytes]]) -> None:
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n65\r\n"
         + b"x" * 101
         + b"\r\n0\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\n\r\n" + b"x" * 101,
     ],
 )
 def test_an_answer_has_a_limit(serve: Callable[..., list[bytes]], answer: bytes) -> None:

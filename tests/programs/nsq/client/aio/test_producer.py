@@ -302,6 +302,14 @@ async def test_nobody_there() -> None:
         assert address in str(producer.connections[address].error)
 
 
+async def test_a_host_whose_name_has_an_empty_part() -> None:
+    async with Producer("nsqd..example.com:4150") as producer:
+        for _ in range(2):
+            with pytest.raises(NotConnected, match=r"lookup nsqd\.\.example\.com: no such host"):
+                async with asyncio.timeout(30):
+                    await producer.publish("t", b"x")
+
+
 async def test_a_dead_node_is_not_dialled_for_each_message(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -81,6 +81,12 @@ def test_nobody_there() -> None:
         Producer(address).publish("t", b"1")
 
 
+def test_a_host_whose_name_has_an_empty_part() -> None:
+    unknown = pytest.raises(NotConnected, match=r"lookup nsqd\.\.example\.com: no such host")
+    with Producer("nsqd..example.com:4150") as producer, unknown:
+        producer.publish("t", b"x")
+
+
 def test_not_an_nsqd() -> None:
     with fake_nsqd() as nsqd, Producer(nsqd.address, resend=False) as producer:
         producer.ping()

@@ -46,3 +46,11 @@ async def test_a_lookupd_without_a_port() -> None:
     )
     with pytest.raises(ToolError, match="missing port"):
         await forward(flags, Stop())
+
+
+async def test_a_destination_without_a_port() -> None:
+    flags = parse_options(
+        ["--topic=t", "--nsqd-tcp-address=h:1", "--destination-nsqd-tcp-address=elsewhere"]
+    )
+    with pytest.raises(ToolError, match="dial tcp: address elsewhere: missing port in address"):
+        await forward(flags, Stop())
