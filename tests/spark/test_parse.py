@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -34,6 +35,17 @@ def test_fields_hide_columns_of_the_same_name(spark: SparkSession) -> None:
     frame = spark.createDataFrame([("t", body)], "topic string, value binary")
     (row,) = parse.columns(frame, Parse(JSON)).collect()
     assert row.asDict() == {"n": 1, "topic": "of the body", "value": bytearray(body)}
+
+
+def test_messages_are_forwarded_as_they_are_whatever_fields_they_have(spark: SparkSession) -> None:
+    bodies = [b'{"n": 1, "topic": "of the body"}', b"no JSON", b'{"n": 1}']
+    rows = [("t", bytearray(body), datetime(2026, 1, 1)) for body in bodies]
+    frame = spark.createDataFrame(rows, "topic string, body binary, timestamp timestamp")
+    once = Parse(JSON, ("timestamp", "1 minute"), ("n",))
+    found = parse.messages(frame, once)
+    assert found.columns == frame.columns
+    assert [(row.topic, bytes(row.body)) for row in found.collect()] == [("t", bodies[0])]
+    assert parse.messages(frame, Parse()).collect() == frame.collect()
 
 
 def test_a_source_without_bodies(spark: SparkSession) -> None:

@@ -54,7 +54,9 @@ def pipeline(
 
     ``format`` is one of FORMATS; ``lines`` are gzipped files with a body a line.
     """
-    options = {"startingOffsets": "earliest", **source}
+    options = dict(source)
+    if not {"startingoffsets", "startingtimestamp"} & {key.lower() for key in source}:
+        options["startingOffsets"] = "earliest"
     if format == "lines":
         columns, query = "topic string, timestamp timestamp, body binary", _LINES
         sink = Sink("text", {"compression": "gzip", "path": to}, FOLDERS)

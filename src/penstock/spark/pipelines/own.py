@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 _FILES: Final = ("parquet", "json", "orc", "csv", "text")
 """Formats that write files into a folder."""
+_SCHEME: Final = re.compile(r"([a-zA-Z][\w+.-]*):")
+"""The beginning of a place that Hadoop does not take for a path: ``s3a:``, ``dbfs:``, ``file:``."""
 
 
 @contextmanager
@@ -46,8 +49,14 @@ def _local_files(sink: Sink) -> Path | None:
 
 def local_folder(path: str) -> Path | None:
     """A folder of Spark's as a path, None when it is on another machine."""
-    path = path.removeprefix("file://") if path.startswith("file:///") else path
-    return None if "://" in path else Path(path)
+    scheme = _SCHEME.match(path)
+    if scheme is None:
+        return Path(path)
+    rest = path[scheme.end() :]
+    # ``file:///lake`` and ``file:/lake`` are the same; another host may stand behind two slashes.
+    rest = rest.removeprefix("//") if rest.startswith("///") else rest
+    is_local = scheme[1].lower() == "file" and not rest.startswith("//")
+    return Path(rest) if is_local else None
 
 
 def require(spark: SparkSession, to: str | None, checkpoint: str) -> None:
@@ -98,5 +107,5 @@ def has_unfinished_batch(spark: SparkSession, checkpoint: str) -> bool:
 
 def group_name(topic: str, checkpoint: str, name: str) -> str:
     """The broker-side group of one pipeline: the same whenever its checkpoint is resumed."""
-    place = checkpoint if "://" in checkpoint else os.path.abspath(checkpoint)
+    place = checkpoint if _SCHEME.match(checkpoint) else os.path.abspath(checkpoint)
     return f"{name}-{hashlib.sha256(f'{topic} {place}'.encode()).hexdigest()[:12]}"

@@ -19,6 +19,7 @@ INPUT = "input"
 
 _PARSED = "__parsed"
 _CORRUPT = "__corrupt"
+_HIDDEN = "__hidden"
 _TEXT_MAX = 100
 
 
@@ -39,6 +40,20 @@ def columns(frame: DataFrame, parse: Parse) -> DataFrame:
     hidden = {name.lower() for name in fields}
     others = [name for name in frame.columns if name.lower() not in hidden]
     return _marked(rows.select(*(F.col(f"{_PARSED}.`{name}`") for name in fields), *others), parse)
+
+
+def messages(frame: DataFrame, parse: Parse) -> DataFrame:
+    """The messages that parse, without copies, as they are."""
+    from pyspark.sql import functions as F
+
+    fields = fields_of(parse.json).fieldNames() if parse.json else []
+    lower = {name.lower() for name in fields}
+    hidden = [name for name in frame.columns if name.lower() in lower]
+    if hidden:
+        frame = frame.withColumn(_HIDDEN, F.struct(*hidden))
+    rows = columns(frame, parse)
+    whole = [name for name in frame.columns if name != _HIDDEN]
+    return rows.select(*(F.col(f"{_HIDDEN}.{name}" if name in hidden else name) for name in whole))
 
 
 def bad_rows(frame: DataFrame, json: str) -> DataFrame:

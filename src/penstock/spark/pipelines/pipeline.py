@@ -131,10 +131,11 @@ class Pipeline:
 
         Without a query, a sink of messages gets those that parse as they are.
         """
+        if self.spec.query is None and self.spec.sink.format in ("nsq", "rocketmq"):
+            return parse.messages(messages, self.spec.parse)
         rows = parse.columns(messages, self.spec.parse)
         if self.spec.query is None:
-            forwards = self.spec.sink.format in ("nsq", "rocketmq")
-            return rows.select(*messages.columns) if forwards else rows
+            return rows
         rows.createOrReplaceTempView("input")
         return spark.sql(self.spec.query)
 
@@ -169,6 +170,8 @@ class Pipeline:
             options = self._nsq_options(spark, suffix) | options
             if suffix and "group" in source.options:
                 options["group"] = source.options["group"] + suffix
+            if any(key.lower() == "groupidprefix" for key in source.options):
+                del options["group"]  # a name by chance is wanted
         reader = spark.readStream.format(source.format).options(**options)
         return (reader.schema(source.schema) if source.schema else reader).load()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from penstock.core.names import is_valid_name
 from penstock.spark.figures import About
 from penstock.spark.nodes.directory import Directory
 from penstock.spark.pipelines.spec import Spec, access_of
@@ -36,8 +37,11 @@ def _reach(options: Mapping[str, str]) -> Settings | None:
     given = {key.lower(): value for key, value in options.items()}
     if not {"lookupd_http_address", "nsqd_http_address"} & set(given):
         return None
+    # RocketMQ's topics may have names that NSQ's cannot have: then all nodes are told.
     topic = given.get("topic", "*")
-    return replace(Settings.parse({**access_of(options), "topic": topic}), timeout_s=_PATIENCE_S)
+    is_nsq = all(is_valid_name(each.strip()) for each in topic.split(","))
+    asked = {**access_of(options), "topic": topic if is_nsq else "*"}
+    return replace(Settings.parse(asked), timeout_s=_PATIENCE_S)
 
 
 class _Nodes:

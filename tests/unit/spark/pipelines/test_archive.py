@@ -17,6 +17,8 @@ def test_the_archive_is_a_pipeline_into_folders_of_topic_date_and_hour() -> None
     assert spec.run.checkpoint == "/checkpoint"
     latest = archive.pipeline(SOURCE | {"startingOffsets": "latest"}, "/lake", "/c").spec
     assert latest.source.options["startingOffsets"] == "latest"
+    since = archive.pipeline(SOURCE | {"startingTimestamp": "-1h"}, "/lake", "/c").spec
+    assert since.source.options == SOURCE | {"startingTimestamp": "-1h"}
 
 
 def test_lines_are_gzipped_texts() -> None:

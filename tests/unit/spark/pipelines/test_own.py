@@ -10,7 +10,7 @@ from penstock.core.errors import LockedError
 from penstock.spark.compaction import compact
 from penstock.spark.compaction.swap import staging_of
 from penstock.spark.errors import SourceError
-from penstock.spark.pipelines.own import alone, group_name, require_own
+from penstock.spark.pipelines.own import alone, group_name, local_folder, require_own
 from penstock.spark.pipelines.spec import Sink
 from tests.unit.spark.compaction import lake
 
@@ -23,6 +23,24 @@ def test_the_group_belongs_to_topic_and_checkpoint(
     assert group_name("t", "checkpoint", "n") == group_name("t", whole, "n")
     names = {group_name("t", "a", "n"), group_name("t", "b", "n"), group_name("u", "a", "n")}
     assert len(names | {group_name("t", "s3://bucket/a", "n"), group_name("t", "a", "m")}) == 5
+
+
+@pytest.mark.parametrize(
+    ("place", "folder"),
+    [
+        ("run/lake", "run/lake"),
+        ("/lake", "/lake"),
+        ("/lake/at=12:30", "/lake/at=12:30"),
+        ("file:/lake", "/lake"),
+        ("file:///lake", "/lake"),
+        ("file://host/lake", None),
+        ("s3a://bucket/lake", None),
+        ("dbfs:/mnt/lake", None),
+        ("hdfs:/lake", None),
+    ],
+)
+def test_a_folder_of_this_machine(place: str, folder: str | None) -> None:
+    assert local_folder(place) == (None if folder is None else Path(folder))
 
 
 def test_an_archive_of_another_checkpoint_is_refused() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from penstock.spark.pipelines.pipeline import Pipeline
 from penstock.spark.pipelines.spec import Parse, Run, Sink, Source, Spec
+from penstock.spark.settings import Settings
 
 NODE = {"topic": "t", "nsqd_http_address": "h:1"}
 
@@ -38,6 +40,33 @@ def test_columns_are_found_unless_the_file_chooses(
     spark: Any = None
     pipeline(source).frame(spark)
     assert [each.schema for each in asked] == [schema]
+
+
+@pytest.mark.parametrize(
+    ("given", "begins"), [({}, "n-"), ({"group": "g"}, "g"), ({"groupIdPrefix": "billing"}, None)]
+)
+def test_a_group_of_its_own_unless_the_file_names_one(
+    given: dict[str, str], begins: str | None
+) -> None:
+    asked: dict[str, str] = {}
+
+    class Reader:
+        def format(self, _: str) -> Reader:
+            return self
+
+        def options(self, **options: str) -> Reader:
+            asked.update(options)
+            return self
+
+        def load(self) -> None: ...
+
+    spark: Any = SimpleNamespace(
+        readStream=Reader(), sparkContext=SimpleNamespace(defaultParallelism=2)
+    )
+    source = Source("nsq", NODE | given)
+    pipeline(source)._source(spark, source)
+    group = Settings.parse(asked, "stream").group
+    assert group is None if begins is None else str(group).startswith(begins)
 
 
 def test_settings_of_its_session() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from penstock.spark.pipelines.spec import Parse, Run, Sink, Source, Spec
 from penstock.spark.pipelines.told import about, about_bad
 
@@ -16,7 +18,7 @@ def spec(source: Source = FILES, sink: Sink = CONSOLE, **more: Any) -> Spec:
 
 
 def nsq(**options: str) -> dict[str, str]:
-    return {"topic": "t", "nsqd_http_address": "h:1,i:2", **options}
+    return {"topic": "t", "nsqd_http_address": "h:1,i:2"} | options
 
 
 def test_nodes_of_the_source_with_its_tls() -> None:
@@ -30,6 +32,12 @@ def test_nodes_of_the_source_with_its_tls() -> None:
 def test_nodes_of_the_sink_where_the_source_has_none() -> None:
     found = about(spec(sink=Sink("nsq", nsq(exactlyOnce="true"))))
     assert (list(found.nodes()), found.source) == (["h:1", "i:2"], "parquet /lake")
+
+
+@pytest.mark.parametrize("topic", ["%DLQ%billing", "a" * 80, "*"])
+def test_topics_whose_names_only_rocketmq_has(topic: str) -> None:
+    found = about(spec(Source("rocketmq", nsq(topic=topic))))
+    assert (list(found.nodes()), found.source) == (["h:1", "i:2"], f"rocketmq {topic}")
 
 
 def test_nobody_to_tell() -> None:
