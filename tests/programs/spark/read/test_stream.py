@@ -237,6 +237,25 @@ def test_the_first_batch_has_the_same_rows_again_wherever_the_log_ends_by_then(
     assert again.latestOffset(after, ALL) == after
 
 
+def test_an_empty_first_batch_is_empty_again(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"] * 10)
+    options: list[dict[str, str]] = [{}, {"minRecordsPerTrigger": "100"}]
+    for given in options:
+        stream = reader(server, startingOffsets="latest", **given)
+        start = stream.initialOffset()
+        # Spark makes a batch of it, as it knows of no batch before.
+        end = stream.latestOffset(start, ALL)
+        assert end == start
+        server.queue("t").append([b"x"] * 5)
+        again = reader(server, startingOffsets="latest")
+        assert rows(again, again.initialOffset(), end) == []
+        after = again.latestOffset(end, ALL)
+        last = server.queue("t").end
+        assert rows(again, end, after) == list(range(last - 5, last))
+        server.delete("t")
+        server.queue("t").append([b"x"] * 10)
+
+
 def test_a_first_batch_that_retention_has_reached_is_not_cut_short(server: FakeLogServer) -> None:
     server.queue("t").append([b"x"] * 10)
     stream = reader(server)
