@@ -51,7 +51,7 @@ def test_two_nodes_of_one_name_are_refused(server: FakeLogServer) -> None:
             Cluster(settings(server, nsqd_http_address=both)).bounds()
         assert str(refused.value) == (
             f"two nodes call themselves {server.node}, at {server.address} and {other.address}: "
-            "give each a --broadcast-address or an HTTP port of its own"
+            "give each another --broadcast-address or HTTP port"
         )
         close_connections()
 
