@@ -26,6 +26,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
+from penstock.spark.errors import SourceError
 from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.once import Once
 from penstock.spark.read import planning
@@ -142,7 +143,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._reported
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        first, last = from_checkpoint(start), from_checkpoint(end)
+        first, last = self._stored(start), self._stored(end)
         if last.began is not None and first.is_beginning:
             first = first._replace(offsets=last.began, logs=last.logs)
         bounds = self._bounds_for(first, last)
@@ -171,8 +172,18 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _position(self, stored: dict[str, Any]) -> Position:
         """A position of the checkpoint, with the group of the options."""
-        position = from_checkpoint(stored)
+        position = self._stored(stored)
         return position._replace(group=self.settings.group or position.group)
+
+    def _stored(self, stored: dict[str, Any]) -> Position:
+        """A position of the checkpoint. Raises SourceError for that of another source."""
+        try:
+            return from_checkpoint(stored)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise SourceError(
+                f"the checkpoint has offsets of another source than format {self.settings.format}, "
+                "which reads the log: give this query a new checkpoint"
+            ) from None
 
     def _bounds(self, reached: Offsets) -> Mapping[Place, Bounds]:
         """The log's bounds, after a short wait when not enough has come since the last call."""

@@ -211,6 +211,17 @@ def test_a_mistyped_node_is_refused_and_holds_nothing(server: FakeLogServer) -> 
     assert server.groups == {}
 
 
+def test_a_checkpoint_of_another_source_is_refused(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"])
+    of_a_channel = {"staging": "0123456789abcdef", "file": 3}
+    for ask in (
+        lambda: reader(server).latestOffset(of_a_channel, ALL),
+        lambda: reader(server).partitions(of_a_channel, of_a_channel),
+    ):
+        with pytest.raises(SourceError, match="offsets of another source than format nsq, which"):
+            ask()
+
+
 # --- a first batch that comes again, for which Spark asks for the start once more -----------------
 
 
