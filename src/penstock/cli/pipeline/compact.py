@@ -27,7 +27,8 @@ def run_compact(place: Path, file_megabytes: int) -> None:
 def sink_folder(file: Path) -> Path:
     """The folder that a pipeline writes to. Raises PenstockError where it is on no disk of ours."""
     sink = Pipeline.from_file(file).spec.sink
-    folder = local_folder(sink.options.get("path", "://"))
+    path = sink.options.get("path")
+    folder = local_folder(path) if path else None
     if folder is None:
         raise PenstockError(f"{file} writes {sink}, which is no folder of this machine")
     return folder

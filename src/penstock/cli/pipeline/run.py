@@ -157,8 +157,11 @@ def _look(spec: Spec, words: Callable[[str], str]) -> None:
     timeout = str(round(min(_PREFLIGHT_TIMEOUT_S, given)))
     # The timeout of this first look is not the option's.
     others = {key: each for key, each in spec.source.options.items() if key.lower() != "timeout"}
+    # A query that has read before knows nodes that nsqlookupd may have forgotten.
+    checkpoint = own.local_folder(spec.run.checkpoint)
+    has_read = checkpoint is not None and (checkpoint / "offsets").is_dir()
     try:
-        Cluster(Settings.parse(others | {"timeout": timeout})).bounds()
+        Cluster(Settings.parse(others | {"timeout": timeout})).bounds(required=not has_read)
     except PenstockError as error:
         raise PenstockError(words(str(error).replace("; option timeout)", ")"))) from error
     finally:

@@ -111,6 +111,7 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         folder = self._opened()
+        _require_ours(end)
         planned = range(self._first(start, folder, end["staging"]), end["file"])
         there = [number for number in planned if number in folder.files]
         if len(there) < len(planned):
@@ -172,6 +173,7 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _first(self, start: Mapping[str, Any], folder: Folder, end: str = "") -> int:
         """The number of the first file behind an offset; the first there is, in another folder."""
+        _require_ours(start)
         if start["staging"] == folder.id or start["staging"] == end:
             return int(start["file"])
         sentence = (
@@ -234,6 +236,15 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if name == "topic":
             return pa.repeat(pa.scalar(self.settings.topic, pa.string()), batch.num_rows)
         return batch.column(name)
+
+
+def _require_ours(offset: Mapping[str, Any]) -> None:
+    """Raise SourceError for an offset of the log, as a checkpoint of before may have it."""
+    if not offset.keys() >= {"staging", "file"}:
+        raise SourceError(
+            "the checkpoint has offsets of another source than mode=channel: give this query a new "
+            "checkpoint"
+        )
 
 
 def split(numbers: Sequence[int], files: Mapping[int, StagedFile], least: int) -> list[list[int]]:

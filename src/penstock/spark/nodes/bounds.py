@@ -213,7 +213,7 @@ def _together(answers: Iterable[Mapping[Place, Bounds]]) -> dict[Place, Bounds]:
         if planning.is_another(other.log, bound.log):
             raise SourceError(
                 f"two nodes call themselves {place.node}, at {other.address} and {bound.address}: "
-                "give each a --broadcast-address or an HTTP port of its own"
+                "give each another --broadcast-address or HTTP port"
             )
     return bounds
 

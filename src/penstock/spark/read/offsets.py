@@ -58,7 +58,8 @@ Nested: TypeAlias = dict[str, dict[str, dict[str, int]]]
 class Position(NamedTuple):
     """The content of a checkpoint; ``logs`` leaves out what is not known.
 
-    ``began`` is where the first batch of a query begins, in its end: Spark writes no start down.
+    ``began`` is where a query begins, up to the end of its first batch with messages: Spark writes
+    no start down.
     """
 
     offsets: Offsets
@@ -66,6 +67,11 @@ class Position(NamedTuple):
     logs: Logs
     owner: str = ""
     began: Offsets | None = None
+
+    @property
+    def is_beginning(self) -> bool:
+        """True if nothing is before it."""
+        return self.began == self.offsets
 
 
 def nest(values: Mapping[Place, _Value]) -> dict[str, dict[str, dict[str, _Value]]]:
@@ -95,7 +101,7 @@ def to_checkpoint(position: Position) -> dict[str, Any]:
         stored["logs"] = nest(position.logs)
     if position.owner:
         stored["owner"] = position.owner
-    if position.began:
+    if position.began is not None:
         stored["began"] = nest(position.began)
     return stored
 

@@ -11,7 +11,7 @@ the other from its start.
 
 Spark does not write down where a query begins: when its first batch is run again, it asks for the
 start once more, which is another one by then if it was the end of the log or a time ago. So the end
-of that batch says where it began.
+of that batch says where it began, also where it is empty, as the first one often is.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
+from penstock.spark.errors import SourceError
 from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.once import Once
 from penstock.spark.read import planning
@@ -90,7 +91,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             offsets = self._held(starting(self.settings, bounds, "latest"), bounds, {})
             # By chance, but kept in the checkpoint: two queries never share a group by accident.
             group = self.settings.group or f"{self.settings.group_prefix}-{uuid4().hex[:12]}"
-            position = Position(offsets, group, logs_of(bounds), _new_owner())
+            position = Position(offsets, group, logs_of(bounds), _new_owner(), began=offsets)
             if self.settings.group is None:
                 self._hold(position._replace(owner=""), bounds)
             else:
@@ -127,13 +128,13 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         offsets = kept | self._admission.cut(limit, starts, end, bounds)
         logs = position.logs | logs_of(bounds)
-        began = starts if start == self._initial else None
+        began = position.began if offsets == position.offsets else None
         return to_checkpoint(
             position._replace(
                 offsets=offsets,
                 logs={place: log for place, log in logs.items() if place in offsets},
                 owner=position.owner or _new_owner(),
-                began=position.began if offsets == position.offsets else began,
+                began=starts if position.is_beginning else began,
             )
         )
 
@@ -142,8 +143,8 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._reported
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        first, last = from_checkpoint(start), from_checkpoint(end)
-        if last.began and not first.began:
+        first, last = self._stored(start), self._stored(end)
+        if last.began is not None and first.is_beginning:
             first = first._replace(offsets=last.began, logs=last.logs)
         bounds = self._bounds_for(first, last)
         wanted = {place: offset for place, offset in last.offsets.items() if place in bounds}
@@ -171,8 +172,18 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _position(self, stored: dict[str, Any]) -> Position:
         """A position of the checkpoint, with the group of the options."""
-        position = from_checkpoint(stored)
+        position = self._stored(stored)
         return position._replace(group=self.settings.group or position.group)
+
+    def _stored(self, stored: dict[str, Any]) -> Position:
+        """A position of the checkpoint. Raises SourceError for that of another source."""
+        try:
+            return from_checkpoint(stored)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise SourceError(
+                f"the checkpoint has offsets of another source than format {self.settings.format}, "
+                "which reads the log: give this query a new checkpoint"
+            ) from None
 
     def _bounds(self, reached: Offsets) -> Mapping[Place, Bounds]:
         """The log's bounds, after a short wait when not enough has come since the last call."""

@@ -181,7 +181,8 @@ class BrokerLog:
         alone = 0 if (group, topic) in self._committed else 1
         for part in filter(None, (asked[:alone], asked[alone:])):
             self._ask_all(RequestCode.UPDATE_CONSUMER_OFFSET, part, topic)
-        self._committed.add((group, topic))
+        if asked:  # a query that begins asks for its group without an offset
+            self._committed.add((group, topic))
 
     def delete_groups(self, group: str, topics: Sequence[str]) -> dict[str, ClientError]:
         """Delete nothing: a group's offsets hold no messages."""

@@ -50,6 +50,18 @@ def pipeline(server: FakeLogServer, folder: Path) -> Pipeline:
     return archive.pipeline(source, str(folder / "lake"), str(folder / "c"))
 
 
+def test_the_first_look_leaves_nodes_that_have_left_to_a_query_that_has_read(
+    tmp_path: Path,
+) -> None:
+    with FakeLogServer() as lookupd:
+        source = {"topic": "t", "lookupd_http_address": lookupd.address}
+        spec = archive.pipeline(source, str(tmp_path / "lake"), str(tmp_path / "c")).spec
+        with pytest.raises(PenstockError, match="no node with topic t is known to nsqlookupd"):
+            run_module._look(spec, str)
+        (tmp_path / "c" / "offsets").mkdir(parents=True)
+        run_module._look(spec, str)
+
+
 def test_the_title_and_the_last_line(tmp_path: Path) -> None:
     source = {"topic": "a,b", "nsqd_http_address": "h:1"}
     spec = archive.pipeline(source, "lake", "c").spec

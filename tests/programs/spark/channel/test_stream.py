@@ -89,6 +89,20 @@ def query(nsqd: Daemon, tmp_path: Path) -> Iterator[Query]:
     query.reader.stop()
 
 
+def test_a_checkpoint_of_the_log_is_refused(tmp_path: Path) -> None:
+    given = {"mode": "channel", "topic": "t", "channel": "c", "nsqd_tcp_address": "127.0.0.1:9",
+             "stagingLocation": str(tmp_path / "staging")}  # fmt: skip
+    reader = ChannelStreamReader(ChannelSettings.parse(given), COLUMNS)
+    start = reader.initialOffset()
+    of_the_log: Offset = {"group": "g", "offsets": {"t": {"h:4151": {"0": 7}}}}
+    said = "the checkpoint has offsets of another source than mode=channel"
+    with pytest.raises(SourceError, match=said):
+        reader.partitions(start, of_the_log)
+    with pytest.raises(SourceError, match=said):
+        reader.latestOffset(of_the_log, ALL)
+    reader.stop()
+
+
 def everything(query: Query, count: int) -> tuple[Offset, list[bytes]]:
     """Batches until so many rows are read; the last offset and the rows."""
     at, found = query.start, list[bytes]()

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.spark.errors import GroupTakenError, SourceError
 from penstock.spark.nodes import bounds as bounds_module
-from penstock.spark.nodes.access import close_connections
+from penstock.spark.nodes.access import Access, close_connections
 from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.read.offsets import Bounds, Place
 from penstock.spark.settings import Settings
@@ -51,7 +51,7 @@ def test_two_nodes_of_one_name_are_refused(server: FakeLogServer) -> None:
             Cluster(settings(server, nsqd_http_address=both)).bounds()
         assert str(refused.value) == (
             f"two nodes call themselves {server.node}, at {server.address} and {other.address}: "
-            "give each a --broadcast-address or an HTTP port of its own"
+            "give each another --broadcast-address or HTTP port"
         )
         close_connections()
 
@@ -62,7 +62,12 @@ def test_a_node_without_the_topics_is_not_asked_for_its_https_port(
     server.queue("t").append([b"a"])
     given = {"topicPattern": "t", "lookupd_http_address": server.address, "timeout": "1"}
     asked: list[str] = []
-    monkeypatch.setattr(bounds_module, "secured", lambda each, _: asked.append(each) or each)
+
+    def secured(address: str, _: Access) -> str:
+        asked.append(address)
+        return address
+
+    monkeypatch.setattr(bounds_module, "secured", secured)
     cluster = Cluster(Settings.parse(given))
     monkeypatch.setattr(
         cluster._directory, "topics_at", lambda: {server.address: ["t"], "127.0.0.1:9": []}

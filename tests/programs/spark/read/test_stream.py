@@ -211,6 +211,17 @@ def test_a_mistyped_node_is_refused_and_holds_nothing(server: FakeLogServer) -> 
     assert server.groups == {}
 
 
+def test_a_checkpoint_of_another_source_is_refused(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"])
+    of_a_channel = {"staging": "0123456789abcdef", "file": 3}
+    for ask in (
+        lambda: reader(server).latestOffset(of_a_channel, ALL),
+        lambda: reader(server).partitions(of_a_channel, of_a_channel),
+    ):
+        with pytest.raises(SourceError, match="offsets of another source than format nsq, which"):
+            ask()
+
+
 # --- a first batch that comes again, for which Spark asks for the start once more -----------------
 
 
@@ -235,6 +246,25 @@ def test_the_first_batch_has_the_same_rows_again_wherever_the_log_ends_by_then(
     assert rows(again, end, after) == list(range(15, 15 + more))
     assert server.groups["t"]["g"] == {"0": 15}
     assert again.latestOffset(after, ALL) == after
+
+
+def test_an_empty_first_batch_is_empty_again(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"] * 10)
+    options: list[dict[str, str]] = [{}, {"minRecordsPerTrigger": "100"}]
+    for given in options:
+        stream = reader(server, startingOffsets="latest", **given)
+        start = stream.initialOffset()
+        # Spark makes a batch of it, as it knows of no batch before.
+        end = stream.latestOffset(start, ALL)
+        assert end == start
+        server.queue("t").append([b"x"] * 5)
+        again = reader(server, startingOffsets="latest")
+        assert rows(again, again.initialOffset(), end) == []
+        after = again.latestOffset(end, ALL)
+        last = server.queue("t").end
+        assert rows(again, end, after) == list(range(last - 5, last))
+        server.delete("t")
+        server.queue("t").append([b"x"] * 10)
 
 
 def test_a_first_batch_that_retention_has_reached_is_not_cut_short(server: FakeLogServer) -> None:

@@ -127,6 +127,7 @@ def test_the_first_commit_of_a_group_in_a_topic_is_answered_before_the_next(
     """Java's broker makes the group's table with it, and may lose one of two that come at once."""
     for number in (0, 1):
         broker.queue(number=number)
+    assert log.commit_all("g", {"t": {}}) == {}
     broker.refuse[RequestCode.UPDATE_CONSUMER_OFFSET] = (ResponseCode.SYSTEM_ERROR, "busy")
     assert list(log.commit_all("g", {"t": {0: 5, 1: 7}})) == ["t"]
     assert broker.commits() == [0]
