@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -210,6 +211,19 @@ def test_the_palette_knows_pages_topics_and_nodes(page: Page, site: Site) -> Non
     expect(page.get_by_text("Nothing is called")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator("dialog")).to_have_count(0)
+
+
+def test_the_palette_of_a_cluster_without_topics(page: Page) -> None:
+    node = {"broadcast_address": "fe80::1", "http_port": 4151, "hostname": "six"}
+    page.route("**/api/topics", lambda route: route.fulfill(json={"topics": None, "message": ""}))
+    page.route("**/api/nodes?*", lambda route: route.fulfill(json={"nodes": [node], "message": ""}))
+    page.goto("/lookup")
+    page.get_by_role("button", name="Search").click()
+    page.get_by_role("combobox").fill("fe80")
+    expect(page.get_by_role("option")).to_contain_text("[fe80::1]:4151")
+    expect(page.get_by_text("Not all names are known")).to_have_count(0)
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"/nodes/%5Bfe80%3A%3A1%5D%3A4151$"))
 
 
 def test_arrows_choose_in_the_palette(page: Page) -> None:
