@@ -302,6 +302,23 @@ def test_figures_stand_still_and_go_on(page: Page) -> None:
     assert any("/api/events" in url for url in asked)
 
 
+def test_tabs_that_nobody_sees_leave_the_others_their_connections(open_page: OpenPage) -> None:
+    """A browser has six to a server, and headless it takes every tab for one that is seen."""
+    hide = """(value) => {
+      Object.defineProperty(document, "hidden", { value, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    first = open_page()
+    for page in (first, *(first.context.new_page() for _ in range(6))):
+        page.goto("/topics")
+        expect(page.locator(".status")).to_have_class("status good")
+        page.evaluate(hide, True)
+    first.evaluate(hide, False)
+    with first.expect_response("**/api/topics"):
+        first.keyboard.press("r")
+    expect(first.locator(".status")).to_have_class("status good")
+
+
 def test_who_may_only_look_is_told_so(open_page: OpenPage, start_admin: StartAdmin) -> None:
     url = start_admin("--admin-user=alice")
     page = open_page(url=url)
