@@ -110,8 +110,13 @@ def properties(text: str, other: str) -> str:
 
 def start(command: list[str]) -> None:
     """Become the node."""
-    own, nodes = os.environ["PAIR_ADDRESS"], os.environ["PAIR_NODES"].split()
-    data_path = os.environ["PAIR_DATA_PATH"]
+    own, named, data_path = (
+        os.environ.get(f"PAIR_{name}", "") for name in ("ADDRESS", "NODES", "DATA_PATH")
+    )
+    nodes = named.split()
+    if len(nodes) != 2 or own not in nodes or not data_path:
+        sys.exit(f"PAIR_NODES={named!r} has to be two addresses, PAIR_ADDRESS={own!r} one of them, "
+                 f"and PAIR_DATA_PATH={data_path!r} a folder")  # fmt: skip
     folder = Path(os.environ.get("RUNTIME_DIRECTORY", data_path))
     words = with_role(command, followed(own, nodes, Path(data_path)), folder)
     os.execvp(words[0], words)

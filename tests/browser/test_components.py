@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -212,6 +213,19 @@ def test_the_palette_knows_pages_topics_and_nodes(page: Page, site: Site) -> Non
     expect(page.locator("dialog")).to_have_count(0)
 
 
+def test_the_palette_of_a_cluster_without_topics(page: Page) -> None:
+    node = {"broadcast_address": "fe80::1", "http_port": 4151, "hostname": "six"}
+    page.route("**/api/topics", lambda route: route.fulfill(json={"topics": None, "message": ""}))
+    page.route("**/api/nodes?*", lambda route: route.fulfill(json={"nodes": [node], "message": ""}))
+    page.goto("/lookup")
+    page.get_by_role("button", name="Search").click()
+    page.get_by_role("combobox").fill("fe80")
+    expect(page.get_by_role("option")).to_contain_text("[fe80::1]:4151")
+    expect(page.get_by_text("Not all names are known")).to_have_count(0)
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"/nodes/%5Bfe80%3A%3A1%5D%3A4151$"))
+
+
 def test_arrows_choose_in_the_palette(page: Page) -> None:
     page.goto("/lookup")
     page.get_by_role("button", name="Search").click()
@@ -286,6 +300,23 @@ def test_figures_stand_still_and_go_on(page: Page) -> None:
     status.click()
     expect(status).to_have_class("status good")
     assert any("/api/events" in url for url in asked)
+
+
+def test_tabs_that_nobody_sees_leave_the_others_their_connections(open_page: OpenPage) -> None:
+    """A browser has six to a server, and headless it takes every tab for one that is seen."""
+    hide = """(value) => {
+      Object.defineProperty(document, "hidden", { value, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    first = open_page()
+    for page in (first, *(first.context.new_page() for _ in range(6))):
+        page.goto("/topics")
+        expect(page.locator(".status")).to_have_class("status good")
+        page.evaluate(hide, True)
+    first.evaluate(hide, False)
+    with first.expect_response("**/api/topics"):
+        first.keyboard.press("r")
+    expect(first.locator(".status")).to_have_class("status good")
 
 
 def test_who_may_only_look_is_told_so(open_page: OpenPage, start_admin: StartAdmin) -> None:

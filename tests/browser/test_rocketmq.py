@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from penstock.testing.daemons import run_nsqadmin
 from tests.rocketmq_shop import BAD, DEAD_LETTERS, MESSAGES, TOPIC, Shop
@@ -121,6 +122,72 @@ def test_a_topic_is_made_changed_and_deleted(rocket: Page) -> None:
     expect(rocket.get_by_text("Topic offers is deleted.")).to_be_visible()
     expect(row_of(rocket, "topics", TOPIC)).to_be_visible()
     expect(row_of(rocket, "topics", "offers")).to_have_count(0)
+
+
+def test_a_change_leaves_each_broker_what_it_has(rocket: Page) -> None:
+    """Brokers that do not have all alike, as this page is told."""
+    rocket.route(
+        "**/api/rocketmq",
+        lambda route: route.fulfill(
+            json={"brokers": [{"broker": "a"}, {"broker": "b"}], "name_servers": [], "message": ""}
+        ),
+    )
+    sent: list[Any] = []
+
+    def told(url: str, **different: Any) -> None:
+        def answer(route: Route) -> None:
+            if route.request.method == "POST":
+                sent.append(route.request.post_data_json)
+                route.fulfill(json={"message": ""})
+                return
+            found = route.fetch().json()
+            for name, values in different.items():
+                (one,) = found[name]
+                found[name] = [one | {"broker": broker} | more for broker, more in values.items()]
+            route.fulfill(json=found)
+
+        rocket.route(url, answer)
+
+    told(
+        f"**/api/rocketmq/topics/{TOPIC}",
+        brokers={
+            "a": {"read_queues": 4, "write_queues": 4},
+            "b": {"read_queues": 8, "write_queues": 4},
+        },
+    )
+    told(
+        "**/api/rocketmq/groups/archive",
+        configs={"a": {"retries": 3, "consumes": True}, "b": {"retries": 5, "consumes": False}},
+    )
+    dialog = rocket.get_by_role("dialog")
+
+    rocket.goto(f"/rocketmq/topics/{TOPIC}")
+    rocket.get_by_role("button", name="Change").click()
+    read = dialog.get_by_label("Queues that are read")
+    expect(read).to_have_value("")
+    dialog.get_by_label("Permission").select_option("read only")
+    dialog.get_by_role("button", name="Change topic").click()
+    expect(dialog).to_have_count(0)
+    rocket.get_by_role("button", name="Change").click()
+    expect(dialog.get_by_role("combobox")).to_have_count(2)
+    dialog.get_by_role("combobox").first.select_option("b")
+    expect(read).to_have_value("8")
+    dialog.get_by_role("button", name="Change topic").click()
+    expect(dialog).to_have_count(0)
+    topic = {"action": "change", "write_queues": 4}
+    assert sent == [
+        topic | {"brokers": [], "read_queues": None, "perm": 4},
+        topic | {"brokers": ["b"], "read_queues": 8, "perm": 6},
+    ]
+
+    rocket.goto("/rocketmq/groups/archive")
+    rocket.get_by_role("button", name="Change").click()
+    expect(dialog.get_by_label("may consume")).to_have_js_property("indeterminate", True)
+    dialog.get_by_label("may broadcast").uncheck()
+    dialog.get_by_role("button", name="Change group").click()
+    expect(dialog).to_have_count(0)
+    shown = ("brokers", "consumes", "retries", "broadcasts", "retry_queues")
+    assert [sent[-1][name] for name in shown] == [[], None, None, False, 1]
 
 
 def test_deleting_counts_what_is_lost_and_wants_the_name(rocket: Page) -> None:

@@ -41,6 +41,18 @@ def of_kind(kind: str) -> list[dict[str, Any]]:
     return [each for each in OBJECTS if each["kind"] == kind]
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"PAIR_ADDRESS": "c:4151"}, {"PAIR_NODES": "a:4151"}, {"PAIR_DATA_PATH": ""}], ids=str
+)
+def test_an_environment_that_makes_no_pair_is_told_in_a_line(wrong: dict[str, str]) -> None:
+    right = {"PAIR_NODES": "a:4151 b:4151", "PAIR_ADDRESS": "a:4151", "PAIR_DATA_PATH": "/tmp/none"}
+    done = subprocess.run([sys.executable, PAIR / "pair.py", "start", "nsqd"], env=right | wrong,
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("PAIR_NODES=")
+
+
 @pytest.mark.parametrize("found", OBJECTS, ids=name)
 def test_kubernetes_schema_admits_each_object(found: dict[str, Any]) -> None:
     kubernetes_validate.validate(found, KUBERNETES, strict=True)

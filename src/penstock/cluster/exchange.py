@@ -110,8 +110,8 @@ def status_text(status: int) -> str:
 
 
 def escaped(name: str) -> str:
-    """A value as a query has it: ``#`` is ``%23``."""
-    return quote_plus(name)
+    """A value as a query has it: ``#`` is ``%23``, and what was no UTF-8 is as it came."""
+    return quote_plus(name, errors="surrogateescape")
 
 
 def target(path: str, **query: object) -> str:

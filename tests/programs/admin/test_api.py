@@ -117,3 +117,16 @@ async def test_names_that_attack_a_page_or_a_parser(running: Running, two: Two) 
     two.nsqds[0].answers["/stats"] = {"topics": [topic("t", channel("</script>\u2028"))]}
     _, body = await running.ask("GET", "/api/topics/t")
     assert r"\u003c/script\u003e\u2028" in body
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "damage?topic=%ff", "groups?topic=%ff", "messages?topic=%ff", "rewind?topic=%ff&channel=c"
+        "&from=oldest", "topics/%ff", "topics/%ff/c",
+    ],
+)  # fmt: skip
+async def test_a_name_that_is_no_utf_8_is_nobodys(two: Two, admin: StartAdmin, path: str) -> None:
+    running = await admin(nsqd_http_addresses=tuple(each.address for each in two.nsqds))
+    status, body = await running.ask("GET", f"/api/{path}")
+    assert status in (200, 404), body

@@ -24,6 +24,7 @@ def test_a_status_with_and_without_a_name() -> None:
 def test_names_in_queries() -> None:
     assert escaped("t#ephemeral") == "t%23ephemeral"
     assert escaped("a b&c") == "a+b%26c"
+    assert escaped("\udcff") == "%FF"
 
 
 def test_targets() -> None:

@@ -38,15 +38,17 @@ securityContext:
 {{- end -}}
 
 {{- /* Alive is a daemon that answers, ready one that does its work. Of nsqd /info is asked whether it
-lives: /ping fails when its disk is full, which a restart would not mend, and consumers go on. */ -}}
+lives: /ping fails when its disk is full, which a restart would not mend, and consumers go on. Of
+mqbroker, which has no /info, any answer of /ping will do. */ -}}
 {{- define "penstock.probes" -}}
 startupProbe:
-  httpGet: {path: {{ . }}, port: http}
+  {{ . }}
   periodSeconds: 5
+  timeoutSeconds: 5
   # A big log is looked through after a crash: an hour.
   failureThreshold: 720
 livenessProbe:
-  httpGet: {path: {{ . }}, port: http}
+  {{ . }}
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 6

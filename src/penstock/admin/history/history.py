@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 from penstock.admin.history.facts import FACTS, facts_of
 from penstock.admin.history.lost import Lost, LostNodes
 from penstock.admin.history.placing import Places
-from penstock.admin.history.ring import Ring, Table
+from penstock.admin.history.ring import HOUR_S, Ring, Table
 from penstock.admin.history.row_numbers import Key, Rows
 from penstock.admin.history.sample import GROUP_MARK, Sample
 from penstock.cluster.rates import rates
 
 logger = logging.getLogger("penstock.nsqadmin")
 
-HOUR_S: Final = 3600.0
 SUMS_MAX: Final = 16_384
 PARTS_MAX: Final = 131_072
 POINTS_MAX: Final = 720
@@ -113,6 +112,7 @@ class History:
         self._gathered: Table | None = None
         self._gathered_since = 0.0
         self._gathered_count = 0
+        self._time = 0.0
 
     @property
     def since(self) -> float:
@@ -126,6 +126,9 @@ class History:
 
     def take(self, time: float, samples: Iterable[tuple[str, Sample]]) -> None:
         """The samples of one refresh, by node; ``time`` in unix seconds."""
+        if time < self._time:
+            self._turn_back(time)
+        self._time = time
         given = list(samples)
         known = [self._locate(node, sample, time) for node, sample in given]
         self._lose(time, {node for node, _ in given})
@@ -238,6 +241,17 @@ class History:
                 self._full.add(what)
                 logger.warning("history: it has room for %d %s; what is more is not recorded",
                              rows.capacity, what)  # fmt: skip
+
+    def _turn_back(self, time: float) -> None:
+        """The clock was set back: without this nothing would be kept until it is as late again."""
+        for known in self._nodes.values():
+            known.time = min(known.time, time)
+        for rows in (self.sums, self.parts):
+            rows.turn_back(time)
+        self.lost.turn_back(time)
+        for last in self._seen.values():
+            last[np.isfinite(last)] = time
+        self._gathered_since = min(self._gathered_since, time)
 
     def _forget(self, time: float) -> None:
         """Free what has been away for an hour."""

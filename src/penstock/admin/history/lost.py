@@ -106,6 +106,15 @@ class LostNodes:
         self.given_up = [each for each in self.given_up if time < each.dropped_at + GIVEN_UP_S]
         del self.given_up[:-LOST_MAX]
 
+    def turn_back(self, time: float) -> None:
+        """The clock was set back to this time: nothing was later."""
+        for each in self:
+            each.at = min(each.at, time)
+        self.given_up = [each._replace(at=min(each.at, time), dropped_at=min(each.dropped_at, time))
+                         for each in self.given_up]  # fmt: skip
+        for loss in self._losses:
+            loss.since = min(loss.since, time)
+
     def partial(self, row: int, times: list[float]) -> list[int]:
         """The flag of each time: 1 where last figures of some node were in the row."""
         spans = [(each.since, each.until) for each in self._losses if row in each.rows]

@@ -1,14 +1,17 @@
-"""The newest tables of figures up to a maximum, one for each point in time; older ones go."""
+"""The tables of figures of the last hour, one for each point in time, up to a maximum."""
 
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 Table = NDArray[np.float32]
 """Figures by rows; NaN where nothing is known. Tables of a ring grow with time, never shrink."""
+
+HOUR_S: Final = 3600.0
 
 
 class Ring:
@@ -18,7 +21,14 @@ class Ring:
         self._tables: deque[tuple[float, Table]] = deque(maxlen=points)
 
     def add(self, time: float, table: Table) -> None:
-        """The newest table, which is the ring's from now on."""
+        """The newest table, which is the ring's from now on.
+
+        The clock may have been set: what is later than this goes, and so does what is an hour old.
+        """
+        while self._tables and self._tables[-1][0] >= time:
+            self._tables.pop()
+        while self._tables and self._tables[0][0] < time - HOUR_S:
+            self._tables.popleft()
         self._tables.append((time, table))
 
     def series(self, row: int, since: float) -> tuple[list[float], list[list[float]]]:

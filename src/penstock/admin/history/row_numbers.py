@@ -60,6 +60,10 @@ class Rows:
         self.version += 1
         return row
 
+    def turn_back(self, now: float) -> None:
+        """The clock was set back to this time: no row is its key's from later on."""
+        self.born = [min(each, now) for each in self.born]
+
     def release(self, rows: list[int]) -> None:
         """Free rows."""
         for row in rows:

@@ -28,8 +28,10 @@ class Past:
                 if len(self._of) >= PIPELINES_MAX:
                     continue
                 points = self._of[each["id"]] = deque(maxlen=self._points)
+            while points and points[-1][0] >= time:  # the clock was set back
+                points.pop()
             points.append((time, *(float(each[figure]) for figure in FIGURES)))
-        old = [id for id, points in self._of.items() if points[-1][0] < time - HOUR_S]
+        old = [id for id, points in self._of.items() if abs(points[-1][0] - time) > HOUR_S]
         for id in old:
             del self._of[id]
 

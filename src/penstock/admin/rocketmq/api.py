@@ -7,7 +7,7 @@ from typing import Any
 from penstock.admin.api import answering, names, text_of
 from penstock.admin.permissions import Access
 from penstock.admin.rocketmq import attention, brokers, groups, offsets, topics
-from penstock.admin.rocketmq.answers import required, telling, time_of
+from penstock.admin.rocketmq.answers import required, said, telling, time_of
 from penstock.admin.rocketmq.configuration import accounts, configuration
 from penstock.admin.rocketmq.messages.finding import Wish, find
 from penstock.admin.rocketmq.messages.traces import trace
@@ -70,7 +70,7 @@ class RocketmqApi:
         if what != "offsets":  # the path's last part is any, to the router
             raise ApiError(404, "NOT_FOUND")
         query = Query.parse(request.query)
-        topic = required(query.get("topic") or "", "topic")
+        topic = required(said(query, "topic"), "topic")
         time_ms = time_of(query.get("time_ms") or "")
         return await offsets.preview(self._servers, group, topic, time_ms)
 
@@ -79,13 +79,13 @@ class RocketmqApi:
 
     async def _tracks(self, request: Request) -> Any:
         query = Query.parse(request.query)
-        topic, message_id = (required(query.get(name) or "", name) for name in ("topic", "id"))
+        topic, message_id = (required(said(query, name), name) for name in ("topic", "id"))
         return await tracks(self._servers, topic, message_id)
 
     async def _trace(self, request: Request) -> Any:
         query = Query.parse(request.query)
-        message_id = required(query.get("id") or "", "id")
-        return await trace(self._servers, message_id, query.get("trace_topic") or "")
+        message_id = required(said(query, "id"), "id")
+        return await trace(self._servers, message_id, said(query, "trace_topic"))
 
     async def _accounts(self, request: Request) -> Any:
         self._access.check_admin(request)

@@ -23,6 +23,8 @@ class Reading:
     lags: dict[str, int] = field(default_factory=dict)
     end: int = 0
     """The ends of all its queues, summed."""
+    queues: int = 0
+    """The number of these queues: fewer while a broker does not answer."""
     last_ms: int = 0
     """The time at which the newest message that it has consumed was stored."""
 
@@ -31,6 +33,7 @@ class Reading:
         for queue, each in stats.queues.items():
             self.lags[queue.topic] = self.lags.get(queue.topic, 0) + each.lag
             self.end += each.broker_offset
+            self.queues += 1
             self.last_ms = max(self.last_ms, each.last_ms)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import deque
 from collections.abc import Iterable
 from typing import Final
@@ -16,18 +17,22 @@ APART_S: Final = 3.0
 
 
 class Pace:
-    """The looks at one group in the last minutes. Offsets that go back begin another past."""
+    """The looks at one group in the last minutes. What cannot be compared begins another past:
+    offsets or a clock that went back, queues that came or went with their broker.
+    """
 
     def __init__(self) -> None:
         self._looks: deque[tuple[float, int, int]] = deque()
+        self._queues = 0
 
-    def take(self, time_s: float, end: int, consumed: int) -> None:
+    def take(self, time_s: float, end: int, consumed: int, queues: int = 0) -> None:
         """A look: the ends of all its queues, and its offsets in them, summed."""
-        looks = self._looks
-        if looks and (end < looks[-1][1] or consumed < looks[-1][2]):
+        looks, look = self._looks, (time_s, end, consumed)
+        if looks and (queues != self._queues or any(map(operator.lt, look, looks[-1]))):
             looks.clear()
+        self._queues = queues
         if not looks or time_s - looks[-1][0] >= APART_S:
-            looks.append((time_s, end, consumed))
+            looks.append(look)
         while looks[0][0] < time_s - WINDOW_S:
             looks.popleft()
 
@@ -56,7 +61,7 @@ class Paces:
         found = {}
         for each in readings:
             pace = found[each.group] = self._of.get(each.group) or Pace()
-            pace.take(time_s, each.end, each.consumed)
+            pace.take(time_s, each.end, each.consumed, each.queues)
         self._of = found
 
     def of(self, group: str) -> Pace | None:

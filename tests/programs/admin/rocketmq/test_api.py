@@ -90,6 +90,24 @@ async def test_messages_by_all_that_they_can_be_found_by(asked: Running) -> None
     assert [each["stored_ms"] for each in in_order] == sorted(m["stored_ms"] for m in newest)
 
 
+async def test_of_large_messages_in_one_queue_none_is_left_out(asked: Running, shop: Shop) -> None:
+    """The broker gives twelve of them at once."""
+    async with Producer("depot", shop.name_server.rocketmq, config=QUICK) as producer:
+        for number in range(40):
+            message = Message("parcels", bytes(20_000), keys=str(number), sharding_key="x")
+            await producer.send(message)
+    path = "/api/rocketmq/messages?topic=parcels"
+    newest = (await asked.get(path))["messages"]
+    assert [each["keys"] for each in newest] == [[str(number)] for number in range(39, 7, -1)]
+    seen: dict[str, None] = {}
+    begin: int | None = 0
+    while begin is not None:
+        told = await asked.get(f"{path}&begin={begin}")
+        seen |= dict.fromkeys(each["keys"][0] for each in told["messages"])
+        begin = told["next_ms"]
+    assert list(seen) == [str(number) for number in range(40)]
+
+
 async def test_what_became_of_a_message(asked: Running) -> None:
     query = f"topic={TOPIC}&key=trade-7"
     (message,) = (await asked.get(f"/api/rocketmq/messages?{query}"))["messages"]

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from penstock.admin.history import history as history_module
-from penstock.admin.history.history import FIGURES, HOUR_S, History
+from penstock.admin.history.history import FIGURES, History
+from penstock.admin.history.lost import GIVEN_UP_S
+from penstock.admin.history.ring import HOUR_S
 from penstock.admin.history.row_numbers import Key
 from penstock.admin.history.sample import Sample, look_of, sample_of
 from tests.unit.admin.conftest import channel, topic
@@ -128,6 +130,34 @@ def test_parts_have_a_point_a_minute() -> None:
     assert series.values[FIGURES.index("depth")] == [0, 6, 12]
     assert series.values[FIGURES.index("in")] == pytest.approx([0, 6, 6])
     assert history.series(Key("t", "", "a")) is not None
+
+
+def test_a_clock_that_is_set_back_stops_nothing() -> None:
+    history = History(10)
+    for number in range(3):
+        ahead = FIRST + 86_400 + 10 * number
+        samples = [("a", busy(10 * number, 3)), ("b", busy(0, 5)), ("c", busy(0, 7))]
+        history.take(ahead, samples[: 3 - number] or samples)
+    for number in range(8):
+        history.take(FIRST + 10 * number, [("a", busy(100 * number, 3))])
+    series = history.series(Key("t", "c"))
+    assert series is not None
+    assert series.times == [FIRST + 10 * number for number in range(8)]
+    assert series.values[FIGURES.index("in")][1:] == [10] * 7
+    assert series.values[FIGURES.index("depth")] == [15] * 8
+    assert series.partial == [1] * 8
+    part = history.series(Key("t", "c", "a"))
+    assert part is not None
+    assert part.times == [FIRST + 60]
+    assert {each.node: each.at for each in history.lost} == {"b": FIRST, "c": FIRST}
+    history.take(FIRST + GIVEN_UP_S, [("a", busy(1000, 3))])
+    assert {each.node for each in history.lost.given_up} == {"b", "c"}
+    assert newest(history, "t", "c")["depth"] == 3
+    history.take(FIRST - 5, [("a", busy(1000, 3, name="d"))])
+    assert [each.dropped_at for each in history.lost.given_up] == [FIRST - 5] * 2
+    assert history.series(Key("t", "c")) is not None
+    history.take(FIRST + HOUR_S + 1, [("a", busy(1000, 3, name="d"))])
+    assert history.series(Key("t", "c")) is None
 
 
 def test_latencies() -> None:

@@ -27,3 +27,10 @@ def test_tables_grow() -> None:
     assert first[1] == 3
     assert math.isnan(second[0])
     assert second[1] == 5
+
+
+def test_a_clock_that_is_set_leaves_no_points_of_other_times() -> None:
+    ring = Ring(9)
+    for time in (1000.0, 9000.0, 9010.0, 8000.0, 8010.0):
+        ring.add(time, np.array([[time]], np.float32))
+    assert ring.series(0, 0.0) == ([8000.0, 8010.0], [[8000.0, 8010.0]])

@@ -31,6 +31,16 @@ def test_an_hour_is_kept_and_what_was_away_for_one_is_forgotten() -> None:
     assert HOUR_S == 3600
 
 
+def test_a_clock_that_is_set_back_leaves_no_points_of_other_times() -> None:
+    kept = Past(10)
+    kept.take(9000, [figures("a"), figures("b")])
+    kept.take(9010, [figures("a")])
+    for time in (5000, 5010):
+        kept.take(time, [figures("a")])
+    assert kept.series("a")["times"] == [5000, 5010]
+    assert kept.series("b")["times"] == []
+
+
 def test_a_trend_has_few_points() -> None:
     kept = Past(5)
     for look in range(130):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,8 +10,10 @@ from penstock.admin.rocketmq.servers import Servers
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.protocol import fastjson
-from penstock.rocketmq.protocol.codes import RequestCode
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.ids import Host
+from penstock.rocketmq.protocol.messages.message import StoredMessage, encode
 
 A, B = "127.0.0.1:10911", "127.0.0.1:10921"
 NAME_SERVER = "127.0.0.1:9876"
@@ -45,6 +48,59 @@ class Scripted(Servers):
         self, code: RequestCode, fields: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
         return await self.ask_json(NAME_SERVER, code, fields)
+
+
+class Keeping(Scripted):
+    """Brokers a and b with a queue of the topic each, of which they give COUNT messages or NBYTES
+    at once. `kept` are the times at which messages of `size` bytes were stored, by address.
+    """
+
+    COUNT, NBYTES = 32, 2000
+
+    def __init__(self, kept: Mapping[str, list[int]], size: int = 3) -> None:
+        super().__init__({RequestCode.GET_ROUTEINFO_BY_TOPIC: route()})
+        self._kept, self._size = kept, size
+        self.lost = range(0)
+
+    async def ask(
+        self,
+        address: str,
+        code: RequestCode,
+        fields: Mapping[str, object] | None = None,
+        body: bytes = b"",
+    ) -> Command:
+        times, given = self._kept.get(address, []), dict(fields or {})
+        if code == RequestCode.PULL_MESSAGE:
+            self.asked.append((address, code, given))
+            return self._pulled(address, int(given["queueOffset"]), int(given["maxMsgNums"]))
+        offsets = {
+            RequestCode.GET_MIN_OFFSET: 0,
+            RequestCode.GET_MAX_OFFSET: len(times),
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: bisect_left(times, given.get("timestamp", 0)),
+        }
+        if code in offsets:
+            return Command(0, 0, {"offset": str(offsets[code])})
+        return await super().ask(address, code, fields, body)
+
+    def _pulled(self, address: str, start: int, most: int) -> Command:
+        places = range(start, min(start + min(most, self.COUNT), len(self._kept[address])))
+        frames, nbytes = [], 0
+        for place in (each for each in places if each not in self.lost):
+            frame = stored(address, place, self._kept[address][place], b"x" * self._size)
+            nbytes += len(frame)
+            if frames and nbytes > self.NBYTES:
+                break
+            frames.append(frame)
+        if not frames:
+            raise Refused(ResponseCode.PULL_NOT_FOUND, "nothing there")
+        return Command(0, 0, None, b"".join(frames))
+
+
+def stored(address: str, place: int, ms: int, body: bytes) -> bytes:
+    """A message as a broker keeps it."""
+    host = Host.parse(address)
+    text = f"UNIQ_KEY\1{address}/{place}\2"
+    return encode(StoredMessage("t", body, 0, place, place, host, host, ms, ms, text))
 
 
 def two_brokers() -> dict[str, Any]:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.admin.rocketmq.answers import required, time_of
-from penstock.nsq.http_api import ApiError
+from penstock.admin.rocketmq.answers import required, said, time_of
+from penstock.nsq.http_api import ApiError, Query
 
 
 def test_times_are_milliseconds_or_the_end() -> None:
@@ -17,3 +17,9 @@ def test_an_argument_that_is_missing_is_named() -> None:
     assert required("t", "topic") == "t"
     with pytest.raises(ApiError, match="MISSING_ARG_TOPIC"):
         required("", "topic")
+
+
+def test_an_argument_is_proper_unicode() -> None:
+    query = Query.parse(b"topic=%ffa%C3%9F")
+    assert said(query, "topic") == "\N{REPLACEMENT CHARACTER}a\u00df"
+    assert said(query, "key") == ""

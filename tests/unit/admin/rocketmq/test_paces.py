@@ -5,8 +5,8 @@ from penstock.admin.rocketmq.paces import APART_S, Paces
 from penstock.admin.verdicts.trend import WINDOW_S
 
 
-def reading(end: int, consumed: int) -> Reading:
-    return Reading("g", lags={"t": end - consumed}, end=end)
+def reading(end: int, consumed: int, queues: int = 1) -> Reading:
+    return Reading("g", lags={"t": end - consumed}, end=end, queues=queues)
 
 
 def looked(*looks: tuple[float, int, int]) -> tuple[float | None, float | None]:
@@ -38,6 +38,19 @@ def test_only_the_last_minutes_count() -> None:
 def test_offsets_that_go_back_make_the_pace_unknown() -> None:
     assert looked((0, 100, 50), (10, 200, 70), (20, 200, 0)) == (None, None)
     assert looked((0, 100, 50), (10, 200, 70), (20, 200, 0), (30, 200, 50)) == (None, 5)
+
+
+def test_a_broker_that_answers_again_is_no_growth() -> None:
+    paces = Paces()
+    for time_s, queues in ((0, 2), (10, 1), (20, 1), (30, 1), (40, 2), (50, 2), (60, 2)):
+        paces.take(time_s, [reading(queues * 1000 + time_s, time_s, queues)])
+    pace = paces.of("g")
+    assert pace
+    assert (pace.growth, pace.out) == (0, 1)
+
+
+def test_a_clock_that_is_set_back_makes_the_pace_unknown() -> None:
+    assert looked((1000, 100, 50), (1010, 200, 70), (500, 300, 90)) == (None, None)
 
 
 def test_a_group_that_is_gone_is_forgotten() -> None:

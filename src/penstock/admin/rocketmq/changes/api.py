@@ -28,7 +28,7 @@ class GroupBody(GroupWish):
     """
 
     topic: str = ""
-    time_ms: int = 0
+    time_ms: int | None = None
 
 
 class MessagesBody(Struct):
@@ -109,7 +109,8 @@ class RocketmqChangesApi:
         raise ApiError(400, "INVALID_ACTION")
 
     async def _reset(self, request: Request, body: GroupBody) -> Any:
-        topic, time_ms = required(body.topic, "topic"), time_of(str(body.time_ms))
+        given = "" if body.time_ms is None else str(body.time_ms)
+        topic, time_ms = required(body.topic, "topic"), time_of(given)
         try:
             return await offsets.reset(self._servers, body.group, topic, time_ms)
         finally:  # the notification goes out even when only a part was done

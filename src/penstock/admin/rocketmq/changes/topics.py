@@ -20,20 +20,23 @@ from penstock.rocketmq.protocol.codes import RequestCode
 QUEUES_MAX: Final = 1024
 """Queues of a topic on one broker."""
 _EXAMPLE: Final = "TBW102"
+_QUEUES: Final = 8
+_PERM: Final = 6
 _PERMISSIONS: Final = (0, 2, 4, 6)
 
 
 class TopicWish(Struct):
     """A topic as it shall be on these brokers, or on all of them where none is named; ``perm`` is 4
-    to read and 2 to write.
+    to read and 2 to write. What is null stays as it is; a new topic has 8 queues to be read and
+    written.
     """
 
     action: str = ""
     topic: str = ""
     brokers: list[str] = field(default_factory=list)
-    read_queues: int = 8
-    write_queues: int = 8
-    perm: int = 6
+    read_queues: int | None = None
+    write_queues: int | None = None
+    perm: int | None = None
 
     def check(self) -> None:
         """Raise ApiError 400 for values that no topic can have."""
@@ -41,9 +44,10 @@ class TopicWish(Struct):
             checked_topic(self.topic)
         except BadName:
             raise ApiError(400, "INVALID_TOPIC") from None
-        if not all(0 <= each <= QUEUES_MAX for each in (self.read_queues, self.write_queues)):
-            raise ApiError(400, "INVALID_QUEUES")
-        if self.perm not in _PERMISSIONS:
+        for queues in (self.read_queues, self.write_queues):
+            if queues is not None and not 0 <= queues <= QUEUES_MAX:
+                raise ApiError(400, "INVALID_QUEUES")
+        if self.perm is not None and self.perm not in _PERMISSIONS:
             raise ApiError(400, "INVALID_PERM")
 
 
@@ -79,9 +83,15 @@ async def _put(servers: Servers, wish: TopicWish) -> dict[str, Any]:
 
 def _fields(wish: TopicWish, known: dict[str, Any]) -> dict[str, object]:
     """The header of a change, in which all that the wish says nothing of stays as it is."""
+    wanted = {
+        "readQueueNums": (wish.read_queues, _QUEUES),
+        "writeQueueNums": (wish.write_queues, _QUEUES),
+        "perm": (wish.perm, _PERM),
+    }
     return {
-        "topic": wish.topic, "defaultTopic": _EXAMPLE, "readQueueNums": wish.read_queues,
-        "writeQueueNums": wish.write_queues, "perm": wish.perm,
+        "topic": wish.topic, "defaultTopic": _EXAMPLE,
+        **{name: int(known.get(name, usual)) if given is None else given
+           for name, (given, usual) in wanted.items()},
         "topicFilterType": known.get("topicFilterType") or "SINGLE_TAG",
         "topicSysFlag": int(known.get("topicSysFlag") or 0),
         "order": "true" if known.get("order") else "false",

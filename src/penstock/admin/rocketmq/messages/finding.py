@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from base64 import b64encode
 from codecs import getincrementaldecoder
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
-from penstock.admin.rocketmq.messages.pulls import Queue, offset, pull, queues_of
+from penstock.admin.rocketmq.answers import required, said
+from penstock.admin.rocketmq.messages.pulls import (
+    ROOM,
+    Part,
+    Queue,
+    backward,
+    offset,
+    onward,
+    queues_of,
+)
 from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.cluster.fanout import Warnings
 from penstock.nsq.http_api import ApiError, Query
@@ -45,10 +55,8 @@ class Wish(NamedTuple):
     def parse(cls, raw: bytes) -> Wish:
         """From a query. Raises ApiError 400."""
         query = Query.parse(raw)
-        topic = query.get("topic") or ""
-        if not topic:
-            raise ApiError(400, "MISSING_ARG_TOPIC")
-        texts = [query.get(name) or "" for name in ("id", "key", "broker")]
+        topic = required(said(query, "topic"), "topic")
+        texts = [said(query, name) for name in ("id", "key", "broker")]
         numbers = [_number(query, name) for name in ("queue", "offset", "begin", "end")]
         limit = _number(query, "limit")
         limit = LIMIT if limit is None else max(1, min(limit, LIMIT_MAX))
@@ -165,24 +173,38 @@ async def _queues(servers: Servers, wish: Wish) -> list[Queue]:
     ]
 
 
-async def _by_place(servers: Servers, wish: Wish, warnings: Warnings) -> list[Received]:
-    async def ask(queue: Queue) -> list[Received]:
-        return await pull(servers, queue, wish.offset or 0, wish.limit)
+async def _parts(
+    queues: list[Queue], look: Callable[[Queue, int], Awaitable[Part]], warnings: Warnings
+) -> list[Part]:
+    """The messages of each queue, which share the room for bodies, as far as there are some."""
+    room = ROOM // max(len(queues), 1)
 
-    told = await gathered(await _queues(servers, wish), ask, warnings)
-    found = [each for _, part in told for each in part]
+    async def ask(queue: Queue) -> Part:
+        return await look(queue, room)
+
+    return [part for _, part in await gathered(queues, ask, warnings) if part.messages]
+
+
+async def _by_place(servers: Servers, wish: Wish, warnings: Warnings) -> list[Received]:
+    async def look(queue: Queue, room: int) -> Part:
+        return await onward(servers, queue, wish.offset or 0, wish.limit, room)
+
+    parts = await _parts(await _queues(servers, wish), look, warnings)
+    # Beyond the end of a part there may be more in its queue: what others have there waits.
+    last = min((each.messages[-1].queue_offset for each in parts if not each.is_all),
+               default=END_OF_TIME)  # fmt: skip
+    found = [each for part in parts for each in part.messages if each.queue_offset <= last]
     return sorted(found, key=lambda each: (each.queue_offset, each.queue))[: wish.limit]
 
 
 async def _newest(servers: Servers, wish: Wish, warnings: Warnings) -> list[Received]:
-    async def ask(queue: Queue) -> list[Received]:
-        end = await offset(servers, queue, RequestCode.GET_MAX_OFFSET)
-        first = await offset(servers, queue, RequestCode.GET_MIN_OFFSET)
-        start = max(first, end - wish.limit)
-        return await pull(servers, queue, start, wish.limit) if start < end else []
+    async def look(queue: Queue, room: int) -> Part:
+        return await backward(servers, queue, wish.limit, room)
 
-    told = await gathered(await _queues(servers, wish), ask, warnings)
-    return _newest_first([each for _, part in told for each in part])[: wish.limit]
+    parts = await _parts(await _queues(servers, wish), look, warnings)
+    oldest = max((each.messages[0].stored.store_ms for each in parts if not each.is_all), default=0)
+    found = [each for part in parts for each in part.messages if each.stored.store_ms >= oldest]
+    return _newest_first(found)[: wish.limit]
 
 
 async def _by_time(
@@ -192,20 +214,24 @@ async def _by_time(
     begin = wish.begin_ms or 0
     end = wish.end_ms if wish.end_ms is not None else END_OF_TIME
 
-    async def ask(queue: Queue) -> list[Received]:
+    async def look(queue: Queue, room: int) -> Part:
         code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
         start = await offset(servers, queue, code, timestamp=begin)
         # One more than is shown tells whether there is more.
-        return await pull(servers, queue, start, wish.limit + 1)
+        return await onward(servers, queue, start, wish.limit + 1, room)
 
-    told = await gathered(await _queues(servers, wish), ask, warnings)
-    found = [each for _, part in told for each in part if begin <= each.stored.store_ms <= end]
+    parts = await _parts(await _queues(servers, wish), look, warnings)
+    ends = [each.messages[-1].stored.store_ms for each in parts if not each.is_all]
+    last = min([each for each in ends if each <= end], default=None)
+    until = end if last is None else last
+    found = [each for part in parts for each in part.messages
+             if begin <= each.stored.store_ms <= until]  # fmt: skip
     found.sort(key=lambda each: (each.stored.store_ms, each.queue_offset))
-    if len(found) <= wish.limit:
+    if last is None and len(found) <= wish.limit:
         return found, None
     shown = found[: wish.limit]
     # Of one millisecond there may be more than are shown: then it goes on behind it.
-    return shown, max(shown[-1].stored.store_ms, begin + 1)
+    return shown, max(shown[-1].stored.store_ms if shown else begin, begin + 1)
 
 
 def record(message: Received, body_max: int) -> dict[str, Any]:

@@ -11,6 +11,10 @@ from penstock.rocketmq.mqadmin.topology import Broker, TopicRoute
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 
 GROUP: Final = "TOOLS_CONSUMER"
+ROOM: Final = 32 << 20
+"""Bytes of bodies that one look at a topic holds, over all its queues."""
+PULLS_MAX: Final = 128
+"""Pulls of one look at a queue."""
 _WITH_SUBSCRIPTION: Final = 4
 _NOTHING: Final = (
     ResponseCode.PULL_NOT_FOUND,
@@ -30,6 +34,13 @@ class Queue(NamedTuple):
         return f"broker {self.broker.name}, queue {self.number}"
 
 
+class Part(NamedTuple):
+    """Messages of a queue that follow each other, the oldest first; ``is_all``: none lie beyond."""
+
+    messages: list[Received]
+    is_all: bool
+
+
 def queues_of(route: TopicRoute, topic: str) -> list[Queue]:
     """The queues that can be read, of brokers that have an address."""
     brokers = {each.name: each for each in route.brokers if each.any_address()}
@@ -46,8 +57,54 @@ async def offset(servers: Servers, queue: Queue, code: RequestCode, **more: obje
     return (await servers.ask(queue.broker.any_address(), code, fields)).int64("offset")
 
 
+async def onward(servers: Servers, queue: Queue, start: int, most: int, room: int) -> Part:
+    """The messages from an offset on, about ``room`` bytes of them.
+
+    A broker gives 32 messages or 256 KiB at a time, unless it is told otherwise: it is asked again.
+    """
+    found: list[Received] = []
+    for _ in range(PULLS_MAX):
+        if len(found) >= most or _size(found) >= room:
+            break
+        more = await pull(servers, queue, start, most - len(found))
+        if not more:
+            return Part(found, is_all=True)
+        found += more
+        start = more[-1].queue_offset + 1
+    return Part(found, is_all=False)
+
+
+async def backward(servers: Servers, queue: Queue, most: int, room: int) -> Part:
+    """The newest messages, about ``room`` bytes of them.
+
+    An answer that a broker ends early has those furthest away: fewer are asked for then.
+    """
+    end = await offset(servers, queue, RequestCode.GET_MAX_OFFSET)
+    first = await offset(servers, queue, RequestCode.GET_MIN_OFFSET)
+    found: list[Received] = []
+    size = most
+    for _ in range(PULLS_MAX):
+        if end <= first or len(found) >= most or _size(found) >= room:
+            break
+        size = min(size, end - first, most - len(found))
+        pulled = await pull(servers, queue, end - size, size)
+        more = [each for each in pulled if each.queue_offset < end]
+        if size > 1 and more and more[-1].queue_offset < end - 1:
+            size = min(len(more), size // 2)
+            continue
+        found = more + found
+        end -= size
+    return Part(found, is_all=end <= first)
+
+
+def _size(messages: list[Received]) -> int:
+    return sum(len(each.body) for each in messages)
+
+
 async def pull(servers: Servers, queue: Queue, start: int, most: int) -> list[Received]:
-    """Messages of a queue from an offset on. Nothing is committed."""
+    """Messages of a queue from an offset on, as many as the broker gives at once. Nothing is
+    committed.
+    """
     fields = {
         "consumerGroup": GROUP, "topic": queue.topic, "queueId": queue.number,
         "queueOffset": start, "maxMsgNums": most, "sysFlag": _WITH_SUBSCRIPTION,
@@ -61,4 +118,4 @@ async def pull(servers: Servers, queue: Queue, start: int, most: int) -> list[Re
         if error.code in _NOTHING:
             return []
         raise
-    return all_received(answer.body, queue.broker.name)
+    return all_received(answer.body, queue.broker.name, first=start)

@@ -149,6 +149,7 @@ async def test_a_group_is_made_changed_and_deleted(asked: Running, shop: Shop) -
         ("topics/t", {"action": "close"}, "INVALID_ACTION"),
         ("groups/g", {"action": "reset"}, "MISSING_ARG_TOPIC"),
         ("groups/g", {"action": "reset", "topic": "t", "time_ms": -5}, "INVALID_TIME"),
+        ("groups/g", {"action": "reset", "topic": "t"}, "INVALID_TIME"),
         ("messages", {"action": "resend", "topic": "t"}, "MISSING_IDS"),
         ("messages", {"action": "consume", "topic": "t", "ids": ["x"]}, "MISSING_ARG_GROUP"),
         ("messages", {"action": "consume", "topic": "t", "ids": ["x", "y"]}, "TOO_MANY_IDS"),

@@ -48,6 +48,20 @@ async def test_a_change_keeps_what_it_says_nothing_of() -> None:
     assert (fields["topicSysFlag"], fields["order"]) == (2, "true")
 
 
+async def test_a_change_leaves_each_broker_the_queues_that_it_has() -> None:
+    scripted = servers()
+    for address, queues in ((A, 4), (B, 16)):
+        known = KNOWN | {"readQueueNums": queues, "writeQueueNums": queues - 1, "perm": 6}
+        scripted.answers[address, RequestCode.GET_ALL_TOPIC_CONFIG] = {
+            "topicConfigTable": {"t": known}
+        }
+    await change(scripted, TopicWish(topic="t", perm=4))
+    assert [
+        (address, fields["readQueueNums"], fields["writeQueueNums"], fields["perm"])
+        for address, fields in done(scripted, PUT)
+    ] == [(A, 4, 3, 4), (B, 16, 15, 4)]
+
+
 async def test_brokers_delete_a_topic_before_name_servers_do() -> None:
     scripted = servers()
     await delete(scripted, "t")

@@ -13,7 +13,7 @@ from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.ids import Host, OffsetId
 from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import StoredMessage, encode
-from tests.unit.admin.rocketmq.scripted import A, B, Scripted, route
+from tests.unit.admin.rocketmq.scripted import A, B, Keeping, Scripted, route
 
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 
@@ -71,32 +71,68 @@ async def test_an_index_may_know_other_keys_of_the_same_hash() -> None:
 
 
 async def test_a_time_goes_on_where_the_page_ends() -> None:
-    answer = found(*(message(number, 10 * number) for number in range(1, 5)))
-    scripted = Scripted(
-        {
-            ROUTE: route(),
-            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: Command(0, 0, {"offset": "0"}),
-            (A, RequestCode.PULL_MESSAGE): answer,
-            (B, RequestCode.PULL_MESSAGE): found(),
-        }
-    )
-    told = await find(scripted, Wish("t", 2, begin_ms=10, end_ms=40))
+    keeping = Keeping({A: [10, 20, 30, 40]})
+    told = await find(keeping, Wish("t", 2, begin_ms=10, end_ms=40))
     assert [each["stored_ms"] for each in told["messages"]] == [10, 20]
     assert told["next_ms"] == 20
-    told = await find(scripted, Wish("t", 2, begin_ms=30, end_ms=40))
+    told = await find(keeping, Wish("t", 2, begin_ms=30, end_ms=40))
     assert ([each["stored_ms"] for each in told["messages"]], told["next_ms"]) == ([30, 40], None)
 
 
 async def test_a_time_within_which_more_came_than_a_page_holds_still_goes_on() -> None:
-    answer = found(*(message(number, 10) for number in range(5)))
-    scripted = Scripted(
-        {
-            ROUTE: route(),
-            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: Command(0, 0, {"offset": "0"}),
-            RequestCode.PULL_MESSAGE: answer,
-        }
-    )
-    assert (await find(scripted, Wish("t", 2, begin_ms=10)))["next_ms"] == 11
+    keeping = Keeping({A: [10] * 5, B: [10] * 5})
+    assert (await find(keeping, Wish("t", 2, begin_ms=10)))["next_ms"] == 11
+
+
+@pytest.mark.parametrize("size", [3, 300, 3000])
+@pytest.mark.parametrize("limit", [32, 64])
+async def test_a_time_leaves_nothing_out_of_what_brokers_give_in_parts(
+    size: int, limit: int
+) -> None:
+    keeping = Keeping({A: list(range(0, 200, 2)), B: list(range(1, 60, 2))}, size)
+    seen: list[int] = []
+    at: int | None = 0
+    while at is not None:
+        told = await find(keeping, Wish("t", limit, begin_ms=at, end_ms=150))
+        page = [each["stored_ms"] for each in told["messages"]]
+        assert page == sorted(page)
+        assert len(page) <= limit
+        seen += [ms for ms in page if ms > max(seen, default=-1)]
+        at = told["next_ms"]
+    assert seen == [*range(60), *range(60, 151, 2)]
+
+
+@pytest.mark.parametrize("size", [3, 300, 3000])
+@pytest.mark.parametrize("limit", [5, 32, 64])
+async def test_the_newest_are_the_newest_whatever_a_broker_gives_at_once(
+    size: int, limit: int
+) -> None:
+    keeping = Keeping({A: list(range(0, 200, 2)), B: list(range(1, 60, 2))}, size)
+    told = await find(keeping, Wish("t", limit))
+    newest = [*range(198, 58, -2), *range(59, -1, -1)]
+    assert [each["stored_ms"] for each in told["messages"]] == newest[:limit]
+    told = await find(keeping, Wish("t", limit, broker="b"))
+    assert [each["stored_ms"] for each in told["messages"]] == [*range(59, -1, -2)][:limit]
+
+
+async def test_what_does_not_fit_is_left_out_at_the_far_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("penstock.admin.rocketmq.messages.finding.ROOM", 12_000)
+    keeping = Keeping({A: [*range(100)], B: [*range(90, 100)]}, 2400)
+    told = await find(keeping, Wish("t", 32))
+    assert [each["stored_ms"] for each in told["messages"]] == [99, 99, 98, 98, 97, 97]
+    told = await find(keeping, Wish("t", 32, offset=0))
+    assert [each["offset"] for each in told["messages"]] == [0, 0, 1, 1, 2, 2]
+    told = await find(keeping, Wish("t", 32, begin_ms=90))
+    assert [each["stored_ms"] for each in told["messages"]] == [90, 90, 91, 91, 92, 92]
+    assert told["next_ms"] == 92
+
+
+async def test_a_place_has_as_many_as_are_wished_for() -> None:
+    keeping = Keeping({A: [*range(100)], B: []}, 300)
+    told = await find(keeping, Wish("t", 64, queue=0, offset=10))
+    assert [each["offset"] for each in told["messages"]] == [*range(10, 74)]
 
 
 def stored(body: bytes = b"tea", **values: str) -> Received:

@@ -2,11 +2,18 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.admin.rocketmq.messages.pulls import offset, pull, queues_of
+from penstock.admin.rocketmq.messages.pulls import (
+    PULLS_MAX,
+    backward,
+    offset,
+    onward,
+    pull,
+    queues_of,
+)
 from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
-from tests.unit.admin.rocketmq.scripted import A, Scripted, route
+from tests.unit.admin.rocketmq.scripted import A, Keeping, Scripted, route
 
 PULL = RequestCode.PULL_MESSAGE
 
@@ -42,3 +49,24 @@ async def test_an_offset_is_asked_for_with_what_it_needs() -> None:
     queue = queues_of(await scripted.route("t"), "t")[0]
     assert await offset(scripted, queue, code, timestamp=9) == 7
     assert scripted.asked[-1][2] == {"topic": "t", "queueId": 0, "timestamp": 9}
+
+
+async def test_a_look_back_goes_over_what_is_lost_and_not_for_ever() -> None:
+    keeping = Keeping({A: [*range(1000)]})
+    queue = queues_of(await keeping.route("t"), "t")[0]
+    keeping.lost = range(900, 990)
+    part = await backward(keeping, queue, 20, 1 << 20)
+    assert [each.queue_offset for each in part.messages] == [*range(890, 900), *range(990, 1000)]
+    keeping.lost = range(1000)
+    keeping.asked.clear()
+    assert await backward(keeping, queue, 2, 1 << 20) == ([], False)
+    assert len(keeping.asked) == PULLS_MAX
+
+
+async def test_the_end_of_a_queue_is_known() -> None:
+    keeping = Keeping({A: [*range(40)]})
+    queue = queues_of(await keeping.route("t"), "t")[0]
+    assert (await onward(keeping, queue, 0, 50, 1 << 20)).is_all
+    assert not (await onward(keeping, queue, 0, 40, 1 << 20)).is_all
+    assert (await backward(keeping, queue, 50, 1 << 20)).is_all
+    assert not (await backward(keeping, queue, 39, 1 << 20)).is_all

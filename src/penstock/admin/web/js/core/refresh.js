@@ -17,7 +17,8 @@ const AGAIN_MS = 3_000;
  * `changed()` is called after each. `connected` is false while there is no stream, `isLost` is true
  * when it broke off; it is opened again, until then the figures stay. `at` is when they were taken
  * (unix seconds, 0 before the first); `message` are the server's warnings. `pause(true)` stops the
- * stream until `pause(false)`.
+ * stream until `pause(false)`. While nobody sees the tab there is no stream either: over HTTP/1.1 a browser
+ * has six connections to a server, for all tabs together.
  *
  * A row has topic, channel, node (empty: all of them), `depth`, `in`, `out`, `in_flight`,
  * `requeues`, `timeouts` (messages, messages a second) and `latencies` ([[quantile, ns]]). Those of
@@ -34,6 +35,7 @@ export function follow(wish, changed) {
   const rows = new Map();
   let source = null;
   let again = 0;
+  let isWanted = true;
   const live = {
     at: 0,
     connected: false,
@@ -47,8 +49,14 @@ export function follow(wish, changed) {
     beyond: 0,
     row: (topic = "", channel = "", node = "") => rows.get([topic, channel, node].join(GAP)),
     rows: () => rows.values(),
-    pause: (isPaused) => (isPaused ? stop() : open()),
-    stop,
+    pause(isPaused) {
+      isWanted = !isPaused;
+      open();
+    },
+    stop() {
+      document.removeEventListener("visibilitychange", open);
+      close();
+    },
   };
 
   function take(event) {
@@ -72,21 +80,24 @@ export function follow(wish, changed) {
   }
 
   function open() {
-    stop();
+    close();
+    if (!isWanted || document.hidden) return;
     source = new EventSource(urlOf("/api/events", wish));
     source.addEventListener("state", take);
     source.addEventListener("refresh", take);
     source.addEventListener("error", lost);
   }
 
-  function stop() {
+  function close() {
     clearTimeout(again);
     source?.close();
     live.connected = false;
   }
 
-  if (settings.historyInterval) open();
-  else live.pause = () => {};
+  if (settings.historyInterval) {
+    document.addEventListener("visibilitychange", open);
+    open();
+  } else live.pause = () => {};
   return live;
 }
 

@@ -68,7 +68,7 @@ const RULES = [
   ["dead letters", "any that are still to be dealt with; of RocketMQ's groups any that are kept"],
   ["pipeline", "one that has failed, or tells nothing any more though it has not ended"],
   ["fenced", "a node that takes nothing, since another was promoted after it"],
-  ["copy behind", "a second copy that has not had all for 30 s, or lacks 64 MiB"],
+  ["copy behind", "a second copy that has not had all for 10 s, or lacks 64 MiB"],
   ["copy gone, does not follow", "a second copy that does not ask its primary any more, or cannot follow it"],
   ["without copies, refuses", "a primary with fewer copies than an OK is to wait for"],
 ];

@@ -8,6 +8,7 @@ import { settings } from "../core/settings.js";
 import { opened } from "../widgets/dialog.js";
 import { icon } from "../widgets/icons.js";
 import { keys } from "../widgets/ui.js";
+import { addressOf } from "./nodes.js";
 
 const SHOWN_MAX = 60;
 const ASKED_MAX = 3;
@@ -122,11 +123,12 @@ async function addRocketmq({ places }) {
 
 function addNodes(state) {
   const topics = get("/api/topics").then(({ topics }) => {
-    for (const topic of topics) add(state.places, "topic", topic, to.topic(topic));
+    for (const topic of topics ?? []) add(state.places, "topic", topic, to.topic(topic));
   });
   const nodes = get("/api/nodes", { topics: "false" }).then(({ nodes }) => {
-    for (const { broadcast_address: host, http_port: port, hostname } of nodes ?? []) {
-      add(state.places, "node", `${host}:${port}`, to.node(`${host}:${port}`), hostname);
+    for (const node of nodes ?? []) {
+      const address = addressOf(node);
+      add(state.places, "node", address, to.node(address), node.hostname);
     }
   });
   return [topics, nodes];

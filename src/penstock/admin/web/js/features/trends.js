@@ -6,6 +6,7 @@ import { settings } from "../core/settings.js";
 const ASKED_MAX = 100;
 const POINTS_MAX = 720;
 const DRAWN_AT_ONCE = 10;
+const GAP = 2.5;
 
 /**
  * A function from a topic to the values of the last hour of `figure` ("in", "depth", ...), kept up
@@ -22,6 +23,7 @@ export function trends(page, figure) {
 
   page.listen(() => {
     if (page.live.at === at) return;
+    if (at && page.live.at - at > GAP * settings.historyInterval) known.clear(); // nobody looked meanwhile
     at = page.live.at;
     for (const [topic, values] of known) {
       const value = page.live.row(topic)?.[figure] ?? null;

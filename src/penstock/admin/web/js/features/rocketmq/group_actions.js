@@ -7,7 +7,7 @@ import { ask } from "../../widgets/dialog.js";
 import { button } from "../../widgets/ui.js";
 import { done } from "../actions.js";
 import { many } from "../consequences.js";
-import { box, brokerField, entry, field, named, numberEntry, whole } from "./fields.js";
+import { box, brokerField, common, entry, field, named, numberEntry, whole } from "./fields.js";
 
 const LENGTH_MAX = 255;
 const RETRIES_MAX = 10_000;
@@ -57,21 +57,26 @@ function askToCreate(page) {
 }
 
 function askToChange(page, { group, configs }) {
-  const wish = { broker: "", ...NEW, ...configs[0] };
-  wish.broker = "";
+  const of = (broker) => common(configs.filter((each) => !broker || each.broker === broker), NEW);
+  const wish = { broker: "", ...of("") };
   const path = pathOf("api", "rocketmq", "groups", group);
   return ask({
     title: `Change group ${group}`,
-    body: (redraw) => settingsOf(wish, redraw),
+    body: (redraw) => settingsOf(wish, redraw, of),
     action: "Change group",
     run: () => done(page, post(path, { action: "change", ...bodyOf(wish) }),
       `Group ${group} is changed.`, "", "Nothing was changed."),
   });
 }
 
-function settingsOf(wish, redraw) {
+/** `of`: the settings to begin with, of the broker that is chosen. */
+function settingsOf(wish, redraw, of = () => ({})) {
+  const chosen = () => {
+    Object.assign(wish, of(wish.broker));
+    redraw();
+  };
   return [
-    brokerField(wish, redraw),
+    brokerField(wish, redraw, chosen),
     BOXES.map(([name, title]) => box(wish, name, title, redraw)),
     NUMBERS.map(([name, title, min, max]) => field(title, numberEntry(wish, name, min, max))),
   ];

@@ -7,11 +7,11 @@ import { ask } from "../../widgets/dialog.js";
 import { button } from "../../widgets/ui.js";
 import { done } from "../actions.js";
 import { held, many } from "../consequences.js";
-import { brokerField, choice, entry, field, named, numberEntry, whole } from "./fields.js";
+import { brokerField, choice, common, entry, field, named, numberEntry, VARIES, whole } from "./fields.js";
 
 const LENGTH_MAX = 127;
 const QUEUES_MAX = 1024;
-const QUEUES = 8;
+const NEW = { write: 8, read: 8, perm: "6" };
 const PERMISSIONS = [["6", "read and write"], ["4", "read only"], ["2", "write only"], ["0", "closed"]];
 
 /** The button that makes a topic; nothing without permission. */
@@ -29,7 +29,7 @@ export function topicActions(page, told, channels) {
 }
 
 function askToCreate(page) {
-  const wish = { topic: "", broker: "", write: QUEUES, read: QUEUES, perm: "6" };
+  const wish = { topic: "", broker: "", ...NEW };
   return ask({
     title: "Create a topic",
     body: (redraw) => [
@@ -45,13 +45,14 @@ function askToCreate(page) {
 }
 
 function askToChange(page, { topic, brokers }) {
-  const [now = {}] = brokers;
-  const wish = { topic, broker: "", write: now.write_queues ?? QUEUES, read: now.read_queues ?? QUEUES,
-    perm: String((now.perm ?? 6) & 6) };
+  const rows = brokers.map(({ broker, write_queues: write, read_queues: read, perm }) =>
+    ({ broker, write, read, perm: String(perm & 6) }));
+  const of = (broker) => common(rows.filter((each) => !broker || each.broker === broker), NEW);
+  const wish = { topic, broker: "", ...of("") };
   const path = pathOf("api", "rocketmq", "topics", topic);
   return ask({
     title: `Change topic ${topic}`,
-    body: (redraw) => [settingsOf(wish, redraw),
+    body: (redraw) => [settingsOf(wish, redraw, of),
       "A queue that is not written to any more should still be read until it is empty: take the write " +
       "queue away first, and the read queue when nothing is left in it."],
     action: "Change topic",
@@ -60,12 +61,18 @@ function askToChange(page, { topic, brokers }) {
   });
 }
 
-function settingsOf(wish, redraw) {
+/** `of`: the settings to begin with, of the broker that is chosen. */
+function settingsOf(wish, redraw, of = () => ({})) {
+  const chosen = () => {
+    Object.assign(wish, of(wish.broker));
+    redraw();
+  };
+  const permissions = wish.perm === null ? [[null, VARIES], ...PERMISSIONS] : PERMISSIONS;
   return [
-    brokerField(wish, redraw),
+    brokerField(wish, redraw, chosen),
     field("Queues that are written to, on each broker", numberEntry(wish, "write", 0, QUEUES_MAX)),
     field("Queues that are read, on each broker", numberEntry(wish, "read", 0, QUEUES_MAX)),
-    field("Permission", choice(wish, "perm", PERMISSIONS)),
+    field("Permission", choice(wish, "perm", permissions, redraw)),
   ];
 }
 
@@ -74,7 +81,7 @@ function bodyOf({ broker, write, read, perm }) {
     brokers: broker ? [broker] : [],
     write_queues: whole(write, "Queues that are written to", 0, QUEUES_MAX),
     read_queues: whole(read, "Queues that are read", 0, QUEUES_MAX),
-    perm: Number(perm),
+    perm: perm === null ? null : Number(perm),
   };
 }
 
