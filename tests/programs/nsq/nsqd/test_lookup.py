@@ -222,18 +222,18 @@ async def test_topics_of_other_dialects_stay_untold(start: Start, scripted: Scri
     nsqd = await start()
     nsqd.nsqd.node.registry.topic("%RETRY%before")
     nsqd.nsqd.lookup.set_addresses([scripted.address])
-    await nsqd.until(lambda: scripted.heard == [b"IDENTIFY"])
+    await nsqd.until(lambda: scripted.heard[:1] == [b"IDENTIFY"])
     topic = nsqd.nsqd.node.registry.topic("%RETRY%after")
     assert not topic.gated
     await nsqd.nsqd.node.registry.delete_topic(topic)
     await nsqd.post("/topic/create?topic=t")
-    await nsqd.until(lambda: scripted.heard[-1] == b"REGISTER t")
+    await nsqd.until(lambda: b"REGISTER t" in scripted.heard)
     assert not [line for line in scripted.heard if b"RETRY" in line]
 
 
 async def test_creation_and_deletion(start: Start, scripted: Scripted) -> None:
     nsqd = await with_lookupd(start, scripted.address)
-    await nsqd.until(lambda: scripted.heard == [b"IDENTIFY"])
+    await nsqd.until(lambda: scripted.heard[:1] == [b"IDENTIFY"])
     await nsqd.post("/topic/create?topic=t")
     await nsqd.post("/channel/create?topic=t&channel=c")
     await nsqd.post("/channel/pause?topic=t&channel=c")
@@ -354,7 +354,7 @@ async def test_too_many_waiting_commands_start_it_anew(
 ) -> None:
     monkeypatch.setattr(lookup, "_QUEUE_MAX", 5)
     nsqd = await with_lookupd(start, scripted.address)
-    await nsqd.until(lambda: scripted.heard == [b"IDENTIFY"])
+    await nsqd.until(lambda: scripted.heard[:1] == [b"IDENTIFY"])
     for number in range(50):
         nsqd.nsqd.node.registry.topic(f"t{number}")
     expected = {b"REGISTER t%d" % number for number in range(50)}
