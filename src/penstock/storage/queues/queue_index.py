@@ -424,8 +424,10 @@ class QueueIndex:
 
     def _read_files(self) -> list[tuple[LogFile, ReadChunks]]:
         found = []
+        begun, self._files = {file.path: file for file in self._files}, []
         for name in self._disk.list(self._directory):
-            file = self._disk.open(os.path.join(self._directory, name))
+            path = os.path.join(self._directory, name)
+            file = begun.get(path) or self._disk.open(path)
             self._files.append(file)
             found.append((file, read_chunks(file, self._id_base, self._log.next_offset)))
         return found

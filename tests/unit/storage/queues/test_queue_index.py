@@ -307,6 +307,28 @@ def test_messages_that_a_power_cut_took_from_the_log_are_not_missed_in_the_index
     assert found == ([] if harm is None else ["chunks are missing"])
 
 
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("firsts", [None, {0: 30, 1: 7, 2: 3}])
+def test_an_index_that_begins_behind_messages_that_are_gone_keeps_its_file(
+    tmp_path: Path, firsts: dict[int, int] | None
+) -> None:
+    log = open_at(tmp_path, max_bytes_per_file=600)
+    for offset in range(40):
+        log.append([Batch.build(offset, offset, 1, 1, 8, [b"%08d" % offset])])
+    log.trim(40, 10**18, Retention())
+    index = open_queues(OsDisk(), str(tmp_path), log, several=True, stated=stated, firsts=firsts)
+    assert isinstance(index, QueueIndex)
+    for _ in range(10):
+        put_stated(log, index, 0, 1)
+    for _ in range(2):
+        let_go(log, index, log.next_offset - 5)
+    before = places(log, index)
+    assert len(before[0]) > 5
+    log, index = reopened(tmp_path)
+    assert places(log, index) == before
+    assert not log.damage.pending
+
+
 # --- damage ------------------------------------------------------------------------------------
 
 Damaging = Callable[[Path], None]
