@@ -386,7 +386,7 @@ class QueueIndex:
 
     def _begin(self, firsts: Mapping[int, int]) -> None:
         """Let queues go on behind what the log let go: the last message that is gone stands for
-        all of them.
+        all of them. Nobody could make that again, so it is synced. Raises StorageError.
         """
         start = self._log.start_offset
         for queue, first in firsts.items():
@@ -394,6 +394,7 @@ class QueueIndex:
                 self._queues[queue] = _Queue(tail_first=first - 1, tail=array("q", [start - 1]))
         self._indexed = start
         self.flush()
+        self.secure(start)
 
     def _open(self) -> None:
         """Take the whole chunks, and what they lack from the log. Raises StorageError."""
@@ -424,8 +425,10 @@ class QueueIndex:
 
     def _read_files(self) -> list[tuple[LogFile, ReadChunks]]:
         found = []
+        begun, self._files = {file.path: file for file in self._files}, []
         for name in self._disk.list(self._directory):
-            file = self._disk.open(os.path.join(self._directory, name))
+            path = os.path.join(self._directory, name)
+            file = begun.get(path) or self._disk.open(path)
             self._files.append(file)
             found.append((file, read_chunks(file, self._id_base, self._log.next_offset)))
         return found

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.core.chance import SystemChance
 from penstock.core.errors import StorageError
 from penstock.storage.batch import Batch
 from penstock.storage.cache import BlockCache
@@ -21,7 +22,7 @@ from penstock.storage.queues.queue_chunks import encode_chunk
 from penstock.storage.queues.queue_index import OneQueue, QueueIndex, open_queues
 from penstock.storage.recovery.opening import open_log
 from penstock.storage.retention import Retention
-from tests.unit.storage.logs import DIRECTORY, new_disk, new_log
+from tests.unit.storage.logs import DIRECTORY, fill, new_disk, new_log
 
 
 def open_at(path: Path, **options: Any) -> Log:
@@ -305,6 +306,46 @@ def test_messages_that_a_power_cut_took_from_the_log_are_not_missed_in_the_index
     assert (index.bounds(0), index.bounds(1)) == ((0, 10), (0, 10))
     found = [damage.what for damage in log.damage.pending]
     assert found == ([] if harm is None else ["chunks are missing"])
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("firsts", [None, {0: 30, 1: 7, 2: 3}])
+def test_an_index_that_begins_behind_messages_that_are_gone_keeps_its_file(
+    tmp_path: Path, firsts: dict[int, int] | None
+) -> None:
+    log = open_at(tmp_path, max_bytes_per_file=600)
+    for offset in range(40):
+        log.append([Batch.build(offset, offset, 1, 1, 8, [b"%08d" % offset])])
+    log.trim(40, 10**18, Retention())
+    index = open_queues(OsDisk(), str(tmp_path), log, several=True, stated=stated, firsts=firsts)
+    assert isinstance(index, QueueIndex)
+    for _ in range(10):
+        put_stated(log, index, 0, 1)
+    for _ in range(2):
+        let_go(log, index, log.next_offset - 5)
+    before = places(log, index)
+    assert len(before[0]) > 5
+    log, index = reopened(tmp_path)
+    assert places(log, index) == before
+    assert not log.damage.pending
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_where_an_index_begins_outlives_a_power_cut(seed: int) -> None:
+    disk = new_disk()
+    log = new_log(disk, max_bytes_per_file=300)
+    fill(log, *[1] * 20)
+    log.sync()
+    log.trim(20, 10**18, Retention())
+    disk.sync_directory(DIRECTORY)
+    start = log.start_offset
+    QueueIndex(disk, f"{DIRECTORY}/queues", log, firsts={0: 30, 1: 7})
+    disk.crash(SystemChance(seed))
+    log = new_log(disk, max_bytes_per_file=300)
+    index = QueueIndex(disk, f"{DIRECTORY}/queues", log)
+    assert index.bounds(0) == (30, 30 + 20 - start)
+    assert index.bounds(1) == (7, 7)
+    assert not log.damage.pending
 
 
 # --- damage ------------------------------------------------------------------------------------
