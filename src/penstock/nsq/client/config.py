@@ -129,7 +129,9 @@ class Config:
         0.3, FRACTION, "The first poll is late by up to this part of the interval.",
         least=0, most=1,
     )  # fmt: skip
-    lookupd_poll_timeout: float = option(60.0, SECONDS, "For a whole request to nsqlookupd.")
+    lookupd_poll_timeout: float = option(
+        60.0, SECONDS, "For a whole request to nsqlookupd; 0 for as long as it takes."
+    )
 
     # Messages
     max_in_flight: int = option(

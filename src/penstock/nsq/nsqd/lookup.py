@@ -19,7 +19,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.gojson import dumps
 from penstock.core.names import is_ephemeral, is_valid_name
 from penstock.core.reasons import reason
-from penstock.core.units import SECOND
+from penstock.core.units import MINUTE, SECOND
 from penstock.net.address import join_host_port, split_host_port
 from penstock.net.http.client import once as http_client
 from penstock.net.tasks import spawn
@@ -181,7 +181,8 @@ class Lookup:
         self._identity = identity
         self._registrations = registrations
         self._limit = limit
-        self._timeout_s = timeout_ns / SECOND
+        # As in Go none is wanted then; but a topic waits for this before it delivers.
+        self._timeout_s = (timeout_ns if timeout_ns > 0 else MINUTE) / SECOND
 
     def set_addresses(self, addresses: Iterable[str]) -> None:
         """Connect to those that are new and leave those that are not listed any more."""

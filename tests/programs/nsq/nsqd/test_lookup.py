@@ -397,6 +397,22 @@ async def test_what_a_lookupd_says_of_channels(
     server.close_connections()
 
 
+async def test_without_a_time_out_they_are_asked_all_the_same(
+    start: Start, scripted: Scripted
+) -> None:
+    router = Router()
+    router.add("GET", "/channels", lambda request: Response(200, b'{"channels":["a"]}'))
+    listener, scripted.info, server = await served(router)
+    nsqd = await with_lookupd(start, scripted.address, http_client_request_timeout=0)
+    await nsqd.until(lambda: bool(nsqd.nsqd.lookup.http_addresses()))
+    await nsqd.publish("t", b"x")
+    topic = nsqd.nsqd.node.broker.topics["t"]
+    await nsqd.until(lambda: not topic.gated)
+    assert list(topic.channels) == ["a"]
+    await listener.close()
+    server.close_connections()
+
+
 async def test_a_slow_answer_holds_back_delivery_not_publishing(
     start: Start, scripted: Scripted
 ) -> None:

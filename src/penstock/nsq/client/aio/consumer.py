@@ -283,7 +283,7 @@ class Consumer(Subscription[Connection]):
     async def _query(self, url: str) -> None:
         from penstock.net.http.client.once import HttpError, get
 
-        seconds = self._config.lookupd_poll_timeout
+        seconds = self._discovery.timeout_s
         try:
             answer = await get(url, seconds, headers=self._discovery.headers, max_body=ANSWER_MAX)
         except HttpError as error:

@@ -245,7 +245,7 @@ class Consumer(Subscription[Connection]):
         self._joined(connection)
 
     def _ask(self, url: str) -> None:
-        headers, seconds = self._discovery.headers, self._config.lookupd_poll_timeout
+        headers, seconds = self._discovery.headers, self._discovery.timeout_s
 
         def ask() -> Callable[[], None]:
             try:

@@ -16,7 +16,7 @@ from penstock.core.chance import Chance
 from penstock.core.clock import Clock
 from penstock.core.redaction import without_secrets
 from penstock.core.units import SECOND
-from penstock.nsq.client.config import Config
+from penstock.nsq.client.config import HOUR, Config
 from penstock.nsq.client.lookup import lookup_url
 
 
@@ -33,6 +33,9 @@ class Discovery:
         self.headers = {"Accept": ACCEPT}
         if config.auth_secret and config.skip_lookupd_authorization:
             self.headers["Authorization"] = f"Bearer {config.auth_secret}"
+        given = config.lookupd_poll_timeout
+        self.timeout_s = given if given > 0 else HOUR
+        """Seconds for a whole request; 0 means that nobody wants a bound, as for go-nsq."""
         self.due: int | None = clock.monotonic_ns() if self.urls else None
         """The time to ask next; None without nsqlookupds."""
         self._clock = clock

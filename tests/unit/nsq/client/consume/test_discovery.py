@@ -37,6 +37,11 @@ def test_nobody_to_ask() -> None:
     assert case.made.begin() == []
 
 
+@pytest.mark.parametrize(("given", "seconds"), [(0.0, 3600.0), (-1.0, 3600.0), (0.5, 0.5)])
+def test_no_time_out_is_a_long_one(given: float, seconds: float) -> None:
+    assert Case("one:4161", lookupd_poll_timeout=given).made.timeout_s == seconds
+
+
 def test_at_once_then_by_chance_then_every_interval() -> None:
     case = Case("one:4161", "two:4161")
     assert case.wait() == 0
