@@ -357,3 +357,30 @@ def test_damage_is_shown_until_it_is_accepted(page: Page, site: Site) -> None:
         agree(dialog, "Accept damage")
         expect(notice).to_have_count(0)
         assert ask(nsqd.http, "GET", "/ping") == (200, "OK")
+
+
+def test_a_channel_called_like_a_folder_takes_no_other_topic_with_it(
+    page: Page, site: Site
+) -> None:
+    """A browser takes /topics/./kept for /topics/kept."""
+    site.make("kept", "c")
+    site.make(".", "kept", "..")
+    title, link = page.locator("h1 .name"), page.locator("main").get_by_role("link")
+    page.goto("/topics")
+    link.get_by_text(".", exact=True).click()
+    expect(title).to_have_text(".")
+    link.get_by_text("kept", exact=True).click()
+    expect(title).to_have_text("kept")
+    agree(press(page, "Delete"), "Delete channel")
+    expect(title).to_have_text(".")
+    assert site.stats(".", "kept") is None
+    link.get_by_text("..", exact=True).click()
+    expect(title).to_have_text("..")
+    page.reload()
+    expect(title).to_have_text("..")
+    link.get_by_text(".", exact=True).click()
+    expect(title).to_have_text(".")
+    agree(press(page, "Delete"), "Delete topic")
+    expect(page).to_have_url("/topics")
+    assert site.stats(".") is None
+    assert site.stats("kept", "c") is not None

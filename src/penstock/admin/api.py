@@ -147,13 +147,22 @@ def with_message(stats: TopicStats | ChannelStats, warnings: Warnings) -> Respon
 
 def names(request: Request) -> tuple[str, str]:
     """The topic and the channel of a path that has both."""
-    topic, _, channel = text_of(request.param).partition("/")
-    return topic, channel
+    topic, _, channel = request.param.partition("/")
+    return text_of(topic), text_of(channel)
 
 
 def text_of(param: str) -> str:
-    """A part of the path as proper Unicode."""
-    return param.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    """A part of the path as proper Unicode.
+
+    NSQ has names ``.`` and ``..``, which browsers take out of a path, with the name before: there
+    they are ``~.`` and ``~..``, which are no names.
+    """
+    return param[1:] if param in ("~.", "~..") else proper(param)
+
+
+def proper(text: str) -> str:
+    """A text as proper Unicode."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _query_problem(query: bytes) -> str:

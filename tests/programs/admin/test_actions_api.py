@@ -98,3 +98,18 @@ async def test_damage_is_accepted_where_there_is_some(running: Running, two: Two
     two.nsqds[1].answers["/topic/damage/accept"] = error_response(500, "INTERNAL_ERROR")
     _, answer = await running.ask("POST", "/api/topics/t", body, X_Forwarded_User="alice")
     assert "INTERNAL_ERROR" in answer
+
+
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        ("t/~.", "topic=t&channel=."), ("~./t", "topic=.&channel=t"), ("~..", "topic=.."),
+        ("~../~.", "topic=..&channel=."), ("~...", "topic=~..."),
+    ],
+)  # fmt: skip
+async def test_names_that_no_path_can_have(
+    running: Running, two: Two, path: str, query: str
+) -> None:
+    assert await running.ask("DELETE", f"/api/topics/{path}", X_Forwarded_User="alice") == DONE
+    what = "channel" if "channel" in query else "topic"
+    assert two.lookupd.asked[-1] == f"POST /{what}/delete?{query}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from penstock.admin.api import text_of
+from penstock.admin.api import proper
 from penstock.admin.rocketmq.offsets import TO_THE_END
 from penstock.net.http.server.service import Request
 from penstock.nsq.http_api import ApiError, Query
@@ -18,7 +18,7 @@ _TIME_MAX: Final = 1 << 53
 
 def said(query: Query, name: str) -> str:
     """An argument as proper Unicode, which RocketMQ's JSON has to be; empty where there is none."""
-    return text_of(query.get(name) or "")
+    return proper(query.get(name) or "")
 
 
 def required(value: str, name: str) -> str:

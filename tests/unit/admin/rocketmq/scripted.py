@@ -70,13 +70,17 @@ class Keeping(Scripted):
         body: bytes = b"",
     ) -> Command:
         times, given = self._kept.get(address, []), dict(fields or {})
+
+        def number(name: str) -> int:
+            return int(str(given.get(name, 0)))
+
         if code == RequestCode.PULL_MESSAGE:
             self.asked.append((address, code, given))
-            return self._pulled(address, int(given["queueOffset"]), int(given["maxMsgNums"]))
+            return self._pulled(address, number("queueOffset"), number("maxMsgNums"))
         offsets = {
             RequestCode.GET_MIN_OFFSET: 0,
             RequestCode.GET_MAX_OFFSET: len(times),
-            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: bisect_left(times, given.get("timestamp", 0)),
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: bisect_left(times, number("timestamp")),
         }
         if code in offsets:
             return Command(0, 0, {"offset": str(offsets[code])})
@@ -84,7 +88,7 @@ class Keeping(Scripted):
 
     def _pulled(self, address: str, start: int, most: int) -> Command:
         places = range(start, min(start + min(most, self.COUNT), len(self._kept[address])))
-        frames, nbytes = [], 0
+        frames, nbytes = list[bytes](), 0
         for place in (each for each in places if each not in self.lost):
             frame = stored(address, place, self._kept[address][place], b"x" * self._size)
             nbytes += len(frame)

@@ -14,7 +14,12 @@ export class ApiError extends Error {
 
 /** The path of these parts, each escaped: names may hold `#` and what else a URL means something by. */
 export function pathOf(...parts) {
-  return "/" + parts.map(encodeURIComponent).join("/");
+  return "/" + parts.map(escaped).join("/");
+}
+
+/** The names `.` and `..` would lead to another place, even escaped: they are `~.` and `~..` in a path. */
+function escaped(part) {
+  return /^\.\.?$/.test(part) ? `~${part}` : encodeURIComponent(part);
 }
 
 /** The address of a path, for links and downloads. `query` leaves out what is empty. */

@@ -42,7 +42,7 @@ function pageOf(first, names) {
 
 function decoded(part) {
   try {
-    return decodeURIComponent(part);
+    return decodeURIComponent(part).replace(/^~(?=\.\.?$)/, "");
   } catch {
     return part;
   }
