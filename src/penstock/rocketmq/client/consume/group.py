@@ -241,7 +241,7 @@ class Group:
         wanted = set[MessageQueue]()
         for topic in list(self.subscriptions):
             try:
-                wanted.update(await self._share_of(topic))
+                share = await self._share_of(topic)
             except (ClientError, BodyError) as error:
                 level = logging.DEBUG if topic.startswith(RETRY) else logging.WARNING
                 self._tell(
@@ -249,7 +249,16 @@ class Group:
                 )
                 wanted.update(queue for queue in self.held if queue.topic == topic)
                 self.share_soon(LATER_S)
+                continue
+            wanted.update(share)
+            self._forget_others(topic, share)
         return wanted
+
+    def _forget_others(self, topic: str, share: list[MessageQueue]) -> None:
+        """Leave to others where their queues go on: they may go back as they are told to."""
+        others = {each for each in self._done_before if each.topic == topic}.difference(share)
+        for queue in others:
+            del self._done_before[queue]
 
     async def _share_of(self, topic: str) -> list[MessageQueue]:
         route = await self.hub.routes.of(topic)

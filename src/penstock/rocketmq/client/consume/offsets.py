@@ -107,7 +107,7 @@ class BrokerOffsets:
 class LocalOffsets:
     """Offsets in a file, in Java's form and at its place: each member has all messages.
 
-    The file is replaced as a whole, so a crash leaves the one before.
+    The file is replaced as a whole, so a crash of the program leaves the one before.
     """
 
     def __init__(self, hub: Hub, group: str) -> None:

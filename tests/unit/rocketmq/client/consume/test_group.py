@@ -236,6 +236,28 @@ def test_a_lock_that_is_lost_stops_its_queue_and_what_is_done_is_not_done_again(
     assert [each.body for each in unit.messages] == [b"y"]
 
 
+def test_what_was_done_before_a_queue_was_another_member_s_counts_no_more() -> None:
+    hub, brokers, group = begun(is_orderly=True)
+    queue = QUEUES[3]
+    brokers.put(queue, b"x", b"y")
+    group.pull_again(group.held[queue])
+    hub.passes(0.1)
+    unit = group.take(1)
+    assert unit is not None
+    group.finished(unit)
+    brokers.others_locks = {queue}
+    hub.passes(21)
+    members_change(hub, brokers, "zzz")
+    hub.passes(21)
+    brokers.offsets[queue] = 0  # the group was told to go back, and the other member did
+    brokers.others_locks.clear()
+    members_change(hub, brokers)
+    hub.passes(3)
+    unit = group.take(1)
+    assert unit is not None
+    assert [each.body for each in unit.messages] == [b"x"]
+
+
 def test_a_lost_broker_ends_its_locks() -> None:
     hub, brokers, group = begun(is_orderly=True)
     before = dict(group.held)
