@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.names import is_ephemeral
+from penstock.nsq.client.log import LogError, NoLog
 from penstock.nsq.client.lookup import lookup, topics_of_nodes
-from penstock.spark.nodes.access import client, persist, secured
+from penstock.spark.errors import SourceError
+from penstock.spark.nodes.access import client, no_log, persist, secured
 from penstock.spark.nodes.at_once import at_once
 from penstock.spark.settings import Settings
 
@@ -57,11 +59,16 @@ class Directory:
         access = self._settings.access
 
         def ask(address: str) -> list[str]:
-            return persist(
-                lambda: client(secured(address, access), access).topics(),
-                f"{address} cannot be asked for its topics",
-                access.timeout_s,
-            )
+            try:
+                return persist(
+                    lambda: client(secured(address, access), access).topics(),
+                    f"{address} cannot be asked for its topics",
+                    access.timeout_s,
+                )
+            except NoLog as error:
+                raise SourceError(no_log(error)) from None
+            except LogError as error:
+                raise SourceError(f"node {error}") from None
 
         return at_once(ask, self._settings.nodes)
 

@@ -12,6 +12,7 @@ from typing import Final
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import SECOND
 from penstock.nsq.client.errors import ClientError
+from penstock.nsq.client.log import LogError
 from penstock.spark.errors import SourceError
 from penstock.spark.nodes.access import bounds_in, client, persist, secured, why
 from penstock.spark.once import Once
@@ -88,16 +89,21 @@ class Strays:
                 self._once.warn(f"{said} and does not answer: {why(error)}. They are read when it "
                                 "is back; waitForNodes=true waits for it")  # fmt: skip
                 return self._leave_alone(node)
-            # Other refusals than silence are not waited for.
-            found = persist(
-                lambda: self._ask(address, reached, self._settings.timeout_s),
-                f"{said}; waitForNodes=false goes on without it",
-                self._settings.timeout_s,
+            found = self._waited_for(
+                address, reached, f"{said}; waitForNodes=false goes on without it"
             )
         self._away_until_ns.pop(node, None)
         self._once.warn(f"node {node} has left {self._directory}; it is read on at {address}")
         self._deleted({place: at for place, at in reached.items() if place not in found})
         return found
+
+    def _waited_for(self, address: str, reached: Offsets, said: str) -> dict[Place, Bounds]:
+        """The answer of a silent node; other refusals are not waited for. Raises SourceError."""
+        timeout_s = self._settings.timeout_s
+        try:
+            return persist(lambda: self._ask(address, reached, timeout_s), said, timeout_s)
+        except LogError as error:
+            raise SourceError(f"{said}: {why(error)}") from None
 
     def _ask(self, address: str, reached: Offsets, timeout_s: float) -> dict[Place, Bounds]:
         access = self._settings.access.hurried(timeout_s)

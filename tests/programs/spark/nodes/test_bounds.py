@@ -99,6 +99,23 @@ def test_nobody_home() -> None:
         assert str(failed.value) == f"{said}connection refused {remedy}"
 
 
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (404, "node {} has no log to read: it is Go's nsqd, or none at all."),
+        (403, "node {}: 403 NO"),
+    ],
+)
+def test_somebody_else_is_home(
+    server: FakeLogServer, monkeypatch: pytest.MonkeyPatch, status: int, said: str
+) -> None:
+    message = {"message": "NOT_FOUND" if status == 404 else "NO"}
+    monkeypatch.setattr(server, "answer", lambda *_: (status, message))
+    with pytest.raises(SourceError) as failed:
+        Cluster(settings(server, "*")).bounds()
+    assert str(failed.value).startswith(said.format(server.address))
+
+
 def test_nobody_has_the_topic(server: FakeLogServer) -> None:
     asked = Settings.parse({"topic": "t", "lookupd_http_address": server.address})
     with pytest.raises(SourceError) as failed:

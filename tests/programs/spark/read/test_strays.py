@@ -107,6 +107,17 @@ def test_a_node_is_waited_for(both: FakeLogServer) -> None:
     )
 
 
+def test_a_node_that_has_become_another_is_not_waited_for(both: FakeLogServer) -> None:
+    with FakeLogServer(kind="go") as go:
+        with pytest.raises(SourceError) as failed:
+            cluster(both, waitForNodes="true", timeout="60").bounds({Place("t", go.node, 0): 4})
+        assert str(failed.value) == (
+            f"node {go.node} has left nsqlookupd with messages to read (topic t from offset 4 on); "
+            f"waitForNodes=false goes on without it: {go.node}: 404 NOT_FOUND"
+        )
+        close_connections()
+
+
 def test_a_node_that_comes_back_ends_the_wait(
     both: FakeLogServer, other: FakeLogServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
