@@ -108,8 +108,8 @@ def _queues(disk: Disk, data_path: str, vault: Vault) -> list[Entry]:
 def _new(
     below: str, files: QueueFiles, vault: Vault, known: Mapping[str, Entry]
 ) -> Iterator[Entry]:
-    """All files of a topic; of one that is known already what its log has got since, if that is
-    the same log and goes on where it was left.
+    """All files of a topic; of one that is known already what its log and the index of its queues
+    have got since, if that is the same log and goes on where it was left.
     """
     growing = files.growing
     newest = max((path for path in known if path.endswith(_SEGMENT)), default=None)
@@ -120,9 +120,10 @@ def _new(
         path = os.path.join(below, IDENTITY_FILE)
         if known.get(path) != vault.keep(path, files.small.get(IDENTITY_FILE, b"")):
             return
+        known_end = os.path.basename(newest)
         growing = {name: file for name, file in growing.items()
-                   if name.endswith(_SEGMENT) and os.path.join(below, name) >= newest}  # fmt: skip
-        if newest not in [os.path.join(below, name) for name in growing]:
+                   if not name.endswith(_SEGMENT) or name >= known_end}  # fmt: skip
+        if known_end not in growing:
             return
     for name, file in growing.items():
         path = os.path.join(below, name)
