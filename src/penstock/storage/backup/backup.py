@@ -21,6 +21,7 @@ from penstock.storage.files.disk import Disk
 from penstock.storage.files.temporary import is_temporary
 from penstock.storage.identity import IDENTITY_FILE
 from penstock.storage.log import DOOMED
+from penstock.storage.queues.queue_index import DIRECTORY as QUEUES
 from penstock.storage.store import TOPICS
 
 _UNFINISHED: Final = ".restoring"
@@ -123,8 +124,10 @@ def _new(
         known_end = os.path.basename(newest)
         growing = {name: file for name, file in growing.items()
                    if not name.endswith(_SEGMENT) or name >= known_end}  # fmt: skip
-        if known_end not in growing:
-            return
+        had_index = any(path.startswith(os.path.join(below, QUEUES)) for path in known)
+        has_index = any(name.startswith(QUEUES) for name in growing)
+        if known_end not in growing or has_index != had_index:
+            return  # a new index tells nothing of what the log has let go since
     for name, file in growing.items():
         path = os.path.join(below, name)
         yield vault.grow(path, path, file.read, file.end)

@@ -88,7 +88,7 @@ def queue_files(disk: Disk, directory: str) -> Iterator[QueueFiles | None]:
 
 def _look(disk: Disk, directory: str, held: ExitStack) -> QueueFiles | None:
     """Read and open all files; None if any segment was deleted meanwhile, or the topic was and
-    another one made. Raises StorageError.
+    another one made, or it got an index of queues. Raises StorageError.
     """
     oldest = segments_in(disk, directory)[:1]
     files = QueueFiles()
@@ -97,7 +97,8 @@ def _look(disk: Disk, directory: str, held: ExitStack) -> QueueFiles | None:
             data = disk.read_file(os.path.join(directory, name))
             if data is not None:
                 files.small[name] = data
-    names = [os.path.join(QUEUES, name) for name in disk.list(os.path.join(directory, QUEUES))]
+    queues = disk.list(os.path.join(directory, QUEUES))
+    names = [os.path.join(QUEUES, name) for name in queues]
     names += [segment_name(first) for first in segments_in(disk, directory)]
     for name in names:
         try:
@@ -110,4 +111,5 @@ def _look(disk: Disk, directory: str, held: ExitStack) -> QueueFiles | None:
         files.growing[name] = file
     identity = disk.read_file(os.path.join(directory, IDENTITY_FILE))
     is_same = identity == files.small.get(IDENTITY_FILE)
+    is_same = is_same and disk.list(os.path.join(directory, QUEUES)) == queues
     return files if is_same and segments_in(disk, directory)[:1] == oldest else None

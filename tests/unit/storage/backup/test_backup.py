@@ -305,8 +305,9 @@ def test_a_log_of_which_nothing_is_left_that_was_read_stays_as_it_was_read(tmp_p
     again.close()
 
 
-def test_a_topic_that_gets_more_queues_meanwhile_is_backed_up_with_their_index(
-    tmp_path: Path,
+@pytest.mark.parametrize("is_split", [True, False])
+def test_a_topic_that_gets_more_queues_meanwhile_has_one_or_their_index(
+    tmp_path: Path, is_split: bool
 ) -> None:
     path = tmp_path / "data"
     broker = broker_over(path, file_bytes=100)
@@ -319,6 +320,9 @@ def test_a_topic_that_gets_more_queues_meanwhile_is_backed_up_with_their_index(
     broker.save()
     broker.trim()
     assert busy.log.start_offset > 0
+    one = busy.queues.bounds(0)
+    if is_split:
+        broker.split(busy, 2, 2)
 
     def split() -> None:
         broker.split(busy, 2, 2)
@@ -330,6 +334,7 @@ def test_a_topic_that_gets_more_queues_meanwhile_is_backed_up_with_their_index(
     bounds = [busy.queues.bounds(queue) for queue in range(2)]
     broker.close()
     again = broker_over(restored(path, made.moment))
-    assert [again.topics["busy"].queues.bounds(queue) for queue in range(2)] == bounds
+    expected = bounds if is_split else [one, (0, 0)]
+    assert [again.topics["busy"].queues.bounds(queue) for queue in range(2)] == expected
     assert not list(again.damaged)
     again.close()
