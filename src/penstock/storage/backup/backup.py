@@ -21,6 +21,7 @@ from penstock.storage.files.disk import Disk
 from penstock.storage.files.temporary import is_temporary
 from penstock.storage.identity import IDENTITY_FILE
 from penstock.storage.log import DOOMED
+from penstock.storage.queues.queue_index import DIRECTORY as QUEUES
 from penstock.storage.store import TOPICS
 
 _UNFINISHED: Final = ".restoring"
@@ -108,8 +109,8 @@ def _queues(disk: Disk, data_path: str, vault: Vault) -> list[Entry]:
 def _new(
     below: str, files: QueueFiles, vault: Vault, known: Mapping[str, Entry]
 ) -> Iterator[Entry]:
-    """All files of a topic; of one that is known already what its log has got since, if that is
-    the same log and goes on where it was left.
+    """All files of a topic; of one that is known already what its log and the index of its queues
+    have got since, if that is the same log and goes on where it was left.
     """
     growing = files.growing
     newest = max((path for path in known if path.endswith(_SEGMENT)), default=None)
@@ -120,10 +121,13 @@ def _new(
         path = os.path.join(below, IDENTITY_FILE)
         if known.get(path) != vault.keep(path, files.small.get(IDENTITY_FILE, b"")):
             return
+        known_end = os.path.basename(newest)
         growing = {name: file for name, file in growing.items()
-                   if name.endswith(_SEGMENT) and os.path.join(below, name) >= newest}  # fmt: skip
-        if newest not in [os.path.join(below, name) for name in growing]:
-            return
+                   if not name.endswith(_SEGMENT) or name >= known_end}  # fmt: skip
+        had_index = any(path.startswith(os.path.join(below, QUEUES)) for path in known)
+        has_index = any(name.startswith(QUEUES) for name in growing)
+        if known_end not in growing or has_index != had_index:
+            return  # a new index tells nothing of what the log has let go since
     for name, file in growing.items():
         path = os.path.join(below, name)
         yield vault.grow(path, path, file.read, file.end)

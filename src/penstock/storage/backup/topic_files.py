@@ -16,7 +16,7 @@ from typing import Final
 
 from penstock.core.errors import StorageError, TooManyFilesError
 from penstock.storage.files.disk import Disk, reported
-from penstock.storage.identity import segments_in
+from penstock.storage.identity import IDENTITY_FILE, segments_in
 from penstock.storage.queues.queue_index import DIRECTORY as QUEUES
 from penstock.storage.recovery.scan import scan
 from penstock.storage.segment import segment_name
@@ -87,7 +87,9 @@ def queue_files(disk: Disk, directory: str) -> Iterator[QueueFiles | None]:
 
 
 def _look(disk: Disk, directory: str, held: ExitStack) -> QueueFiles | None:
-    """Read and open all files; None if any segment was deleted meanwhile. Raises StorageError."""
+    """Read and open all files; None if any segment was deleted meanwhile, or the topic was and
+    another one made, or it got an index of queues. Raises StorageError.
+    """
     oldest = segments_in(disk, directory)[:1]
     files = QueueFiles()
     for name in disk.list(directory):
@@ -95,7 +97,8 @@ def _look(disk: Disk, directory: str, held: ExitStack) -> QueueFiles | None:
             data = disk.read_file(os.path.join(directory, name))
             if data is not None:
                 files.small[name] = data
-    names = [os.path.join(QUEUES, name) for name in disk.list(os.path.join(directory, QUEUES))]
+    queues = disk.list(os.path.join(directory, QUEUES))
+    names = [os.path.join(QUEUES, name) for name in queues]
     names += [segment_name(first) for first in segments_in(disk, directory)]
     for name in names:
         try:
@@ -106,4 +109,7 @@ def _look(disk: Disk, directory: str, held: ExitStack) -> QueueFiles | None:
             return None
         held.callback(file.close)
         files.growing[name] = file
-    return files if segments_in(disk, directory)[:1] == oldest else None
+    identity = disk.read_file(os.path.join(directory, IDENTITY_FILE))
+    is_same = identity == files.small.get(IDENTITY_FILE)
+    is_same = is_same and disk.list(os.path.join(directory, QUEUES)) == queues
+    return files if is_same and segments_in(disk, directory)[:1] == oldest else None

@@ -303,3 +303,38 @@ def test_a_log_of_which_nothing_is_left_that_was_read_stays_as_it_was_read(tmp_p
     assert again.topics["busy"].channels["c"].state.depth == 1
     assert not list(again.damaged)
     again.close()
+
+
+@pytest.mark.parametrize("is_split", [True, False])
+def test_a_topic_that_gets_more_queues_meanwhile_has_one_or_their_index(
+    tmp_path: Path, is_split: bool
+) -> None:
+    path = tmp_path / "data"
+    broker = broker_over(path, file_bytes=100)
+    put(broker.topic("orders"), b"x")
+    busy = broker.topic("busy")
+    channel = busy.channel("c")
+    for _ in range(3):
+        put(busy, bytes(100))
+    channel.empty()
+    broker.save()
+    broker.trim()
+    assert busy.log.start_offset > 0
+    one = busy.queues.bounds(0)
+    if is_split:
+        broker.split(busy, 2, 2)
+
+    def split() -> None:
+        broker.split(busy, 2, 2)
+        busy.stage(Bodies.single(b"y"), 0, lambda error: None, 1)
+        assert busy.commit()[1] is None
+
+    folder = str(tmp_path / "backups")
+    made = take(Moving(split), str(path), folder, SYSTEM_CLOCK.wall_ns(), OTHERS)
+    bounds = [busy.queues.bounds(queue) for queue in range(2)]
+    broker.close()
+    again = broker_over(restored(path, made.moment))
+    expected = bounds if is_split else [one, (0, 0)]
+    assert [again.topics["busy"].queues.bounds(queue) for queue in range(2)] == expected
+    assert not list(again.damaged)
+    again.close()

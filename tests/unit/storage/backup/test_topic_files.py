@@ -11,6 +11,7 @@ from penstock.core.errors import StorageError, TooManyFilesError
 from penstock.storage.backup import topic_files
 from penstock.storage.backup.topic_files import Growing, queue_files
 from penstock.storage.files.disk import OsDisk
+from penstock.storage.identity import IDENTITY_FILE
 from penstock.storage.journal import JOURNAL_FILE
 from tests.unit.cli.doctor.patients import healthy, segments
 
@@ -42,6 +43,26 @@ def test_all_is_read_again_if_retention_deletes_segments_meanwhile(tmp_path: Pat
         assert files.small[JOURNAL_FILE] == b"as noted after that 0"
         names = [name for name in files.growing if name.endswith(".log")]
     assert names == [each.name for each in segments(folder)]
+
+
+class MadeAgain(OsDisk):
+    """A disk on which a topic is another one right after its identity was read first."""
+
+    def __init__(self) -> None:
+        self._is_another = False
+
+    def read_file(self, path: str) -> bytes | None:
+        data = super().read_file(path)
+        if path.endswith(IDENTITY_FILE) and not self._is_another:
+            self._is_another = True
+            Path(path).write_bytes((data or b"") + b" ")
+        return data
+
+
+def test_all_is_read_again_if_another_topic_is_made_meanwhile(tmp_path: Path) -> None:
+    with queue_files(MadeAgain(), str(healthy(tmp_path))) as files:
+        assert files is not None
+        assert files.small[IDENTITY_FILE].endswith(b" ")
 
 
 class Listed(OsDisk):
