@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import mmap
 import zlib
+from contextlib import suppress
 from typing import Any, Final
 
 from penstock.rocketmq.protocol.messages.message import SysFlag
 
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 """Bytes that a body may become; nobody sends a longer one."""
+_USUAL_BYTES: Final = 64 * 1024
 _KIND_MASK: Final = 0x700
 _KINDS: Final = {"ZLIB": 0x300, "LZ4": 0x100, "ZSTD": 0x200}
 
@@ -43,10 +46,12 @@ def decompress(body: bytes, sys_flag: int) -> bytes:
 
 
 def _within(packer: Any, body: bytes) -> bytes:
-    unpacker = packer.Decompressor()
-    unpacker.decompress(body)
-    found = bytes(unpacker.finish())
-    return found if len(found) <= BODY_BYTES_MAX else body
+    """The body unpacked; an error of cramjam's when it does not fit, before it takes memory."""
+    room = bytearray(min(_USUAL_BYTES, BODY_BYTES_MAX))
+    with suppress(_cramjam().DecompressionError):
+        return bytes(memoryview(room)[: packer.decompress_into(body, room)])
+    with mmap.mmap(-1, BODY_BYTES_MAX) as all_room:  # the system gives what is written to
+        return all_room[: packer.decompress_into(body, all_room)]
 
 
 def _cramjam() -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import zlib
 
 import pytest
@@ -35,3 +36,10 @@ def test_a_bomb_stays_packed(kind: str, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(compression, "BODY_BYTES_MAX", 1000)
     packed, flag = compress(BODY, kind, 5)
     assert decompress(packed, flag) == packed
+
+
+def test_a_bomb_takes_no_memory_first() -> None:
+    frame, flag = compress(bytes(8 << 20), "ZSTD", 3)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert decompress(frame * 64, flag) == frame * 64
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 256 << 10  # KiB
