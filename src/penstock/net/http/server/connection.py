@@ -91,10 +91,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._reader.close()
         self._abandon()
-        for slot in self._slots:
-            if isinstance(slot.later.response, Stream):
-                slot.later.response.lost()
-        self._slots.clear()
+        self._drop_slots()
         if self._timer is not None:
             self._timer.cancel()
         self._server.connections.discard(self)
@@ -262,12 +259,19 @@ class Connection(asyncio.Protocol):
         self._reader.ended = True
         self._reader.events.clear()
         self._load.queue(-sum(slot.size for slot in self._slots))
-        self._slots.clear()
+        self._drop_slots()
         self._flush()
         self._stream = stream
         stream.begin(self._transport, self._server.date())
         if started:
             self._log(stream, head, started)
+
+    def _drop_slots(self) -> None:
+        """What waits for its turn never gets it; streams among it are nobody's."""
+        for slot in self._slots:
+            if isinstance(slot.later.response, Stream):
+                slot.later.response.lost()
+        self._slots.clear()
 
     def _linger(self) -> None:
         """Close once the peer had time to read: unread input would reset the connection."""

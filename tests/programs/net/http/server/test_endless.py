@@ -74,6 +74,19 @@ async def test_a_client_that_goes_before_its_turn(streams: Streams, serve: Serve
     await until(lambda: streams.closed == 1)
 
 
+async def test_a_stream_behind_another_is_nobodys(streams: Streams, serve: Serve) -> None:
+    """Of a client that asks for both while an answer before them is still to come."""
+    late = Later()
+    streams.router.add("GET", "/late", lambda request: late)
+    wire = await (await serve(streams.router))()
+    wire.send(b"GET /late HTTP/1.1\r\nHost: h\r\n\r\n" + GET + GET)
+    await until(lambda: len(streams.open) == 2)
+    late.complete(text("late"))
+    await until(lambda: streams.closed == 1)
+    wire.close()
+    await until(lambda: streams.closed == 2)
+
+
 async def test_a_client_that_does_not_read(
     streams: Streams, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
