@@ -19,7 +19,13 @@ from penstock.nsq.nsqd.stats.stat_sources import StatSources
 from penstock.nsq.pipeline_status import ToldStatus
 from penstock.nsq.version import NSQ_VERSION
 
-_PIPELINE_FIGURES: Final[tuple[tuple[Metric, Callable[[ToldStatus], float]], ...]] = (
+
+def _lag_here(told: ToldStatus) -> float | None:
+    """The lag that is this node's; none where a pipeline reads from others and writes here."""
+    return told.lag if told.lag_is_here or not told.groups else None
+
+
+_PIPELINE_FIGURES: Final[tuple[tuple[Metric, Callable[[ToldStatus], float | None]], ...]] = (
     (metrics.PIPELINE_RUNNING, lambda told: told.state == "running"),
     (metrics.PIPELINE_FAILED, lambda told: told.state == "failed"),
     (metrics.PIPELINE_AGE, lambda told: told.age),
@@ -28,7 +34,7 @@ _PIPELINE_FIGURES: Final[tuple[tuple[Metric, Callable[[ToldStatus], float]], ...
     (metrics.PIPELINE_ROWS_BAD, lambda told: told.rows_bad),
     (metrics.PIPELINE_READ_RATE, lambda told: told.read_per_s),
     (metrics.PIPELINE_WRITTEN_RATE, lambda told: told.written_per_s),
-    (metrics.PIPELINE_LAG, lambda told: told.lag),
+    (metrics.PIPELINE_LAG, _lag_here),
     (metrics.PIPELINE_BATCHES, lambda told: told.batches),
     (metrics.PIPELINE_BATCH_SECONDS, lambda told: told.batch_ms / 1000),
     (metrics.PIPELINE_STATE_ROWS, lambda told: told.state_rows),
@@ -93,6 +99,7 @@ def of_pipelines(pipelines: Iterable[ToldStatus]) -> list[Samples]:
     for metric, value in _PIPELINE_FIGURES:
         samples = Samples(metric)
         for pair, told in shown:
-            samples.add(value(told), pair)
+            if (figure := value(told)) is not None:
+                samples.add(figure, pair)
         found.append(samples)
     return found

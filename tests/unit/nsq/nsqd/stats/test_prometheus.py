@@ -21,3 +21,14 @@ def test_each_figure_of_each_pipeline() -> None:
     ):  # fmt: skip
         assert f"nsqd_pipeline_{line}\n" in text
     assert "".join(metric.text() for metric in of_pipelines([])) == ""
+
+
+def test_a_lag_is_told_where_it_is_so_that_those_of_nodes_add_up() -> None:
+    groups = [("orders", "lake")]
+    here = ToldStatus("1", "a", "running", groups=groups, lag=7, lag_is_here=True)
+    elsewhere = ToldStatus("1", "a", "running", groups=groups, lag=9)
+    lags = [
+        "nsqd_pipeline_lag{" in "".join(metric.text() for metric in of_pipelines([each]))
+        for each in (here, elsewhere)
+    ]
+    assert lags == [True, False]
