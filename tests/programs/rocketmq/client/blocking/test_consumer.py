@@ -76,7 +76,7 @@ def test_a_consumer_that_was_stopped_goes_on_where_it_was(servers: Servers, orde
         for _ in range(3):
             consumer.run(handle, threads=0)
         end.cancel()
-    assert seen == [b"0", b"1", b"2"]
+    assert sorted(seen) == [b"0", b"1", b"2"]  # Java makes queues of its own as it likes
 
 
 def test_batches(servers: Servers) -> None:
