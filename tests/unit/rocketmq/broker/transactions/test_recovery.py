@@ -14,6 +14,7 @@ from penstock.net.tasks import spawn
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.send.draft import Draft, Placed
 from penstock.rocketmq.broker.transactions.book import Outcome
 from penstock.rocketmq.broker.transactions.half_messages import copy_of
 from penstock.testing.clock import FakeClock
@@ -41,6 +42,29 @@ async def test_a_crash_before_the_outcome_leaves_it_open(lives: Lives) -> None:
     assert controller.transactions.book.is_open(0)
     await end(controller, half, COMMIT)
     assert bodies(controller) == [b"x"]
+    await controller.transactions.close()
+
+
+async def test_a_commit_that_is_stored_and_not_told_yet_is_looked_for(lives: Lives) -> None:
+    """Another transaction ends meanwhile, and what is settled is written down."""
+    controller = await life(lives)
+    first, second = await begin(controller), await begin(controller, b"second")
+    append = controller.store.append
+
+    async def append_and_hang(draft: Draft) -> Placed:
+        await append(draft)
+        return await asyncio.get_running_loop().create_future()
+
+    controller.store.append = append_and_hang  # type: ignore[method-assign]
+    task = spawn(end(controller, second, COMMIT), "end")
+    await until(lambda: ops(controller))
+    controller.store.append = append  # type: ignore[method-assign]
+    await end(controller, first, ROLLBACK)
+    controller.state.save("consumerOffset.json")
+    task.cancel()
+    controller = await crash(lives, controller)
+    await until(lambda: bodies(controller))
+    assert bodies(controller) == [b"second"]
     await controller.transactions.close()
 
 
