@@ -43,7 +43,7 @@ FILE: Final = "timerOffset.json"
 QUEUE: Final = 0
 RECALLED: Final = "TIMER_RECALLED"
 """The property of a recall: the queue offset of the message that is not to be delivered. Such a
-message has no body, which no other has that waits.
+message has no body. Messages of clients wait without the property.
 """
 DELAY_MS_MAX: Final = 3 * 24 * 3600 * 1000
 TIMERS_MAX: Final = 1_000_000
@@ -195,6 +195,7 @@ class Timers:
             remark = f"{self._most} timer messages wait already, which is the most"
             raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
         found[properties.TIMER_OUT_MS] = str(due_ms)
+        found.pop(RECALLED, None)
         release.address(draft, found)
         return release.moved(draft, names.TIMER_TOPIC, QUEUE, found)
 
