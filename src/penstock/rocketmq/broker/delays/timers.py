@@ -167,9 +167,11 @@ class Timers:
         await self._loop.close()
 
     def __len__(self) -> int:
-        """The number of messages that wait."""
+        """The number of messages that wait; until a start has read them, of those before it few or
+        none: most of what stands there was delivered long ago.
+        """
         _, end = self._tables.store.bounds(names.TIMER_TOPIC, QUEUE)
-        return len(self._waiting) + end - min(self._read, end)
+        return len(self._waiting) + end - min(max(self._read, self._skip_below), end)
 
     def recall(self, offset: int) -> None:
         """Do not deliver the message at this queue offset."""
