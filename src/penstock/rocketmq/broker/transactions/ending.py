@@ -203,8 +203,8 @@ class Transactions:
             return
         if self.is_under_way(root):
             return
-        half = self._tables.store.message_at(names.HALF_TOPIC, QUEUE, decision.half)
         try:
+            half = self._tables.store.message_at(names.HALF_TOPIC, QUEUE, decision.half)
             if half is not None:
                 await self.end(half, decision.outcome)
                 return

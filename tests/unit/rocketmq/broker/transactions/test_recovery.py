@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from penstock.core.errors import StorageError
 from penstock.core.units import SECOND
 from penstock.net.tasks import spawn
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.send.draft import Draft, Placed
+from penstock.rocketmq.broker.transactions import ending
 from penstock.rocketmq.broker.transactions.book import Outcome
 from penstock.rocketmq.broker.transactions.half_messages import copy_of
 from penstock.testing.clock import FakeClock
@@ -110,6 +112,47 @@ async def test_a_crash_between_the_outcome_and_its_message(
     controller = await crash(lives, controller)
     await asyncio.sleep(0.02)
     assert [m.body for m in stored(controller, topic)] == [b"x"]
+    await controller.transactions.close()
+
+
+async def test_a_message_whose_appointment_has_passed_since_a_crash_is_not_doubled(
+    lives: Lives, clock: FakeClock
+) -> None:
+    controller = await life(lives)
+    deliver_ms = str(controller.now_ms + 1000)
+    await end(controller, await begin(controller, TIMER_DELIVER_MS=deliver_ms), COMMIT)
+    clock.advance(2 * SECOND)
+    controller = await crash(lives, controller)
+    assert not list(controller.transactions.book.undone())
+    while await controller.timers.step() <= controller.now_ms:
+        pass
+    assert bodies(controller) == [b"x"]
+    controller = await crash(lives, controller)
+    assert bodies(controller) == [b"x"]
+    await controller.transactions.close()
+
+
+async def test_an_owed_outcome_waits_for_a_disk_that_cannot_be_read(
+    lives: Lives, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending, "RETRY_S", 0.001)
+    controller = await life(lives)
+    half = await begin(controller)
+    failing = FailingPuts(controller, "T")
+    with pytest.raises(StorageError):
+        await end(controller, half, COMMIT)
+    read, reads = controller.store.message_at, 0
+
+    def unreadable(topic: str, queue: int, offset: int) -> None:
+        nonlocal reads
+        reads += 1
+        raise StorageError("input/output error")
+
+    monkeypatch.setattr(controller.store, "message_at", unreadable)
+    await until(lambda: reads)
+    monkeypatch.setattr(controller.store, "message_at", read)
+    failing.mend()
+    await until(lambda: bodies(controller))
     await controller.transactions.close()
 
 
