@@ -62,7 +62,7 @@ class RocketStaging:
             )
             if config is None:
                 raise StagingError("TOPIC_NOT_FOUND", "autoCreateTopicEnable is false")
-            controller.topics_changed()
+            send.make_log(controller, name)
         if not config.perm & WRITE:
             raise StagingError("TOPIC_NOT_WRITABLE", f"its permission is {config.perm}")
         topic = controller.store.topic(name)

@@ -15,6 +15,10 @@ from penstock.rocketmq.protocol.command import Command
 ACCESS_KEY: Final = "AccessKey"
 """The field of a request that names its account."""
 SIGNATURE: Final = "Signature"
+SECURITY_TOKEN: Final = "SecurityToken"
+"""The field with a temporary account's token, which brokers do not read."""
+CREDENTIALS: Final = (ACCESS_KEY, SIGNATURE, SECURITY_TOKEN)
+"""The fields that are for a broker's eyes only."""
 
 
 def sign(request: Command, access_key: str, secret_key: str) -> None:

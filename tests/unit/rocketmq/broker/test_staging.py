@@ -7,6 +7,7 @@ import struct
 import pytest
 
 from penstock.broker.publish.commit import Spot
+from penstock.core.errors import TooManyFilesError
 from penstock.node.dialect import StagingError
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.staging import SECTIONS_MAX, RocketStaging
@@ -45,6 +46,15 @@ async def test_a_topic_is_made_only_where_a_send_would_make_it(
         with pytest.raises(StagingError) as refused:
             await staging.topic(name)
         assert refused.value.code == code
+
+
+async def test_a_topic_that_there_is_no_room_for_is_not_made(
+    controller: Controller, staging: RocketStaging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controller.node.registry, "_topics_max", 0)
+    with pytest.raises(TooManyFilesError):
+        await staging.topic("new")
+    assert "new" not in controller.topics.configs
 
 
 @pytest.mark.parametrize("sizes", [(3, 3), (3,) * 20, (0, 100)])

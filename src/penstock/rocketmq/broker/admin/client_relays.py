@@ -10,6 +10,7 @@ from penstock.rocketmq.broker.clients.clients import Member
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.ids import OffsetId
+from penstock.rocketmq.protocol.signing import CREDENTIALS
 from penstock.rocketmq.remoting import LateAnswerError, NoAnswerError
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ async def consumer_running_info(
     controller: Controller, connection: Connection, request: Command
 ) -> Command:
     member = _member(controller, request)
-    return await _relay(member, request, dict(request.ext or {}), request.body)
+    return await _relay(member, request, _fields(request), request.body)
 
 
 @answers(RequestCode.CONSUME_MESSAGE_DIRECTLY)
@@ -37,8 +38,17 @@ async def consume_directly(
     """The consumer is given one stored message, and says what came of handling it."""
     member = _member(controller, request)
     frame = need_frame(controller, OffsetId.parse(request.text("msgId")).offset)
-    ext = {**(request.ext or {}), "brokerName": controller.settings.broker_name}
+    ext = {**_fields(request), "brokerName": controller.settings.broker_name}
     return await _relay(member, request, ext, frame)
+
+
+def _fields(request: Command) -> dict[str, str]:
+    """The fields of a request but for those of its account: Java's broker passes them on, too, and
+    whoever has an administrator's signature can sign other requests with it, as it does not cover
+    the code.
+    """
+    ext = request.ext or {}
+    return {name: value for name, value in ext.items() if name not in CREDENTIALS}
 
 
 def _member(controller: Controller, request: Command) -> Member[Connection]:

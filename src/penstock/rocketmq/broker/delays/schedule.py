@@ -62,6 +62,8 @@ class Schedule:
             _Level(level - 1, levels.delay_ns(level) // MILLISECOND)
             for level in range(1, levels.highest + 1)
         ]
+        self._unused: dict[int, int] = {}
+        """The offsets of levels that there are not now; there may be such levels again."""
         self._failing = False
         self._moved = True
         self._time = WaitingTime(tables, names.SCHEDULE_TOPIC)
@@ -79,8 +81,8 @@ class Schedule:
 
     def offsets(self) -> dict[str, Any]:
         """The offset each level has reached, as in the file and for GET_ALL_DELAY_OFFSET."""
-        return {"offsetTable": {each.queue + 1: each.offset for each in self._levels
-                                if each.offset}}  # fmt: skip
+        used = {each.queue + 1: each.offset for each in self._levels if each.offset}
+        return {"offsetTable": {**used, **self._unused}}
 
     def progress(self) -> dict[int, tuple[int, int]]:
         """The progress of each level in use: how far it has come, and how far it could."""
@@ -100,7 +102,8 @@ class Schedule:
             if type(offset) is not int or offset < 0:
                 raise BodyError(f"the offset {offset!r} of level {level} is no number")
         for each in self._levels:
-            each.offset = offsets.get(each.queue + 1, 0)
+            each.offset = offsets.pop(each.queue + 1, 0)
+        self._unused = offsets
 
     # --- delivering ----------------------------------------------------------------------------
 
@@ -139,6 +142,7 @@ class Schedule:
             for level in self._levels:
                 level.offset = level.next_offset = level.due_ms = 0
                 level.taken = []
+            self._unused = {}
             self._moved = True
             self._loop.wake()
 

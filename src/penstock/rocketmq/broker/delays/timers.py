@@ -43,7 +43,7 @@ FILE: Final = "timerOffset.json"
 QUEUE: Final = 0
 RECALLED: Final = "TIMER_RECALLED"
 """The property of a recall: the queue offset of the message that is not to be delivered. Such a
-message has no body, which no other has that waits.
+message has no body. Messages of clients wait without the property.
 """
 DELAY_MS_MAX: Final = 3 * 24 * 3600 * 1000
 TIMERS_MAX: Final = 1_000_000
@@ -167,9 +167,11 @@ class Timers:
         await self._loop.close()
 
     def __len__(self) -> int:
-        """The number of messages that wait."""
+        """The number of messages that wait; until a start has read them, of those before it few or
+        none: most of what stands there was delivered long ago.
+        """
         _, end = self._tables.store.bounds(names.TIMER_TOPIC, QUEUE)
-        return len(self._waiting) + end - min(self._read, end)
+        return len(self._waiting) + end - min(max(self._read, self._skip_below), end)
 
     def recall(self, offset: int) -> None:
         """Do not deliver the message at this queue offset."""
@@ -195,6 +197,7 @@ class Timers:
             remark = f"{self._most} timer messages wait already, which is the most"
             raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
         found[properties.TIMER_OUT_MS] = str(due_ms)
+        found.pop(RECALLED, None)
         release.address(draft, found)
         return release.moved(draft, names.TIMER_TOPIC, QUEUE, found)
 

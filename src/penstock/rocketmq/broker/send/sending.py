@@ -130,14 +130,21 @@ def _make_topic(controller: Controller, connection: Connection, header: SendHead
         raise permissions.no_topic(header.topic)
     logger.info("%s made the topic %s by sending to it: %d queues", connection.address, config.name,
               config.write_queues)  # fmt: skip
+    make_log(controller, config.name)
+    return config
+
+
+def make_log(controller: Controller, topic: str) -> None:
+    """Make the log of a topic that is new in the table, where nothing is left of it if there is no
+    room for that. Raises StorageError.
+    """
     controller.topics_changed()
     try:
-        controller.store.topic(config.name)
-    except StorageError:  # there is no room for its log: nothing is left of it
-        controller.topics.delete(config.name, controller.now_ms)
+        controller.store.topic(topic)
+    except StorageError:
+        controller.topics.delete(topic, controller.now_ms)
         controller.topics_changed()
         raise
-    return config
 
 
 def _draft(

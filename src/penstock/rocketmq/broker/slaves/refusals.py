@@ -1,4 +1,4 @@
-"""Requests that a slave does not answer, as Java's slaves do not (RocketMQ spec 7.4)."""
+"""Requests that a slave does not carry out, as Java's slaves do not (RocketMQ spec 7.4)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,15 @@ _CHANGES: Final = (
     RequestCode.DELETE_TOPIC_IN_BROKER, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, RequestCode.DELETE_SUBSCRIPTIONGROUP,
     RequestCode.SET_MESSAGE_REQUEST_MODE, RequestCode.CLONE_GROUP_OFFSET,
-    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE,
-    RequestCode.CLEAN_UNUSED_TOPIC, RequestCode.DELETE_EXPIRED_COMMITLOG,
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
 )  # fmt: skip
+_CLEANING: Final = (
+    RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, RequestCode.CLEAN_UNUSED_TOPIC,
+    RequestCode.DELETE_EXPIRED_COMMITLOG,
+)  # fmt: skip
+"""What a slave has goes when its master cleans up. Tools ask all brokers of a cluster, and a
+refusal would end that in the middle.
+"""
 _NO_SEND: Final = (
     "service not available now. It may be caused by one of the following reasons: the broker's "
     "disk is full, messages are put to the slave, message store has been shut down, etc."
@@ -33,6 +39,7 @@ _NO_CHANGE: Final = (
 _REFUSALS: Final[dict[int, tuple[ResponseCode, str | None]]] = {
     **dict.fromkeys(_SENDS, (ResponseCode.SERVICE_NOT_AVAILABLE, _NO_SEND)),
     **dict.fromkeys(_CHANGES, (ResponseCode.SYSTEM_ERROR, _NO_CHANGE)),
+    **dict.fromkeys(_CLEANING, (ResponseCode.SUCCESS, None)),
     RequestCode.END_TRANSACTION: (ResponseCode.SLAVE_NOT_AVAILABLE, None),
 }
 

@@ -33,13 +33,15 @@ class Decision:
     """The outcome of one transaction.
 
     ``half`` is the offset of the half that it was made for, ``op`` that of the op message which
-    records it, -1 until that is stored. ``done`` says that all has been done that it asks for.
+    records it, -1 until that is stored, which will not be below ``op_min``. ``done`` says that all
+    has been done that it asks for.
     """
 
     outcome: Outcome
     half: int
     op: int = -1
     done: bool = False
+    op_min: int = 0
 
 
 class Book:
@@ -152,4 +154,9 @@ class Book:
 
     def first_op(self, end: int) -> int:
         """An offset; no op message below it records a decision in the window; at most ``end``."""
-        return min(next((each.op for each in self._decided.values() if each.op >= 0), end), end)
+        for each in self._decided.values():
+            if each.op >= 0:
+                return min(each.op, end)
+            if not each.done:  # its op may be stored by now, and nobody told
+                return min(each.op_min, end)
+        return end

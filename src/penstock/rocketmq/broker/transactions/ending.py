@@ -144,6 +144,7 @@ class Transactions:
 
     async def _record(self, root: int, decision: Decision) -> None:
         """Store the op message: from then on the outcome counts. Raises StorageError."""
+        decision.op_min = self._tables.store.bounds(names.OP_HALF_TOPIC, QUEUE)[1]
         before = self.book.decide(root, decision)
         op = Op(root, decision.outcome, decision.half)
         try:
@@ -202,8 +203,8 @@ class Transactions:
             return
         if self.is_under_way(root):
             return
-        half = self._tables.store.message_at(names.HALF_TOPIC, QUEUE, decision.half)
         try:
+            half = self._tables.store.message_at(names.HALF_TOPIC, QUEUE, decision.half)
             if half is not None:
                 await self.end(half, decision.outcome)
                 return

@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Final
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.delays.publisher import Publisher
+from penstock.rocketmq.broker.delays.timers import QUEUE as TIMER_QUEUE
+from penstock.rocketmq.broker.send.draft import Draft
 from penstock.rocketmq.broker.transactions.book import RECENT_MAX, Book, Decision, Outcome
 from penstock.rocketmq.broker.transactions.half_messages import QUEUE, Op, final, messages, root_of
 from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.message import StoredMessage
 
 if TYPE_CHECKING:
     from penstock.rocketmq.broker.tables import Tables
@@ -71,17 +75,29 @@ async def _find_done(
             draft = None if half is None else final(tables, publisher, half, decision.outcome)
         except (RefusedError, BodyError):
             continue  # tried again when it is carried out
-        if draft is None:
+        if half is None or draft is None:
             book.finish(root)
-        else:
-            wanted.setdefault((draft.topic, draft.queue), {})[draft.prepared_offset] = root
+            continue
+        for place in _places(half, draft):
+            wanted.setdefault(place, {})[draft.prepared_offset] = root
     for (topic, queue), roots in wanted.items():
         since_ms = min(stored_ms[root] for root in roots.values()) - _CLOCK_BACK_MS
         start = tables.store.offset_at_time(topic, queue, since_ms)
         _, end = tables.store.bounds(topic, queue)
         async for message in messages(tables, topic, queue, start, end):
             found = roots.pop(message.prepared_offset, None)
-            if found is not None:
+            decision = None if found is None else book.decision(found)
+            if found is not None and decision is not None and not decision.done:
                 book.finish(found)
             if not roots:
                 break
+
+
+def _places(half: StoredMessage, draft: Draft) -> list[tuple[str, int]]:
+    """The topics and queues in which the message of an outcome may be: one that had an appointment
+    may still wait for it, though its time has come since.
+    """
+    places = [(draft.topic, draft.queue)]
+    if properties.value_of(half.properties, properties.TIMER_DELIVER_MS) is not None:
+        places.append((names.TIMER_TOPIC, TIMER_QUEUE))
+    return list(dict.fromkeys(places))

@@ -20,7 +20,7 @@ from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.command import ONE_WAY, RESPONSE, Command, Serialization
 from penstock.rocketmq.protocol.errors import FrameError
 from penstock.rocketmq.protocol.header_binary import CODE_MAX
-from penstock.rocketmq.protocol.signing import sign
+from penstock.rocketmq.protocol.signing import SECURITY_TOKEN, sign
 
 _OPAQUE_MAX = 0x7FFFFFFF
 _TLS_ALERT = 0x15
@@ -92,7 +92,7 @@ class Wire:
             request.serialization = Serialization.BINARY
         if config.access_key:
             if config.security_token:
-                request.ext = {**(request.ext or {}), "SecurityToken": config.security_token}
+                request.ext = {**(request.ext or {}), SECURITY_TOKEN: config.security_token}
             sign(request, config.access_key, config.secret_key)
         self.state.requests += 1
         self._put(request)

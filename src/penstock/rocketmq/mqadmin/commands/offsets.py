@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from penstock.rocketmq.mqadmin import consume_stats
-from penstock.rocketmq.mqadmin.admin import LONG_TIMEOUT_S, TIMEOUT_S, Admin
+from penstock.rocketmq.mqadmin.admin import LONG_TIMEOUT_S, RETRY, TIMEOUT_S, Admin
 from penstock.rocketmq.mqadmin.consume_stats import Progress, queue_table
 from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.mqadmin.java_text import cut, parse_time, word
@@ -169,7 +169,9 @@ def clone(admin: Admin, given: Given, out: Output) -> None:
     """Set a group to where another one is."""
     source, target, topic = given.text("srcGroup"), given.text("destGroup"), given.text("topic")
     stats = consume_stats.consume_stats(admin, source)
-    addresses = {each.name: each.any_address() for each in admin.route(topic).brokers}
+    # The group's other topics, which go with it as in Java, may be where this one is not.
+    routes = admin.route(RETRY + source), admin.route(topic)
+    addresses = {each.name: each.any_address() for route in routes for each in route.brokers}
     for queue, each in stats.queues.items():
         if each.consumer_offset >= 0:
             commit(admin, addresses[queue.brokerName], target, queue, each.consumer_offset)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.rocketmq.broker.acl.check import is_signed
 from penstock.rocketmq.broker.admin import client_relays
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.clients import heartbeats
@@ -15,6 +16,7 @@ from penstock.rocketmq.broker.send.draft import Draft
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.messages.message import decode
+from penstock.rocketmq.protocol.signing import sign
 from penstock.rocketmq.remoting import LateAnswerError
 from tests.unit.rocketmq.broker.peers import FakePeer, Told, heartbeat, request
 
@@ -42,6 +44,28 @@ def test_the_answer_comes_back_as_it_is(controller: Controller) -> None:
     assert (answer.body, answer.opaque, answer.is_response) == (b"{as it is", 7, True)
     fields = {"consumerGroup": "G", "clientId": "c1", "jstackEnable": "true"}
     assert peer.told == [(307, fields, b"")]
+
+
+@pytest.mark.parametrize("code", [307, 309])
+def test_no_consumer_sees_the_signature_of_an_administrator(
+    controller: Controller, code: int
+) -> None:
+    """It is right for other requests, too, where the consumer has chosen its id for that."""
+    placed = asyncio.run(controller.publisher.publish_one(Draft("T", 0, b"body")))
+    peer = FakePeer(lambda told: Command(0))
+    join(controller, peer)
+    asked = request(code, consumerGroup="G", clientId="c1", msgId=placed.message_id)
+    sign(asked, "admin-key", "admin-secret")
+    signed = dict(asked.ext or {}, SecurityToken="token")
+    delete = request(
+        207, AccessKey="admin-key", groupName="c1", x="G" + placed.message_id,
+        Signature=signed["Signature"],
+    )  # fmt: skip
+    assert is_signed(delete, "admin-secret")
+    more = {name: signed[name] for name in signed if name not in ("consumerGroup", "clientId")}
+    ask(controller, code, **more)
+    (told,) = peer.told
+    assert not {"AccessKey", "Signature", "SecurityToken"} & told.ext.keys()
 
 
 def test_consuming_one_message(controller: Controller) -> None:

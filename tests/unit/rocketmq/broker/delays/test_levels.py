@@ -20,6 +20,11 @@ def test_the_default() -> None:
 
 def test_own_levels() -> None:
     assert DelayLevels("2s 1d").delay_ns(2) == 24 * HOUR
-    assert DelayLevels("").highest == 0
     with pytest.raises(ConfigError, match="'5x'"):
         DelayLevels("1s 5x")
+
+
+@pytest.mark.parametrize("text", ["", " "])
+def test_a_broker_without_levels_could_deliver_nothing_again(text: str) -> None:
+    with pytest.raises(ConfigError, match="holds no level"):
+        DelayLevels(text)

@@ -138,6 +138,14 @@ async def test_the_recall_of_a_recall_is_refused(controller: Controller) -> None
     assert answer.code == 604
 
 
+async def test_a_message_cannot_pass_for_a_recall(controller: Controller, clock: FakeClock) -> None:
+    await sent(controller, 1000, b"a")
+    await controller.publisher.publish_one(after(1000, b"", TIMER_RECALLED="0"))
+    clock.advance(SECOND)
+    await settle(controller)
+    assert bodies(controller) == [b"a", b""]
+
+
 @pytest.mark.parametrize(
     ("name", "value", "code"),
     [("recall_message_enable", False, 16), ("broker_permission", 4, 14)],

@@ -210,6 +210,24 @@ async def test_a_restart_goes_on_where_it_was(
     assert bodies(controller) == [b"first", b"second", b"third"]
 
 
+async def test_a_level_that_was_away_goes_on_where_it_was(
+    lives: Lives, controller: Controller, clock: FakeClock
+) -> None:
+    await controller.publisher.publish_one(delayed(3, b"once"))
+    clock.advance(10 * SECOND)
+    await settle(controller)
+    controller.state.save(schedule.FILE)
+    levels = lives.settings.message_delay_level
+    for lives.settings.message_delay_level in ("1s 5s", levels):
+        controller = lives.begin("T")
+        await settle(controller)
+        controller.state.save(schedule.FILE)
+        assert controller.schedule.offsets() == {"offsetTable": {3: 1}}
+    assert bodies(controller) == [b"once"]
+    await controller.store.delete(names.SCHEDULE_TOPIC)
+    assert controller.schedule.offsets() == {"offsetTable": {}}
+
+
 async def test_a_crash_before_the_offsets_are_saved_doubles_and_loses_nothing(
     lives: Lives, controller: Controller, clock: FakeClock
 ) -> None:

@@ -402,3 +402,22 @@ async def test_what_waits_is_held(controller: Controller, clock: FakeClock) -> N
 def test_damaged_progress_is_refused(controller: Controller, value: object) -> None:
     with pytest.raises(BodyError):
         controller.timers._load(value)
+
+
+async def test_what_was_delivered_before_a_start_takes_nobodys_room(
+    lives: Lives, controller: Controller, clock: FakeClock
+) -> None:
+    """Not even while the start has not read yet which messages those are."""
+    await controller.publisher.publish_one(after(HOUR // MILLISECOND, b"late"))
+    for _ in range(5):
+        await controller.publisher.publish_one(after(1))
+    clock.advance(SECOND)
+    await settle(controller)
+    controller.state.save(timers.FILE)
+    controller = lives.begin("T")
+    controller.timers._most = 2
+    await controller.publisher.publish_one(after(1000, b"new"))
+    await settle(controller)
+    assert len(controller.timers) == 2
+    with pytest.raises(RefusedError, match="which is the most"):
+        controller.publisher.divert(after(1000))

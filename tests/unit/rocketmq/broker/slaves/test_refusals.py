@@ -16,9 +16,10 @@ from penstock.rocketmq.protocol.command import Command
         (RequestCode.CONSUMER_SEND_MSG_BACK, ResponseCode.SERVICE_NOT_AVAILABLE, "to the slave"),
         (RequestCode.DELETE_TOPIC_IN_BROKER, ResponseCode.SYSTEM_ERROR, "Can't modify topic"),
         (RequestCode.END_TRANSACTION, ResponseCode.SLAVE_NOT_AVAILABLE, ""),
+        (RequestCode.CLEAN_UNUSED_TOPIC, ResponseCode.SUCCESS, ""),  # its master does
     ],
 )
-def test_what_changes_messages_or_tables_is_refused(
+def test_what_changes_messages_or_tables_is_not_done(
     code: RequestCode, answered: ResponseCode, words: str
 ) -> None:
     answer = refusal(Command(code, 7))

@@ -117,9 +117,12 @@ def test_what_cannot_be_read_does_not_hold_the_window() -> None:
 def test_where_a_start_has_to_read_ops_from() -> None:
     book = Book(0)
     assert book.first_op(50) == 50
-    book.decide(3, Decision(COMMIT, 3))
+    book.lose(4)
+    book.decide(3, Decision(COMMIT, 3, op_min=19))
     book.decide(1, Decision(COMMIT, 1, 20))
     book.decide(2, Decision(ROLLBACK, 2, 21))
+    assert book.first_op(50) == 19
+    book.undecide(3, None)
     assert book.first_op(50) == 20
     for root in (0, 1, 2):
         done(book, root, op=30)

@@ -13,6 +13,7 @@ from penstock.core.errors import StorageError
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.send import release
 from penstock.rocketmq.broker.transactions import ending, requests
 from penstock.rocketmq.broker.transactions.book import Outcome
 from penstock.rocketmq.protocol.errors import BodyError
@@ -252,8 +253,11 @@ async def test_a_committed_message_with_a_delay_waits(controller: Controller) ->
 # --- given up and taken up again ------------------------------------------------------------------
 
 
-async def test_what_was_given_up_is_checked_again_on_request(controller: Controller) -> None:
-    half = await begin(controller, TRANSACTION_CHECK_TIMES="15")
+@pytest.mark.parametrize("more", [{}, {"DELAY": "1"}, {"TIMER_DELAY_SEC": "5"}])
+async def test_what_was_given_up_is_checked_again_on_request(
+    controller: Controller, more: dict[str, str]
+) -> None:
+    half = await begin(controller, TRANSACTION_CHECK_TIMES="15", **more)
     message = controller.store.message(half.physical_offset)
     assert message is not None
     await controller.transactions.end(message, Outcome.GIVE_UP)
@@ -267,4 +271,10 @@ async def test_what_was_given_up_is_checked_again_on_request(controller: Control
     await end(
         controller, half._replace(queue_offset=1, physical_offset=again.physical_offset), COMMIT
     )
-    assert bodies(controller) == [b"x"]
+    if more:
+        (message,) = stored(controller, names.SCHEDULE_TOPIC) + stored(
+            controller, names.TIMER_TOPIC
+        )
+        assert release.real_topic(message) == "T"
+    else:
+        assert bodies(controller) == [b"x"]

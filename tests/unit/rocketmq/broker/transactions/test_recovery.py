@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
+from penstock.core.errors import StorageError
 from penstock.core.units import SECOND
 from penstock.net.tasks import spawn
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.send.draft import Draft, Placed
+from penstock.rocketmq.broker.transactions import ending
 from penstock.rocketmq.broker.transactions.book import Outcome
 from penstock.rocketmq.broker.transactions.half_messages import copy_of
 from penstock.testing.clock import FakeClock
@@ -41,6 +44,29 @@ async def test_a_crash_before_the_outcome_leaves_it_open(lives: Lives) -> None:
     assert controller.transactions.book.is_open(0)
     await end(controller, half, COMMIT)
     assert bodies(controller) == [b"x"]
+    await controller.transactions.close()
+
+
+async def test_a_commit_that_is_stored_and_not_told_yet_is_looked_for(lives: Lives) -> None:
+    """Another transaction ends meanwhile, and what is settled is written down."""
+    controller = await life(lives)
+    first, second = await begin(controller), await begin(controller, b"second")
+    append = controller.store.append
+
+    async def append_and_hang(draft: Draft) -> Placed:
+        await append(draft)
+        return await asyncio.get_running_loop().create_future()
+
+    controller.store.append = append_and_hang  # type: ignore[method-assign]
+    task = spawn(end(controller, second, COMMIT), "end")
+    await until(lambda: ops(controller))
+    controller.store.append = append  # type: ignore[method-assign]
+    await end(controller, first, ROLLBACK)
+    controller.state.save("consumerOffset.json")
+    task.cancel()
+    controller = await crash(lives, controller)
+    await until(lambda: bodies(controller))
+    assert bodies(controller) == [b"second"]
     await controller.transactions.close()
 
 
@@ -86,6 +112,47 @@ async def test_a_crash_between_the_outcome_and_its_message(
     controller = await crash(lives, controller)
     await asyncio.sleep(0.02)
     assert [m.body for m in stored(controller, topic)] == [b"x"]
+    await controller.transactions.close()
+
+
+async def test_a_message_whose_appointment_has_passed_since_a_crash_is_not_doubled(
+    lives: Lives, clock: FakeClock
+) -> None:
+    controller = await life(lives)
+    deliver_ms = str(controller.now_ms + 1000)
+    await end(controller, await begin(controller, TIMER_DELIVER_MS=deliver_ms), COMMIT)
+    clock.advance(2 * SECOND)
+    controller = await crash(lives, controller)
+    assert not list(controller.transactions.book.undone())
+    while await controller.timers.step() <= controller.now_ms:
+        pass
+    assert bodies(controller) == [b"x"]
+    controller = await crash(lives, controller)
+    assert bodies(controller) == [b"x"]
+    await controller.transactions.close()
+
+
+async def test_an_owed_outcome_waits_for_a_disk_that_cannot_be_read(
+    lives: Lives, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending, "RETRY_S", 0.001)
+    controller = await life(lives)
+    half = await begin(controller)
+    failing = FailingPuts(controller, "T")
+    with pytest.raises(StorageError):
+        await end(controller, half, COMMIT)
+    read, reads = controller.store.message_at, 0
+
+    def unreadable(topic: str, queue: int, offset: int) -> None:
+        nonlocal reads
+        reads += 1
+        raise StorageError("input/output error")
+
+    monkeypatch.setattr(controller.store, "message_at", unreadable)
+    await until(lambda: reads)
+    monkeypatch.setattr(controller.store, "message_at", read)
+    failing.mend()
+    await until(lambda: bodies(controller))
     await controller.transactions.close()
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from penstock.rocketmq.client.network.jobs import Promise, kept
@@ -102,3 +104,19 @@ def test_offsets_are_cloned(offline: OnlineAdmin) -> None:
     assert text == "clone group offset success. srcGroup[G], destGroup=[H], topic[T]"
     address, _, fields, _ = offline.asked[-1]
     assert (address, fields["consumerGroup"], fields["commitOffset"]) == (BROKER, "H", 4)
+
+
+def test_offsets_of_another_topic_at_another_broker_are_cloned_too(offline: OnlineAdmin) -> None:
+    elsewhere = (("brokerName", "b"), ("queueId", 3), ("topic", "U"))
+    offset = {"brokerOffset": 9, "consumerOffset": 5, "lastTimestamp": 0}
+    offline.answers[Code.GET_CONSUME_STATS] = answer({"offsetTable": {elsewhere: offset}})
+
+    def route(fields: dict[str, Any]) -> Command:
+        names = {"T": "a", "%RETRY%G": "ab"}[fields["topic"]]
+        brokers = [{"brokerName": name, "brokerAddrs": {0: f"{name}:1"}} for name in names]
+        return answer({"brokerDatas": brokers})
+
+    offline.answers[Code.GET_ROUTEINFO_BY_TOPIC] = route
+    printed(offsets.clone, offline, srcGroup="G", destGroup="H", topic="T")
+    address, _, fields, _ = offline.asked[-1]
+    assert (address, fields["topic"], fields["queueId"]) == ("b:1", "U", 3)
