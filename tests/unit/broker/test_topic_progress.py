@@ -303,6 +303,21 @@ def test_one_that_the_journal_knows_of_begins_where_it_does_always(world: World,
     assert world.topic.damage.pending == []
 
 
+@pytest.mark.parametrize("action", ["append", "sync"])
+def test_one_that_was_deleted_while_the_disk_failed_is_not_lost(world: World, action: str) -> None:
+    """The list, which could not be written either, still has it."""
+    world.channel("deleted")
+    world.channel("known")
+    world.fill(3)
+    world.topic.journal.save()
+    world.disk.fail(action, within=JOURNAL)
+    world.topic.delete_channel("deleted")
+    world.broker.save()
+    world.kill()
+    assert world.topic.listed_channel("deleted").state.depth == 0
+    assert world.topic.damage.pending == []
+
+
 def test_a_topic_that_has_given_nothing_out_has_lost_no_channel(world: World) -> None:
     world.fill(3)
     channel = world.topic.listed_channel("first")
