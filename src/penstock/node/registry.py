@@ -135,7 +135,11 @@ class Registry:
         self.topic_list.changed()
         logger.info("TOPIC(%s): deleting channel %s", topic.name, channel.name)
         if topic.ephemeral and not topic.channels:
-            spawn(self.delete_topic(topic), f"delete {topic.name}")
+            spawn(self._delete_unused(topic), f"delete {topic.name}")
+
+    async def _delete_unused(self, topic: Topic) -> None:
+        if not topic.channels:  # nobody has subscribed in the same pass of the loop
+            await self.delete_topic(topic)
 
     def pause_topic(self, topic: Topic, paused: bool) -> None:
         """Let a topic give its channels nothing, or all that has waited meanwhile."""

@@ -135,6 +135,16 @@ async def test_an_ephemeral_topic_is_in_no_list(bench: Bench) -> None:
     assert bench.list.writes == 0
 
 
+async def test_an_ephemeral_topic_stays_for_one_who_comes_as_the_last_leaves(bench: Bench) -> None:
+    topic = bench.registry.topic("t#ephemeral")
+    bench.registry.delete_channel(topic, bench.registry.channel(topic, "old#ephemeral"))
+    bench.registry.channel(topic, "new#ephemeral")
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert bench.registry.topics == {"t#ephemeral": topic}
+    assert not topic.exiting
+
+
 async def test_an_ephemeral_topic_goes_with_its_last_channel(bench: Bench) -> None:
     for name in ("t", "t#ephemeral"):
         topic = bench.registry.topic(name)
