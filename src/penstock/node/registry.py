@@ -36,6 +36,10 @@ class TopicList(Protocol):
         """Write the file now. Raises StorageError."""
         ...
 
+    def tick(self, now: int) -> None:
+        """Write the file soon if it could not be written, and it is time to try (monotonic ns)."""
+        ...
+
 
 class Observer:
     """A daemon over the node, as the registry tells it of changes; it overrides what it needs."""
@@ -143,6 +147,7 @@ class Registry:
 
     def pause_topic(self, topic: Topic, paused: bool) -> None:
         """Let a topic give its channels nothing, or all that has waited meanwhile."""
+        self.topic_list.changed()
         if paused:
             topic.pause()
         else:
@@ -151,6 +156,7 @@ class Registry:
 
     def pause_channel(self, channel: Channel, paused: bool) -> None:
         """Let a channel give its consumers nothing, or go on."""
+        self.topic_list.changed()
         if paused:
             channel.pause()
             for observer in self._observers:

@@ -57,6 +57,9 @@ class List:
     def changed(self) -> None:
         self.changes += 1
 
+    def tick(self, now: int) -> None:
+        raise AssertionError("no clockwork runs here")
+
     async def write(self) -> None:
         self.writes += 1
         if self.error is not None:
