@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from penstock.broker.progress import GoneRecord, Progress, Record, TopicRecord
@@ -84,7 +86,9 @@ def test_after_a_failed_sync_all_is_written(world: World) -> None:
 
 
 @pytest.mark.parametrize("action", ["append", "sync"])
-def test_after_a_failure_an_event_is_written_with_all(world: World, action: str) -> None:
+def test_after_a_failure_an_event_is_written_with_all(
+    world: World, action: Literal["append", "sync"]
+) -> None:
     world.journal.note(GoneRecord("c", None))
     world.disk.fail(action, within=".journal")
     assert not world.journal.save_now()

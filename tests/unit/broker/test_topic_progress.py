@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from penstock.broker.progress import TopicSettings
@@ -304,7 +306,9 @@ def test_one_that_the_journal_knows_of_begins_where_it_does_always(world: World,
 
 
 @pytest.mark.parametrize("action", ["append", "sync"])
-def test_one_that_was_deleted_while_the_disk_failed_is_not_lost(world: World, action: str) -> None:
+def test_one_that_was_deleted_while_the_disk_failed_is_not_lost(
+    world: World, action: Literal["append", "sync"]
+) -> None:
     """The list, which could not be written either, still has it."""
     world.channel("deleted")
     world.channel("known")
