@@ -1,7 +1,8 @@
 """The journal of a topic: its settings, and the progress of its channels, groups and writers.
 
 What changes often is written with each save, an event once. After a failed write, the next save
-writes the whole journal again.
+writes the whole journal again, with the deletions of channels that were not synced: a list beside
+it may still have those channels.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
-from penstock.broker.progress import Record, encode_record
+from penstock.broker.progress import GoneRecord, Record, encode_record
 from penstock.core.errors import StorageError
 from penstock.storage.journal import Journal
 from penstock.storage.log import Log
@@ -22,6 +23,11 @@ Records = Callable[[bool], list[Record]]
 """The records of a topic: everything that still counts, or only what has changed."""
 
 
+def _is_told_elsewhere(event: Record) -> bool:
+    """True if a list of channels may contradict, so that it must be written until it is synced."""
+    return isinstance(event, GoneRecord) and event.channel is not None
+
+
 class TopicJournal:
     """The journal of the topic ``name`` over its log; ``file`` is None for a topic in memory.
 
@@ -30,7 +36,7 @@ class TopicJournal:
     """
 
     __slots__ = ("_events", "_file", "_log", "_name", "_noted", "_on_saved", "_records",
-                 "_save_failed", "changed")  # fmt: skip
+                 "_save_failed", "_saved_events", "changed")  # fmt: skip
 
     def __init__(
         self,
@@ -45,7 +51,8 @@ class TopicJournal:
         self._file = file
         self._records = records
         self._on_saved = on_saved
-        self._events: list[Record] = []
+        self._events: list[Record] = []  # those that are not synced
+        self._saved_events = 0  # how many of them are written
         self._noted = 0, 0  # the log's end and synced offset, as written
         self._save_failed = False
         self.changed = False
@@ -82,11 +89,14 @@ class TopicJournal:
         whole = self._file.wants_compaction or self._save_failed
         self._save_failed = True
         records = self._records(whole)
+        events = self._events if whole else self._events[self._saved_events :]
+        encoded = [encode_record(each) for each in events + records]
         if whole:
-            self._file.replace([encode_record(each) for each in records], log.extent)
+            self._file.replace(encoded, log.extent)
         else:
-            self._file.append([encode_record(each) for each in self._events + records], log.extent)
-        self._events = []
+            self._file.append(encoded, log.extent)
+        self._events = [each for each in self._events if _is_told_elsewhere(each)]
+        self._saved_events = len(self._events)
         self._noted = log.next_offset, log.synced_offset
         self.changed = self._save_failed = False
         self._on_saved()
@@ -117,6 +127,8 @@ class TopicJournal:
         except StorageError:
             self._save_failed = True
             raise
+        del self._events[: self._saved_events]
+        self._saved_events = 0
 
     def note_start(self, start: int) -> None:
         """Write down the log's new start; else recovery would report the deleted part as lost."""

@@ -83,7 +83,8 @@ class Commits:
         self._rest_until: dict[Topic, int] = {}
         self._occupied: set[Topic] = set()
         self._vacated = asyncio.Event()
-        self._syncing: set[Topic] = set()
+        self._syncs = 0
+        self._syncing: dict[Topic, int] = {}  # the number of the sync that is under way
         self._sync_ended = asyncio.Event()
         self._unsynced: dict[Topic, list[Outcome]] = {}
         self._gathering: dict[Topic, _Gathering] = {}
@@ -288,7 +289,8 @@ class Commits:
         if job is None:  # the log has failed meanwhile, or has nothing to sync
             _tell(outcomes, topic.log.failure)
             return
-        self._syncing.add(topic)
+        self._syncs += 1
+        self._syncing[topic] = self._syncs
         done = partial(self._synced, topic, outcomes, self._clock.monotonic_ns())
         is_small = 0 < len(outcomes) <= FEW and job.messages <= MANY
         self._place.run(job.run, done, may_wait=is_small)
@@ -299,7 +301,7 @@ class Commits:
         """End a sync: answer the producers that wait for it, and dispatch the visible messages."""
         if error is not None and not isinstance(error, StorageError):
             error = StorageError(f"{topic.name}: sync failed: {error!r}")
-        self._syncing.remove(topic)
+        del self._syncing[topic]
         self._sync_ended.set()
         start = topic.log.next_offset
         topic.end_sync(error)
@@ -331,9 +333,32 @@ class Commits:
         elif waiting:
             self.sync(topic)
 
+    async def answer(self) -> None:
+        """Answer all that was published before, though others may publish on for ever. Publishes
+        that still wait for copies are told that it is exiting.
+        """
+        self.commit()
+        owing = dict.fromkeys([*self._occupied, *self._syncing, *self._gathering])
+        await asyncio.gather(*map(self._answer_owed, owing))
+        if self._replicas is not None:
+            self._replicas.abandon()
+
+    async def _answer_owed(self, topic: Topic) -> None:
+        while topic in self._occupied:
+            self._vacated.clear()
+            await self._vacated.wait()
+        for _ in range(2):  # the sync under way, and the one of those who came meanwhile
+            if topic in self._gathering:
+                self.sync(topic)
+            number = self._syncing.get(topic)
+            while number is not None and self._syncing.get(topic) == number:
+                self._sync_ended.clear()
+                await self._sync_ended.wait()
+
     async def settle(self, topic: Topic | None = None) -> None:
-        """Commit what is staged and wait until no sync is under way, of this topic or of any.
-        Publishes that still wait for copies are told that it is exiting.
+        """Commit what is staged and wait until no sync is under way, of this topic or of any, to
+        which nobody publishes any more. Publishes that still wait for copies are told that it is
+        exiting.
         """
         while self._occupied if topic is None else topic in self._occupied:
             self._vacated.clear()

@@ -87,6 +87,7 @@ class Housekeeping:
     def _trim_and_sync(self, now: int) -> None:
         self._sync_at = now + self._sync_timeout
         self._broker.trim()
-        for topic in self._broker.topics.values():
+        # One who is told of a short sync goes on at once, perhaps with a topic that is new.
+        for topic in list(self._broker.topics.values()):
             if topic.log.unsynced_messages:
                 self._commits.sync(topic)

@@ -76,6 +76,7 @@ class Node:
                                    clock.monotonic_ns())  # fmt: skip
         self.housekeeping = Housekeeping(broker, self.commits, dead_letters, retention, clock,
                                          options.sync_timeout)  # fmt: skip
+        self.housekeeping.ticks.append(topic_list.tick)
         self.housekeeping.ticks.append(
             self.followers.forget_silent if self.replicas is None else self.replicas.tick
         )

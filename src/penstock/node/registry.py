@@ -36,6 +36,10 @@ class TopicList(Protocol):
         """Write the file now. Raises StorageError."""
         ...
 
+    def tick(self, now: int) -> None:
+        """Write the file soon if it could not be written, and it is time to try (monotonic ns)."""
+        ...
+
 
 class Observer:
     """A daemon over the node, as the registry tells it of changes; it overrides what it needs."""
@@ -135,10 +139,15 @@ class Registry:
         self.topic_list.changed()
         logger.info("TOPIC(%s): deleting channel %s", topic.name, channel.name)
         if topic.ephemeral and not topic.channels:
-            spawn(self.delete_topic(topic), f"delete {topic.name}")
+            spawn(self._delete_unused(topic), f"delete {topic.name}")
+
+    async def _delete_unused(self, topic: Topic) -> None:
+        if not topic.channels:  # nobody has subscribed in the same pass of the loop
+            await self.delete_topic(topic)
 
     def pause_topic(self, topic: Topic, paused: bool) -> None:
         """Let a topic give its channels nothing, or all that has waited meanwhile."""
+        self.topic_list.changed()
         if paused:
             topic.pause()
         else:
@@ -147,6 +156,7 @@ class Registry:
 
     def pause_channel(self, channel: Channel, paused: bool) -> None:
         """Let a channel give its consumers nothing, or go on."""
+        self.topic_list.changed()
         if paused:
             channel.pause()
             for observer in self._observers:

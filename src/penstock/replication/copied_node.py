@@ -69,6 +69,8 @@ class _NoList:
 
     async def write(self) -> None: ...
 
+    def tick(self, now: int) -> None: ...
+
 
 class CopiedNode(Node):
     """The node over a copy; it is never started, and the copy is closed by its owner."""

@@ -7,8 +7,14 @@ from pathlib import Path
 import pytest
 
 from penstock.broker.broker import Broker
+from penstock.broker.publish.batching import Outcome
+from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND
 from penstock.node import housekeeping
+from penstock.node.commits import FEW
+from penstock.node.sync_place import SyncPlace
+from penstock.nsq.protocol.bodies import Bodies
+from penstock.storage.durability import Durability
 from penstock.testing.clock import FakeClock
 from tests.programs.nsq.nsqd.conftest import Running, Start
 
@@ -18,6 +24,31 @@ async def test_logs_are_synced_by_the_clock(start: Start) -> None:
     await nsqd.publish("t", b"x")
     log = nsqd.nsqd.node.broker.topics["t"].log
     await nsqd.until(lambda: log.unsynced_messages == 0)
+
+
+async def test_who_is_told_of_a_sync_by_the_clock_may_make_a_topic(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SyncPlace, "run", lambda self, work, done, may_wait: done(work()))
+    nsqd = await start(durability=Durability.FSYNC)
+    node = nsqd.nsqd.node
+    node.housekeeping.stop()
+    topic = node.registry.topic("t")
+    told: list[StorageError | None] = []
+
+    def publish(done: Outcome) -> None:
+        node.commits.publish(topic, Bodies.single(b"x"), 0, done)
+
+    for _ in range(FEW + 1):
+        publish(told.append)
+    node.commits.commit()
+    assert told == [None] * (FEW + 1)
+    publish(lambda error: told.append(node.registry.topic("u").log.failure))
+    node.commits.commit()
+    assert len(told) == FEW + 1  # it waits for others to share the next sync
+    node.housekeeping._trim_and_sync(0)
+    assert told[-1] is None
+    assert list(node.broker.topics) == ["t", "u"]
 
 
 async def test_consumed_segments_go(start: Start) -> None:

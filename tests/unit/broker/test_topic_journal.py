@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from penstock.broker.progress import GoneRecord, Progress, Record, TopicRecord
@@ -81,6 +83,20 @@ def test_after_a_failed_sync_all_is_written(world: World) -> None:
     assert not world.journal.save_now()
     assert world.journal.save_now()
     assert world.asked == [False, True]
+
+
+@pytest.mark.parametrize("action", ["append", "sync"])
+def test_after_a_failure_an_event_is_written_with_all(
+    world: World, action: Literal["append", "sync"]
+) -> None:
+    world.journal.note(GoneRecord("c", None))
+    world.disk.fail(action, within=".journal")
+    assert not world.journal.save_now()
+    assert world.journal.save_now()
+    assert world.found().deleted == {"c"}
+    world.journal.write_whole()
+    world.journal.save()
+    assert world.found().deleted == set()  # it was synced
 
 
 def test_what_cannot_be_saved_quietly_waits(world: World) -> None:

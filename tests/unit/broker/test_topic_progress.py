@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from penstock.broker.progress import TopicSettings
@@ -300,6 +302,23 @@ def test_one_that_the_journal_knows_of_begins_where_it_does_always(world: World,
     world.restart()
     channel = world.topic.listed_channel(name)
     assert channel.state.depth == (3 if name == "known" else 0)
+    assert world.topic.damage.pending == []
+
+
+@pytest.mark.parametrize("action", ["append", "sync"])
+def test_one_that_was_deleted_while_the_disk_failed_is_not_lost(
+    world: World, action: Literal["append", "sync"]
+) -> None:
+    """The list, which could not be written either, still has it."""
+    world.channel("deleted")
+    world.channel("known")
+    world.fill(3)
+    world.topic.journal.save()
+    world.disk.fail(action, within=JOURNAL)
+    world.topic.delete_channel("deleted")
+    world.broker.save()
+    world.kill()
+    assert world.topic.listed_channel("deleted").state.depth == 0
     assert world.topic.damage.pending == []
 
 

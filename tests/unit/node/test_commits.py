@@ -628,6 +628,62 @@ async def test_settling_waits_until_a_topic_is_occupied_no_more(bench: Bench) ->
     assert bench.told == [("a", None)]
 
 
+@fsync
+async def test_answering_all_ends_while_producers_publish_on(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node under load could not stop: a sync of one topic or another was always under way."""
+    topics = [bench.topic, bench.broker.topic("u")]
+    syncs, begun = {"t": 0, "u": 0}, threading.Condition()
+    is_load = True
+    sync = FaultyFile.sync
+
+    def overlapping(file: FaultyFile) -> None:
+        """End when one of the other topic has begun."""
+        if file.path.endswith(".log"):
+            own, other = ("t", "u") if "/t@0" in file.path else ("u", "t")
+            with begun:
+                syncs[own] += 1
+                begun.notify_all()
+                before = syncs[other]
+                assert begun.wait_for(lambda: syncs[other] > before or not is_load, TIMEOUT_S)
+        sync(file)
+
+    def publish(topic: Topic) -> None:
+        def done(error: StorageError | None) -> None:
+            assert error is None
+            if is_load:
+                publish(topic)
+
+        bench.commits.publish(topic, Bodies.single(b"x"), 0, done)
+
+    monkeypatch.setattr(FaultyFile, "sync", overlapping)
+    for topic in topics:
+        for _ in range(2 * FEW):
+            publish(topic)
+    bench.publish("last")
+    await asyncio.sleep(0)
+    async with asyncio.timeout(TIMEOUT_S):
+        await bench.commits.answer()
+    assert bench.told == [("last", None)]
+    is_load = False
+    with begun:
+        begun.notify_all()
+    await bench.commits.settle()
+
+
+async def test_answering_all_waits_for_an_occupied_topic(bench: Bench) -> None:
+    bench.commits.occupy(bench.topic)
+    bench.publish("a")
+    answering = asyncio.ensure_future(bench.commits.answer())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not answering.done()
+    bench.commits.vacate(bench.topic)
+    await answering
+    assert bench.told == [("a", None)]
+
+
 async def test_a_full_disk_is_noted_by_an_append_and_a_refusal_is_not(bench: Bench) -> None:
     def fail(error: StorageError) -> Callable[[], None]:
         def write() -> None:

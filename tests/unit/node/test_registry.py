@@ -57,6 +57,9 @@ class List:
     def changed(self) -> None:
         self.changes += 1
 
+    def tick(self, now: int) -> None:
+        raise AssertionError("no clockwork runs here")
+
     async def write(self) -> None:
         self.writes += 1
         if self.error is not None:
@@ -133,6 +136,16 @@ async def test_a_list_that_cannot_be_written_is_an_error(bench: Bench) -> None:
 async def test_an_ephemeral_topic_is_in_no_list(bench: Bench) -> None:
     await bench.registry.delete_topic(bench.registry.topic("t#ephemeral"))
     assert bench.list.writes == 0
+
+
+async def test_an_ephemeral_topic_stays_for_one_who_comes_as_the_last_leaves(bench: Bench) -> None:
+    topic = bench.registry.topic("t#ephemeral")
+    bench.registry.delete_channel(topic, bench.registry.channel(topic, "old#ephemeral"))
+    bench.registry.channel(topic, "new#ephemeral")
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert bench.registry.topics == {"t#ephemeral": topic}
+    assert not topic.exiting
 
 
 async def test_an_ephemeral_topic_goes_with_its_last_channel(bench: Bench) -> None:

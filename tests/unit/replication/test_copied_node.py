@@ -55,3 +55,4 @@ async def test_topics_are_shown_when_they_may_be_and_grow() -> None:
         node.broker.topic("t")
     node.topic_list.changed()
     await node.topic_list.write()
+    node.topic_list.tick(0)

@@ -201,7 +201,7 @@ class Nsqd(Observer):
         if self._copies is not None:
             await self._copies.close()
         await self.statsd.close()
-        await self.node.commits.settle()
+        await self.node.commits.answer()
         for session in list(self.sessions):
             session.connection.close()
         for server in {self._http, self._plain_http}:

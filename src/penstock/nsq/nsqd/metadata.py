@@ -16,6 +16,7 @@ from penstock.broker.topic import Topic
 from penstock.core.errors import ConfigError, StorageError
 from penstock.core.gojson import dumps
 from penstock.core.names import is_valid_name
+from penstock.core.units import SECOND
 from penstock.net.tasks import spawn
 from penstock.nsq.version import NSQ_VERSION
 from penstock.storage.store import Store
@@ -24,6 +25,7 @@ logger = logging.getLogger("penstock.nsqd")
 
 FILE_NAME: Final = "nsqd.dat"
 _COALESCE_S: Final = 0.05
+RETRY_NS: Final = 10 * SECOND
 
 
 def describe(broker: Broker) -> bytes:
@@ -103,13 +105,16 @@ def load(broker: Broker) -> None:
 
 
 class MetadataFile:
-    """The file of topics and channels: written at once where an answer waits for it, else soon."""
+    """The file of topics and channels: written at once where an answer waits for it, else soon, and
+    again while that fails.
+    """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._lock = asyncio.Lock()
         self._scheduled = False
         self._stale = False
+        self._retry_at = 0
 
     def changed(self) -> None:
         """Something was created or deleted: write soon, once for all that happens meanwhile."""
@@ -130,6 +135,12 @@ class MetadataFile:
             except StorageError:
                 self._stale = True
                 raise
+
+    def tick(self, now: int) -> None:
+        """Write soon what could not be written, if it is time to try again (monotonic ns)."""
+        if self._stale and not self._scheduled and now >= self._retry_at:
+            self._retry_at = now + RETRY_NS
+            self.changed()
 
     async def _write_soon(self) -> None:
         await asyncio.sleep(_COALESCE_S)

@@ -214,7 +214,7 @@ class RocketBroker(Observer):
 
     async def close(self) -> None:
         """Answer what was taken, take leave of name servers and clients, and write all down."""
-        await self.controller.node.commits.settle()
+        await self.controller.node.commits.answer()
         await self.controller.name_servers.close()
         for listener in self._listeners:
             await listener.close()

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from penstock.core.errors import PenstockError
+from penstock.core.units import MILLISECOND
 from penstock.nsq.nsqd import data_path, metadata
 from penstock.nsq.nsqd.metadata import FILE_NAME
 from penstock.testing.disk import FaultyDisk
 from tests import nsqds
-from tests.programs.nsq.nsqd.conftest import Start, options
+from tests.programs.nsq.nsqd.conftest import Start, faulty_disk, options
 
 
 def content(path: Path) -> Any:
@@ -67,6 +68,27 @@ async def test_a_pause_that_cannot_be_written_is_told(
     disk.fail("replace", within=FILE_NAME, times=-1)
     assert await nsqd.post("/topic/pause?topic=t") == (500, b'{"message":"INTERNAL_ERROR"}')
     disk.heal()
+
+
+@pytest.mark.parametrize("within", [FILE_NAME, "journal"])
+async def test_a_pause_that_could_not_be_written_is_written_later(
+    start: Start,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    within: str,
+) -> None:
+    """It is in effect all the same, so a kill must not end it hours after the disk was full."""
+    monkeypatch.setattr(metadata, "RETRY_NS", MILLISECOND)
+    disk = faulty_disk(monkeypatch)
+    nsqd = await start(data_path="/data")
+    await nsqd.post("/topic/create?topic=t")
+    for operation in ("append", "replace"):
+        disk.fail(operation, within=within, times=-1)
+    assert (await nsqd.post("/topic/pause?topic=t"))[0] == 500
+    if within == FILE_NAME:
+        await nsqd.until(lambda: "failed to persist metadata" in caplog.text)
+    disk.heal()
+    await nsqd.until(lambda: b'"paused":true' in disk.content(f"/data/{FILE_NAME}"))
 
 
 @pytest.mark.parametrize("empty", ["null", "[]", None])

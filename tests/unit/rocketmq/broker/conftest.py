@@ -67,6 +67,8 @@ class FakeList:
 
     async def write(self) -> None: ...
 
+    def tick(self, now: int) -> None: ...
+
 
 class FakeNode:
     """A node without an event loop: no housekeeping, and publishes are committed at once."""

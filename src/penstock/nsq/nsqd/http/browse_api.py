@@ -143,9 +143,8 @@ class BrowseApi:
         topic, channel = existing_channel(self._topics, Query.parse(request.query))
         offsets = _wanted(request, topic)
         released = channel.release_deferred(offsets)
-        answer = self._settled(topic, offsets, released, "released")
-        channel.dispatch(self._clock.monotonic_ns())
-        return answer
+        channel.dispatch(self._clock.monotonic_ns())  # they are released, written down or not
+        return self._settled(topic, offsets, released, "released")
 
     def _settled(
         self, topic: Topic, offsets: list[int] | None, taken: list[DeferredRange], done: str

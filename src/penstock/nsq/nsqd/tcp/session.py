@@ -51,6 +51,8 @@ logger = logging.getLogger(__name__)
 
 TOPOLOGY_EXPERIMENT: Final = "topology-aware-consumption"
 """The value of --enable-experiment with which nearer consumers come first (NSQ spec 3.11)."""
+PUB_COUNTS_MIN: Final = 1000
+"""The number of topics up to which a session counts its publishes to those that are gone, too."""
 _UINT64 = (1 << 64) - 1
 
 
@@ -66,6 +68,7 @@ class Session:
         self.channel: Channel | None = None
         self.consumer: Consumer | None = None
         self.pub_counts: dict[str, int] = {}
+        self._pub_counts_max = PUB_COUNTS_MIN
         node = connection.context.node
         self._context = connection.context
         self._outbox = connection.outbox
@@ -124,9 +127,21 @@ class Session:
         """Publish with this pass of the loop."""
         connection = self.connection
         connection.owed += 1
-        self.pub_counts[topic.name] = self.pub_counts.get(topic.name, 0) + bodies.count
+        before = self.pub_counts.get(topic.name)
+        if before is None and len(self.pub_counts) >= self._pub_counts_max:
+            self._forget_gone()
+        self.pub_counts[topic.name] = (before or 0) + bodies.count
         done = partial(self._published, command, self._told + connection.owed)
         self._commits.publish(topic, bodies, delay_ns, done)
+
+    def _forget_gone(self) -> None:
+        """Count no publishes to topics that are gone: a program may answer each of its clients by
+        an #ephemeral topic of theirs.
+        """
+        self.pub_counts = {
+            name: count for name, count in self.pub_counts.items() if name in self._topics
+        }
+        self._pub_counts_max = max(PUB_COUNTS_MIN, 2 * len(self.pub_counts))
 
     def publish_lone(self, command: str, name: str, body: bytes) -> bool:
         """Publish a message that the parser has not looked at; False if it must.
@@ -144,7 +159,7 @@ class Session:
             self._stage(topic, command, bodies, 0)
             return True
         connection.owed = 1  # what the client publishes to itself comes behind its OK
-        self.pub_counts[name] += 1
+        self.pub_counts[name] = self.pub_counts.get(name, 0) + 1
         failure = self._commits.publish_one(topic, bodies, now)
         self._published(command, self._told + 1, failure)
         return True

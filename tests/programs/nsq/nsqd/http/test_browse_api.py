@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from penstock.core.units import HOUR
+from penstock.core.units import HOUR, MILLISECOND
 from penstock.nsq.nsqd.http import browse_api
-from tests.programs.nsq.nsqd.conftest import Running, Start, dpub
+from tests.programs.nsq.nsqd.conftest import Running, Start, dpub, faulty_disk
 
 PEEK = "/channel/peek?topic=t&channel=c"
 DEFERRED = "/channel/deferred?topic=t&channel=c"
@@ -120,6 +120,22 @@ async def test_a_batch_of_deferred_messages_spreads_over_pages(nsqd: Running) ->
     second = await nsqd.json(f"{DEFERRED}&limit=9&from={first['next']}")
     assert bodies(first) + bodies(second) == ["a", "b", "c", "d", "e"]
     assert second["next"] is None
+
+
+async def test_a_release_that_cannot_be_written_down_is_in_effect(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = faulty_disk(monkeypatch)
+    nsqd = await start(data_path="/data", sync_timeout=MILLISECOND)
+    consumer = await nsqd.consumer("t")
+    await nsqd.post("/pub?topic=t&defer=60000", b"x")
+    log = nsqd.nsqd.node.broker.topics["t"].log
+    await nsqd.until(lambda: log.synced_offset == 1)  # nothing else goes on
+    disk.fail("append", within="journal", times=-1)
+    disk.fail("replace", within="journal", times=-1)
+    assert (await nsqd.post("/channel/deferred/release?topic=t&channel=c&all=true"))[0] == 500
+    assert (await consumer.message()).body == b"x"
+    disk.heal()
 
 
 async def test_cancel_and_release(start: Start, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import uvloop
 
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.node.commits import AT_ONCE
+from penstock.nsq.nsqd.tcp import session
 from penstock.nsq.nsqd.tcp.session import TOPOLOGY_EXPERIMENT
 from penstock.storage.durability import Durability
 from penstock.testing.clock import FakeClock
@@ -134,7 +135,7 @@ async def test_lone_publishes_are_like_others(nsqd: Running) -> None:
         assert await client.ask(command) == b"OK"
     bodies = [message.body for message in await consumer.messages(15)]
     assert bodies == [b"a", b"b", b"c", b"d", b"e"] * 3
-    (own,) = (session for session in nsqd.nsqd.sessions if session.pub_counts)
+    (own,) = (each for each in nsqd.nsqd.sessions if each.pub_counts)
     assert own.pub_counts == {"t": 15}
     assert (await nsqd.topic("t"))["message_count"] == 15
     # A deleted topic is made again, and a full one refuses.
@@ -143,6 +144,23 @@ async def test_lone_publishes_are_like_others(nsqd: Running) -> None:
     assert (await nsqd.topic("t"))["message_count"] == 1
     await nsqd.post("/topic/config?topic=t", b'{"max_depth": 1}')
     assert "full" in await client.error(pub("t", b"x"))
+
+
+async def test_publishes_to_topics_that_are_gone_are_not_counted_for_ever(
+    nsqd: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "PUB_COUNTS_MIN", 3)
+    client = await nsqd.connect()
+    registry = nsqd.nsqd.node.registry
+    for name in ("stays", "a", "b", "c", "d", "e"):
+        assert await client.ask(pub(name, b"x")) == b"OK"
+        if name != "stays":
+            await registry.delete_topic(registry.topics[name])
+    (own,) = nsqd.nsqd.sessions
+    assert own.pub_counts == {"stays": 1, "e": 1}
+    registry.topic("a")
+    assert await client.ask(pub("a", b"x")) == b"OK"  # its line is still known
+    assert own.pub_counts["a"] == 1
 
 
 async def test_an_error_waits_for_the_answers_before_it(nsqd: Running) -> None:
