@@ -22,7 +22,8 @@ def test_it_ends_quietly_when_nobody_reads_on() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", _SPARK], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as asked:
-        assert asked.stdout is not None and asked.stderr is not None
+        assert asked.stdout is not None
+        assert asked.stderr is not None
         asked.stdout.close()
         assert asked.stderr.read() == b""
     assert asked.returncode == 0
