@@ -256,6 +256,18 @@ def test_errors_of_rocketmqs_topics_name_what_is_wrong(brokers: Brokers) -> None
         arrow.read("t", **where)
 
 
+def test_a_process_that_is_forked_has_connections_of_its_own() -> None:
+    code = (
+        "import os, sys; from penstock.spark.nodes.access import Access, client;"
+        "ours = client('h:1', Access());"
+        "child = os.fork();"
+        "child or os._exit(client('h:1', Access()) is ours);"
+        "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])"
+        " or client('h:1', Access()) is not ours)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
 def test_neither_spark_nor_java_is_loaded() -> None:
     code = "import sys, penstock.arrow; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

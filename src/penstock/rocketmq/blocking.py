@@ -101,7 +101,10 @@ class RemotingLink:
             host, port = split_host_port(self.address)
         except ValueError as error:
             raise OSError(str(error)) from None
-        connection = socket.create_connection((host, port), self._seconds)
+        try:
+            connection = socket.create_connection((host, port), self._seconds)
+        except UnicodeError:  # a name with an empty or too long part
+            raise OSError(f"{host} can be no host's name") from None
         self._reader = frames.FrameReader()
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.spark.errors import SourceError, explain
 from penstock.spark.pipelines.pipeline import Pipeline
@@ -14,6 +14,12 @@ from penstock.spark.read.progress import BatchDone, Follower
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+
+_NO_JAVA: Final = (
+    "Spark's process of Java has ended (killed, or out of memory), its log may say why; run the "
+    "same command to go on"
+)
 
 
 class PipelineRun:
@@ -44,40 +50,55 @@ class PipelineRun:
         """Start the pipeline. Raises SourceError."""
         assert self._spark is not None
         try:
-            self._queries = self._pipeline.start(self._spark, self._trigger)
+            with _java():
+                self._queries = self._pipeline.start(self._spark, self._trigger)
         except Exception as error:
             raise SourceError(explain(error)) from error
         self._follower = Follower(self._queries[0])
 
     def finished(self) -> list[BatchDone]:
-        """Batches that were written since the last call."""
-        return self._follower.finished() if self._follower else []
+        """Batches that were written since the last call, as far as Java tells."""
+        with suppress(SourceError), _java():
+            return self._follower.finished() if self._follower else []
+        return []
 
     @property
     def active(self) -> bool:
         """True while a query runs. Raises SourceError when one failed."""
+        try:
+            with _java():
+                return self._is_active()
+        except SourceError as error:
+            self._error = str(error)
+            raise
+
+    def _is_active(self) -> bool:
         active = [query for query in self._queries if query.isActive]
         for query in self._queries:
             error = None if query in active else query.exception()
             if error is not None:
-                self._error = explain(error)
-                raise SourceError(self._error)
+                raise SourceError(explain(error))
         return bool(active)
 
     def ask_for_end(self) -> None:
-        """Have ``at_rest`` tell when the batches under way are done."""
-        self._stop_after = {query: _last_batch(query) for query in self._queries}
+        """Have ``at_rest`` tell when the batches under way are done. Raises SourceError."""
+        with _java():
+            self._stop_after = {query: _last_batch(query) for query in self._queries}
 
     @property
     def at_rest(self) -> bool:
         """True if each query has ended a batch since ``ask_for_end``, or had none under way.
 
         The next may have begun: it is planned again after the next start, and loses nothing.
+        Raises SourceError.
         """
-        return all(
-            not query.isActive or not query.status["isTriggerActive"] or _last_batch(query) > last
-            for query, last in (self._stop_after or {}).items()
-        )
+        with _java():
+            return all(
+                not query.isActive
+                or not query.status["isTriggerActive"]
+                or _last_batch(query) > last
+                for query, last in (self._stop_after or {}).items()
+            )
 
     def stop(self) -> None:
         """End queries and session; safe at any time."""
@@ -93,6 +114,17 @@ class PipelineRun:
 
             farewell(self._spark, self._error)
             stop(self._spark)
+
+
+@contextmanager
+def _java() -> Iterator[None]:
+    """Raise SourceError where Java does not answer any more."""
+    from py4j.protocol import Py4JNetworkError
+
+    try:
+        yield
+    except (Py4JNetworkError, OSError) as error:
+        raise SourceError(_NO_JAVA) from error
 
 
 def _last_batch(query: StreamingQuery) -> int:

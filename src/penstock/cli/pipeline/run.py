@@ -98,7 +98,10 @@ def query_trigger(flag: str, available_now: bool, every: str | None) -> dict[str
         return {"availableNow": True}
     if every is None:
         return None
-    return {"processingTime": f"{duration_ns(flag, every) // 1_000_000} milliseconds"}
+    every_ms = duration_ns(flag, every) // 1_000_000
+    if every_ms < 0:
+        raise PenstockError(f"{flag} {every}: a time between batches is 0 or more")
+    return {"processingTime": f"{every_ms} milliseconds"}
 
 
 def wait_while(step: Callable[[], object], tick: Callable[[], None]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from penstock.cli.pipeline.local_spark import local_spark
+from penstock.cli.shared.pipes import quiet_pipe
 from penstock.core.errors import PenstockError
 from penstock.spark.errors import explain
 from penstock.spark.nodes.access import close_connections
@@ -23,6 +24,7 @@ _WORD = re.compile(r"\w+")
 _SHOW = re.compile(r"(?i)\s*show\s+(topics|tables|views)\s*")
 
 
+@quiet_pipe()
 def run_sql(nodes: Mapping[str, str], statement: str | None, rows: int) -> None:
     """Answer one statement, or those of standard input.
 
@@ -142,6 +144,8 @@ class _Shell:
                 if len(self._views.get(word, ())) == 1:
                     self._make(word)
             self._spark.sql(statement).show(self._rows, truncate=False)
+        except BrokenPipeError:
+            raise  # nobody reads any more
         except Exception as error:  # Spark's own, which have no common root
             shared = [word for word in words if len(self._views.get(word, ())) > 1]
             said = [explain(error), *listed(self._views, shared)]

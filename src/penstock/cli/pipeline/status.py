@@ -110,8 +110,9 @@ def now(clock: Clock) -> str:
 
 def _is_locked(folder: Path) -> bool:
     try:
-        with (folder / _LOCK).open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Who looks may be another user than who runs, and several may look at once.
+        with (folder / _LOCK).open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     except OSError:

@@ -77,7 +77,13 @@ def spark_submit() -> str:
     """The program of SPARK_HOME, of PATH, or of the package pyspark. Raises PenstockError."""
     home = os.environ.get("SPARK_HOME")
     if home:
-        return str(Path(home, "bin", "spark-submit"))
+        program = Path(home, "bin", "spark-submit")
+        if not os.access(program, os.X_OK):
+            raise PenstockError(
+                f"SPARK_HOME is {home}, where no bin/spark-submit can be run: set it to the folder "
+                "of Spark, or unset it"
+            )
+        return str(program)
     found = shutil.which("spark-submit")
     if found:
         return found

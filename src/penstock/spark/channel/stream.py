@@ -112,7 +112,11 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         folder = self._opened()
         _require_ours(end)
-        planned = range(self._first(start, folder, end["staging"]), end["file"])
+        if end["staging"] != folder.id:
+            # Files of these numbers are of another query: they are not this batch.
+            self._elsewhere(end, folder)
+            return [FilesPartition(())]
+        planned = range(self._first(start, folder), end["file"])
         there = [number for number in planned if number in folder.files]
         if len(there) < len(planned):
             sentence = staging.missing(folder.path, sorted(set(planned) - set(there)))
@@ -171,21 +175,25 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert self._folder is not None
         return {"staging": self._folder.id, "file": number}
 
-    def _first(self, start: Mapping[str, Any], folder: Folder, end: str = "") -> int:
+    def _first(self, start: Mapping[str, Any], folder: Folder) -> int:
         """The number of the first file behind an offset; the first there is, in another folder."""
         _require_ours(start)
-        if start["staging"] == folder.id or start["staging"] == end:
+        if start["staging"] == folder.id:
             return int(start["file"])
+        self._elsewhere(start, folder)
+        return min(folder.files, default=0)
+
+    def _elsewhere(self, offset: Mapping[str, Any], folder: Folder) -> None:
+        """Raise SourceError for an offset of another folder, or warn where that is not wanted."""
         sentence = (
             f"the checkpoint belongs to another stagingLocation than {folder.path} (id "
-            f"{start['staging']}, this one has {folder.id}): what was staged there and not read "
+            f"{offset['staging']}, this one has {folder.id}): what was staged there and not read "
             "yet would be left out. Name that folder, or set failOnDataLoss=false to go on with "
             "this one"
         )
         if self.settings.fail_on_data_loss:
             raise SourceError(sentence)
         _once.warn(f"{sentence} (gone on)")
-        return min(folder.files, default=0)
 
     def _await(self, stager: Stager, first: int) -> dict[int, StagedFile]:
         """The files to read; a run of AvailableNow waits for them until the channel is empty."""

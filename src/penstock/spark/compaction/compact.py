@@ -13,7 +13,7 @@ from penstock.core.errors import PenstockError, StorageError
 from penstock.spark.compaction import merging, sink_log
 from penstock.spark.compaction.disk import FolderDisk
 from penstock.spark.compaction.merging import Kind
-from penstock.spark.compaction.swap import Change, Swap, held, named
+from penstock.spark.compaction.swap import Change, Swap, held, named, whole
 
 FILE_BYTES: Final = 128 << 20
 """About the size of a merged file; one of half of it stays as it is."""
@@ -46,7 +46,7 @@ def compact(
     Raises PenstockError where the folder cannot be compacted or is in use, StorageError for a file
     that cannot be read; folders that were done before are done.
     """
-    path, disk = Path(root).absolute(), disk or FolderDisk()
+    path, disk = whole(root), disk or FolderDisk()
     _require_files(path)
     result = Result()
     with held(path):
@@ -146,10 +146,12 @@ def _stage(
     for number, (folder, groups) in enumerate(folders.items()):
         staged = swap.staging / str(number)
         disk.make_directory(str(staged))
+        disk.alike(str(staged), str(folder))
         merges = {}
         for group in groups:
             new = f"compacted-{uuid4()}{group.kind.ending}"
             result.rows += merging.merge(group.kind, group.files, staged / new)
+            disk.alike(str(staged / new), str(group.files[0]))
             _sync(disk, staged / new)
             merges[new] = group.files
         _keep_others(disk, folder, staged, {file.name for each in groups for file in each.files})

@@ -5,10 +5,13 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import stat
 import sys
+from contextlib import suppress
 
 from penstock.core.errors import StorageError
 from penstock.storage.files.disk import OsDisk, kind_of
+from penstock.storage.files.temporary import temporary_path
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -24,6 +27,24 @@ class FolderDisk(OsDisk):
             os.link(path, name)
         except OSError as error:
             raise kind_of(error.errno)(f"{name}: {error.strerror}") from error
+
+    def alike(self, path: str, other: str) -> None:
+        """Give a file or folder the rights of another and, where we may, its owner and group."""
+        try:
+            wanted = os.stat(other)
+            with suppress(PermissionError):
+                os.chown(path, wanted.st_uid, wanted.st_gid)
+            os.chmod(path, stat.S_IMODE(wanted.st_mode))
+        except OSError as error:
+            raise kind_of(error.errno)(f"{path}: {error.strerror}") from error
+
+    def replace_alike(self, path: str, data: bytes) -> None:
+        """Replace a file that is there by one with its rights and owner, which others may read."""
+        temporary = temporary_path(path)
+        self.replace_file(temporary, data)
+        self.alike(temporary, path)
+        self.rename(temporary, path)
+        self.sync_directory(os.path.dirname(path))
 
     def remove_directory(self, path: str) -> None:
         """Remove a folder that is empty."""

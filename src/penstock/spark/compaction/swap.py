@@ -29,6 +29,7 @@ from penstock.spark.compaction.sink_log import Written, checksum
 from penstock.storage.files.temporary import remove_temporaries
 
 _PLAN: Final = "plan.json"
+_STAGING: Final = ".compaction"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +103,8 @@ class Swap:
         text = log.replaced(dict(self._written(changes)))
         # Checksums of the text as it was would make the new one damaged.
         self._disk.remove(str(checksum(log.path)))
-        remove_temporaries(self._disk, str(log.path.parent), log.path.name)
-        self._disk.replace_file(str(log.path), text.encode())
+        remove_temporaries(self._disk, str(log.path.parent))
+        self._disk.replace_alike(str(log.path), text.encode())
 
     def _written(self, changes: Sequence[Change]) -> Iterator[tuple[Written, list[Path]]]:
         for change in changes:
@@ -132,13 +133,22 @@ class Swap:
 
 
 def staging_of(root: Path) -> Path:
-    """The folder beside an archive's in which its compaction works; readers do not see it."""
-    return root.parent / f".{root.name}.compaction"
+    """The folder beside an archive's in which its compaction works; readers do not see it.
+
+    It is in an archive's folder that is a mount: what lies beside that is on another disk.
+    """
+    real = Path(os.path.realpath(root))
+    return real / _STAGING if os.path.ismount(real) else real.parent / f".{real.name}{_STAGING}"
+
+
+def whole(root: str | os.PathLike[str]) -> Path:
+    """The whole path of a folder without ``..``, as Hadoop has it in Spark's log."""
+    return Path(os.path.abspath(root))
 
 
 def finish(root: str | os.PathLike[str]) -> None:
     """Finish what a compaction of this folder that was killed has begun. Raises StorageError."""
-    path = Path(root).absolute()
+    path = whole(root)
     if staging_of(path).exists():
         with held(path):
             Swap(path, FolderDisk()).finish()
@@ -148,7 +158,7 @@ def finish(root: str | os.PathLike[str]) -> None:
 def held(root: str | os.PathLike[str]) -> Iterator[None]:
     """Keep other pipelines and compactions away from a folder. Raises LockedError."""
     disk = FolderDisk()
-    path = str(Path(root).absolute())
+    path = str(whole(root))
     disk.make_directory(path)
     try:
         lock = disk.lock(path)

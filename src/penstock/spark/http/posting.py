@@ -94,7 +94,8 @@ class Poster:
         idle = self._idle.setdefault((scheme, host, port), SimpleQueue())
         connection = self._connect(scheme, host, port) if idle.empty() else idle.get()
         try:
-            return connection.ask("POST", target, body).status
+            # How often a request is sent again is the option's to say, also when the answer is 503.
+            return connection.ask("POST", target, body, tries=1).status
         finally:
             idle.put(connection)
 

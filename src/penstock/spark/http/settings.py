@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 from urllib.parse import urlsplit
 
 from penstock.core.names import is_valid_name
@@ -12,6 +14,7 @@ from penstock.spark.nodes.reach import Reach
 from penstock.spark.options import option, parse, positive, seconds, text
 
 _HEADER = "header."
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OF_SPARK = {"path", "checkpointlocation", "queryname"}
 
 
@@ -64,6 +67,8 @@ class Settings(Reach):
             key: value for key, value in options.items() if not key.lower().startswith(_HEADER)
         }
         settings = replace(cls(**parse(cls, others, _OF_SPARK)), headers=headers)
+        for name, value in {"contentType": settings.content_type, **headers}.items():
+            _require_header(name, value)
         if settings.url:
             require_url(settings.url)
         if settings.dead_letters:
@@ -75,14 +80,25 @@ class Settings(Reach):
 
 def require_url(url: str) -> tuple[str, str, int, str]:
     """Scheme, host, port and target of an endpoint. Raises OptionError."""
-    parts = urlsplit(url)
+    wrong = OptionError(f"url must be http:// or https:// and a host, not {url!r}")
     try:
+        parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
+        # The socket refuses names with an empty or too long part like this.
+        (parts.hostname or "").encode("idna")
     except ValueError:
-        port = 0
-    if parts.scheme not in ("http", "https") or not parts.hostname or not port:
-        raise OptionError(f"url must be http:// or https:// and a host, not {url!r}")
+        raise wrong from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise wrong
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if not target.isascii():
         raise OptionError(f"url must have other characters than ASCII as %XX: {url!r}")
     return parts.scheme, parts.hostname, port, target
+
+
+def _require_header(name: str, value: str) -> None:
+    """Raise OptionError for what no request can carry; a value may be a secret and is not told."""
+    if not _HEADER_NAME.fullmatch(name):
+        raise OptionError(f"{_HEADER}{name} is no name of a header")
+    if not value.isprintable() or max(value, default="") > "\xff":
+        raise OptionError(f"the value of {name} has characters that no header can have")

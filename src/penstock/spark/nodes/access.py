@@ -5,6 +5,7 @@ A request is tried again for ``timeout`` seconds, so that a restarting nsqd does
 
 from __future__ import annotations
 
+import os
 import re
 import ssl
 import time
@@ -137,6 +138,10 @@ def close_connections() -> None:
     _https_of.clear()
     while _clients:
         _clients.popitem()[1].close()
+
+
+# Two processes on one connection would have each other's answers.
+os.register_at_fork(after_in_child=close_connections)
 
 
 def secured(address: str, access: Access) -> str:

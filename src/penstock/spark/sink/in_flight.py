@@ -31,9 +31,13 @@ class InFlight:
 
     def submit(self, call: Callable[[], int]) -> None:
         """Start a call once there is room. Raises the error of an earlier one."""
+        self.await_room()
+        self._waiting.append(self._pool.submit(call))
+
+    def await_room(self) -> None:
+        """Wait until another call may start. Raises the error of an earlier one."""
         while len(self._waiting) >= self._limit:
             self._wait_for_first()
-        self._waiting.append(self._pool.submit(call))
 
     def finish(self) -> None:
         """Wait for all calls; raises the first of their errors."""

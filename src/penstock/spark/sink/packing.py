@@ -62,11 +62,31 @@ def packed(batch: pa.RecordBatch, fields: Sequence[StructField]) -> pa.Array:
 
 def _column(column: pa.Array, field: StructField) -> list[str | None]:
     text = _text(field.dataType)
+    # Python does not know all of Spark's time zones, such as GMT+08:00.
+    in_utc = _in_utc(column.type)
+    column = column if column.type == in_utc else column.cast(in_utc)
     try:
         return [None if value is None else text(value) for value in column.to_pylist()]
     except (ValueError, OverflowError) as error:
         # Text that is no UTF-8, years that have no four digits.
         raise ValueError(f"column {field.name} cannot be packed into JSON: {error}") from None
+
+
+def _in_utc(kind: pa.DataType) -> pa.DataType:
+    """The type with its times, wherever they stand in it, in UTC."""
+    if pa.types.is_timestamp(kind):
+        return kind if kind.tz is None else pa.timestamp(kind.unit, "UTC")
+    if pa.types.is_list(kind):
+        return pa.list_(_field_in_utc(kind.value_field))
+    if pa.types.is_struct(kind):
+        return pa.struct([_field_in_utc(kind.field(index)) for index in range(kind.num_fields)])
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_field, _field_in_utc(kind.item_field))
+    return kind
+
+
+def _field_in_utc(field: pa.Field) -> pa.Field:
+    return field.with_type(_in_utc(field.type))
 
 
 def _object(names: Iterable[str], values: Iterable[str | None]) -> str:

@@ -69,6 +69,8 @@ def stage_pieces(
     with Connections(form.access) as connections, InFlight(settings.in_flight) as requests:
         stager = Stager(settings, partition, batch, connections, form)
         for place, piece in _to_stage(rows, settings, form):
+            # Rows before these may become several chunks, whose numbers come before theirs.
+            requests.await_room()
             requests.submit(partial(stager.stage, place, stager.next_chunk(place), piece))
         requests.finish()
     return stager.staged()

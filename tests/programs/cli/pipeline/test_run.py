@@ -28,6 +28,8 @@ def test_triggers() -> None:
     assert query_trigger("--every", False, "1m30s") == {"processingTime": "90000 milliseconds"}
     with pytest.raises(PenstockError, match=r"--every soon: give a duration"):
         query_trigger("--every", False, "soon")
+    with pytest.raises(PenstockError, match=r"--every -1s: a time between batches is 0 or more"):
+        query_trigger("--every", False, "-1s")
 
 
 def test_a_blocking_step_lets_the_display_tick() -> None:

@@ -185,6 +185,27 @@ def test_another_folder_is_noticed(nsqd: Daemon, query: Query, tmp_path: Path) -
     assert query.rows(query.start, end) == [b"a"]
 
 
+def test_files_of_the_same_numbers_in_another_folder_are_no_part_of_a_batch(
+    nsqd: Daemon, query: Query, tmp_path: Path
+) -> None:
+    publish(nsqd, "t", [b"a"])
+    end = query.plan()
+    query.reader.stop()
+    other = Query(nsqd, tmp_path / "other")
+    publish(nsqd, "t", [b"b"])
+    of_other = other.plan()
+    other.reader.stop()
+    assert of_other["file"] == end["file"]
+    swapped = query.again(stagingLocation=str(tmp_path / "other"))
+    with pytest.raises(SourceError, match="the checkpoint belongs to another stagingLocation"):
+        swapped.partitions(query.start, end)
+    swapped.stop()
+    lenient = query.again(stagingLocation=str(tmp_path / "other"), failOnDataLoss="false")
+    assert rows(lenient, query.start, end) == []
+    lenient.stop()
+    assert rows(query.again(), query.start, end) == [b"a"]
+
+
 def test_two_queries_in_one_folder_are_refused(query: Query, nsqd: Daemon, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="is in use by another query: give each query a folder"):
         Query(nsqd, tmp_path / "staging", timeout="1")

@@ -7,7 +7,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Endpoint:
-    """Answers a body ``500 2`` with 500 twice, then 200; any other with 200."""
+    """Answers a body ``500 2`` with 500 twice, then 200; any other with 200.
+
+    With 503 it says that the client may come again at once.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -25,6 +28,8 @@ class Endpoint:
                 status = endpoint.answer(body, dict(self.headers))
                 self.send_response(status)
                 self.send_header("Content-Length", "0")
+                if status == 503:
+                    self.send_header("Retry-After", "0")
                 self.end_headers()
 
             def log_message(self, *_: object) -> None:

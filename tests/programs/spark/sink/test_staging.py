@@ -88,6 +88,15 @@ def test_what_a_node_takes_no_more_of_at_once_becomes_two_chunks(node: FakeNode)
     assert sorted(body for chunk in chunks.values() for _, body in chunk) == BODIES
 
 
+def test_with_one_request_at_a_time_chunks_that_were_cut_stay_in_order(node: FakeNode) -> None:
+    node.refuse = lambda path, query, body: (
+        (413, {"message": "BODY_TOO_BIG"}) if len(body) > 300 else None
+    )
+    stage(exact(node, requestBytes="500", requestsInFlight="1"), BODIES)
+    chunks = node.staged["t", "w", 7]
+    assert [body for key in sorted(chunks) for _, body in chunks[key]] == BODIES
+
+
 def test_one_that_is_too_big_is_named(node: FakeNode) -> None:
     node.refuse = lambda path, query, body: (
         (413, {"message": "BAD_MESSAGE"}) if len(body) > 300 else None

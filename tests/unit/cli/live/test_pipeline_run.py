@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
 from penstock.cli.live.pipeline_run import PipelineRun
 from penstock.spark.errors import SourceError
@@ -56,6 +57,31 @@ def test_a_query_that_failed_says_why_while_another_runs(tmp_path: Path) -> None
     run = run_with(tmp_path, Query(True), Query(False, RuntimeError("disk on fire")))
     with pytest.raises(SourceError, match="disk on fire"):
         _ = run.active
+
+
+class Gone:
+    """A query, or what follows it, whose Java was killed."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        raise self._error
+
+
+@pytest.mark.parametrize("error", [ConnectionRefusedError(111, "refused"), Py4JNetworkError()])
+def test_java_that_has_gone_is_said_in_a_sentence(tmp_path: Path, error: Exception) -> None:
+    run = run_with(tmp_path, Gone(error))
+    follower: Any = Gone(error)
+    run._follower = follower
+    for step in (lambda: run.active, run.ask_for_end):
+        with pytest.raises(SourceError, match=r"^Spark's process of Java has ended"):
+            step()
+    run._stop_after = dict.fromkeys(run._queries, 1)
+    with pytest.raises(SourceError, match=r"run the same command to go on$"):
+        _ = run.at_rest
+    assert run.finished() == []
+    run.stop()
 
 
 def test_at_rest_when_the_batch_under_way_is_done(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,6 +45,25 @@ def test_a_second_run_is_refused_while_the_first_lives(tmp_path: Path) -> None:
         )
     with StatusFile(str(tmp_path)):
         pass
+
+
+def test_a_look_needs_no_right_to_write_and_is_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Path.open
+
+    def read_only(path: Path, mode: str = "r", **more: Any) -> Any:
+        if mode.strip("rb"):
+            raise PermissionError(13, "Permission denied")
+        return opened(path, mode, **more)
+
+    with StatusFile(str(tmp_path)) as file:
+        file.tell(state="running", at_once=True)
+        monkeypatch.setattr(Path, "open", read_only)
+        assert (status.read(str(tmp_path)) or {})["state"] == "running"
+    with opened(tmp_path / "penstock.lock", "rb") as other:
+        fcntl.flock(other, fcntl.LOCK_SH)
+        assert (status.read(str(tmp_path)) or {})["state"] == "killed"
 
 
 def test_a_checkpoint_elsewhere_has_none(tmp_path: Path) -> None:

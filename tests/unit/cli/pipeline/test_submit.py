@@ -15,6 +15,7 @@ from penstock.cli.pipeline.submit import (
     run_submit,
     spark_submit,
 )
+from penstock.core.errors import PenstockError
 from penstock.spark.pipelines import Pipeline, submitted
 
 FILE = """
@@ -48,9 +49,16 @@ def test_a_dry_run_prints_the_command(tmp_path: Path, capsys: pytest.CaptureFixt
     ]  # fmt: skip
 
 
-def test_the_program_and_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPARK_HOME", "/opt/spark")
-    assert spark_submit() == "/opt/spark/bin/spark-submit"
+def test_the_program_and_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    with pytest.raises(
+        PenstockError, match=f"^SPARK_HOME is {tmp_path}, where no bin/"
+    ):
+        spark_submit()
+    program = tmp_path / "bin" / "spark-submit"
+    program.parent.mkdir()
+    program.touch(0o755)
+    assert spark_submit() == str(program)
     monkeypatch.delenv("SPARK_HOME")
     monkeypatch.setenv("PATH", "")
     assert Path(spark_submit()).parts[-3:] == ("pyspark", "bin", "spark-submit")

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import gzip
+import os
+import stat
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +11,7 @@ import pytest
 
 from penstock.core.errors import PenstockError, StorageError
 from penstock.spark.compaction import Result, compact
+from penstock.spark.compaction.swap import staging_of
 from tests.unit.spark.compaction import lake
 
 
@@ -25,6 +28,51 @@ def test_settled_files_become_one_in_each_folder(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["lake"]
     # What was merged is merged no second time.
     assert compact(made) == Result()
+
+
+def test_rights_and_owners_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = lake.make(tmp_path / "lake")
+    folder = lake.folder_of(made, 12)
+    folder.chmod(0o2770)
+    for file in folder.iterdir():
+        file.chmod(0o640)
+    (made / lake.LOG / "9.compact").chmod(0o644)
+    owners: list[tuple[str, int, int]] = []
+
+    def chown(path: str, user: int, group: int) -> None:
+        owners.append((Path(path).suffix, user, group))
+        raise PermissionError  # as it is to all but root
+
+    monkeypatch.setattr(os, "chown", chown)
+    compact(made)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o2770
+    assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o640}
+    log = made / lake.LOG / "9.compact"
+    assert stat.S_IMODE(log.stat().st_mode) == 0o644
+    status = folder.stat()
+    assert set(owners) == {(end, status.st_uid, status.st_gid) for end in ("", ".parquet", ".tmp")}
+
+
+def test_the_folder_by_other_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = lake.make(tmp_path / "lake")
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    assert compact(Path("../lake")).files_before == 20
+    assert lake.by_log(made) == lake.by_listing(made) == lake.numbers()
+    assert staging_of(tmp_path / "below/../lake") == tmp_path / ".lake.compaction"
+    (tmp_path / "link").symlink_to(made)
+    assert staging_of(tmp_path / "link") == tmp_path / ".lake.compaction"
+
+
+def test_a_folder_that_is_a_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = lake.make(tmp_path / "lake")
+    monkeypatch.setattr(os.path, "ismount", lambda path: Path(path) == made)
+    beside = sorted(tmp_path.iterdir())
+    assert staging_of(made) == made / ".compaction"
+    assert compact(made).files_before == 20
+    assert lake.by_log(made) == lake.by_listing(made) == lake.numbers()
+    assert sorted(tmp_path.iterdir()) == beside
+    assert not staging_of(made).exists()
 
 
 def test_files_are_merged_up_to_a_size(tmp_path: Path) -> None:

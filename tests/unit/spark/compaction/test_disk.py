@@ -24,5 +24,7 @@ def test_errors_name_the_path(tmp_path: Path) -> None:
         disk.exchange(gone, str(full))
     with pytest.raises(StorageError, match=f"^{tmp_path}/name: No such file"):
         disk.link(gone, str(tmp_path / "name"))
+    with pytest.raises(StorageError, match=f"^{full}: No such file"):
+        disk.alike(str(full), gone)
     with pytest.raises(StorageError, match=f"^{full}: Directory not empty"):
         disk.remove_directory(str(full))

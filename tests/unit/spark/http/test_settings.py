@@ -18,6 +18,7 @@ def test_the_usual_and_headers() -> None:
 
 def test_urls() -> None:
     assert require_url("https://h/p?q=1") == ("https", "h", 443, "/p?q=1")
+    assert require_url("http://exämple.org/")[1] == "exämple.org"
     assert require_url("http://[::1]:81") == ("http", "::1", 81, "/")
 
 
@@ -27,6 +28,14 @@ def test_urls() -> None:
         ({"url": "ftp://h"}, "url must be http:// or https:// and a host, not 'ftp://h'"),
         ({"url": "http://h:x"}, "url must be http:// or https:// and a host, not 'http://h:x'"),
         ({"url": "http://h/ä"}, "url must have other characters than ASCII as %XX: 'http://h/ä'"),
+        ({"url": "http://[::1/p"}, "url must be http:// or https:// and a host, not 'http://[::1"),
+        ({"url": "http://[h]/"}, "url must be http:// or https:// and a host, not 'http://[h]/'"),
+        ({"url": "http://a..b/"}, "url must be http:// or https:// and a host, not 'http://a..b/'"),
+        ({"url": "http://h", "header.a b": "x"}, "header.a b is no name of a header"),
+        ({"url": "http://h", "header.": "x"}, "header. is no name of a header"),
+        ({"url": "http://h", "header.X": "a\nb"}, "the value of X has characters that no header"),
+        ({"url": "http://h", "header.X": "\u20ac"}, "the value of X has characters that no header"),
+        ({"url": "http://h", "contentType": "a\r"}, "the value of contentType has characters"),
         ({"uri": "http://h"}, "did you mean url"),
         ({"url": "http://h", "retries": "-1"}, "retries must be a positive whole number, not '-1'"),
         ({"url": "http://h", "deadLetters": "a b"}, "deadLetters: 'a b' is no name of a topic"),

@@ -75,6 +75,17 @@ def test_values(kind: DataType, arrow: pa.DataType, value: Any, text: str) -> No
     assert json_of(kind, arrow, value, None) == [f'{{"v":{text}}}', "{}"]
 
 
+@pytest.mark.parametrize("zone", ["GMT+08:00", "PST", "UTC+3", "Europe/Berlin", "+02:00"])
+def test_times_of_all_zones_of_spark(zone: str) -> None:
+    start = pa.timestamp("us", zone)
+    value = [("k", [{"start": NOON, "n": 1}, None])]
+    arrow = pa.map_(pa.string(), pa.list_(pa.struct({"start": start, "n": pa.int64()})))
+    kind = MapType(StringType(), ArrayType(WINDOW))
+    text = '{"k":[{"start":"2026-01-31T10:00:00.000Z","n":1},null]}'
+    assert json_of(kind, arrow, value, None) == [f'{{"v":{text}}}', "{}"]
+    assert json_of(TimestampType(), start, NOON) == ['{"v":"2026-01-31T10:00:00.000Z"}']
+
+
 def test_a_column_of_nulls() -> None:
     assert json_of(NullType(), pa.null(), None) == ["{}"]
 

@@ -1,0 +1,29 @@
+"""``penstock pipeline sql`` into a pipe that nobody reads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+_SPARK = """
+from contextlib import nullcontext
+from unittest.mock import Mock
+from penstock.cli.pipeline import sql
+
+spark = Mock()
+spark.sql.return_value.show = lambda *_, **__: print("row" * 100_000)
+sql.local_spark = lambda: nullcontext(spark)
+sql._topics = lambda nodes: []
+sql.run_sql({}, "select 1", 5)
+"""
+
+
+def test_it_ends_quietly_when_nobody_reads_on() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", _SPARK], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as asked:
+        assert asked.stdout is not None
+        assert asked.stderr is not None
+        asked.stdout.close()
+        assert asked.stderr.read() == b""
+    assert asked.returncode == 0
