@@ -249,11 +249,12 @@ async def test_a_sync_of_nothing_new_waits_for_nobody() -> None:
 
 
 async def test_who_waits_while_the_node_ends_is_told() -> None:
-    scene = Scene()
-    scene.heard("b", 0)
-    scene.publish("1")
-    await scene.commits.settle()
-    assert scene.errors() == [("1", ExitingError)]
+    for end in (Commits.settle, Commits.answer):
+        scene = Scene()
+        scene.heard("b", 0)
+        scene.publish("1")
+        await end(scene.commits)
+        assert scene.errors() == [("1", ExitingError)]
 
 
 async def test_what_a_failed_sync_may_have_lost_is_not_acknowledged() -> None:
