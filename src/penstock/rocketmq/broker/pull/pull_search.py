@@ -24,6 +24,7 @@ COMMIT_OFFSET: Final = 1
 SCAN_MAX: Final = 800
 """Messages that one request looks at when few or none of them are wanted."""
 _MASTER: Final = "0"
+_LONG_MAX: Final = (1 << 63) - 1
 
 
 class PullHeader(Struct, frozen=True, gc=False):
@@ -44,13 +45,15 @@ class PullHeader(Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, request: Command) -> PullHeader:
-        """Parse the fields of a pull. Raises BodyError if one is missing or no number."""
+        """Parse the fields of a pull. Raises BodyError if one is missing or no number of 64 bits:
+        a larger offset would stay among those of its group.
+        """
         ext = request.ext
         if ext is None:
             raise BodyError("a pull without fields")
         get = ext.get
         try:
-            return cls(
+            header = cls(
                 ext["consumerGroup"],
                 ext["topic"],
                 int(ext["queueId"]),
@@ -68,6 +71,9 @@ class PullHeader(Struct, frozen=True, gc=False):
             raise BodyError(f"the field {error.args[0]} is missing") from None
         except ValueError as error:
             raise BodyError(f"a field of the pull is no number: {error}") from None
+        if max(header.offset, header.commit_offset, header.suspend_ms) > _LONG_MAX:
+            raise BodyError("a number of the pull has more than 64 bits")
+        return header
 
 
 class Pulled(Struct, frozen=True, gc=False):

@@ -86,8 +86,8 @@ async def _find_done(
         _, end = tables.store.bounds(topic, queue)
         async for message in messages(tables, topic, queue, start, end):
             found = roots.pop(message.prepared_offset, None)
-            decision = None if found is None else book.decision(found)
-            if found is not None and decision is not None and not decision.done:
+            known = None if found is None else book.decision(found)
+            if found is not None and known is not None and not known.done:
                 book.finish(found)
             if not roots:
                 break

@@ -51,3 +51,13 @@ async def test_a_search_in_vain_goes_on_behind_what_it_has_looked_at(
 def test_a_field_that_is_no_number_is_refused(changes: dict[str, object]) -> None:
     with pytest.raises(BodyError, match="no number"):
         header(0, **changes)
+
+
+@pytest.mark.parametrize("field", ["queueOffset", "commitOffset", "suspendTimeoutMillis"])
+def test_a_number_that_no_client_could_read_again_is_refused(field: str) -> None:
+    most = (1 << 63) - 1
+    assert most in (
+        getattr(header(0, **{field: most}), name) for name in PullHeader.__struct_fields__
+    )
+    with pytest.raises(BodyError, match="more than 64 bits"):
+        header(0, **{field: most + 1})

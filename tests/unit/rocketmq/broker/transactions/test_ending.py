@@ -255,7 +255,7 @@ async def test_a_committed_message_with_a_delay_waits(controller: Controller) ->
 
 @pytest.mark.parametrize("more", [{}, {"DELAY": "1"}, {"TIMER_DELAY_SEC": "5"}])
 async def test_what_was_given_up_is_checked_again_on_request(
-    controller: Controller, more: dict[str, str]
+    controller: Controller, more: dict[str, Any]
 ) -> None:
     half = await begin(controller, TRANSACTION_CHECK_TIMES="15", **more)
     message = controller.store.message(half.physical_offset)
