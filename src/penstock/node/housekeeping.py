@@ -87,7 +87,7 @@ class Housekeeping:
     def _trim_and_sync(self, now: int) -> None:
         self._sync_at = now + self._sync_timeout
         self._broker.trim()
-        # One who is told of a short sync goes on at once, perhaps with a topic that is new.
+        # A producer is told of a short sync at once, and may make a topic in the same moment.
         for topic in list(self._broker.topics.values()):
             if topic.log.unsynced_messages:
                 self._commits.sync(topic)

@@ -267,7 +267,7 @@ class Connection(asyncio.Protocol):
             self._log(stream, head, started)
 
     def _drop_slots(self) -> None:
-        """What waits for its turn never gets it; streams among it are nobody's."""
+        """Give up the answers that wait for their turn, and end the streams among them."""
         for slot in self._slots:
             if isinstance(slot.later.response, Stream):
                 slot.later.response.lost()
