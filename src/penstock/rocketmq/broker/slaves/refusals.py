@@ -25,8 +25,8 @@ _CLEANING: Final = (
     RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, RequestCode.CLEAN_UNUSED_TOPIC,
     RequestCode.DELETE_EXPIRED_COMMITLOG,
 )  # fmt: skip
-"""Requests that a slave answers without effect: its master cleans up for both. Tools ask all brokers
-of a cluster, and a refusal would end that in the middle.
+"""Requests that a slave answers without effect: its master cleans up for both. Tools ask all
+brokers of a cluster, and a refusal would end that in the middle.
 """
 _NO_SEND: Final = (
     "service not available now. It may be caused by one of the following reasons: the broker's "
