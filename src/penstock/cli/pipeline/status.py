@@ -110,7 +110,7 @@ def now(clock: Clock) -> str:
 
 def _is_locked(folder: Path) -> bool:
     try:
-        # Who looks may be another user than who runs, and several may look at once.
+        # Another user than the one that runs it may look, and several at once.
         with (folder / _LOCK).open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
