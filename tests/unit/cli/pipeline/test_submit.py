@@ -51,9 +51,7 @@ def test_a_dry_run_prints_the_command(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_the_program_and_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
-    with pytest.raises(
-        PenstockError, match=f"^SPARK_HOME is {tmp_path}, where no bin/"
-    ):
+    with pytest.raises(PenstockError, match=f"^SPARK_HOME is {tmp_path}, where no bin/"):
         spark_submit()
     program = tmp_path / "bin" / "spark-submit"
     program.parent.mkdir()
