@@ -60,7 +60,7 @@ _connections = threading.Lock()
 
 
 def _unlock() -> None:
-    """Have a lock of our own in a process that was forked while another thread held the one."""
+    """Make another lock for a forked process: a thread of its parent may hold the one it has."""
     global _connections
     _connections = threading.Lock()
 

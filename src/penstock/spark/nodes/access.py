@@ -102,8 +102,8 @@ def _context(access: Access) -> ssl.SSLContext:
         raise OptionError(f"TLS of format nsq: {said} (on this machine)") from None
 
 
-# Connections of this process. Two that were forked would read each other's answers from one. A Python
-# worker of Spark serves many tasks, each one thread.
+# Connections of this process. From one that a fork shares, two would read each other's answers. A
+# Python worker of Spark serves many tasks, each one thread.
 _clients: dict[tuple[int, str, Access], LogNode] = {}
 _https_of: dict[tuple[str, Access], str] = {}
 
