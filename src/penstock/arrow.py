@@ -14,6 +14,7 @@ at the nodes: no group, no channel.
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -56,6 +57,15 @@ _FORMATS: Final = {
 }
 # Connections are kept for the whole process, each for one request at a time.
 _connections = threading.Lock()
+
+
+def _unlock() -> None:
+    """Make another lock for a forked process: a thread of its parent may hold the one it has."""
+    global _connections
+    _connections = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_unlock)
 
 
 def read(

@@ -258,10 +258,13 @@ def test_errors_of_rocketmqs_topics_name_what_is_wrong(brokers: Brokers) -> None
 
 def test_a_process_that_is_forked_has_connections_of_its_own() -> None:
     code = (
-        "import os, sys; from penstock.spark.nodes.access import Access, client;"
+        "import os, sys; from penstock import arrow;"
+        "from penstock.spark.nodes.access import Access, client;"
         "ours = client('h:1', Access());"
+        "arrow._connections.acquire();"  # another thread is fetching
         "child = os.fork();"
-        "child or os._exit(client('h:1', Access()) is ours);"
+        "child or os._exit("
+        "client('h:1', Access()) is ours or not arrow._connections.acquire(timeout=1));"
         "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])"
         " or client('h:1', Access()) is not ours)"
     )

@@ -102,16 +102,18 @@ def _context(access: Access) -> ssl.SSLContext:
         raise OptionError(f"TLS of format nsq: {said} (on this machine)") from None
 
 
-# Connections of this process. A Python worker of Spark serves many tasks, each one thread.
-_clients: dict[tuple[str, Access], LogNode] = {}
+# Connections of this process. From one that a fork shares, two would read each other's answers. A
+# Python worker of Spark serves many tasks, each one thread.
+_clients: dict[tuple[int, str, Access], LogNode] = {}
 _https_of: dict[tuple[str, Access], str] = {}
 
 
 def client(address: str, access: Access) -> LogNode:
     """The connection to a node; for one thread at a time."""
-    known = _clients.get((address, access))
+    ours = (os.getpid(), address, access)
+    known = _clients.get(ours)
     if known is None:
-        known = _clients[address, access] = access.open(address)
+        known = _clients[ours] = access.open(address)
     return known
 
 
@@ -138,10 +140,6 @@ def close_connections() -> None:
     _https_of.clear()
     while _clients:
         _clients.popitem()[1].close()
-
-
-# Two processes on one connection would have each other's answers.
-os.register_at_fork(after_in_child=close_connections)
 
 
 def secured(address: str, access: Access) -> str:

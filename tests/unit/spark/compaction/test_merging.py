@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import math
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -36,10 +37,21 @@ def test_parquet_keeps_rows_order_types_and_encodings(tmp_path: Path) -> None:
         )  # fmt: skip
 
 
-def test_values_that_are_equal_to_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.float64(), [math.nan, None, 1.5]),
+        (pa.list_(pa.float32()), [[1.5, math.nan], None, []]),
+        (pa.struct({"a": pa.float64(), "b": pa.string()}), [{"a": math.nan, "b": "x"}, None, {}]),
+        (pa.map_(pa.string(), pa.list_(pa.float64())), [[("k", [math.nan, 1.5])], None, []]),
+    ],
+)
+def test_values_that_are_equal_to_nothing(
+    tmp_path: Path, kind: pa.DataType, values: list[Any]
+) -> None:
     files = [tmp_path / "1.parquet", tmp_path / "2.parquet"]
     for file in files:
-        pq.write_table(pa.table({"x": [math.nan, None, 1.5]}), file, compression="none")
+        pq.write_table(pa.table({"x": pa.array(values, kind)}), file, compression="none")
     assert merge(files, tmp_path / "new.parquet") == 6
 
 
