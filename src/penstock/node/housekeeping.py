@@ -87,7 +87,7 @@ class Housekeeping:
     def _trim_and_sync(self, now: int) -> None:
         self._sync_at = now + self._sync_timeout
         self._broker.trim()
-        # A producer is told of a short sync at once, and may make a topic in the same moment.
+        # The answer to a producer goes out within a short sync, so topics may be made meanwhile.
         for topic in list(self._broker.topics.values()):
             if topic.log.unsynced_messages:
                 self._commits.sync(topic)
