@@ -48,7 +48,7 @@ def test_a_right_file_has_no_finding(tmp_path: Path, name: str, text: str, progr
         ("a.toml", "tcp_address = :4150", "config", "Invalid value"),
         ("nsqd.cfg", 'tcp_address = ":4150"\ndata_pth = "TMP"', "config-key", "mean data_path?"),
         ("nsqd.cfg", "tcp_address = :4150", "config", "Invalid value"),
-        ("a.toml", "a=" + "[" * 5000, "config", "recursion"),
+        ("a.toml", "a=" + "[" * 100_000, "config", "recursion"),
         ("a.conf", "listenprot=1", "config-key", "did you mean listenPort?"),
         ("a.conf", "listenPort=x", "config-value", "listenPort must be a number, not 'x'"),
         (
