@@ -94,7 +94,7 @@ class StandbyRouter(NsqRouter):
                               "only_here": standby.only_here()}  # fmt: skip
         return figures | {
             "error": pulling.error if pulling is not None else None,
-            "whole": copy.is_whole,
+            "whole": copy.is_whole and standing.was_whole,  # while it syncs it is not promoted yet
             "was_whole": standing.was_whole,
             "lag_messages": copy.messages_behind,
             "lag_bytes": copy.nbytes_behind,

@@ -16,6 +16,7 @@ from penstock.nsq.nsqd.copies.standby_api import serve
 from penstock.replication.messages import decode_fetch, encode_fetch
 from penstock.replication.standing import Role, Standing
 from penstock.storage.recovery.damage import Damage
+from tests.ports import unused_address
 from tests.programs.nsq.nsqd.conftest import Start, options
 from tests.unit.replication.pieces import new_copy
 
@@ -67,5 +68,22 @@ async def test_a_fenced_node_gives_all_it_has_and_counts_what_only_it_has(
         writer.write(b"  V2")
         assert b"E_FENCED fenced: b:1 is primary in epoch 2" in await reader.read()
         writer.close()
+    finally:
+        await standby.close()
+
+
+async def test_a_copy_is_whole_once_it_may_be_promoted(tmp_path: Path) -> None:
+    """Not while all that it has taken is still synced, which takes long after a long backlog."""
+    primary = unused_address()
+    standing = Standing("h", 1, Role.FOLLOWER, primary)
+    standby = Standby(options(tmp_path, follow=primary), standing, Secret(), lambda: None)
+    await standby.open(serve(standby))
+    try:
+        standby.copy.is_whole = True
+        for standing.was_whole in (False, True):
+            answer = await request(
+                "GET", f"http://127.0.0.1:{standby.ports.http}/replication", 30, body=b""
+            )
+            assert json.loads(answer.body)["whole"] is standing.was_whole
     finally:
         await standby.close()
