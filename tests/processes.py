@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import resource
+import subprocess
 import time
 import uuid
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -55,6 +57,18 @@ def children_cpu_s() -> float:
     """
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
+
+
+def unread(words: Sequence[str]) -> tuple[int, str]:
+    """Exit code and errors of a program whose output nobody reads."""
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdout is not None
+        assert program.stderr is not None
+        program.stdout.close()
+        said = program.stderr.read()
+    return program.returncode, said
 
 
 def text_on(terminal: int) -> str:

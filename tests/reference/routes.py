@@ -23,7 +23,7 @@ from tests import nsqds
 Routes = dict[str, Handler]
 ANY_PORT: Final = "127.0.0.1:0"
 NOWHERE: Final = "127.0.0.1:1"
-_PAGES: Final = re.compile(r"GET /(?!api/|config/|ping|ready|metrics|render)")
+_PAGES: Final = re.compile(r"GET /(?!api/|config/|live|ping|ready|metrics|render)")
 """nsqadmin's pages for people, and their files."""
 
 

@@ -40,8 +40,8 @@ from penstock.storage.store import Store
 
 logger = logging.getLogger("penstock.replication")
 
-_NAMES: Final = "nsqd.dat"
-FILES: Final = (_NAMES, "ids.json", "rocketmq-serials.json")
+_TOPIC_LIST: Final = "nsqd.dat"
+FILES: Final = (_TOPIC_LIST, "ids.json", "rocketmq-serials.json")
 """Small files of a data path that are copied."""
 TABLES: Final = "config"
 """The folder of RocketMQ's tables, which are copied too."""
@@ -272,7 +272,7 @@ class Copy:
         The journals have the channels that nsqd.dat names. After a power cut, too: one that is not
         there would pass for damage.
         """
-        if _NAMES in self._new_files:
+        if _TOPIC_LIST in self._new_files:
             for copy in self.topics.values():
                 copy.sync_records()
         for name, data in self._new_files.items():

@@ -15,7 +15,6 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -27,6 +26,8 @@ from pathlib import Path
 from typing import BinaryIO, ClassVar, Final, NamedTuple, TypeVar
 
 from penstock.core.settings import java_properties
+from penstock.rocketmq.protocol.registration import VIP_DISTANCE
+from penstock.testing.held_ports import hold
 
 POLL_S = 0.005
 START_S_MAX = 60.0
@@ -38,7 +39,6 @@ _LISTENING = re.compile(
     r'\b(TCP|HTTPS?|RocketMQ): listening on ([^\s"]+:\d+)(?:"|\s*$)', re.MULTILINE
 )
 _ANY: Final = "127.0.0.1:0"
-_VIP_DISTANCE: Final = 2
 
 
 DaemonT = TypeVar("DaemonT", bound="Daemon")
@@ -112,29 +112,17 @@ class Daemon:
             raise
 
     def _take_address(self, *, with_vip: bool = False) -> str:
-        """Bind a port without listening: connecting is refused, and the program can listen.
-
-        With the port of RocketMQ's VIP channel too, which a broker opens below its own: it may be
-        another program's by chance.
+        """Hold a port until it is needed, and with it that of RocketMQ's VIP channel, which a
+        broker opens below its own: by chance, it could be another daemon's.
         """
         while True:
-            port = self._take(0)
-            assert port is not None, "the system has run out of ports"
-            if not with_vip or self._take(port - _VIP_DISTANCE) is not None:
+            held = hold()
+            assert held is not None, "the system has run out of ports"
+            port = int(held.getsockname()[1])
+            below = hold(port - VIP_DISTANCE) if with_vip else None
+            self._taken += [each.detach() for each in (held, below) if each is not None]
+            if below is not None or not with_vip:
                 return f"127.0.0.1:{port}"
-
-    def _take(self, port: int) -> int | None:
-        """Bind this port, or any for 0, which nobody else has bound; None if somebody has."""
-        with socket.socket() as taken:
-            try:
-                taken.bind(("127.0.0.1", port))
-            except OSError:
-                return None
-            # Only now: before, a port that another one has taken in this way would do.
-            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            port = int(taken.getsockname()[1])
-            self._taken.append(taken.detach())
-        return port
 
     def _launch(self, log: BinaryIO) -> subprocess.Popen[bytes]:
         return subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)

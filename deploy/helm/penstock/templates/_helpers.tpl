@@ -37,18 +37,17 @@ securityContext:
   capabilities: {drop: [ALL]}
 {{- end -}}
 
-{{- /* Alive is a daemon that answers, ready one that does its work. Of nsqd /info is asked whether it
-lives: /ping fails when its disk is full, which a restart would not mend, and consumers go on. Of
-mqbroker, which has no /info, any answer of /ping will do. */ -}}
+{{- /* Alive is a daemon that answers, ready one that does its work. /ping is not asked: it fails when a
+disk is full, which a restart would not mend, and consumers go on. */ -}}
 {{- define "penstock.probes" -}}
 startupProbe:
-  {{ . }}
+  httpGet: {path: /live, port: http}
   periodSeconds: 5
   timeoutSeconds: 5
   # A big log is looked through after a crash: an hour.
   failureThreshold: 720
 livenessProbe:
-  {{ . }}
+  httpGet: {path: /live, port: http}
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 6

@@ -1,4 +1,4 @@
-"""A port of HTTP for operators' tools alone: /ping, /ready and /metrics."""
+"""A port of HTTP for operators' tools alone: /live, /ping, /ready and /metrics."""
 
 from __future__ import annotations
 

@@ -55,6 +55,7 @@ class Vitals:
         self.gc_pauses.stop()
 
     def add_routes(self, router: Router, *, metrics: bool) -> None:
+        router.add("GET", "/live", self.live, quiet=True)
         router.add("GET", "/ping", self.ping)
         router.add("GET", "/ready", self.ready, quiet=True)
         if metrics:
@@ -63,6 +64,10 @@ class Vitals:
     def missing(self) -> list[str]:
         """The reasons why the program is not ready, a line each; empty if it is."""
         return [line for check in self.checks for line in check()]
+
+    def live(self, request: Request) -> Response:
+        """GET /live: 200 whenever the program answers; where it does not, a restart may help."""
+        return text(HEALTHY)
 
     def ping(self, request: Request) -> Response:
         """GET /ping: 500 if the program is up and something is wrong with it."""

@@ -34,7 +34,7 @@ from penstock.rocketmq.broker.store.state import State
 from penstock.rocketmq.broker.transactions.checks import TransactionChecks
 from penstock.rocketmq.protocol import ids
 from penstock.rocketmq.protocol.codes import RequestCode
-from penstock.rocketmq.protocol.registration import TopicConfig
+from penstock.rocketmq.protocol.registration import VIP_DISTANCE, TopicConfig
 from penstock.rocketmq.remoting import RemotingServer
 from penstock.storage.files.disk import Disk, OsDisk
 
@@ -52,8 +52,6 @@ LARGE_ANSWERS: Final = (
     RequestCode.VIEW_MESSAGE_BY_ID,
 )
 """Requests for messages: their answers may be megabytes."""
-_VIP_DISTANCE: Final = 2
-"""Clients with a VIP channel talk to the port that is lower by this number."""
 
 
 class RocketBroker(Observer):
@@ -128,8 +126,8 @@ class RocketBroker(Observer):
     async def _open(self, sock: socket.socket) -> None:
         settings = self.settings
         self._listeners.append(await tcp.serve(sock, self._server, "RocketMQ", logger))
-        if settings.listen_port > _VIP_DISTANCE:
-            vip = join_host_port(settings.bind_address, settings.listen_port - _VIP_DISTANCE)
+        if settings.listen_port > VIP_DISTANCE:
+            vip = join_host_port(settings.bind_address, settings.listen_port - VIP_DISTANCE)
             try:
                 self._listeners.append(await tcp.listen(self._server, vip, "RocketMQ VIP", logger))
             except tcp.ListenError as error:

@@ -51,7 +51,7 @@ class BrokerSettings(TlsSettings):
     bind_address: str = "0.0.0.0"
     """The address that ``listenPort`` is opened on; not Java's."""
     monitoring_address: str = ""
-    """``host:port`` of HTTP for /ping, /ready and /metrics; empty: off; not Java's."""
+    """``host:port`` of HTTP for /live, /ping, /ready and /metrics; empty: off; not Java's."""
     server_channel_max_idle_time_seconds: int = 120
     """Seconds until a silent connection is closed."""
     region_id: str = "DefaultRegion"

@@ -16,7 +16,7 @@ class NamesrvSettings(TlsSettings):
     bind_address: str = "0.0.0.0"
     """The address that ``listenPort`` is opened on; not Java's."""
     monitoring_address: str = ""
-    """``host:port`` of HTTP for /ping, /ready and /metrics; empty: off; not Java's."""
+    """``host:port`` of HTTP for /live, /ping, /ready and /metrics; empty: off; not Java's."""
     kv_config_path: str = os.path.join(os.path.expanduser("~"), "namesrv", "kvConfig.json")
     """The stored values, in the file format of Java."""
     config_store_path: str = os.path.join(os.path.expanduser("~"), "namesrv", "namesrv.properties")

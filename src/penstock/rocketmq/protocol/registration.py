@@ -18,6 +18,8 @@ from penstock.rocketmq.protocol.errors import BodyError
 
 INFLATED_MAX: Final = 64 * 1024 * 1024
 _LENGTH = struct.Struct(">i")
+VIP_DISTANCE: Final = 2
+"""Clients with a VIP channel talk to the port that is lower by this number."""
 _V5_0_0: Final = 413
 """Brokers since then send attributes and mappings; older name servers refuse what has them."""
 

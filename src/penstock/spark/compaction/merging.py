@@ -131,25 +131,17 @@ def _next(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
 
 
 def _same(one: pa.Array, other: pa.Array) -> bool:
+    from penstock.spark.nested_types import changed
+
     if one.equals(other):
         return True
-    whole = _in_bits(one.type)  # as numbers a NaN is not equal to itself
+    whole = changed(one.type, _in_bits)  # as numbers a NaN is not equal to itself
     return whole != one.type and bool(one.view(whole).equals(other.view(whole)))
 
 
 def _in_bits(kind: pa.DataType) -> pa.DataType:
-    """The type with whole numbers in place of floating ones, wherever they stand in it."""
     import pyarrow as pa
 
-    def field(given: pa.Field) -> pa.Field:
-        return given.with_type(_in_bits(given.type))
-
-    if pa.types.is_list(kind):
-        return pa.list_(field(kind.value_field))
-    if pa.types.is_struct(kind):
-        return pa.struct([field(kind.field(index)) for index in range(kind.num_fields)])
-    if pa.types.is_map(kind):
-        return pa.map_(field(kind.key_field), field(kind.item_field))
     return {pa.float64(): pa.int64(), pa.float32(): pa.int32()}.get(kind, kind)
 
 

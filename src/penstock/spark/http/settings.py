@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
 from urllib.parse import urlsplit
 
 from penstock.core.names import is_valid_name
+from penstock.net.http.fields import is_name
 from penstock.spark.errors import OptionError
 from penstock.spark.nodes.reach import Reach
 from penstock.spark.options import option, parse, positive, seconds, text
 
 _HEADER = "header."
-_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OF_SPARK = {"path", "checkpointlocation", "queryname"}
 
 
@@ -98,7 +96,7 @@ def require_url(url: str) -> tuple[str, str, int, str]:
 
 def _require_header(name: str, value: str) -> None:
     """Raise OptionError for what no request can carry; a value may be a secret and is not told."""
-    if not _HEADER_NAME.fullmatch(name):
+    if not is_name(name):
         raise OptionError(f"{_HEADER}{name} is no name of a header")
     if not value.isprintable() or max(value, default="") > "\xff":
         raise OptionError(f"the value of {name} has characters that no header can have")

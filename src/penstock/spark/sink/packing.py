@@ -36,6 +36,7 @@ from pyspark.sql.types import (
 )
 
 from penstock.spark.errors import OptionError
+from penstock.spark.nested_types import changed
 
 Text: TypeAlias = Callable[[Any], str]
 """From a value that is not null to its JSON."""
@@ -63,7 +64,7 @@ def packed(batch: pa.RecordBatch, fields: Sequence[StructField]) -> pa.Array:
 def _column(column: pa.Array, field: StructField) -> list[str | None]:
     text = _text(field.dataType)
     # Python does not know all of Spark's time zones, such as GMT+08:00.
-    in_utc = _in_utc(column.type)
+    in_utc = changed(column.type, _in_utc)
     column = column if column.type == in_utc else column.cast(in_utc)
     try:
         return [None if value is None else text(value) for value in column.to_pylist()]
@@ -73,20 +74,8 @@ def _column(column: pa.Array, field: StructField) -> list[str | None]:
 
 
 def _in_utc(kind: pa.DataType) -> pa.DataType:
-    """The type with its times, wherever they stand in it, in UTC."""
-    if pa.types.is_timestamp(kind):
-        return kind if kind.tz is None else pa.timestamp(kind.unit, "UTC")
-    if pa.types.is_list(kind):
-        return pa.list_(_field_in_utc(kind.value_field))
-    if pa.types.is_struct(kind):
-        return pa.struct([_field_in_utc(kind.field(index)) for index in range(kind.num_fields)])
-    if pa.types.is_map(kind):
-        return pa.map_(kind.key_field, _field_in_utc(kind.item_field))
-    return kind
-
-
-def _field_in_utc(field: pa.Field) -> pa.Field:
-    return field.with_type(_in_utc(field.type))
+    is_time = pa.types.is_timestamp(kind) and kind.tz is not None
+    return pa.timestamp(kind.unit, "UTC") if is_time else kind
 
 
 def _object(names: Iterable[str], values: Iterable[str | None]) -> str:

@@ -25,7 +25,7 @@ from penstock.storage.queues.queue_index import DIRECTORY as QUEUES
 from penstock.storage.store import TOPICS
 
 _UNFINISHED: Final = ".restoring"
-_OF_FILE_SYSTEM: Final = "lost+found"
+_LOST_AND_FOUND: Final = "lost+found"
 _SEGMENT: Final = ".log"
 
 
@@ -146,7 +146,7 @@ def put_back(disk: Disk, folder: str, moment: str, data_path: str) -> Manifest:
     Raises StorageError.
     """
     is_mount = os.path.ismount(data_path)
-    expected = {_UNFINISHED, _OF_FILE_SYSTEM} if is_mount else set()
+    expected = {_UNFINISHED, _LOST_AND_FOUND} if is_mount else set()
     if set(disk.list(data_path)) - expected:
         raise StorageError(f"{data_path} is not empty; a backup is restored into a new data path")
     manifest = manifests.load(disk, folder, moment)

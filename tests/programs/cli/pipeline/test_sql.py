@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
+
+from tests.processes import unread
 
 _SPARK = """
 from contextlib import nullcontext
@@ -19,11 +20,4 @@ sql.run_sql({}, "select 1", 5)
 
 
 def test_it_ends_quietly_when_nobody_reads_on() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", _SPARK], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as asked:
-        assert asked.stdout is not None
-        assert asked.stderr is not None
-        asked.stdout.close()
-        assert asked.stderr.read() == b""
-    assert asked.returncode == 0
+    assert unread([sys.executable, "-c", _SPARK]) == (0, "")

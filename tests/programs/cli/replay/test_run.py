@@ -19,6 +19,7 @@ from penstock.cli.replay.run import Order, Part, Progressing
 from penstock.cli.shared.nodes import Place
 from penstock.nsq.client.log import LogClient
 from penstock.testing.daemons import Daemon, run_nsqd
+from tests.processes import unread
 from tests.unit.cli.nodes_at_work import Commands, ask, consume, depths, make, publish
 
 BODIES = [b'{"id":%d}' % number for number in range(50)]
@@ -211,15 +212,7 @@ def test_the_command_to_go_on_has_every_flag() -> None:
 
 
 def test_a_reader_that_has_had_enough(unchanged: Daemon) -> None:
-    program = subprocess.Popen(
-        [sys.executable, "-m", "penstock.cli.penstock", "replay", "t", at(unchanged)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert program.stdout is not None
-    program.stdout.close()
-    assert program.stderr is not None
-    with program.stderr:
-        said = program.stderr.read()
-    program.wait(60)
+    words = ["replay", "t", at(unchanged)]
+    _, said = unread([sys.executable, "-m", "penstock.cli.penstock", *words])
     assert "Traceback" not in said
     assert "BrokenPipe" not in said

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from contextlib import AbstractContextManager
 
@@ -13,6 +12,7 @@ import pytest
 
 from penstock.testing.daemons import run_nsqd
 from tests import terminals
+from tests.processes import unread
 from tests.terminals import Screen
 from tests.unit.cli.nodes_at_work import Commands, make, publish
 
@@ -53,16 +53,7 @@ def test_a_reader_that_has_had_enough(how: str) -> None:
         for number in range(60):
             make(nsqd, f"a-topic-with-quite-a-long-name-{number}", "c")
         words = ["top", how, "--interval=50ms", f"--nsqd-http-address={nsqd.http}"]
-        program = subprocess.Popen(
-            [sys.executable, "-m", "penstock.cli.penstock", *words],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        assert program.stdout is not None
-        program.stdout.close()
-        assert program.stderr is not None
-        with program.stderr:
-            said = program.stderr.read()
-        assert (program.wait(60), said) == (0, "")
+        assert unread([sys.executable, "-m", "penstock.cli.penstock", *words]) == (0, "")
 
 
 def test_nobody_answers(command: Commands) -> None:

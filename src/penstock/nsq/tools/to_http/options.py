@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -10,6 +9,7 @@ from penstock.core.quote import quote
 from penstock.core.settings.option_kinds import DURATION, FLOAT
 from penstock.core.settings.options import option
 from penstock.core.units import SECOND
+from penstock.net.http.fields import is_name
 from penstock.nsq.client.hosts import MODES
 from penstock.nsq.tools.errors import ToolError
 from penstock.nsq.tools.flags import ConsumerFlags, check_names, check_sources, parse
@@ -17,8 +17,6 @@ from penstock.nsq.tools.forwarding import mode_option
 from penstock.nsq.tools.to_http.hops import is_template
 
 DEFAULT_CONTENT_TYPE: Final = "application/octet-stream"
-
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 class ToHttpFlags(ConsumerFlags):
@@ -98,7 +96,7 @@ def header_values(lines: Iterable[str]) -> dict[str, str]:
         name, value = name.strip(), value.strip()
         if not (colon and name and value):
             raise ToolError("--header value format should be 'key=value'")
-        if not _TOKEN.fullmatch(name) or not value.isprintable():
+        if not is_name(name) or not value.isprintable():
             raise ToolError(f"--header {quote(line)} cannot be sent")
         values[name] = value
     return values

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from penstock.core.chance import Chance, SystemChance
 from penstock.core.clock import SYSTEM_CLOCK, Clock
@@ -28,11 +28,11 @@ from penstock.rocketmq.client.network.wire import Wire
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.registration import VIP_DISTANCE
 
 T = TypeVar("T")
 Server = Callable[[Wire, Command], Command | None]
 """A function that serves requests of brokers; it gives the answer, or None for no answer."""
-_VIP_STEP: Final = 2
 
 
 class Hub:
@@ -149,7 +149,7 @@ class Hub:
         if not self.config.vip_channel_enabled:
             return address
         host, port = split_host_port(address)
-        return join_host_port(host, port - _VIP_STEP)
+        return join_host_port(host, port - VIP_DISTANCE)
 
     def _connect(self, address: str) -> Wire:
         wire = Wire(address, self.config, self.clock, self.flush, self._serve)
