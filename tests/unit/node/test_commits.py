@@ -5,15 +5,11 @@ from __future__ import annotations
 import asyncio
 import errno
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from penstock.broker.broker import Broker, BrokerOptions
-from penstock.broker.channels.consumer import Consumer, Delivery
 from penstock.broker.publish.bounds import TopicFullError
-from penstock.broker.topic import Topic
-from penstock.core.chance import SystemChance
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import (
     DiskFullError,
@@ -28,90 +24,10 @@ from penstock.node.commits import AT_ONCE, FEW, MANY, SYNC_REST_NS, Commits
 from penstock.node.sync_place import SyncPlace
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.durability import Durability
-from penstock.storage.log import LogOptions
-from penstock.storage.store import Store
 from penstock.testing.clock import FakeClock
-from penstock.testing.disk import FaultyDisk, FaultyFile
-from tests.programs.nsq.nsqd.conftest import TIMEOUT_S
+from penstock.testing.disk import FaultyFile
 
-
-class Bench:
-    """A broker on a faulty disk, with what the publishers were told, in order."""
-
-    def __init__(self, durability: Durability) -> None:
-        self.disk = FaultyDisk("/data")
-        store = Store(self.disk, "/data", LogOptions(durability=durability))
-        self.broker = Broker(store, SYSTEM_CLOCK, SystemChance(), BrokerOptions())
-        self.commits = Commits(SYSTEM_CLOCK, durability, sync_every=10_000)
-        self.told: list[tuple[str, StorageError | None]] = []
-        self.told_more = asyncio.Event()
-        self.topic = self.broker.topic("t")
-
-    def publish(self, name: str, topic: Topic | None = None) -> None:
-        def done(error: StorageError | None) -> None:
-            self.told.append((name, error))
-            self.told_more.set()
-
-        self.commits.publish(topic or self.topic, Bodies.single(name.encode()), 0, done)
-
-    async def until_told(self, count: int) -> None:
-        async with asyncio.timeout(TIMEOUT_S):
-            while len(self.told) < count:
-                self.told_more.clear()
-                await self.told_more.wait()
-
-    def consume(self) -> list[int]:
-        """A consumer of the topic; the list grows with the offsets that it gets."""
-        offsets: list[int] = []
-
-        def deliver(deliveries: list[Delivery]) -> None:
-            for delivery in deliveries:
-                offsets.extend(range(delivery.first, delivery.next))
-
-        channel = self.topic.channel("c")
-        self.topic.distribute()
-        consumer = Consumer(deliver, 60 * 10**9)
-        consumer.ready = 100
-        channel.add_consumer(consumer)
-        channel.refresh(consumer)
-        return offsets
-
-
-@pytest.fixture
-async def bench(request: pytest.FixtureRequest) -> Bench:
-    return Bench(getattr(request, "param", Durability.WRITE))
-
-
-fsync = pytest.mark.parametrize("bench", [Durability.FSYNC], indirect=True)
-
-
-@pytest.fixture
-def writes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The path of each write from now on."""
-    paths: list[str] = []
-    append = FaultyFile.append
-
-    def noted(file: FaultyFile, data: bytes | memoryview) -> None:
-        paths.append(file.path)
-        append(file, data)
-
-    monkeypatch.setattr(FaultyFile, "append", noted)
-    return paths
-
-
-@pytest.fixture
-def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """An event; syncs of logs wait until it is set."""
-    opened = threading.Event()
-    sync = FaultyFile.sync
-
-    def waiting(file: FaultyFile) -> None:
-        assert not file.path.endswith(".log") or opened.wait(TIMEOUT_S)
-        sync(file)
-
-    monkeypatch.setattr(FaultyFile, "sync", waiting)
-    yield opened
-    opened.set()
+from .benches import Bench, fsync
 
 
 async def test_a_pass_of_the_loop_shares_one_write(bench: Bench, writes: list[str]) -> None:
@@ -422,18 +338,6 @@ async def test_a_topic_that_goes_takes_nothing(bench: Bench) -> None:
     assert [(name, str(error)) for name, error in bench.told] == [("a", "exiting")]
 
 
-@fsync
-async def test_settle_waits_for_all_that_is_owed(bench: Bench, gate: threading.Event) -> None:
-    bench.publish("a")
-    await asyncio.sleep(0.01)
-    bench.publish("b")
-    loop = asyncio.get_running_loop()
-    release: Callable[[], None] = gate.set
-    loop.call_later(0.02, release)
-    await bench.commits.settle(bench.topic)
-    assert bench.told == [("a", None), ("b", None)]
-
-
 async def test_a_big_backlog_is_synced_without_waiting_for_the_clock() -> None:
     bench = Bench(Durability.WRITE)
     bench.commits = Commits(SYSTEM_CLOCK, Durability.WRITE, sync_every=2)
@@ -510,19 +414,6 @@ async def test_who_waits_is_not_kept_waiting_for_those_who_do_not_come(
     await bench.until_told(4)
 
 
-@fsync
-async def test_settling_waits_for_nobody(bench: Bench, gate: threading.Event) -> None:
-    for name in "abc":
-        bench.publish(name)
-    await asyncio.sleep(0.02)
-    bench.publish("d")
-    gate.set()
-    await bench.until_told(3)
-    bench.publish("e")
-    await bench.commits.settle()
-    assert len(bench.told) == 5
-
-
 @pytest.fixture
 async def fast_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A disk that is known to be fast; the threads in which it is synced from now on."""
@@ -582,106 +473,6 @@ async def test_the_sync_of_many_messages_does_not_hold_up_the_loop(
     assert bench.told == []
     await bench.commits.settle()
     assert bench.told == [("many", None)]
-
-
-async def test_publishes_to_an_occupied_topic_wait_and_others_do_not(
-    bench: Bench, writes: list[str]
-) -> None:
-    other = bench.broker.topic("other")
-    bench.commits.occupy(bench.topic)
-    bench.publish("a")
-    bench.publish("b", other)
-    await asyncio.sleep(0)
-    assert bench.told == [("b", None)]
-    bench.publish("c")
-    await asyncio.sleep(0)
-    bench.commits.vacate(bench.topic)
-    assert bench.told == [("b", None), ("a", None), ("c", None)]
-    assert len(writes) == 2
-
-
-async def test_what_is_appended_to_an_occupied_topic_comes_before_the_publishes_that_wait(
-    bench: Bench,
-) -> None:
-    bench.commits.occupy(bench.topic)
-    bench.publish("a")
-    first = bench.topic.log.append_offset
-
-    def write() -> None:
-        assert bench.topic.log.append_offset == first
-
-    bench.commits.append(bench.topic, write, lambda error: bench.told.append(("mine", error)))
-    bench.commits.vacate(bench.topic)
-    assert bench.told == [("mine", None), ("a", None)]
-
-
-async def test_settling_waits_until_a_topic_is_occupied_no_more(bench: Bench) -> None:
-    bench.commits.occupy(bench.topic)
-    bench.publish("a")
-    settling = [asyncio.ensure_future(bench.commits.settle(each)) for each in (None, bench.topic)]
-    await bench.commits.settle(bench.broker.topic("other"))
-    for _ in range(5):
-        await asyncio.sleep(0)
-    assert not any(each.done() for each in settling)
-    bench.commits.vacate(bench.topic)
-    await asyncio.gather(*settling)
-    assert bench.told == [("a", None)]
-
-
-@fsync
-async def test_answering_all_ends_while_producers_publish_on(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A node under load could not stop: a sync of one topic or another was always under way."""
-    topics = [bench.topic, bench.broker.topic("u")]
-    syncs, begun = {"t": 0, "u": 0}, threading.Condition()
-    is_load = True
-    sync = FaultyFile.sync
-
-    def overlapping(file: FaultyFile) -> None:
-        """End when one of the other topic has begun."""
-        if file.path.endswith(".log"):
-            own, other = ("t", "u") if "/t@0" in file.path else ("u", "t")
-            with begun:
-                syncs[own] += 1
-                begun.notify_all()
-                before = syncs[other]
-                assert begun.wait_for(lambda: syncs[other] > before or not is_load, TIMEOUT_S)
-        sync(file)
-
-    def publish(topic: Topic) -> None:
-        def done(error: StorageError | None) -> None:
-            assert error is None
-            if is_load:
-                publish(topic)
-
-        bench.commits.publish(topic, Bodies.single(b"x"), 0, done)
-
-    monkeypatch.setattr(FaultyFile, "sync", overlapping)
-    for topic in topics:
-        for _ in range(2 * FEW):
-            publish(topic)
-    bench.publish("last")
-    await asyncio.sleep(0)
-    async with asyncio.timeout(TIMEOUT_S):
-        await bench.commits.answer()
-    assert bench.told == [("last", None)]
-    is_load = False
-    with begun:
-        begun.notify_all()
-    await bench.commits.settle()
-
-
-async def test_answering_all_waits_for_an_occupied_topic(bench: Bench) -> None:
-    bench.commits.occupy(bench.topic)
-    bench.publish("a")
-    answering = asyncio.ensure_future(bench.commits.answer())
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    assert not answering.done()
-    bench.commits.vacate(bench.topic)
-    await answering
-    assert bench.told == [("a", None)]
 
 
 async def test_a_full_disk_is_noted_by_an_append_and_a_refusal_is_not(bench: Bench) -> None:
