@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 
 from harness import SETTLE_S, Result
-from report import OURS, Table, print_rounds, save
+from report import OURS, Runs, Table, add_round, print_rounds, save
 from scenarios import Load, publish_and_consume, publish_single
 
 from penstock.testing.daemons import Daemon, run_nsqd
@@ -61,17 +61,14 @@ def _wait_until_followed(primary: Daemon) -> None:
         time.sleep(0.05)
 
 
-def run_scenario(
-    name: str, durability: str, rounds: int, load: Load
-) -> dict[str, dict[str, list[Result]]]:
+def run_scenario(name: str, durability: str, rounds: int, load: Load) -> Runs:
     """All rounds of each measured part, by node."""
-    runs: dict[str, dict[str, list[Result]]] = {}
+    runs: Runs = {}
     for _ in range(rounds):
         for who, acked in COPIES.items():
             with node(acked, durability) as primary:
                 results = SCENARIOS[name](primary, load)
-            for part, result in results.items():
-                runs.setdefault(part, {}).setdefault(who, []).append(result)
+            add_round(runs, who, results)
     return runs
 
 

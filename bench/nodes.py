@@ -24,7 +24,7 @@ import clients
 import payloads
 from harness import SETTLE_S, Result, measure
 from nsqd import ALL_IN_MEMORY
-from report import OURS, Table, print_rounds, save
+from report import OURS, Runs, Table, add_round, print_rounds, save
 from scenarios import BATCH, RDY, TOPIC, Load
 from wires import PLAIN
 
@@ -131,15 +131,14 @@ SCENARIOS: dict[str, Callable[[Site, Load], dict[str, Result]]] = {
 
 def run_scenario(
     name: str, contenders: Sequence[Contender], loaders: int, rounds: int, load: Load
-) -> dict[str, dict[str, list[Result]]]:
+) -> Runs:
     """All rounds of each measured part, by contender."""
-    runs: dict[str, dict[str, list[Result]]] = {}
+    runs: Runs = {}
     for _ in range(rounds):
         for contender in contenders:
             with contender.run(loaders) as site:
                 results = SCENARIOS[name](site, load)
-            for part, result in results.items():
-                runs.setdefault(part, {}).setdefault(contender.name, []).append(result)
+            add_round(runs, contender.name, results)
     return runs
 
 

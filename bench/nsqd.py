@@ -1,12 +1,13 @@
 """Measures our nsqd, and a Go nsqd beside it where one is at hand.
 
-Each scenario runs on a fresh daemon, the programs taking turns (A B A B), and the median of the
-rounds is shown with its server CPU per message and peak memory. The Go nsqd runs twice: with its
-default flags, and with everything in memory.
+Each scenario runs on a fresh daemon, the programs taking turns (A B A B); the median of the rounds
+is shown with its server CPU per message and peak memory, and below it the range of their rates. The
+Go nsqd runs twice: with its default flags, and with everything in memory.
 
     python bench/nsqd.py [--go-nsqd PATH] [--only NAME …] [--quick]
     python bench/nsqd.py --backlog 10000000       a backlog, its memory, and the way back
     python bench/nsqd.py --bench-writer PATH --bench-reader PATH      NSQ's own clients as well
+    python bench/nsqd.py --also 3.13=PATH         an nsqd of ours of another interpreter or version
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import trustme
-from harness import SETTLE_S, Result, median, peak_mb, server_cpu_s
-from report import OURS, Table, print_part, save
+from harness import SETTLE_S, Result, peak_mb, server_cpu_s
+from report import OURS, Runs, Table, add_round, named, print_part, print_rounds, save
 from scenarios import RDY, SCENARIOS, TOPIC, Load
 
 from penstock.testing.daemons import Daemon, run_nsqd
@@ -62,16 +63,13 @@ def run_scenarios(
         for name in names:
             scenario = SCENARIOS[name]
             flags = certificate if scenario.tls else []
-            runs: dict[str, dict[str, list[Result]]] = {}
+            runs: Runs = {}
             for _ in range(rounds):
                 for server in servers:
                     with server.run(*flags) as daemon:
                         results = scenario.run(daemon, load)
-                    for part, result in results.items():
-                        runs.setdefault(part, {}).setdefault(server.name, []).append(result)
-            for part, by_server in runs.items():
-                table[part] = {server: median(results) for server, results in by_server.items()}
-                print_part(part, table[part])
+                    add_round(runs, server.name, results)
+            print_rounds(table, runs)
 
 
 def make_certificate(folder: Path) -> list[str]:
@@ -134,15 +132,18 @@ def run_backlog(server: Server, load: Load) -> dict[str, Result]:
         }
 
 
-def run_tools(server: Server, writer: str, reader: str, seconds: float, size: int) -> Table:
+def run_tools(
+    server: Server, writer: str, reader: str, seconds: float, size: int
+) -> dict[str, Result]:
     """NSQ's own bench clients, for a cross-check: messages in a given time."""
-    table: Table = {}
+    results = {}
     with server.run() as daemon:
-        for part, tool, more in (
-            ("bench_writer", writer, [f"-size={size}", "-batch-size=200"]),
-            ("bench_reader", reader, [f"-rdy={RDY}"]),
+        for part, topic, tool, more in (
+            ("bench_writer, 1", f"{TOPIC}1", writer, [f"-size={size}", "-batch-size=1"]),
+            ("bench_writer", TOPIC, writer, [f"-size={size}", "-batch-size=200"]),
+            ("bench_reader", TOPIC, reader, [f"-rdy={RDY}"]),
         ):
-            args = [f"-nsqd-tcp-address={daemon.tcp}", f"-topic={TOPIC}", f"-runfor={seconds}s"]
+            args = [f"-nsqd-tcp-address={daemon.tcp}", f"-topic={topic}", f"-runfor={seconds}s"]
             cpu = server_cpu_s(daemon.pid)
             done = subprocess.run([tool, *args, *more], check=True, capture_output=True, text=True)
             used = server_cpu_s(daemon.pid) - cpu
@@ -150,14 +151,15 @@ def run_tools(server: Server, writer: str, reader: str, seconds: float, size: in
             if rate is None:
                 raise RuntimeError(done.stderr)
             messages = int(float(rate[1]) * seconds)
-            table[part] = {server.name: Result(messages, seconds, used, 0.0, peak_mb(daemon.pid))}
-    return table
+            results[part] = Result(messages, seconds, used, 0.0, peak_mb(daemon.pid))
+    return results
 
 
 def find_servers(args: argparse.Namespace) -> list[Server]:
     """Ours and Go's, as far as asked for and at hand."""
     ours = [args.nsqd] if args.nsqd else [sys.executable, "-m", "penstock.cli.nsqd"]
     servers = [] if args.no_ours else [Server(OURS, ours, args.flags)]
+    servers += [Server(name, [program], args.flags) for name, program in args.also]
     go = args.go_nsqd or shutil.which("nsqd")
     if go and Path(go).resolve().parent != Path(sys.executable).parent:
         servers.append(Server("go", [go], []))
@@ -171,6 +173,10 @@ def parse(argv: list[str]) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--nsqd", help="our program, if not the one of this environment")
+    parser.add_argument(
+        "--also", action="append", default=[], type=named, metavar="NAME=PROGRAM",
+        help="another nsqd of ours, of another interpreter or version; repeatable",
+    )  # fmt: skip
     parser.add_argument("--flags", action="append", default=[], help="a flag for ours, repeatable")
     parser.add_argument("--no-ours", action="store_true", help="measure the Go nsqd alone")
     parser.add_argument("--go-nsqd", help="a Go nsqd (default: nsqd on PATH)")
@@ -203,7 +209,7 @@ def measure_backlog(args: argparse.Namespace, servers: list[Server]) -> None:
 
 def measure_starts(servers: list[Server]) -> dict[str, dict[str, float]]:
     """Start-up times of each program."""
-    starts = {server.name: start_times(server) for server in servers[:2]}
+    starts = {server.name: start_times(server) for server in servers if not server.flags}
     for name, times in starts.items():
         print(
             f"{name:12} exec to /ping {times['ping_s']:.3f} s, {times['ping_cpu_s']:.2f} s of CPU, "
@@ -214,11 +220,12 @@ def measure_starts(servers: list[Server]) -> dict[str, dict[str, float]]:
 
 def measure_tools(table: Table, args: argparse.Namespace, servers: list[Server]) -> None:
     """NSQ's own clients."""
-    for server in servers:
-        tools = run_tools(server, args.bench_writer, args.bench_reader, 5, args.size)
-        for part, by_server in tools.items():
-            table.setdefault(part, {}).update(by_server)
-            print_part(part, by_server)
+    runs: Runs = {}
+    for _ in range(args.rounds):
+        for server in servers:
+            results = run_tools(server, args.bench_writer, args.bench_reader, 5, args.size)
+            add_round(runs, server.name, results)
+    print_rounds(table, runs)
 
 
 def main(argv: list[str]) -> int:

@@ -16,6 +16,23 @@ OURS = "penstock"
 Table = dict[str, dict[str, Result]]
 """Measured part -> server -> its result."""
 
+Runs = dict[str, dict[str, list[Result]]]
+"""Measured part -> server -> the results of its rounds."""
+
+
+def named(text: str) -> tuple[str, str]:
+    """A further server of the command line, ``NAME=PATH``; ValueError: without the ``=``."""
+    name, _, path = text.partition("=")
+    if not (name and path):
+        raise ValueError(text)
+    return name, path
+
+
+def add_round(runs: Runs, server: str, results: Mapping[str, Result]) -> None:
+    """Put what a round of a server has measured, by part, behind its earlier rounds."""
+    for part, result in results.items():
+        runs.setdefault(part, {}).setdefault(server, []).append(result)
+
 
 def print_part(part: str, by_server: Mapping[str, Result]) -> None:
     """One line for each server; the ratio is ours over this one."""
@@ -40,11 +57,18 @@ def print_rounds(table: Table, runs: Mapping[str, Mapping[str, Sequence[Result]]
 
 
 def _print_ranges(by_server: Mapping[str, Sequence[Result]]) -> None:
-    """The slowest and the fastest round of each server."""
+    """The slowest and the fastest round of each server; of delays, least and most p50 and p99."""
     ranges = []
     for name, rounds in by_server.items():
-        rates = sorted(each.rate for each in rounds)
-        ranges.append(f"{name} {rates[0]:,.0f} to {rates[-1]:,.0f}")
+        delays = [each.latency for each in rounds if each.latency is not None]
+        if delays:
+            p50, p99 = (sorted(getattr(each, which) for each in delays) for which in ("p50", "p99"))
+            ranges.append(
+                f"{name} {p50[0]:,.0f} to {p50[-1]:,.0f}, {p99[0]:,.0f} to {p99[-1]:,.0f}"
+            )
+        else:
+            rates = sorted(each.rate for each in rounds)
+            ranges.append(f"{name} {rates[0]:,.0f} to {rates[-1]:,.0f}")
     print(f"{'':30} {'; '.join(ranges)}", flush=True)
 
 

@@ -1,9 +1,9 @@
 """Measures our RocketMQ broker beside Java's, with upstream's own benchmark programs as clients.
 
-The installations take turns (A B A B), each scenario on fresh servers, and the median of the rounds
-counts. The clients are `Producer`, `BatchProducer` and `Consumer` of the package
-`org.apache.rocketmq.example.benchmark`; they print a rate over 9 seconds every 10 seconds. The
-first lines are left out: JVMs need a while to get warm.
+The installations take turns (A B A B), each scenario on fresh servers; the median of the rounds
+counts, and their range stands below it. The clients are `Producer`, `BatchProducer` and `Consumer`
+of the package `org.apache.rocketmq.example.benchmark`; they print a rate over 9 seconds every 10
+seconds. The first lines are left out: JVMs need a while to get warm.
 
     python bench/rocketmq.py --java-bench DIR [--java-server DIR] [--only NAME …] [--queues N …]
 
@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from harness import Result, median, peak_mb, server_cpu_s
-from report import Table, print_part, save
+from harness import Result, peak_mb, server_cpu_s
+from report import Runs, Table, add_round, named, print_rounds, save
 from rocketmq_servers import Installation, Running, javas, ours
 
 ASYNC, SYNC = "ASYNC_FLUSH", "SYNC_FLUSH"
@@ -157,6 +157,10 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--java-bench", type=Path, required=True, help="upstream's clients")
     parser.add_argument("--java-server", type=Path, help="upstream's name server and broker")
     parser.add_argument("--no-ours", action="store_true", help="measure Java's alone")
+    parser.add_argument(
+        "--also", action="append", default=[], type=named, metavar="NAME=PYTHON",
+        help="ours as well with this interpreter, which has it installed; repeatable",
+    )  # fmt: skip
     parser.add_argument("--only", action="append", choices=SCENARIOS, help="repeatable")
     parser.add_argument(
         "--queues", action="append", type=int, default=[],
@@ -173,6 +177,7 @@ def main(argv: list[str]) -> int:
     """Run what was asked for."""
     args = parse(argv)
     installations = [] if args.no_ours else [ours()]
+    installations += [ours(python, name) for name, python in args.also]
     if args.java_server:
         installations.append(javas(args.java_server))
     table: Table = {}
@@ -180,13 +185,12 @@ def main(argv: list[str]) -> int:
         for queues in args.queues or [None]:
             for name in args.only or SCENARIOS:
                 part = f"{name}, {queues or OWN_QUEUES} queues"
-                runs: dict[str, list[Result]] = {}
+                runs: Runs = {}
                 for _ in range(args.rounds):
                     for installation in installations:
                         result = run(installation, SCENARIOS[name], queues, args)
-                        runs.setdefault(installation.name, []).append(result)
-                table[part] = {server: median(results) for server, results in runs.items()}
-                print_part(part, table[part])
+                        add_round(runs, installation.name, {part: result})
+                print_rounds(table, runs)
     finally:  # what was measured before a failure is of use
         save("rocketmq", table, {})
     return 0

@@ -14,6 +14,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from report import OURS
+
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
@@ -118,11 +120,11 @@ class Running:
             )  # fmt: skip
 
 
-def ours() -> Installation:
-    """The programs of this environment."""
-    python = [sys.executable, "-m"]
+def ours(interpreter: str = sys.executable, name: str = OURS) -> Installation:
+    """The programs of this environment, or of that of another interpreter."""
+    python = [interpreter, "-m"]
     return Installation(
-        "penstock", [*python, "penstock.cli.mqnamesrv"], [*python, "penstock.cli.mqbroker"]
+        name, [*python, "penstock.cli.mqnamesrv"], [*python, "penstock.cli.mqbroker"]
     )
 
 
