@@ -23,6 +23,7 @@ from penstock.net.tasks import spawn
 from penstock.node.followers import FOLLOWERS_MAX
 from penstock.nsq.http_api import ApiError, NsqRouter, json_response
 from penstock.nsq.nsqd.copies.hooks import Hooks
+from penstock.nsq.nsqd.copies.pace import Pace
 from penstock.nsq.nsqd.copies.peer import Fence, Peer, address_of
 from penstock.nsq.nsqd.copies.secret import Secret
 from penstock.nsq.nsqd.copies.successor import tell_until_heard
@@ -53,21 +54,25 @@ _FILES_NS: Final = SECOND
 _LOOK_SHARE: Final = 20  # with thousands of topics, looking for news may take this part of the time
 
 
-class _Waiting(Struct, eq=False):
-    """A request that waits for news."""
-
-    fetch: Fetch
-    later: Later
-    until_ns: int
-
-
-class Follower(Struct):
+class Follower(Struct, eq=False):
     """A follower as it was when it asked last."""
 
     address: str
-    asked_ns: int
-    messages: int
-    nbytes: int
+    pace: Pace
+    asked_ns: int = 0
+    messages: int = 0
+    nbytes: int = 0
+    room: int | None = None
+    """The bytes of its answer with the next tick; None: at once, as many as it asks for."""
+
+
+class _Waiting(Struct, eq=False):
+    """A request that waits for news, or for its time."""
+
+    fetch: Fetch
+    later: Later
+    pace: Pace
+    until_ns: int = 0
 
 
 class Primary:
@@ -161,19 +166,23 @@ class Primary:
         self._secret.check(request)
         fetch = _decoded(request.body)
         source = self._source_for(fetch)
-        self._note(fetch)
+        follower = self._note(fetch)
         if fetch.run == self._run:
             self._count_copy(source, fetch)
-        later = Later()
-        if fetch.hurry or fetch.run != self._run:
-            later.complete(_answer(source, fetch))
-            return later
-        if len(self._waiting) >= WAITING_MAX:
+        waiting = _Waiting(fetch, Later(), follower.pace)
+        is_full = len(self._waiting) >= WAITING_MAX
+        if fetch.run != self._run or (fetch.hurry and (is_full or follower.room is None)):
+            self._complete(waiting)
+            return waiting.later
+        if is_full:
             raise ApiError(503, "TOO_MANY_FOLLOWERS")
-        waiting = _Waiting(fetch, later, self._node.clock.monotonic_ns() + WAIT_NS)
-        later.abandoned = lambda: self._gone(waiting)
+        if fetch.hurry and follower.room is not None:
+            fetch.nbytes = min(fetch.nbytes, follower.room)
+        else:
+            waiting.until_ns = follower.asked_ns + WAIT_NS
+        waiting.later.abandoned = lambda: self._gone(waiting)
         self._waiting[waiting] = None
-        return later
+        return waiting.later
 
     def _gone(self, waiting: _Waiting) -> None:
         """Forget a follower whose connection is closed: it does not follow any more."""
@@ -201,10 +210,15 @@ class Primary:
                 if now >= each.until_ns or source.has_news(each.fetch)]  # fmt: skip
 
     def _answer(self, ready: list[_Waiting]) -> None:
-        assert self._source is not None
         for each in ready:
             del self._waiting[each]
-            each.later.complete(_answer(self._source, each.fetch))
+            self._complete(each)
+
+    def _complete(self, waiting: _Waiting) -> None:
+        assert self._source is not None
+        response = _answer(self._source, waiting.fetch)
+        waiting.pace.sent(response.body_size())
+        waiting.later.complete(response)
 
     def _source_for(self, fetch: Fetch) -> Source:
         """The source for a follower that may have it. ApiError 409 or 500."""
@@ -239,7 +253,7 @@ class Primary:
         except StorageError as error:
             raise ApiError(500, "INTERNAL_ERROR") from error
 
-    def _note(self, fetch: Fetch) -> None:
+    def _note(self, fetch: Fetch) -> Follower:
         """Remember who asks: a start asks those nodes whether one of them is primary now.
 
         Those who follow keep their place; for one more than there may be it is ApiError 503.
@@ -256,13 +270,24 @@ class Primary:
             known.append(fetch.address)
             del known[:-FOLLOWERS_MAX]
             self.write(standing)
-        now = self._node.clock.monotonic_ns()
+        follower = self.followers.get(fetch.address)
+        if follower is None:
+            follower = self.followers[fetch.address] = Follower(fetch.address, Pace())
+        self._measure(follower, fetch)
+        return follower
+
+    def _measure(self, follower: Follower, fetch: Fetch) -> None:
+        """Note what a follower lacks, and how soon it gets how much of that."""
         held = {each.topic: each.next for each in fetch.held}
         logs = [(each.log, held.get(each.name, 0)) for each in self._served()]
-        messages = sum(max(0, log.next_offset - max(next_, log.start_offset))
-                       for log, next_ in logs)  # fmt: skip
-        nbytes = sum(log.bytes_from(max(next_, log.start_offset)) for log, next_ in logs)
-        self.followers[fetch.address] = Follower(fetch.address, now, messages, nbytes)
+        follower.asked_ns = self._node.clock.monotonic_ns()
+        follower.messages = sum(max(0, log.next_offset - max(next_, log.start_offset))
+                                for log, next_ in logs)  # fmt: skip
+        follower.nbytes = sum(log.bytes_from(max(next_, log.start_offset)) for log, next_ in logs)
+        head = sum(log.next_offset for log, _ in logs)
+        room = follower.pace.room(follower.asked_ns, head, follower.nbytes)
+        # Where an OK waits for copies, publishes gain by a follower that is there soon.
+        follower.room = room if self._node.replicas is None else None
 
     def _count_copy(self, source: Source, fetch: Fetch) -> None:
         """Tell those who wait for this follower how far it is, if it keeps as the node does what it

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from penstock.core.units import SECOND
+from penstock.nsq.nsqd.copies.pace import WINDOW_NS
 from penstock.nsq.nsqd.copies.peer import Fence
 from penstock.replication.copy import Copy
 from penstock.replication.feed import NBYTES_MAX
@@ -17,6 +20,8 @@ from penstock.storage.files.disk import OsDisk
 from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
 from tests.programs.nsq.nsqd.conftest import Running, Start, pub
+
+MIB = 1024 * 1024
 
 
 class Follower:
@@ -32,13 +37,15 @@ class Follower:
         fetch = self.copy.request(self.history, self.epoch, NBYTES_MAX, "127.0.0.1:1")
         return await self.nsqd.post("/replication/fetch", encode_fetch(fetch))
 
-    async def follow(self) -> None:
+    async def follow(self) -> int:
+        """Ask and take; the bytes of the answer."""
         status, body = await self.ask()
         assert status == 200, body
         hello = self.copy.take(body)
         if hello is not None:
             self.history, self.epoch = hello.history, hello.epoch
             self.copy.begin_run(hello)
+        return len(body)
 
     async def until_whole(self) -> None:
         await self.follow()
@@ -117,4 +124,21 @@ async def test_a_fence_of_a_higher_epoch_ends_publishing_at_once(
     assert "exiting" in await client.error(pub("t", b"2"))
     written = json.loads((Path(nsqd.nsqd.options.data_path) / "replication.json").read_bytes())
     assert (written["role"], written["epoch"], written["fenced_epoch"]) == ("fenced", 1, 2)
+    follower.copy.close()
+
+
+async def test_a_follower_that_is_behind_is_answered_gently_while_many_publish(
+    nsqd: Running, tmp_path: Path
+) -> None:
+    for _ in range(80):
+        await nsqd.publish("t", bytes(MIB // 8))
+    follower = Follower(nsqd, tmp_path / "copy")
+    await follower.follow()
+    full = await follower.follow()
+    await asyncio.sleep(WINDOW_NS / SECOND)
+    await nsqd.publish("t", *[b"x"] * 5000)
+    gentle = await follower.follow()
+    assert gentle < full / 2
+    await follower.until_whole()
+    assert follower.copy.topics["t"].log.next_offset == 5080
     follower.copy.close()
