@@ -13,6 +13,10 @@ A chunk, little endian::
 
 A chunk says where it belongs, so their order in the files does not matter, and behind damaged
 bytes reading goes on at the next whole one.
+
+A mark is a chunk whose only log offset is one that no log has (``MARK``), for which versions that
+know of no marks leave it out. All that the files have before it is on stable storage. A power cut
+may take anything behind the last mark, in any order.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ _MAGIC: Final = b"PSQ1"
 _PREFIX = struct.Struct("<4sIQ")
 _CHECKED = struct.Struct("<QQII")
 HEADER_BYTES: Final = _PREFIX.size + _CHECKED.size
+MARK: Final = (1 << 63) - 1
 DAMAGED: Final = "damaged"
 STRANGE: Final = "of another queue"
 
@@ -59,15 +64,36 @@ class Chunk:
 class ReadChunks:
     """Content of a file: whole chunks, bad places with what is wrong there, and ``covered``.
 
-    ``end`` is behind the last whole chunk. ``is_stale`` is True if a chunk says more than the log
-    has, which a power cut made shorter.
+    ``marked`` is the end of the last mark and ``safe`` what that covers, None without one;
+    ``secured`` the end of the first chunk that covers all below the log's start. ``is_stale`` is
+    True if a chunk says more than the log has, which a power cut made shorter. Chunks of such
+    messages are left out; ``left_out`` is the first of these.
     """
 
     chunks: list[Chunk] = field(default_factory=list)
     bad: list[tuple[int, int, str]] = field(default_factory=list)
     covered: int = 0
-    end: int = 0
+    marked: int = 0
+    safe: int | None = None
+    secured: int | None = None
     is_stale: bool = False
+    left_out: int | None = None
+
+    def take(self, chunk: Chunk, covered: int, log_start: int, log_end: int) -> None:
+        """Take a chunk, or a mark, of the log between these offsets."""
+        end = chunk.position + 8 * chunk.count
+        low, high = chunk.first_log_offset, chunk.last_log_offset
+        if low == MARK:
+            self.marked, self.safe = end, covered
+        elif high >= log_end:
+            self.is_stale = True
+            self.left_out = low if self.left_out is None else min(low, self.left_out)
+        else:
+            self.is_stale |= covered > log_end
+            self.chunks.append(chunk)
+            self.covered = max(self.covered, covered)
+            if covered >= log_start and self.secured is None:
+                self.secured = end
 
 
 def _owner(id_base: int, queue: int) -> int:
@@ -84,8 +110,13 @@ def encode_chunk(
     return _PREFIX.pack(_MAGIC, queue, xxh3_64_intdigest(checked)) + checked
 
 
-def read_chunks(file: LogFile, id_base: int, log_end: int) -> ReadChunks:
-    """The whole chunks of the log with this id base, which ends at ``log_end``."""
+def encode_mark(covered: int, id_base: int) -> bytes:
+    """The bytes of a mark in an index of the log with this id base."""
+    return encode_chunk(0, 0, covered, array("q", [MARK]), id_base)
+
+
+def read_chunks(file: LogFile, id_base: int, log_start: int, log_end: int) -> ReadChunks:
+    """The whole chunks of the log with this id base, from ``log_start`` to ``log_end``."""
     data = file.read(0, file.size)
     found = ReadChunks()
     position = 0
@@ -102,13 +133,10 @@ def read_chunks(file: LogFile, id_base: int, log_end: int) -> ReadChunks:
         (low,), (high,) = (struct.unpack_from("<q", data, at) for at in (start, end - 8))
         if owner not in (0, _owner(id_base, number)):
             found.bad.append((position, end, STRANGE))
-        elif high >= log_end:
-            found.is_stale = True
         else:
-            found.is_stale |= covered > log_end
-            found.chunks.append(Chunk(number, first, count, low, high, file, start))
-            found.covered = max(found.covered, covered)
-        position = found.end = end
+            chunk = Chunk(number, first, count, low, high, file, start)
+            found.take(chunk, covered, log_start, log_end)
+        position = end
     return found
 
 

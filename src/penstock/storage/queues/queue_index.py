@@ -7,9 +7,10 @@ log offsets for each queue: the newest in memory, the older ones in chunks in fi
 be made again from the log; what a crash takes of it is read from there at the next start.
 
 ``covered`` says how far the chunks hold all of the log. Before the log lets go of messages, all
-that is below its new start is in chunks and synced (``secure``), as nobody could make it again.
-So at the start what is missing below ``covered`` is damage, and where damage took more than the log
-can tell, nothing is lower than what consumers have committed (``at_least``).
+that is below its new start is in chunks and synced (``secure``), as nobody could make it again. A
+mark behind what is synced says so. What is missing before it at the next start is damage; behind
+it a power cut took what it liked, which the log still has. Where damage took more than the log can
+tell, nothing is lower than what consumers have committed (``at_least``).
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ import os
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import attrgetter
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from penstock.core.errors import StorageError
 from penstock.core.ranges import RangeSet
@@ -30,10 +32,12 @@ from penstock.storage.batch import Batch
 from penstock.storage.extent import missing as not_in
 from penstock.storage.files.disk import Disk, LogFile
 from penstock.storage.queues.queue_chunks import (
+    DAMAGED,
     HEADER_BYTES,
     Chunk,
     ReadChunks,
     encode_chunk,
+    encode_mark,
     read_chunks,
 )
 from penstock.storage.queues.queue_rebuild import (
@@ -193,6 +197,26 @@ class _Queue:
         return self.chunks[-1].last_log_offset if self.chunks else -1
 
 
+class _Synced(NamedTuple):
+    """The place up to which the files of an index are on stable storage, and the offset of the log
+    below which every message is in a chunk there, or gone.
+    """
+
+    file: int
+    position: int
+    covered: int
+
+
+def _holes(chunks: Mapping[int, Sequence[Chunk]], start: int) -> list[int]:
+    """The first log offset behind each hole between the chunks of a queue, from ``start`` on."""
+    return [
+        chunk.first_log_offset
+        for of_queue in chunks.values()
+        for before, chunk in pairwise(of_queue)
+        if before.next_offset != chunk.first_offset and before.last_log_offset >= start
+    ]
+
+
 class QueueIndex:
     """The index of a topic with several queues, in ``directory``."""
 
@@ -342,8 +366,10 @@ class QueueIndex:
 
     def _file(self) -> LogFile:
         if not self._files or self._files[-1].size >= FILE_BYTES:
-            last = self._files[-1].path if self._files else ""
-            number = int(os.path.basename(last).split(".")[0]) + 1 if last else 0
+            last = self._files[-1] if self._files else None
+            number = int(os.path.basename(last.path).split(".")[0]) + 1 if last else 0
+            if last is not None and last not in self._unsynced:
+                self._unsynced.append(last)  # the mark at its end is not synced
             path = os.path.join(self._directory, f"{number:010d}{_SUFFIX}")
             self._files.append(self._disk.open(path))
         return self._files[-1]
@@ -355,11 +381,18 @@ class QueueIndex:
         if self._covered < start:  # what is written now says that it is covered
             late = late or [n for n, queue in self._queues.items() if queue.tail][:1]
         self._write(late)
+        self._sync()
+
+    def _sync(self) -> None:
+        """Sync what was written, and put a mark behind it. Raises StorageError."""
+        if not self._unsynced:
+            return
         for file in self._unsynced:
             file.sync()
-        if self._unsynced:
-            self._disk.sync_directory(self._directory)
+        self._disk.sync_directory(self._directory)
         self._unsynced = []
+        with suppress(StorageError):  # without it, damage before it may look like a power cut's
+            self._files[-1].append(encode_mark(self._covered, self._id_base))
 
     def trim(self) -> None:
         start = self._log.start_offset
@@ -369,16 +402,27 @@ class QueueIndex:
                     break  # it tells where the queue's offsets go on; a kill takes the tail
                 queue.chunks.pop(0)
         used = {id(chunk.file) for queue in self._queues.values() for chunk in queue.chunks}
-        for file in self._files[:-1]:
-            if id(file) not in used:
-                if file in self._unsynced:
-                    self._unsynced.remove(file)
-                file.close()
-                self._disk.remove(file.path)
+        unused = [file for file in self._files[:-1] if id(file) not in used]
+        if unused:
+            # After a power cut old chunks tell where a queue goes on, if newer ones are not synced;
+            # and where it brings back what the log let go, its chunks are to be there too.
+            self._sync()
+            self._disk.sync_directory(os.path.dirname(self._directory))
+        for file in unused:
+            if file in self._unsynced:
+                self._unsynced.remove(file)
+            file.close()
+            self._disk.remove(file.path)
         self._files = [f for f in self._files[:-1] if id(f) in used] + self._files[-1:]
 
     def close(self) -> None:
         self.flush()
+        try:
+            self._sync()
+        except StorageError as error:
+            logger.error(
+                "cannot sync the index of queues, which the log can make again - %s", error
+            )
         for file in self._files:
             file.close()
 
@@ -402,13 +446,17 @@ class QueueIndex:
         found = self._read_files()
         chunks = self._in_order(found)
         covered = min(end, max((read.covered for _, read in found), default=0))
-        is_damaged = self._report(found, covered) or self._is_incomplete(chunks, covered)
+        synced = self._find_synced(found, covered)
+        is_damaged = self._report(found, covered, synced)
+        is_damaged |= self._is_incomplete(chunks, covered, synced.covered)
+        is_short = bool(_holes(chunks, start)) or self._lacks(chunks, synced.covered, covered)
         lost = RangeSet()
         if is_damaged:
             lost.add(0, start)
+        low = start if is_damaged else synced.covered if is_short else covered
         rebuild = Rebuild(self._log, chunks, lost, self._stated, self._write_chunk, CHUNK_MESSAGES)
-        rebuild.walk(start if is_damaged else max(covered, start), end)
-        self._indexed, self._covered = end, covered
+        rebuild.walk(max(low, start), end)
+        self._indexed = end
         for number, of_queue in chunks.items():
             tail = rebuild.tails.get(number)
             self._queues[number] = queue = _Queue(of_queue)
@@ -416,12 +464,14 @@ class QueueIndex:
             if tail is not None:
                 queue.tail_first, queue.tail = tail.first or 0, tail.offsets
             self._fill_holes(number, queue, lost)
-        if is_damaged:
+        whole = min([q.tail[0] for q in self._queues.values() if q.tail], default=end)
+        self._covered = min(covered, whole)
+        if is_damaged or is_short:
             self._settle(rebuild.guessed)
         whole = min([q.tail[0] for q in self._queues.values() if q.tail], default=end)
         for file, read in found:
             if read.bad or read.is_stale:
-                self._rewrite(file, whole)
+                self._rewrite(file, whole, read.safe)
 
     def _read_files(self) -> list[tuple[LogFile, ReadChunks]]:
         found = []
@@ -430,8 +480,25 @@ class QueueIndex:
             path = os.path.join(self._directory, name)
             file = begun.get(path) or self._disk.open(path)
             self._files.append(file)
-            found.append((file, read_chunks(file, self._id_base, self._log.next_offset)))
+            log = self._log
+            read = read_chunks(file, self._id_base, log.start_offset, log.next_offset)
+            found.append((file, read))
         return found
+
+    def _find_synced(self, found: Sequence[tuple[LogFile, ReadChunks]], covered: int) -> _Synced:
+        """Find how far the files are on stable storage, and note those to be synced."""
+        start = self._log.start_offset
+        marks = [_Synced(number, read.marked, max(start, read.safe))
+                 for number, (_, read) in enumerate(found) if read.safe is not None]  # fmt: skip
+        mark = marks[-1] if marks else _Synced(0, 0, start)
+        # The file of the last mark as well: the mark itself may not be synced.
+        self._unsynced = [file for file, _ in found[mark.file :]]
+        # A log lets nothing go before what covers it is synced, with all before that.
+        secured = [_Synced(number, read.secured, start)
+                   for number, (_, read) in enumerate(found) if start and read.secured]  # fmt: skip
+        file, position, safe = max([mark, *secured[:1]])
+        left_out = [read.left_out for _, read in found if read.left_out is not None]
+        return _Synced(file, position, max(start, min(safe, covered, *left_out)))
 
     def _in_order(self, found: list[tuple[LogFile, ReadChunks]]) -> dict[int, list[Chunk]]:
         """The chunks of each queue, but those that contradict one before them."""
@@ -444,32 +511,30 @@ class QueueIndex:
                 of_queue.append(chunk)
         return chunks
 
-    def _report(self, found: list[tuple[LogFile, ReadChunks]], covered: int) -> bool:
-        """Report bad places; whether there are any but a torn tail, which the log still has."""
+    def _report(
+        self, found: Sequence[tuple[LogFile, ReadChunks]], covered: int, synced: _Synced
+    ) -> bool:
+        """Report bad places; whether there are any but torn writes, which the log still has."""
         is_damaged = False
-        for file, read in found:
+        for number, (file, read) in enumerate(found):
             name = os.path.basename(file.path)
             for start, end, what in read.bad:
                 data = file.read(start, end - start)
-                is_tail = file is self._files[-1] and start == read.end
-                if is_tail and covered >= self._log.start_offset:
-                    self._log.damage.keep_torn(name, start, data)
+                is_synced = (number, start) < synced[:2]
+                if what == DAMAGED and not is_synced and covered >= self._log.start_offset:
+                    self._log.damage.keep_torn(name, start, data, "a torn write")
                     continue
                 is_damaged = True
                 self._log.damage.report(Damage(name, what, start, end - start), data)
         return is_damaged
 
-    def _is_incomplete(self, chunks: dict[int, list[Chunk]], covered: int) -> bool:
+    def _is_incomplete(self, chunks: dict[int, list[Chunk]], covered: int, synced: int) -> bool:
         """True if chunks are gone that were there, which is reported."""
         start = self._log.start_offset
-        is_gone = covered < start or self._lacks(chunks, start, covered)
+        is_gone = covered < start or self._lacks(chunks, start, synced)
         if is_gone:
             self._log.damage.report(Damage(DIRECTORY, "chunks are missing"))
-        return is_gone or any(
-            before.next_offset != chunk.first_offset and before.last_log_offset >= start
-            for of_queue in chunks.values()
-            for before, chunk in pairwise(of_queue)
-        )
+        return is_gone or any(behind < synced for behind in _holes(chunks, start))
 
     def _lacks(self, chunks: dict[int, list[Chunk]], low: int, high: int) -> bool:
         """True if a message between these log offsets is in no chunk, and not lost in the log."""
@@ -507,14 +572,17 @@ class QueueIndex:
         self._write([n for n, q in self._queues.items() if q.tail and n not in guessed])
         self._guessed = guessed
 
-    def _rewrite(self, file: LogFile, covered: int) -> None:
-        """Put a file of its good chunks in the place of one with others. Raises StorageError."""
+    def _rewrite(self, file: LogFile, covered: int, safe: int | None) -> None:
+        """Put a file of its good chunks in the place of one with others, and the mark for what is
+        ``safe`` behind them. Raises StorageError.
+        """
         chunks = [c for queue in self._queues.values() for c in queue.chunks if c.file is file]
         pieces = [
             encode_chunk(c.queue, c.first_offset, covered, c.log_offsets(), self._id_base)
             for c in chunks
         ]
-        self._disk.replace_file(file.path, b"".join(pieces))
+        mark = b"" if safe is None else encode_mark(safe, self._id_base)
+        self._disk.replace_file(file.path, b"".join([*pieces, mark]))
         file.close()
         new = self._files[self._files.index(file)] = self._disk.open(file.path)
         position = 0

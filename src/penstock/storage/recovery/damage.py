@@ -140,13 +140,13 @@ class DamageRecord:
                        for first, next_ in self.lost_ranges())  # fmt: skip
         return _place(damage) in map(_place, self._all())
 
-    def keep_torn(self, file: str, position: int, data: bytes) -> bool:
+    def keep_torn(self, file: str, position: int, data: bytes, what: str = "a torn tail") -> bool:
         """Copy the torn tail of a file before it is cut off; True if the tail may now be cut."""
         data = data.rstrip(b"\0")
         if not data:
             return True
         copy = self._copy(f"{file}-{position}{_TORN}", data)
-        logger.warning("%s/%s: a torn tail of %d bytes from byte %d on; %s", self._directory, file,
+        logger.warning("%s/%s: %s of %d bytes from byte %d on; %s", self._directory, file, what,
                        len(data), position, f"copied to {QUARANTINE}/{copy} and cut off"
                        if copy else "left there, as it cannot be copied")  # fmt: skip
         return bool(copy)

@@ -9,7 +9,12 @@ from pathlib import Path
 from xxhash import xxh3_64_intdigest
 
 from penstock.storage.files.disk import OsDisk
-from penstock.storage.queues.queue_chunks import ReadChunks, encode_chunk, read_chunks
+from penstock.storage.queues.queue_chunks import (
+    ReadChunks,
+    encode_chunk,
+    encode_mark,
+    read_chunks,
+)
 
 ID_BASE = 5000
 FIRST = encode_chunk(0, 0, 3, array("q", [0, 1, 2]), ID_BASE)
@@ -19,7 +24,7 @@ SECOND = encode_chunk(1, 7, 9, array("q", [3, 8]), ID_BASE)
 def read(path: Path, data: bytes, log_end: int = 100) -> ReadChunks:
     file = path / "0000000000.chunks"
     file.write_bytes(data)
-    return read_chunks(OsDisk().open(str(file)), ID_BASE, log_end)
+    return read_chunks(OsDisk().open(str(file)), ID_BASE, 0, log_end)
 
 
 def test_a_chunk_says_what_was_written(tmp_path: Path) -> None:
@@ -75,3 +80,17 @@ def test_a_chunk_that_says_more_than_the_log_is_left_out(tmp_path: Path) -> None
     found = read(tmp_path, FIRST + SECOND, log_end=8)
     assert [chunk.queue for chunk in found.chunks] == [0]
     assert (found.is_stale, found.bad) == (True, [])
+
+
+def test_a_mark_says_how_far_the_file_is_synced_and_what_is_in_chunks(tmp_path: Path) -> None:
+    mark = encode_mark(9, ID_BASE)
+    found = read(tmp_path, FIRST + mark + SECOND)
+    assert (found.marked, found.safe) == (len(FIRST + mark), 9)
+    assert ([chunk.queue for chunk in found.chunks], found.bad) == ([0, 1], [])
+    assert (found.is_stale, found.left_out) == (False, None)
+    assert read(tmp_path, FIRST + SECOND).safe is None
+
+
+def test_a_mark_of_another_log_is_a_stranger(tmp_path: Path) -> None:
+    found = read(tmp_path, FIRST + encode_mark(9, 6000))
+    assert (found.safe, [what for _, _, what in found.bad]) == (None, ["of another queue"])

@@ -13,6 +13,7 @@ from penstock.core.chance import SystemChance
 from penstock.core.errors import StorageError
 from penstock.storage.batch import Batch
 from penstock.storage.files.disk import OsDisk
+from penstock.storage.queues.queue_chunks import encode_mark
 from penstock.storage.queues.queue_index import OneQueue, QueueIndex, open_queues
 from penstock.storage.retention import Retention
 from tests.unit.storage.logs import DIRECTORY, fill, new_disk, new_log
@@ -205,11 +206,12 @@ def test_what_is_in_chunks_already_is_not_written_again(tmp_path: Path) -> None:
     put(log, index, 0, 4)
     index.flush()
     put(log, index, 1, 2)
-    before = [file.read_bytes() for file in files_of(tmp_path)]
+    (before,) = [file.read_bytes() for file in files_of(tmp_path)]
     index.secure(4)
-    assert [file.read_bytes() for file in files_of(tmp_path)] == before
+    mark = encode_mark(4, log.id_base)
+    assert [file.read_bytes() for file in files_of(tmp_path)] == [before + mark]
     index.secure(5)
-    assert [file.read_bytes() for file in files_of(tmp_path)] != before
+    assert [file.read_bytes() for file in files_of(tmp_path)] != [before + mark]
 
 
 def test_an_index_that_cannot_be_written_stays_in_memory_until_it_can(
