@@ -223,7 +223,9 @@ def measure_tools(table: Table, args: argparse.Namespace, servers: list[Server])
     runs: Runs = {}
     for _ in range(args.rounds):
         for server in servers:
-            results = run_tools(server, args.bench_writer, args.bench_reader, 5, args.size)
+            results = run_tools(
+                server, args.bench_writer, args.bench_reader, args.seconds, args.size
+            )
             add_round(runs, server.name, results)
     print_rounds(table, runs)
 

@@ -148,7 +148,7 @@ _MASKS = (
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(,\d{3})?", "<TIME>"),
     (r"\b[0-9A-F]{32,}\b", "<ID>"),
     (r"127\.0\.0\.1:\d+", "<ADDRESS>"),
-    (r" *(?<![\d.])\d+\.\d+(?![\d.])", "<FLOAT>"),
+    (r" *(?<![\d.])\d+\.\d+(?![\d.]) *", "<FLOAT>"),  # a longer one leaves fewer blanks
     (r"\b\d{12,}\b", "<NUMBER>"),
     (r"(spentTimeMills|undoneMsgsDelayTimeMills)=\d+", r"\1=<NUMBER>"),
     (r"\S+/plain_acl\.yml", "<FILE>"),
@@ -156,7 +156,7 @@ _MASKS = (
 )
 _OF_ONE = {
     "producer": (rf"^(?!producer group \({PRODUCERS}\)).*", ""),  # the tool has producers as well
-    "statsAll": (r"\s+\d+\s+\d+$", " <COUNTS>"),  # sampled each minute
+    "statsAll": (r"\s*\d+\s+\d+$", " <COUNTS>"),  # sampled each minute
     "sendMsgStatus": (r"(rt|queueId|queueOffset)=\d+", r"\1=<NUMBER>"),
     "checkMsgSendRT": (r"\d+$", "<TIME>"),
     "clusterRT": (r"\|\d+$", "|<TIME>"),
