@@ -97,13 +97,13 @@ def ask(daemon: Daemon, method: str, path: str) -> Any:
     return json.loads(body) if body else None
 
 
-def until_whole(follower: Daemon) -> None:
-    """Wait until the follower has everything."""
+def until_whole(follower: Daemon, poll_s: float = POLL_S) -> None:
+    """Wait until the follower has everything; each look takes a publisher of this process time."""
     end = time.monotonic() + WAIT_S_MAX
     while not ask(follower, "GET", "/replication")["whole"]:
         if time.monotonic() > end:
             raise TimeoutError("the follower does not catch up")
-        time.sleep(POLL_S)
+        time.sleep(poll_s)
 
 
 @contextmanager
@@ -124,7 +124,7 @@ def catching_up(messages: int, size: int, seconds: float) -> dict[str, float]:
         with Pace(primary, size, rate) as during:
             start = time.monotonic()
             follower = running.enter_context(run_nsqd(f"--follow={primary.http}"))
-            until_whole(follower)
+            until_whole(follower, 0.5)
             copied = time.monotonic() - start
         figures = {"rate": rate, "seconds": copied, "messages a second": messages / copied}
         for name, pace in (("alone", alone), ("copying", during)):

@@ -13,8 +13,8 @@ from typing import Final
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.replication.feed import NBYTES_MAX
 
-GENTLE_NBYTES: Final = 256 * 1024
-"""The least room of an answer at the slow pace, which takes less than a millisecond to make."""
+GENTLE_NBYTES: Final = 512 * 1024
+"""The least room of an answer at the slow pace, which takes a millisecond or two to make."""
 BUSY_PER_S: Final = 1000
 """The messages a second from which on publishes are spared; of fewer, hardly one meets a copy."""
 WINDOW_NS: Final = 100 * MILLISECOND
