@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, Never
 
@@ -242,6 +242,9 @@ class Producer:
         except ClientError as error:
             self._send_again(self._router.lost(requests, error, was_sent=False))
             return
+        except BaseException:  # of a signal's handler, say
+            self._put_back(requests)
+            raise
         node.waiting += requests
         try:
             connection.send(b"".join([request.command() for request in requests]))
@@ -249,8 +252,17 @@ class Producer:
             self._lost(node, error)
 
     def _send_again(self, requests: Sequence[Request]) -> None:
+        left = deque(requests)
+        try:
+            while left:
+                self._send([left.popleft()])
+        finally:
+            self._put_back(left)
+
+    def _put_back(self, requests: Iterable[Request]) -> None:
+        """What was not sent goes with the next call."""
         for request in requests:
-            self._send([request])
+            self._pile.put(request)
 
     def _receive_one(self) -> None:
         """Wait for the next answer, of the node that has waited longest."""
