@@ -168,12 +168,13 @@ class Node:
             self._lose(error)
 
     def _on_error(self, frame: Error) -> None:
-        """A refusal ends the connection: what was sent after it is not carried out."""
+        """A refusal ends the connection, and with it what was sent behind."""
         request = self.waiting.popleft()
         behind = list(self.waiting) if frame.is_fatal else []
         if frame.is_fatal:
             self._drop(frame.text)
-        self._again([*self._router.refused(request, server_error(frame.text)), *behind])
+        error = server_error(frame.text)
+        self._again([*self._router.refused(request, error), *self._router.behind(behind, error)])
 
     def _on_lost(self, connection: Connection, error: NotConnected) -> None:
         if connection is self._connection:

@@ -278,10 +278,11 @@ class Producer:
             self._router.succeeded(node.waiting.popleft())
         elif isinstance(frame, Error):
             request = node.waiting.popleft()
-            # A refusal ends the connection: what was sent after it is not carried out.
+            # A refusal ends the connection, and with it what was sent behind.
             behind = self._disconnect(node) if frame.is_fatal else []
-            again = self._router.refused(request, server_error(frame.text))
-            self._send_again([*again, *behind])
+            refusal = server_error(frame.text)
+            again = self._router.refused(request, refusal)
+            self._send_again([*again, *self._router.behind(behind, refusal)])
         else:
             error = ClientError(f"{node.address}: unexpected answer to a publish: {frame!r}")
             self._router.fail(node.waiting.popleft(), error)
