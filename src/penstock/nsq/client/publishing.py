@@ -202,8 +202,8 @@ class Router:
         return []
 
     def behind(self, requests: Sequence[Request], error: ServerError) -> list[Request]:
-        """These were sent behind one that was refused, which has ended their connection; returns
-        what to send again.
+        """Sort requests that were sent behind one that was refused, which ended their connection;
+        returns what to send again.
 
         A node that could not store one publish may have stored others of the same moment.
         """

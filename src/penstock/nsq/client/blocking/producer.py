@@ -260,7 +260,7 @@ class Producer:
             self._put_back(left)
 
     def _put_back(self, requests: Iterable[Request]) -> None:
-        """What was not sent goes with the next call."""
+        """Leave what was not sent to the next call."""
         for request in requests:
             self._pile.put(request)
 
