@@ -350,6 +350,7 @@ class Channel:
         self, consumer: Consumer, batch: Batch, last: int, now: int, deliveries: list[Delivery]
     ) -> int:
         """Deliver about ``sample_rate`` percent up to ``last``; the others vanish here."""
+        self.state.changed = True  # also if none is delivered
         kept = 0
         for offset in range(self.state.cursor, last):
             if self._chance.below(100) < consumer.sample_rate:

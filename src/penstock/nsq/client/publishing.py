@@ -16,6 +16,7 @@ from penstock.nsq.client.errors import (
     ClientError,
     DpubFailed,
     MpubFailed,
+    NotConnected,
     PubFailed,
     ServerError,
 )
@@ -198,6 +199,20 @@ class Router:
         elif isinstance(error, BadMessage | BadBody) and len(request.promises) > 1:
             return request.singles()
         self.fail(request, error)
+        return []
+
+    def behind(self, requests: Sequence[Request], error: ServerError) -> list[Request]:
+        """Sort requests that were sent behind one that was refused, which ended their connection;
+        returns what to send again.
+
+        A node that could not store one publish may have stored others of the same moment.
+        """
+        if self._resend or not isinstance(error, _OF_THE_NODE):
+            return list(requests)
+        for request in requests:
+            assert request.turn is not None
+            ended = f"the node ended the connection: {error}"
+            self.fail(request, NotConnected(request.turn.address, ended))
         return []
 
     def _mark_failed(self, request: Request) -> None:

@@ -75,6 +75,7 @@ class Nsqd(Observer):
         self.ports = ports or Ports(options)
         self._hostname = socket.gethostname()
         self.lookup = lookup.Lookup(self._identity, self._registrations, options.max_body_size,
+                                    options.http_client_connect_timeout,
                                     options.http_client_request_timeout)  # fmt: skip
         self.primary = Primary.of(node, options, turn)
         self._copies: CopiesPort | None = None

@@ -174,6 +174,7 @@ class Lookup:
         identity: Callable[[], bytes],
         registrations: Registrations,
         limit: int,
+        connect_timeout_ns: int,
         timeout_ns: int,
     ) -> None:
         self.peers: dict[str, LookupPeer] = {}
@@ -181,7 +182,8 @@ class Lookup:
         self._identity = identity
         self._registrations = registrations
         self._limit = limit
-        # As in Go none is wanted then; but a topic waits for this before it delivers.
+        # As in Go 0 is for none; but a topic waits for the answer before it delivers.
+        self._connect_s = connect_timeout_ns / SECOND if connect_timeout_ns > 0 else None
         self._timeout_s = (timeout_ns if timeout_ns > 0 else MINUTE) / SECOND
 
     def set_addresses(self, addresses: Iterable[str]) -> None:
@@ -241,7 +243,9 @@ class Lookup:
 
     async def _fetch(self, url: str) -> list[str]:
         try:
-            answer = await http_client.get(url, self._timeout_s)
+            answer = await http_client.request(
+                "GET", url, self._timeout_s, connect_timeout=self._connect_s
+            )
         except (http_client.HttpError, ValueError) as error:
             logger.warning("failed to query nsqlookupd for channels to pre-create - %s", error)
             return []

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import struct
 from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -439,6 +441,27 @@ async def test_a_slow_answer_holds_back_delivery_not_publishing(
     await listener.close()
 
 
+async def test_connecting_has_a_limit_of_its_own(
+    start: Start, scripted: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.socket() as full, ExitStack() as others:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)  # room for one connection that nobody accepts
+        for _ in range(9):
+            other = others.enter_context(socket.socket())
+            other.setblocking(False)
+            other.connect_ex(full.getsockname())
+        port = full.getsockname()[1]
+        scripted.info = {"broadcast_address": "127.0.0.1", "http_port": port}
+        timeout = 50 * MILLISECOND
+        nsqd = await with_lookupd(start, scripted.address, http_client_connect_timeout=timeout)
+        await nsqd.until(lambda: bool(nsqd.nsqd.lookup.http_addresses()))
+        await nsqd.publish("t", b"x")
+        await nsqd.until(lambda: not nsqd.nsqd.node.broker.topics["t"].gated)
+    assert "pre-create - GET" in caplog.text
+    assert "connecting timed out" in caplog.text
+
+
 async def test_a_topic_that_is_deleted_while_others_are_asked(
     start: Start, scripted: Scripted
 ) -> None:
@@ -467,4 +490,4 @@ async def test_no_lookupd_to_ask_is_told(start: Start, caplog: pytest.LogCapture
 
 
 async def test_without_lookupds_nothing_is_asked() -> None:
-    assert await Lookup(bytes, list, 100, 10**9).channels("t") == []
+    assert await Lookup(bytes, list, 100, 10**9, 10**9).channels("t") == []

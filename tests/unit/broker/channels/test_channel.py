@@ -197,6 +197,16 @@ def test_a_round_that_samples_all_away_is_not_the_end() -> None:
     assert (channel.state.depth, channel.state.floor()) == (0, 20)
 
 
+def test_messages_that_were_all_sampled_away_do_not_come_back() -> None:
+    world = World(draws=(99, 99, 99))
+    channel = world.channel()
+    world.topic.journal.save()
+    world.publish(*[b"x"] * 3)
+    assert Reader(world, channel, 5, sample=1).take() == []
+    world.restart()
+    assert world.channel().state.depth == 0
+
+
 def test_sampling_does_not_touch_redelivered_messages() -> None:
     world = World(draws=(1,))
     channel = world.channel()

@@ -152,6 +152,20 @@ def test_a_node_that_cannot_store_leaves_it_to_another() -> None:
     assert error_of(made) is exiting
 
 
+def test_what_was_sent_behind_a_refusal_is_sent_again_unless_it_may_be_stored() -> None:
+    unstored, refused = PubFailed("E_PUB_FAILED topic is full"), BadMessage("E_BAD_MESSAGE")
+    careful, keen = Case(resend=False), Case()
+    made = keen.sent(b"1")
+    assert keen.router.behind([made], unstored) == [made]
+    made = careful.sent(b"1")
+    assert careful.router.behind([made], refused) == [made]
+    assert careful.router.behind([made], unstored) == []
+    error = error_of(made)
+    assert isinstance(error, NotConnected)
+    assert str(error) == "a: the node ended the connection: E_PUB_FAILED topic is full"
+    assert careful.settled == [made]
+
+
 def test_topics_are_checked() -> None:
     topics = Topics()
     topics.check("t", "PUB")

@@ -69,7 +69,8 @@ class Node:
 
     def send(self, requests: Sequence[Request]) -> None:
         """Send these, once there is a connection; the router hears of each of them later."""
-        if self._connection is not None and self._connection.is_open:
+        self._leave_if_closing()
+        if self._connection is not None:
             self._say(self._connection, requests)
         elif self._opening is None and self._clock.monotonic_ns() < self._retry_at:
             assert self.error is not None
@@ -80,6 +81,7 @@ class Node:
 
     async def ping(self) -> None:
         """Connect if need be, and say NOP. Raises ClientError."""
+        self._leave_if_closing()
         if not self.is_connected:
             await asyncio.wait([self._open()])
         if self._connection is None:
@@ -166,17 +168,26 @@ class Node:
             self._lose(error)
 
     def _on_error(self, frame: Error) -> None:
-        """A refusal ends the connection: what was sent after it is not carried out."""
+        """A refusal ends the connection, and with it what was sent behind."""
         request = self.waiting.popleft()
         behind = list(self.waiting) if frame.is_fatal else []
         if frame.is_fatal:
             self._drop(frame.text)
-        self._again([*self._router.refused(request, server_error(frame.text)), *behind])
+        error = server_error(frame.text)
+        self._again([*self._router.refused(request, error), *self._router.behind(behind, error)])
 
     def _on_lost(self, connection: Connection, error: NotConnected) -> None:
         if connection is self._connection:
             self._tell(logging.WARNING, "disconnected", f"IO error - {error.reason}")
             self._lose(error)
+
+    def _leave_if_closing(self) -> None:
+        """Wait no longer for the end of a connection that the node has closed and that still has
+        bytes to send: what waits there must not get the answers of the next one.
+        """
+        if self._connection is not None and not self._connection.is_open:
+            closed = NotConnected(self.address, "the server closed the connection")
+            self._on_lost(self._connection, closed)
 
     def _lose(self, error: ClientError) -> None:
         """End the connection; what was sent may or may not have been carried out."""

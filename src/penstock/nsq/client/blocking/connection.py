@@ -206,13 +206,22 @@ class Connection:
     def _flush(self) -> None:
         left = memoryview(self._wire.take_output())
         opened = self._opened()
-        while left:
-            try:
-                left = left[opened.send(left) :]
-            except BlockingIOError:
-                self._wait_until_writable()
-            except OSError as error:
-                raise self._lost(reason_of(error)) from error
+        try:
+            while left:
+                left = self._send_some(opened, left)
+        except BaseException:  # of a signal's handler, say: nothing may follow half a command
+            self.close()
+            raise
+
+    def _send_some(self, opened: socket.socket, left: memoryview) -> memoryview:
+        """The bytes that are left after the socket has taken some."""
+        try:
+            return left[opened.send(left) :]
+        except BlockingIOError:
+            self._wait_until_writable()
+            return left
+        except OSError as error:
+            raise self._lost(reason_of(error)) from error
 
     def _wait_until_writable(self) -> None:
         seconds = self.config.write_timeout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, Never
 
@@ -242,6 +242,9 @@ class Producer:
         except ClientError as error:
             self._send_again(self._router.lost(requests, error, was_sent=False))
             return
+        except BaseException:  # of a signal's handler, say
+            self._put_back(requests)
+            raise
         node.waiting += requests
         try:
             connection.send(b"".join([request.command() for request in requests]))
@@ -249,8 +252,17 @@ class Producer:
             self._lost(node, error)
 
     def _send_again(self, requests: Sequence[Request]) -> None:
+        left = deque(requests)
+        try:
+            while left:
+                self._send([left.popleft()])
+        finally:
+            self._put_back(left)
+
+    def _put_back(self, requests: Iterable[Request]) -> None:
+        """Leave what was not sent to the next call."""
         for request in requests:
-            self._send([request])
+            self._pile.put(request)
 
     def _receive_one(self) -> None:
         """Wait for the next answer, of the node that has waited longest."""
@@ -266,10 +278,11 @@ class Producer:
             self._router.succeeded(node.waiting.popleft())
         elif isinstance(frame, Error):
             request = node.waiting.popleft()
-            # A refusal ends the connection: what was sent after it is not carried out.
+            # A refusal ends the connection, and with it what was sent behind.
             behind = self._disconnect(node) if frame.is_fatal else []
-            again = self._router.refused(request, server_error(frame.text))
-            self._send_again([*again, *behind])
+            refusal = server_error(frame.text)
+            again = self._router.refused(request, refusal)
+            self._send_again([*again, *self._router.behind(behind, refusal)])
         else:
             error = ClientError(f"{node.address}: unexpected answer to a publish: {frame!r}")
             self._router.fail(node.waiting.popleft(), error)

@@ -18,6 +18,8 @@ from penstock.nsq.nsqd.stats.statsd import StatsdLines, packets, resolved_prefix
 
 logger = logging.getLogger("penstock.nsqd")
 
+DIAL_S: Final = 1.0
+"""The longest look-up of statsd's host, as Go's: nsqd's end waits for it."""
 _REST_S: Final = 1.0
 """The datagrams of one push are spread over the interval less this."""
 
@@ -96,7 +98,8 @@ class StatsdPush:
 async def _connect(address: str) -> asyncio.DatagramTransport:
     host, port = split_host_port(address)
     loop = asyncio.get_running_loop()
-    transport, _ = await loop.create_datagram_endpoint(
-        asyncio.DatagramProtocol, remote_addr=(host or "localhost", port)
-    )
+    async with asyncio.timeout(DIAL_S):
+        transport, _ = await loop.create_datagram_endpoint(
+            asyncio.DatagramProtocol, remote_addr=(host or "localhost", port)
+        )
     return transport

@@ -11,7 +11,8 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Final
+from secrets import token_hex
+from typing import BinaryIO, Final
 
 from penstock.core.errors import PenstockError
 
@@ -189,18 +190,26 @@ def is_elsewhere(error: DiskError) -> bool:
 
 def copy(source: str, target: str) -> str:
     """Copy a finished file into the target's directory, so that ``move`` can finish the way; the
-    path of the copy. One left over by a crash is replaced.
+    path of the copy. Others may copy to the same target: it is this call's alone.
     """
     directory, name = os.path.split(target)
-    partial = os.path.join(directory, f".{name}.partial")
-    with _told(f"copy {source} {partial}"):
-        with open(source, "rb") as reader, open(partial, "wb") as writer:
-            while piece := reader.read(_COPIED_AT_A_TIME):
-                writer.write(piece)
-            writer.flush()
-            os.fsync(writer.fileno())
+    partial = os.path.join(directory, f".{name}.{token_hex(4)}.partial")
+    with _told(f"copy {source} {partial}"), open(source, "rb") as reader:
+        with open(partial, "xb") as writer:
+            try:
+                _copy(reader, writer)
+            except OSError:
+                os.unlink(partial)
+                raise
         os.chmod(partial, stat.S_IMODE(os.stat(source).st_mode))
     return partial
+
+
+def _copy(reader: BinaryIO, writer: BinaryIO) -> None:
+    while piece := reader.read(_COPIED_AT_A_TIME):
+        writer.write(piece)
+    writer.flush()
+    os.fsync(writer.fileno())
 
 
 def remove(path: str) -> None:

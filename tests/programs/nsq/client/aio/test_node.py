@@ -31,6 +31,9 @@ class Told:
         self.heard.put_nowait(f"refused {error.code}")
         return []
 
+    def behind(self, requests: Sequence[Request], error: ServerError) -> list[Request]:
+        return list(requests)
+
     def fail(self, request: Request, error: ClientError) -> None:
         self.heard.put_nowait("failed")
 

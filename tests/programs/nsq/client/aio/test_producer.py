@@ -25,7 +25,8 @@ from penstock.nsq.client.errors import (
     Unauthorized,
 )
 from penstock.nsq.protocol import frames
-from penstock.nsq.protocol.commands import Identify, Nop, Publish
+from penstock.nsq.protocol.commands import CommandReader, Identify, Nop, Publish
+from penstock.nsq.protocol.limits import Limits
 from tests.ports import unused_address
 from tests.unit.nsq.client.fakes import FakeNsqd, fake_nsqd
 
@@ -253,6 +254,51 @@ async def test_a_loss_before_the_answer(two: list[FakeNsqd], resend: bool) -> No
     else:
         assert [type(result) for result in results] == [NotConnected] * 3
         assert bodies(two[1]) == []
+
+
+class HalfClosed:
+    """A node that closes its side of the first connection and reads no further there, as one that
+    is cut off. It keeps the bodies of what it answers on other connections.
+    """
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+        self.connections = 0
+        self.over = asyncio.Event()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        commands = CommandReader(Limits(max_msg_size=32 << 20), expect_magic=True)
+        is_first = self.connections == 1
+        while data := await reader.read(1 << 16):
+            commands.receive_data(data)
+            while (event := commands.next_event()) is not None:
+                writer.write(frames.OK_FRAME)
+                if isinstance(event, Publish):
+                    self.bodies += event.bodies.to_list()
+            if is_first:
+                writer.write_eof()
+                await self.over.wait()
+                break
+        writer.close()
+
+
+async def test_no_answer_is_taken_for_one_to_what_another_connection_took() -> None:
+    node = HalfClosed()
+    server = await asyncio.start_server(node.serve, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        config = Config(write_timeout=60, read_timeout=20, heartbeat_interval=20)
+        producer = Producer(f"127.0.0.1:{port}", config=config)
+        large = bytes(20 << 20)  # more than all buffers on the way take
+        first = begun(producer.publish("t", large))
+        await until(lambda: producer.connections[f"127.0.0.1:{port}"].unanswered == 1)
+        await until(lambda: not producer.connections[f"127.0.0.1:{port}"].is_connected)
+        await producer.publish("t", b"second")
+        await first
+        assert sorted(map(len, node.bodies)) == [len(b"second"), len(large)]
+        node.over.set()
+        await producer.close()
 
 
 async def test_the_only_node_gets_it_again(nsqd: FakeNsqd) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Iterator
+from typing import Any, NoReturn
 
 import pytest
 
@@ -194,3 +195,16 @@ def test_a_server_that_takes_slowly_stays() -> None:
             thread.join()
         assert connection.is_open
         connection.close()
+
+
+def test_a_write_that_a_signal_interrupts_ends_it() -> None:
+    class Interrupted:
+        def poll(self, _: float) -> NoReturn:
+            raise KeyboardInterrupt
+
+    with saying(frames.response(b"{}")) as (address, _):
+        connection: Any = Connection(address)
+        connection._writable = Interrupted()
+        with pytest.raises(KeyboardInterrupt):
+            connection.send(encode.publish("t", bytes(32 << 20)))
+        assert not connection.is_open

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
+from typing import Any, NoReturn
 
 import pytest
 
@@ -184,6 +186,58 @@ def test_a_loss_before_the_answer(nsqd: FakeNsqd, resend: bool) -> None:
                 outcome.result()
             producer.failures.clear()
     assert bodies(nsqd) == ([b"1"] if resend else [])
+
+
+class Torn:
+    """A socket on which a signal's handler raises in the midst of what is sent first."""
+
+    def __init__(self, whole: Any) -> None:
+        self._whole = whole
+        self._is_torn = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._whole, name)
+
+    def send(self, data: memoryview) -> int:
+        if self._is_torn:
+            return int(self._whole.send(data))
+        self._is_torn = True
+        self._whole.send(data[: len(data) // 2])
+        raise KeyboardInterrupt
+
+
+def test_nothing_follows_half_a_command(nsqd: FakeNsqd) -> None:
+    with Producer(nsqd.address, config=QUICK) as producer:
+        producer.ping()
+        connection: Any = producer._nodes[nsqd.address].connection
+        connection._socket = Torn(connection._socket)
+        with pytest.raises(KeyboardInterrupt):
+            producer.publish("t", bytes(100))
+        producer.publish("t", b"next" * 99)
+    assert bodies(nsqd) == [bytes(100), b"next" * 99]
+
+
+def test_what_a_signal_kept_from_being_sent_goes_with_the_next_call(
+    nsqd: FakeNsqd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    with Producer(nsqd.address) as producer:
+        producer.publish("t", b"1")
+        nsqd.silent = True
+        for n in range(2, 4):
+            producer.publish_soon("t", b"%d" % n)
+            producer._send_pile()
+        nsqd.wait(lambda: nsqd.count(Publish) == 3)
+        nsqd.silent = False
+        nsqd.drop_connections()
+        with monkeypatch.context() as patch:
+            patch.setattr(socket, "create_connection", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                producer.flush()
+        assert producer.pending == 2
+    assert sorted(bodies(nsqd)) == [b"1", b"2", b"3"]
 
 
 def test_big_lists_become_several_commands(nsqd: FakeNsqd) -> None:

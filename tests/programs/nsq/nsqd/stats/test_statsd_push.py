@@ -13,6 +13,7 @@ import pytest
 
 from penstock.core.errors import ConfigError
 from penstock.nsq.http_api import Query
+from penstock.nsq.nsqd.stats import statsd_push
 from penstock.nsq.nsqd.stats.statsd import StatsdLines
 from penstock.testing.daemons import run_nsqd
 from tests.programs.nsq.nsqd.conftest import MILLISECOND, Start, options
@@ -125,6 +126,21 @@ async def test_an_address_that_cannot_be_used_is_a_warning(
     await nsqd.publish("t", b"x")
     assert (await nsqd.topic("t"))["message_count"] == 1
     assert "Traceback" not in caplog.text
+
+
+async def test_a_silent_name_server_is_not_waited_for(
+    start: Start, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hang(*_: object, **__: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_datagram_endpoint", hang)
+    monkeypatch.setattr(statsd_push, "DIAL_S", 0.01)
+    with caplog.at_level(logging.WARNING, "penstock.nsqd"):
+        nsqd = await start(statsd_address="h:1", statsd_interval=20 * MILLISECOND)
+        await nsqd.until(lambda: "STATSD: cannot send to h:1" in caplog.text)
+        await nsqd.stop()
+    assert "trying again in the next interval - timed out" in caplog.text
 
 
 async def test_nobody_listening_does_not_matter(

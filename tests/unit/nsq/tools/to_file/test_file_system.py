@@ -149,7 +149,6 @@ def test_move_to_another_file_system_is_left_to_copy(
 
     (tmp_path / "a").write_text("text")
     (tmp_path / "a").chmod(0o640)
-    (tmp_path / ".b.partial").write_text("from a crash, and longer")
     with monkeypatch.context() as patch:
         patch.setattr(os, "link", link)
         with pytest.raises(file_system.DiskError) as caught:
@@ -161,6 +160,32 @@ def test_move_to_another_file_system_is_left_to_copy(
     assert (tmp_path / "a").exists()
     file_system.remove(copy)
     assert not Path(copy).exists()
+
+
+def test_copies_to_one_target_do_not_meet(tmp_path: Path) -> None:
+    """Two tools with a folder for work each finish files of one name at the full hour."""
+    for name in ("one", "two"):
+        (tmp_path / name).write_text(name)
+    target = f"{tmp_path}/target"
+    one, two = (file_system.copy(f"{tmp_path}/{name}", target) for name in ("one", "two"))
+    file_system.move(one, target)
+    with pytest.raises(file_system.ExistsError):
+        file_system.move(two, target)
+    assert Path(target).read_text() == "one"
+    assert Path(two).read_text() == "two"
+
+
+def test_a_copy_that_finds_no_room_is_not_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fsync(number: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (tmp_path / "a").write_text("text")
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(file_system.DiskError, match="no space left on device"):
+        file_system.copy(f"{tmp_path}/a", f"{tmp_path}/b")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 def test_directories_that_cannot_be_synced_are_let_be(
