@@ -150,7 +150,9 @@ class Schedule:
         if not level.taken:
             self._take(level, now)
         level.taken, error = await release.put_all(self._tables, level.taken)
-        if error is not None:
+        if level.taken:
+            level.taken = await release.put_off(self._tables, level.taken, error)
+        if level.taken:
             if not self._failing:
                 logger.error("cannot deliver delayed messages, trying again - %s", error)
             self._failing = True

@@ -254,7 +254,9 @@ class Timers:
             self._take(now)
         if self._taken_count:
             self._taken, error = await release.put_all(self._tables, self._taken)
-            if error is not None:
+            if self._taken:
+                self._taken = await release.put_off(self._tables, self._taken, error)
+            if self._taken:
                 if not self._failing:
                     logger.error("cannot deliver timer messages, trying again - %s", error)
                 self._failing = True
