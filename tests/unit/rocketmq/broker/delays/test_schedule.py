@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND, MINUTE, SECOND
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.controller import Controller
@@ -215,6 +216,28 @@ async def test_a_topic_that_takes_none_holds_up_no_other(
     assert bodies(controller) == [b"a", b"b"]
     (message,) = stored(controller, "U", 1)
     assert (message.body, message.reconsume_times) == (b"late", 2)
+
+
+async def test_a_level_that_cannot_be_read_holds_up_no_other(
+    controller: Controller, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for level in (1, 2):
+        await controller.publisher.publish_one(delayed(level, b"%d" % level))
+    clock.advance(5 * SECOND)
+    read = controller.store.read
+
+    def fails(topic: str, queue: int, *rest: int) -> object:
+        if topic == names.SCHEDULE_TOPIC and not queue:
+            raise StorageError("input/output error")
+        return read(topic, queue, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(controller.store, "read", fails)
+        assert await settle(controller) == controller.now_ms + 1000
+        assert [m.body for m in stored(controller, "T", 1)] == [b"2"]
+    clock.advance(SECOND)
+    await settle(controller)
+    assert bodies(controller) == [b"2", b"1"]
 
 
 async def test_a_restart_goes_on_where_it_was(
