@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.broker.group_figures import ROCKETMQ_PREFIX, ConsumerGroup, ProducerGroup
 from penstock.broker.topic import Topic
-from penstock.core.errors import ConfigError, PenstockError
+from penstock.core.errors import ConfigError, PenstockError, StorageError
 from penstock.net import tcp
 from penstock.net.address import join_host_port
 from penstock.node.node import Node
@@ -36,6 +36,7 @@ from penstock.rocketmq.protocol import ids
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.registration import VIP_DISTANCE, TopicConfig
 from penstock.rocketmq.remoting import RemotingServer
+from penstock.storage.batch import Dialect
 from penstock.storage.files.disk import Disk, OsDisk
 
 if TYPE_CHECKING:
@@ -167,14 +168,14 @@ class RocketBroker(Observer):
         """Let RocketMQ's clients find topics that no table has; whether any was new.
 
         Those of others have one queue, and theirs may have names that RocketMQ does not allow. One
-        of several queues is RocketMQ's: this was a slave, promoted before the table came to it.
-        Where messages wait is never theirs, whoever has deleted it before.
+        can be RocketMQ's: this was a slave, promoted before the table came to it, or a kill has
+        ended its deletion.
         """
         controller = self.controller
-        queues = {topic.name: max(topic.queues.firsts or (0,)) + 1 for topic in topics
-                  if controller.topics.get(topic.name) is None}  # fmt: skip
-        theirs = [name for name, count in queues.items()
-                  if count == 1 and name not in names.SYSTEM_TOPICS]  # fmt: skip
+        unknown = [topic for topic in topics if controller.topics.get(topic.name) is None]
+        queues = {topic.name: max(topic.queues.firsts or (0,)) + 1 for topic in unknown}
+        theirs = [topic.name for topic in unknown
+                  if queues[topic.name] == 1 and not _is_rocketmqs(topic)]  # fmt: skip
         if theirs:
             controller.retention.made_by_nsq(theirs)
         new = {name: count for name, count in queues.items() if names.topic_problem(name) is None}
@@ -220,6 +221,21 @@ class RocketBroker(Observer):
         for service in reversed(self._services):
             await service.close()
         await self._state.close()
+
+
+def _is_rocketmqs(topic: Topic) -> bool:
+    """True of a topic that only RocketMQ's side can have made, or has sent to last. Where messages
+    wait is its own, whoever has deleted it before.
+    """
+    if topic.name in names.SYSTEM_TOPICS or names.is_inner(topic.name):
+        return True
+    log = topic.log
+    if log.next_offset <= log.start_offset:
+        return False
+    with suppress(StorageError):  # whoever reads the message will meet it
+        newest = log.batch_at(log.next_offset - 1)
+        return newest is not None and newest.dialect == Dialect.ROCKETMQ
+    return False
 
 
 def _address(settings: BrokerSettings, port: int) -> ids.Host:

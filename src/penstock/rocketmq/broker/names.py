@@ -8,6 +8,10 @@ from typing import Final
 TOPIC_LENGTH_MAX: Final = 127
 INNER_TOPIC_LENGTH_MAX: Final = 255
 GROUP_LENGTH_MAX: Final = 255
+FOLDER_LENGTH_MAX: Final = 245
+"""The longest topic for which there can be a folder, which has ``@0.deleted`` behind it at its end:
+file systems take 255 bytes.
+"""
 CLIENT_ID_LENGTH_MAX: Final = 1024
 
 RETRY_PREFIX: Final = "%RETRY%"
@@ -70,7 +74,7 @@ def topic_problem(topic: str) -> str | None:
             f"The specified topic[{topic}] contains illegal characters, allowing only "
             "^[%|a-zA-Z0-9_-]+$"
         )
-    longest = INNER_TOPIC_LENGTH_MAX if is_inner(topic) else TOPIC_LENGTH_MAX
+    longest = FOLDER_LENGTH_MAX if is_inner(topic) else TOPIC_LENGTH_MAX
     if len(topic) > longest:
         return f"The specified topic is longer than topic max length {longest}."
     return None
@@ -85,6 +89,7 @@ def group_problem(group: str) -> str | None:
             f"The specified group[{group}] contains illegal characters, allowing only "
             "^[%|a-zA-Z0-9_-]+$"
         )
-    if len(group) > GROUP_LENGTH_MAX:
-        return f"The specified group is longer than group max length {GROUP_LENGTH_MAX}."
+    longest = FOLDER_LENGTH_MAX - len(RETRY_PREFIX)
+    if len(group) > longest:
+        return f"The specified group is longer than group max length {longest}."
     return None

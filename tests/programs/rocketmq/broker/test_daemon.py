@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.errors import ConfigError, PenstockError
+from penstock.core.errors import ConfigError, PenstockError, StorageError
 from penstock.core.units import HOUR
 from penstock.node.node import Node
 from penstock.rocketmq.broker.controller import Controller
@@ -203,10 +203,43 @@ def test_a_topic_of_several_queues_that_no_table_has_keeps_them(
     loop_thread.run(again.close())
 
 
-def make_topic(client: RawClient, name: str) -> None:
+def test_a_topic_of_one_queue_that_no_table_has_is_of_those_who_sent_to_it(
+    loop_thread: LoopThread,
+    host: Node,
+    settings: BrokerSettings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As after a kill in the middle of its deletion, or on a slave promoted before its time."""
+    broker = loop_thread.run(RocketBroker.start(settings, host))
+    client = RawClient(broker.port)
+    for name in ("T", "Empty", "Torn"):
+        make_topic(client, name, queues=1)
+    host.registry.topic("Empty")
+    for name in ("T", "Torn", "%RETRY%g"):
+        sent = client.ask(RequestCode.SEND_MESSAGE_V2, b"x", a="g", b=name, c="TBW102", d=1, e=0,
+                          f=0, g=0, h=0, i="", j=0)  # fmt: skip
+        assert sent.code == 0
+    client.close()
+    loop_thread.run(broker.close())
+    for name in ("topics.json", "topics.json.bak"):
+        (tmp_path / "config" / name).unlink()
+    monkeypatch.setattr(host.broker.topics["Torn"].log, "batch_at", fails)
+    again = loop_thread.run(RocketBroker.start(settings, host))
+    of_nsq = json.loads((tmp_path / "config" / "nsqTopics.json").read_bytes())["topics"]
+    assert of_nsq == ["Empty", "Torn"]
+    loop_thread.run(again.close())
+
+
+def fails(offset: int) -> None:
+    raise StorageError("cannot be read")
+
+
+def make_topic(client: RawClient, name: str, *, queues: int = 4) -> None:
     answer = client.ask(
-        RequestCode.UPDATE_AND_CREATE_TOPIC, topic=name, defaultTopic="TBW102", readQueueNums=4,
-        writeQueueNums=4, perm=6, topicFilterType="SINGLE_TAG", order="false",
+        RequestCode.UPDATE_AND_CREATE_TOPIC, topic=name, defaultTopic="TBW102",
+        readQueueNums=queues, writeQueueNums=queues, perm=6, topicFilterType="SINGLE_TAG",
+        order="false",
     )  # fmt: skip
     assert answer.code == 0, answer.remark
 

@@ -61,15 +61,15 @@ def stored(controller: Controller, topic: str, queue: int = 0) -> list[StoredMes
 
 
 class FailingPuts:
-    """Makes puts to one topic fail, or never end, until ``mend``."""
+    """Makes puts to some topics fail, or never end, until ``mend``."""
 
-    def __init__(self, controller: Controller, topic: str, *, hang: bool = False) -> None:
+    def __init__(self, controller: Controller, *topics: str, hang: bool = False) -> None:
         self._controller = controller
         self._put = controller.store.put
         self.count = 0
 
         def put(drafts, done) -> None:  # type: ignore[no-untyped-def]
-            if drafts[0].topic != topic:
+            if drafts[0].topic not in topics:
                 self._put(drafts, done)
                 return
             self.count += 1

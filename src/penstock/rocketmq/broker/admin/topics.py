@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from penstock.core.errors import StorageError
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError, answers, json_answer
 from penstock.rocketmq.broker.topics import QUEUES_MAX
@@ -120,10 +121,16 @@ async def delete_topic(controller: Controller, connection: Connection, request: 
     _check_name(controller, name)
     logger.info("%s deletes the topic %s", connection.address, name)
     # Out of the table first: what would send or pull now finds no topic.
+    is_written = True
     if controller.topics.delete(name, controller.now_ms) is not None:
-        controller.topics_changed()
+        try:
+            controller.topics_changed()
+        except StorageError:  # on a full disk, where deleting helps
+            is_written = False
     controller.offsets.forget_topic(name)
     await controller.store.delete(name)
+    if not is_written:
+        controller.topics_changed()
     controller.offsets_changed()
     await controller.registered()
     return request.answer()

@@ -49,7 +49,7 @@ class Publisher:
             raise BodyError(f"the property DELAY is no number: {level[:32]!r}")
         if int(level) <= 0:
             return self._timers.diverted(draft, found)
-        return _diverted(self._levels, draft, found, int(level))
+        return release.delayed(self._levels, draft, found, int(level))
 
     def publish(self, drafts: Sequence[Draft], done: Done) -> None:
         """Store messages of one queue of one topic; those with a delay wait in its queue first."""
@@ -61,14 +61,3 @@ class Publisher:
         """Store one message and wait until that is done. Raises StorageError."""
         draft = self.divert(draft)
         return await self._store.append(draft)
-
-
-def _diverted(levels: DelayLevels, draft: Draft, found: dict[str, str], level: int) -> Draft:
-    # Java takes a level above the highest for the highest.
-    level = levels.clip(level)
-    found[properties.DELAY] = str(level)
-    for name in properties.TIMERS:  # a level comes before a time
-        found.pop(name, None)
-    # Java keeps DELAY, REAL_TOPIC and REAL_QID in the delivered message, too.
-    release.address(draft, found)
-    return release.moved(draft, names.SCHEDULE_TOPIC, level - 1, found)

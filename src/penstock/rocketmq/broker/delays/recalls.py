@@ -12,6 +12,7 @@ import base64
 import binascii
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from penstock.core.errors import StorageError
 from penstock.rocketmq.broker import names, permissions
 from penstock.rocketmq.broker.answering import RefusedError, answers
 from penstock.rocketmq.broker.delays.timers import QUEUE, RECALLED
@@ -74,8 +75,13 @@ async def recall(controller: Controller, connection: Connection, request: Comman
         return request.answer(error.code, str(error), ext=ext)
     offset = int(handle.offset)
     marker = properties.join({RECALLED: str(offset)})
-    controller.timers.recall(offset)
-    await controller.store.append(Draft(names.TIMER_TOPIC, QUEUE, b"", marker))
+    is_first = controller.timers.recall(offset)
+    try:
+        await controller.store.append(Draft(names.TIMER_TOPIC, QUEUE, b"", marker))
+    except StorageError:
+        if is_first:
+            controller.timers.restore(offset)
+        raise
     ext = {"MSG_REGION": controller.settings.region_id, "msgId": handle.message_id}
     return request.answer(ext=ext)
 

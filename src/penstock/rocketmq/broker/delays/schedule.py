@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.delays.due_loop import FAR, RETRY_MS, DueLoop
@@ -112,7 +113,10 @@ class Schedule:
         now = self._time.now_ms()
         for level in self._levels:
             if level.due_ms <= now:
-                await self._deliver(level, now)
+                try:
+                    await self._deliver(level, now)
+                except StorageError as error:  # the other levels have their turn
+                    self._failed(level, error)
         if self._moved:
             self._hold()
         return min((level.due_ms for level in self._levels), default=FAR)
@@ -150,17 +154,23 @@ class Schedule:
         if not level.taken:
             self._take(level, now)
         level.taken, error = await release.put_all(self._tables, level.taken)
-        if error is not None:
-            if not self._failing:
-                logger.error("cannot deliver delayed messages, trying again - %s", error)
-            self._failing = True
-            level.due_ms = self._time.now_ms() + RETRY_MS
+        if level.taken:
+            level.taken = await release.put_off(self._tables, level.taken, error)
+        if level.taken:
+            self._failed(level, error)
             return
         self._failing = False
         if level.next_offset != level.offset:
             level.offset = level.next_offset
             self._moved = True
             self._loop.changed()
+
+    def _failed(self, level: _Level, error: StorageError | None) -> None:
+        """Try a level again after a while."""
+        if not self._failing:
+            logger.error("cannot deliver delayed messages, trying again - %s", error)
+        self._failing = True
+        level.due_ms = self._time.now_ms() + RETRY_MS
 
     def _take(self, level: _Level, now: int) -> None:
         """Read what is due, up to a slice."""

@@ -173,9 +173,15 @@ class Timers:
         _, end = self._tables.store.bounds(names.TIMER_TOPIC, QUEUE)
         return len(self._waiting) + end - min(max(self._read, self._skip_below), end)
 
-    def recall(self, offset: int) -> None:
-        """Do not deliver the message at this queue offset."""
+    def recall(self, offset: int) -> bool:
+        """Do not deliver the message at this queue offset; False if that was so already."""
+        is_new = offset not in self._recalled
         self._recalled.add(offset)
+        return is_new
+
+    def restore(self, offset: int) -> None:
+        """Deliver the message after all: its recall could not be stored."""
+        self._recalled.discard(offset)
 
     def diverted(self, draft: Draft, found: dict[str, str]) -> Draft:
         """The draft that waits for its time, or the draft itself when that is no more to come.
@@ -254,7 +260,9 @@ class Timers:
             self._take(now)
         if self._taken_count:
             self._taken, error = await release.put_all(self._tables, self._taken)
-            if error is not None:
+            if self._taken:
+                self._taken = await release.put_off(self._tables, self._taken, error)
+            if self._taken:
                 if not self._failing:
                     logger.error("cannot deliver timer messages, trying again - %s", error)
                 self._failing = True

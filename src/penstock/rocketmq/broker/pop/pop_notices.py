@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.rocketmq.broker.answering import answers
 from penstock.rocketmq.broker.pop.popping import POLL_MS_MAX, checked
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.remoting import Connection
 
+_AGAIN_S: Final = 0.01
+"""The least time until it is looked again for messages that are visible again about now."""
+
 
 @answers(RequestCode.NOTIFICATION)
 async def notification(controller: Controller, connection: Connection, request: Command) -> Command:
@@ -22,10 +25,16 @@ async def notification(controller: Controller, connection: Connection, request: 
     poll_ms = min(max(0, request.int64("pollTime")), POLL_MS_MAX)
     if request.boolean("order"):
         return await _in_order(controller, request, (topic, group), poll_ms)
-    polling_full = False
-    if poll_ms and not _has_messages(controller, topic, group):
-        polling_full = not await controller.arrivals.wait(topic, poll_ms / 1000)
-    return _answer(request, _has_messages(controller, topic, group), polling_full)
+    loop = asyncio.get_running_loop()
+    end = loop.time() + poll_ms / 1000
+    while not _has_messages(controller, topic, group) and loop.time() < end:
+        seconds = end - loop.time()
+        hidden_s = controller.pops.hidden_s(topic, group)
+        if hidden_s is not None:
+            seconds = min(seconds, max(_AGAIN_S, hidden_s))
+        if not await controller.arrivals.wait(topic, seconds):
+            return _answer(request, _has_messages(controller, topic, group), True)
+    return _answer(request, _has_messages(controller, topic, group), False)
 
 
 def _answer(request: Command, has_messages: bool, polling_full: bool) -> Command:

@@ -264,11 +264,13 @@ class OrderTable:
         table = value.get("table") if isinstance(value, dict) else None
         if not isinstance(table, dict):
             raise BodyError("batches popped in order without table")
+        found = OrderTable()
         for name, queues in table.items():
             topic, at, group = str(name).partition(_AT)
             if not at:
                 raise BodyError(f"the key {name!r} of batches popped in order is no topic@group")
-            self.enter((topic, group))
+            found.enter((topic, group))
             for queue, each in fastjson.int_keys(queues).items():
                 if isinstance(each, dict) and each.get("o"):  # Java keeps those that are empty
-                    self.put((topic, group), queue, OpenBatch.from_json(each))
+                    found.put((topic, group), queue, OpenBatch.from_json(each))
+        self._table, self._count = found._table, found._count

@@ -10,6 +10,7 @@ from penstock.broker.progress import ChannelSettings
 from penstock.broker.retrieval import retrieve
 from penstock.broker.topic import Topic
 from penstock.core.names import MAX_NAME_LENGTH, is_valid_name
+from penstock.core.units import SECOND
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.clients.groups import GroupConfig
 from penstock.rocketmq.broker.delays.publisher import Publisher
@@ -148,6 +149,14 @@ class Pops:
             return []
         again = [(each.first, each.next, each.attempts) for each in channel.state.requeued]
         return sorted([*again, *((first, next_, 0) for first, next_ in channel.state.backlog())])
+
+    def hidden_s(self, topic: str, group: str) -> float | None:
+        """The seconds until the next message that is hidden from a group is visible again, perhaps
+        too few; None if none is hidden.
+        """
+        found = self.find(topic, group)
+        deadline = None if found is None else found.channel.state.next_deadline()
+        return None if deadline is None else (deadline - self._tables.clock.monotonic_ns()) / SECOND
 
     def peek(self, topic: str, group: str, count: int) -> tuple[list[Popped], int]:
         """The first messages that wait, and how many wait behind them. Raises StorageError."""

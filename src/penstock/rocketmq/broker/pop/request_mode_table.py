@@ -45,9 +45,11 @@ class RequestModes:
         table = value.get("messageRequestModeMap") if isinstance(value, dict) else None
         if not isinstance(table, dict):
             raise BodyError("request modes without messageRequestModeMap")
+        found = RequestModes()
         for groups in table.values():
             for each in groups.values() if isinstance(groups, dict) else ():
-                self.put(*wanted(each))
+                found.put(*wanted(each))
+        self._table = found._table
 
 
 def wanted(value: Any) -> tuple[str, str, str, int]:

@@ -28,10 +28,12 @@ class ConsumerOffsets:
     def commit(self, topic: str, group: str, queue: int, offset: int) -> None:
         """A group has come so far.
 
-        Raises BodyError when there are too many offsets, or a name is too long to be one.
+        Raises BodyError when there are too many offsets, or a name cannot be one.
         """
         queues = self._table.get((topic, group))
         if queues is None or queue not in queues:
+            if _AT in topic:  # the file could not tell where the group's name begins
+                raise BodyError(f"the name of a topic holds no {_AT}")
             if self._count >= OFFSETS_MAX:
                 raise BodyError(f"more than {OFFSETS_MAX} offsets are committed")
             if len(topic) > names.INNER_TOPIC_LENGTH_MAX or len(group) > names.GROUP_LENGTH_MAX:
@@ -125,6 +127,8 @@ class ConsumerOffsets:
             topic, at, group = str(key).partition(_AT)
             if not at:
                 raise BodyError(f"the key {key!r} of consumer offsets is no topic@group")
+            if len(group) > names.GROUP_LENGTH_MAX:
+                continue  # of a topic with an @, which earlier versions took
             for queue, offset in fastjson.int_keys(queues).items():
                 if type(offset) is not int:
                     raise BodyError(f"the offset {offset!r} of {key!r} is no number")

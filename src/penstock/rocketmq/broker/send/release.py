@@ -10,15 +10,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock.broker.group_figures import ROCKETMQ_PREFIX
+from penstock.core.counted import counted
 from penstock.core.errors import StorageError
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.delays.levels import RETRY_BASE
 from penstock.rocketmq.broker.send.draft import Draft, Placed
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import StoredMessage
 
 if TYPE_CHECKING:
+    from penstock.rocketmq.broker.delays.levels import DelayLevels
     from penstock.rocketmq.broker.tables import Tables
 
 HOLDER: Final = f"{ROCKETMQ_PREFIX}waiting"
@@ -52,6 +55,21 @@ def moved(draft: Draft, topic: str, queue: int, found: dict[str, str]) -> Draft:
         raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, "the message's properties are longer than "
                            f"the {PROPERTIES_MAX} bytes that one that waits may have")  # fmt: skip
     return replace(draft, topic=topic, queue=queue, properties=text)
+
+
+def delayed(levels: DelayLevels, draft: Draft, found: dict[str, str], level: int) -> Draft:
+    """The draft with these properties, parsed, as it waits in a delay level first.
+
+    Raises RefusedError when the properties have become too long.
+    """
+    # Java takes a level above the highest for the highest.
+    level = levels.clip(level)
+    found[properties.DELAY] = str(level)
+    for name in properties.TIMERS:  # a level comes before a time
+        found.pop(name, None)
+    # Java keeps DELAY, REAL_TOPIC and REAL_QID in the delivered message, too.
+    address(draft, found)
+    return moved(draft, names.SCHEDULE_TOPIC, level - 1, found)
 
 
 def released(tables: Tables, waiting: StoredMessage) -> Draft | None:
@@ -110,3 +128,27 @@ async def put_all(
     if groups:
         await finished
     return left, failure
+
+
+async def put_off(
+    tables: Tables, drafts: Sequence[Draft], reason: StorageError | None
+) -> list[Draft]:
+    """Let messages wait once more whose topics took none, for the next longer level of delay: what
+    is behind them is for other topics. Those for which that could not be stored either.
+    """
+    left: list[Draft] = []
+    waiting: list[tuple[Draft, Draft]] = []
+    for draft in drafts:
+        found = properties.parse(draft.properties)
+        level = properties.number(found.get(properties.DELAY)) or RETRY_BASE - 1
+        try:
+            waiting.append((draft, delayed(tables.levels, draft, found, level + 1)))
+        except RefusedError:
+            left.append(draft)
+    failed, _ = await put_all(tables, [delayed_one for _, delayed_one in waiting])
+    failed_ids = {id(each) for each in failed}
+    left += [draft for draft, delayed_one in waiting if id(delayed_one) in failed_ids]
+    if len(left) < len(drafts):
+        logger.warning("%s for topics that take none: to be tried again after a longer delay - %s",
+                     counted(len(drafts) - len(left), "message"), reason)  # fmt: skip
+    return left

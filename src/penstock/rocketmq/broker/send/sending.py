@@ -319,8 +319,11 @@ class _Sending:
             self._connection.send(storage_failure(self._request, error))
 
     def flush_timed_out(self) -> None:
-        """Tell the producer that the message is stored, but the disk takes long to keep it."""
-        if not self._is_stored:
+        """Tell the producer that the message is stored, but the disk takes long to keep it.
+
+        One that waits for its place yet, as behind a large commit, is answered when it has it.
+        """
+        if not self._is_stored and self._records.physical_offset:  # which is never 0
             self._answer(ResponseCode.FLUSH_DISK_TIMEOUT)
 
     def _answer(self, code: ResponseCode) -> None:

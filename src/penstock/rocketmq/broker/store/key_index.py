@@ -268,15 +268,18 @@ class KeyIndex:
         self, index: HashIndex, log: Log, key: bytes, begin_ms: int, end_ms: int, deadline_ns: int,
         count: int, nbytes: int,
     ) -> list[bytes]:  # fmt: skip
-        low = max(log.start_offset, log.offset_at(_clamp(begin_ms * MILLISECOND)))
-        high = log.offset_at(_clamp((end_ms + 1) * MILLISECOND))
+        times = range(_clamp(begin_ms * MILLISECOND), _clamp((end_ms + 1) * MILLISECOND))
+        low = max(log.start_offset, log.offset_at(times.start))
+        # When the system's time was set back, older messages may have a later time.
+        is_newest_meant = index.last_ns < times.stop
+        high = log.next_offset if is_newest_meant else log.offset_at(times.stop)
         found: list[bytes] = []
         looked_at = 0
         paused_ns = self._clock.monotonic_ns()
         for offset in _offsets(index, message_keys.hash_of(key), low, high):
             if offset is not None:
                 looked_at += 1
-                frame = _frame(log, offset)
+                frame = _frame(log, offset, times)
                 if frame is not None and key in message_keys.keys(frame):
                     nbytes -= len(frame)
                     if found and nbytes < 0:
@@ -318,12 +321,14 @@ def _offsets(index: HashIndex, wanted: int, low: int, high: int) -> Iterator[int
             last = offset
 
 
-def _frame(log: Log, offset: int) -> bytes | None:
-    """The stored message at an offset; None when the log no longer has it."""
+def _frame(log: Log, offset: int, times: range) -> bytes | None:
+    """The stored message at an offset; None when the log no longer has it, or it is of another
+    time (ns).
+    """
     if offset < log.start_offset:
         return None
     batch = log.batch_at(offset)
-    if batch is None or batch.dialect != Dialect.ROCKETMQ:
+    if batch is None or batch.dialect != Dialect.ROCKETMQ or batch.timestamp_ns not in times:
         return None
     return bytes(batch.slice(offset, offset + 1))
 

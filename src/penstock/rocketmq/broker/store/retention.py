@@ -11,7 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.broker.group_figures import ROCKETMQ_PREFIX
+from penstock.broker.progress import TopicSettings
 from penstock.core.units import HOUR
+from penstock.rocketmq.broker import names
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.storage.retention import Retention
 
@@ -44,10 +46,14 @@ class TopicRetention:
         self._tables.state.save(FILE)
 
     def adopt(self, topic: Topic) -> None:
-        """Keep the messages of a topic by the rule of those who made it."""
+        """Keep the messages of a topic by the rule of those who made it. Raises StorageError."""
         if topic.name not in self._of_nsq:
             hours = self._tables.settings.file_reserved_time
             topic.retention = Retention(time_ns=hours * HOUR)
+        # What has waited stays for that time, too; no channel tells that it is done.
+        is_set = topic.config.own != TopicSettings()
+        if topic.name in names.NOT_FOR_CLIENTS and topic.config.bounds and not is_set:
+            topic.configure(TopicSettings(max_depth=0, max_bytes=0))
 
     def adopt_all(self) -> None:
         """Adopt every topic, after a start or a change of ``fileReservedTime``."""

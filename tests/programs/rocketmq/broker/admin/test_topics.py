@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from penstock.core.errors import DiskFullError
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.send.draft import Draft
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
@@ -94,6 +95,26 @@ def test_deleting_takes_messages_and_offsets(
     assert controller.offsets.of("T", "G") == {}
     make(client, "T")
     assert controller.store.bounds("T", 1) == (0, 0)
+
+
+def test_deleting_makes_room_on_a_full_disk(
+    connect: Connect, rocket: RocketBroker, loop_thread: LoopThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, controller = connect(), rocket.controller
+    make(client, "T")
+    loop_thread.run(controller.store.append(Draft("T", 1, b"body")))
+    topics, save = controller.node.broker.topics, controller.state.save
+
+    def save_if_there_is_room(name: str) -> None:
+        if "T" in topics:
+            raise DiskFullError("no space left on device")
+        save(name)
+
+    monkeypatch.setattr(controller.state, "save", save_if_there_is_room)
+    assert client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic="T").code == 0
+    assert "T" not in topics
+    path = f"{controller.settings.store_path_root_dir}/config/topics.json"
+    assert b'"T"' not in (controller.state.disk.read_file(path) or b"")
 
 
 def test_deleting_what_is_not_there_is_success(connect: Connect) -> None:

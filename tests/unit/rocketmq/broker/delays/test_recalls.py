@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.core.errors import StorageError
 from penstock.core.units import SECOND
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.controller import Controller
@@ -16,7 +17,7 @@ from penstock.rocketmq.broker.delays.recalls import Handle, handle_of
 from penstock.rocketmq.broker.send.draft import Draft
 from penstock.rocketmq.protocol.command import Command
 from penstock.testing.clock import FakeClock
-from tests.unit.rocketmq.broker.lives import Lives
+from tests.unit.rocketmq.broker.lives import FailingPuts, Lives
 from tests.unit.rocketmq.broker.peers import FakePeer, request
 
 from .test_timers import after, bodies, deliver, settle
@@ -76,6 +77,21 @@ async def test_a_recall_survives_a_crash(
     await settle(controller)
     assert bodies(controller) == []
     assert len(controller.timers) == 0
+
+
+async def test_what_a_recall_that_failed_was_for_is_delivered(
+    controller: Controller, clock: FakeClock
+) -> None:
+    first, second = [await sent(controller, 1000, body) for body in (b"a", b"b")]
+    assert (await recall(controller, second)).code == 0
+    failing = FailingPuts(controller, names.TIMER_TOPIC)
+    for handle in (first, second):
+        with pytest.raises(StorageError, match="no space left"):
+            await recall(controller, handle)
+    failing.mend()
+    clock.advance(SECOND)
+    await settle(controller)
+    assert bodies(controller) == [b"a"], "the second one's recall was stored before"
 
 
 async def test_a_recall_holds_when_the_systems_time_is_set(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND, MINUTE, SECOND
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.controller import Controller
@@ -15,6 +17,7 @@ from penstock.rocketmq.broker.delays.due_loop import FAR
 from penstock.rocketmq.broker.send.draft import Draft
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.filling import store
 from tests.unit.rocketmq.broker.lives import FailingPuts, Lives, stored
@@ -182,16 +185,59 @@ async def test_what_cannot_be_stored_is_tried_again(
     for number in range(3):
         await controller.publisher.publish_one(delayed(1, b"%d" % number))
     clock.advance(SECOND)
-    failing = FailingPuts(controller, "T")
+    failing = FailingPuts(controller, "T", names.SCHEDULE_TOPIC)
     assert await controller.schedule.step() == controller.now_ms + 1000
     assert await controller.schedule.step() == controller.now_ms + 1000
-    assert failing.count == 1
+    assert failing.count == 2, "neither to its topic nor to wait once more"
     assert controller.schedule.progress() == {1: (0, 3)}
     failing.mend()
     clock.advance(SECOND)
     await settle(controller)
     assert bodies(controller) == [b"0", b"1", b"2"]
     assert controller.schedule.progress() == {1: (3, 3)}
+
+
+async def test_a_topic_that_takes_none_holds_up_no_other(
+    lives: Lives, controller: Controller, clock: FakeClock
+) -> None:
+    controller.topics.put(TopicConfig("U", 4, 4), 0)
+    failing = FailingPuts(controller, "U")
+    for topic, body in (("T", b"a"), ("U", b"late"), ("T", b"b")):
+        await controller.publisher.publish_one(replace(delayed(1, body), topic=topic))
+        clock.advance(SECOND)
+        await settle(controller)
+    assert bodies(controller) == [b"a", b"b"]
+    assert controller.schedule.progress() == {1: (3, 3), 2: (0, 1)}, "5 s later"
+    controller.state.save(schedule.FILE)
+    failing.mend()
+    controller = lives.begin("T", "U")
+    clock.advance(5 * SECOND)
+    await settle(controller)
+    assert bodies(controller) == [b"a", b"b"]
+    (message,) = stored(controller, "U", 1)
+    assert (message.body, message.reconsume_times) == (b"late", 2)
+
+
+async def test_a_level_that_cannot_be_read_holds_up_no_other(
+    controller: Controller, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for level in (1, 2):
+        await controller.publisher.publish_one(delayed(level, b"%d" % level))
+    clock.advance(5 * SECOND)
+    read = controller.store.read
+
+    def fails(topic: str, queue: int, *rest: int) -> object:
+        if topic == names.SCHEDULE_TOPIC and not queue:
+            raise StorageError("input/output error")
+        return read(topic, queue, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(controller.store, "read", fails)
+        assert await settle(controller) == controller.now_ms + 1000
+        assert [m.body for m in stored(controller, "T", 1)] == [b"2"]
+    clock.advance(SECOND)
+    await settle(controller)
+    assert bodies(controller) == [b"2", b"1"]
 
 
 async def test_a_restart_goes_on_where_it_was(

@@ -274,10 +274,24 @@ async def test_what_cannot_be_stored_is_tried_again(
 ) -> None:
     await controller.publisher.publish_one(after(1000))
     clock.advance(SECOND)
-    failing = FailingPuts(controller, "T")
+    failing = FailingPuts(controller, "T", names.SCHEDULE_TOPIC)
     assert await controller.timers.step() == controller.now_ms + 1000
     failing.mend()
     await settle(controller)
+    assert bodies(controller) == [b"x"]
+
+
+async def test_a_topic_that_takes_none_holds_up_no_other(
+    controller: Controller, clock: FakeClock
+) -> None:
+    failing = FailingPuts(controller, "T")
+    await controller.publisher.publish_one(after(1000))
+    clock.advance(SECOND)
+    assert await settle(controller) == FAR
+    failing.mend()
+    assert controller.schedule.progress() == {3: (0, 1)}, "it comes 10 s later"
+    clock.advance(10 * SECOND)
+    await controller.schedule.step()
     assert bodies(controller) == [b"x"]
 
 
@@ -364,7 +378,7 @@ async def test_what_is_saved_during_a_put_says_nothing_of_it(
     await controller.publisher.publish_one(after(1000))
     await settle(controller)
     clock.advance(SECOND)
-    failing = FailingPuts(controller, "T")
+    failing = FailingPuts(controller, "T", names.SCHEDULE_TOPIC)
     await controller.timers.step()
     controller.state.save(timers.FILE)
     failing.mend()

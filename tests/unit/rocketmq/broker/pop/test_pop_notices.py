@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 
+from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.pop.pop_notices import notification
 from penstock.rocketmq.broker.pop.pop_orders import OpenBatch
 from penstock.rocketmq.broker.pull import arrivals
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
+from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.filling import store
 from tests.unit.rocketmq.broker.peers import FakePeer, request
-from tests.unit.rocketmq.broker.popping import with_pops
+from tests.unit.rocketmq.broker.popping import Request, dispatch, popper, with_pops
 
 PEER = FakePeer().connection
 
@@ -52,6 +54,34 @@ async def test_something_comes(topic: Controller) -> None:
     for answer in await asyncio.gather(*waiting):
         assert answer.ext == {"hasMsg": "true", "pollingFull": "false"}
     assert len(topic.store.on_append) == listeners
+
+
+async def test_a_hidden_message_becomes_visible_again(topic: Controller, clock: FakeClock) -> None:
+    await store(topic, "T", 0, b"a")
+    channel, request = popper(topic), Request()
+    assert channel.wait(request, 20)
+    dispatch(topic)()
+    await asyncio.sleep(0)
+    assert request.bodies == [b"a"]
+    waiting = asyncio.ensure_future(ask(topic))
+    await asyncio.sleep(0)
+    clock.advance(20 * MILLISECOND)
+    dispatch(topic)()
+    async with asyncio.timeout(10):
+        assert (await waiting).ext == {"hasMsg": "true", "pollingFull": "false"}
+
+
+async def test_what_somebody_else_has_had_is_not_told(topic: Controller) -> None:
+    popper(topic)
+    waiting = asyncio.ensure_future(ask(topic, pollTime=50))
+    await asyncio.sleep(0)
+    await store(topic, "T", 0, b"a")
+    assert popper(topic).wait(Request(), 60_000)
+    dispatch(topic)()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    assert (await waiting).ext == {"hasMsg": "false", "pollingFull": "false"}
 
 
 async def test_nothing_comes(topic: Controller) -> None:

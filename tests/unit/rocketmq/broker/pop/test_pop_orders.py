@@ -154,3 +154,16 @@ BATCH = {"popTime": 1, "i": 2, "o": [3], "cm": 0}
 def test_a_damaged_file(value: Any) -> None:
     with pytest.raises(BodyError):
         OrderTable().load(value)
+
+
+def test_what_is_loaded_takes_the_place_of_what_was_there(table: OrderTable) -> None:
+    """As when a slave reads the table again that its master has written."""
+    with pytest.raises(BodyError):
+        table.load({"table": {"T@H": {}, "no key": {}}})
+    assert KEY in table
+    assert ("T", "H") not in table
+    written = table.as_json()
+    table.load(written)
+    assert table.as_json() == written, "had once, whoever reads of it again"
+    table.load({"table": {}})
+    assert (KEY in table, len(table)) == (False, 0)

@@ -99,3 +99,19 @@ def test_names_that_nothing_can_have() -> None:
         with pytest.raises(BodyError, match="is too long"):
             offsets.commit(topic, group, 0, 1)
     assert offsets.as_json() == {"offsetTable": {}}
+
+
+def test_every_name_that_is_taken_can_be_read_again() -> None:
+    offsets = ConsumerOffsets()
+    with pytest.raises(BodyError, match="holds no @"):
+        offsets.commit("a@" + "b" * 200, "g" * 200, 0, 1)
+    offsets.commit("T", "g@h", 0, 1)
+    loaded = ConsumerOffsets.from_json(offsets.as_json())
+    assert loaded.of("T", "g@h") == {0: 1}
+
+
+def test_what_earlier_versions_have_taken_does_not_hinder_a_start() -> None:
+    kept = {"a@" + "b" * 200 + "@" + "g" * 200: {0: 1}, "T@g": {0: 2}}
+    assert ConsumerOffsets.from_json({"offsetTable": kept}).as_json() == {
+        "offsetTable": {"T@g": {0: 2}}
+    }

@@ -67,6 +67,16 @@ async def test_what_could_not_be_stored_is_given_back(controller: Controller) ->
     assert [m.body for m in stored(controller, "A")] == [b"a", b"c"]
 
 
+async def test_what_cannot_wait_once_more_is_given_back(controller: Controller) -> None:
+    more = f"{properties.DELAY}{properties.NAME_END}9{properties.VALUE_END}k{properties.NAME_END}"
+    long = Draft("B", 0, b"a", more + "v" * (release.PROPERTIES_MAX - len(more) - 1))
+    short = Draft("B", 0, b"b", "DELAY\x011\x02")
+    assert await release.put_off(controller, [long, short], None) == [long]
+    assert [m.body for m in stored(controller, names.SCHEDULE_TOPIC, 1)] == [b"b"]
+    FailingPuts(controller, names.SCHEDULE_TOPIC)
+    assert await release.put_off(controller, [long, short], None) == [long, short]
+
+
 def test_properties_that_become_too_long_are_refused() -> None:
     draft = Draft("A", 0, b"x")
     with pytest.raises(RefusedError, match="longer than"):

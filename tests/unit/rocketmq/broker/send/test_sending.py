@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.broker.publish.batching import Outcome
+from penstock.broker.publish.records import Records
+from penstock.broker.topic import Topic
 from penstock.core.errors import TooManyFilesError
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.send import sending
-from penstock.rocketmq.protocol.codes import RequestCode
+from penstock.rocketmq.broker.send.flush_timeouts import Sending
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.frames import FrameReader
+from penstock.rocketmq.protocol.ids import OffsetId
+from penstock.rocketmq.protocol.registration import TopicConfig
 from tests.unit.rocketmq.broker.peers import FakePeer, request
 
 
@@ -22,6 +29,60 @@ def test_a_topic_that_there_is_no_room_for_is_not_made(
         sending.send(controller, FakePeer().connection, send)
     assert "New" not in controller.topics.configs
     assert b"New" not in (controller.state.disk.read_file(_topics_file(controller)) or b"")
+
+
+def test_a_send_without_a_place_is_not_told_that_it_is_stored(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while a large commit is written, which publishes to the topic wait for."""
+    waiting, watched, peer = Waiting(), Watched(), FakePeer()
+    controller.topics.put(TopicConfig("T", 1, 1), 1)
+    monkeypatch.setattr(controller.store, "_commits", waiting)
+    monkeypatch.setattr(controller, "flush_timeouts", watched)
+    answers: list[bytes] = []
+    monkeypatch.setattr(peer, "send_pieces", lambda pieces: answers.extend(pieces), raising=False)
+    send = request(RequestCode.SEND_MESSAGE_V2, b"x", a="P", b="T", c="TBW102", d=4, e=0, f=0,
+                   g=1, h=0, i="", j=0)  # fmt: skip
+    assert sending.send(controller, peer.connection, send) is None
+    (sent,) = watched.sends
+    sent.flush_timed_out()
+    assert answers == []
+    waiting.commit()
+    sent.flush_timed_out()
+    reader = FrameReader()
+    reader.feed(b"".join(answers))
+    answer = reader.next_command()
+    assert answer is not None
+    assert answer.code == ResponseCode.FLUSH_DISK_TIMEOUT
+    place = OffsetId.parse((answer.ext or {})["msgId"]).offset
+    assert controller.store.message(place) is not None
+
+
+class Watched:
+    """Takes the place of the sends that wait for a sync."""
+
+    def __init__(self) -> None:
+        self.sends: list[Sending] = []
+
+    def watch(self, sending: Sending) -> None:
+        self.sends.append(sending)
+
+
+class Waiting:
+    """Commits nothing before it is told to, and then answers nobody yet."""
+
+    def __init__(self) -> None:
+        self._topic: Topic | None = None
+
+    def publish(
+        self, topic: Topic, records: Records, delay_ns: int, done: Outcome, queue: int | None = None
+    ) -> None:
+        topic.stage(records, delay_ns, done, queue)
+        self._topic = topic
+
+    def commit(self) -> None:
+        assert self._topic is not None
+        self._topic.commit()
 
 
 def _topics_file(controller: Controller) -> str:

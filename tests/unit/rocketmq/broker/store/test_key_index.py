@@ -117,6 +117,20 @@ async def test_a_message_is_found_by_each_of_its_keys_right_after_it_was_stored(
     assert (found.last_offset, found.last_ms) == (0, 5)
 
 
+async def test_the_newest_are_found_after_the_systems_time_was_set_back(topics: Topics) -> None:
+    for at_ms in (1000, 9000, 1500, 2000):
+        topics.store("T", keys("k", f"A{at_ms}"), at_ms=at_ms)
+    found = {
+        (begin, end): [properties.value_of(text, "UNIQ_KEY")
+                       for text in await topics.texts("T", "k", begin, end)]
+        for begin, end in ((0, 2000), (1200, 2000), (0, 9000), (1000, 1000))
+    }  # fmt: skip
+    assert found == {
+        (0, 2000): ["A1000", "A1500", "A2000"], (1200, 2000): ["A1500", "A2000"],
+        (0, 9000): ["A1000", "A9000", "A1500", "A2000"], (1000, 1000): ["A1000"],
+    }  # fmt: skip
+
+
 async def test_nothing_is_indexed_of_an_empty_topic(topics: Topics) -> None:
     topics.log("T")
     assert await topics.find("T", "k") == Found([], -1, 0)

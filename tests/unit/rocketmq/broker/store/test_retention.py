@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from penstock.broker.progress import TopicSettings
+from penstock.broker.publish.bounds import Bounds
 from penstock.core.units import HOUR
+from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.store.retention import FILE, TopicRetention
 from penstock.rocketmq.protocol.errors import BodyError
@@ -65,3 +70,20 @@ def test_a_file_that_is_none(controller: Controller, value: object) -> None:
     controller.state.save(FILE)
     with pytest.raises(BodyError):
         controller.retention._load(value)
+
+
+async def test_where_messages_wait_is_not_bounded_as_others_are(controller: Controller) -> None:
+    broker = controller.node.broker
+    broker._options = replace(broker._options, bounds=Bounds(max_depth=2))
+    for name in (names.SCHEDULE_TOPIC, names.HALF_TOPIC, "T"):
+        controller.retention.adopt(controller.node.registry.topic(name))
+        await store(controller, name, 0, b"1", b"2")
+    for name in (names.SCHEDULE_TOPIC, names.HALF_TOPIC):
+        await store(controller, name, 0, b"3")
+    with pytest.raises(AssertionError, match="topic is full"):
+        await store(controller, "T", 0, b"3")
+    bounded = broker.topics[names.SCHEDULE_TOPIC]
+    bounded.configure(TopicSettings(max_depth=3))
+    controller.retention.adopt(bounded)
+    with pytest.raises(AssertionError, match="topic is full"):
+        await store(controller, bounded.name, 0, b"4")
