@@ -54,7 +54,6 @@ class Link(asyncio.Protocol):
             self._wire.receive_data(data)
         except ClientError as error:
             self._hub.lose(self._wire, error)
-            self.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
@@ -132,7 +131,8 @@ class AioHub(Hub):
             self.lose(wire, error)
 
     def lose(self, wire: Wire, error: ClientError) -> None:
-        self._links.pop(wire, None)
+        if (link := self._links.pop(wire, None)) is not None:
+            link.abort()
         super().lose(wire, error)
 
     def flush(self, wire: Wire) -> None:

@@ -111,18 +111,22 @@ class BlockingHub(Hub):
         is_moved |= self._tick_if_due()
         is_moved |= self._connect_all()
         self._flush_all()
-        for key, events in self._selector.select(0 if is_moved else self._patience(seconds)):
+        self._take_in(0 if is_moved else self._patience(seconds))
+        self._flush_all()
+
+    def _take_in(self, seconds: float | None) -> None:
+        for key, events in self._selector.select(seconds):
             if key.fileobj is self._bell:
                 self._bell.recv(4096)
-            else:
+            elif key.data.wire in self._links:  # not given up meanwhile
                 self._serve_link(key.data, events)
-        self._flush_all()
 
     def _tick_if_due(self) -> bool:
         """Do what is due; False if nothing was."""
         deadline = self.deadline
         if deadline is None or deadline > self.clock.monotonic_ns():
             return False
+        self._take_in(0)  # an answer that is here is in time, however late somebody reads it
         self.tick()
         return True
 
@@ -147,8 +151,11 @@ class BlockingHub(Hub):
     def _drop(self, link: Link, error: OSError | ClientError) -> None:
         if isinstance(error, OSError):
             error = NotConnected(link.wire.address, reason(error))
-        self.hang_up(link.wire)
         self.lose(link.wire, error)
+
+    def lose(self, wire: Wire, error: ClientError) -> None:
+        self.hang_up(wire)
+        super().lose(wire, error)
 
     # --- connections -----------------------------------------------------------------------------
 
@@ -203,6 +210,7 @@ class BlockingHub(Hub):
         unsent, self._unsent = self._unsent, {}
         for wire in unsent:
             if (link := self._links.get(wire)) is not None:
+                wire.begin_now()
                 try:
                     self._flush_link(link)
                 except OSError as error:

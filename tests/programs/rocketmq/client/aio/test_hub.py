@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -94,6 +95,29 @@ async def test_a_stranger_and_a_silent_server() -> None:
     await asyncio.wait([task for task in served if task is not None])
     server.close()
     await server.wait_closed()
+
+
+async def test_a_connection_on_which_nothing_comes_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("penstock.rocketmq.client.network.wire._SILENCE_S", 0.1)
+    ended = asyncio.Queue[None]()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            await reader.read(-1)
+        writer.close()
+        ended.put_nowait(None)
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with Producer("PG", address, config=replace(QUICK, request_timeout=0.2)) as producer:
+            for _ in range(2):
+                assert ended.empty(), "it was made while the first request waited"
+                with pytest.raises(NoNameServer, match=r"no answer within 0\.2 s"):
+                    await producer.send(Message("T", b"x"))
+            await ended.get()
+            assert not producer.connections
 
 
 async def test_a_cancelled_send_is_ended(servers: Servers) -> None:

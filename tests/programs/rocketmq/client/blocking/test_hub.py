@@ -106,7 +106,7 @@ def test_no_wait_goes_on_after_what_it_waits_for(
             hub.run(hub.ask(address, RequestCode.GET_BROKER_CONFIG))
     else:
         hub.wait_for(hub.sleep(0))
-    assert waits == [0]
+    assert set(waits) == {0}
     hub.close()
 
 
