@@ -238,7 +238,7 @@ class Consumption(Group):
     async def _send_aside(self, held: HeldQueue, message: Received, level: int) -> None:
         """Let the queue go on without it; while no broker takes it, the queue waits."""
         try:
-            await (self._back.send(message, level) if level < 0 else self._back.resend(message))
+            await (self._back.send(message, level) if level < 0 else self._back.send_aside(message))
         except ClientError as error:
             self._tell(
                 logging.ERROR, "send-back-failed", f"sendMessageBack exception, {message}: {error}"
