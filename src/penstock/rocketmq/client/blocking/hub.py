@@ -33,6 +33,8 @@ from penstock.rocketmq.client.network.wire import Wire
 
 T = TypeVar("T")
 _READ_BYTES: Final = 256 * 1024
+_UNSENT_MAX: Final = 1 << 20
+"""Bytes of one-way requests that may wait for a server."""
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
@@ -120,6 +122,12 @@ class BlockingHub(Hub):
                 self._bell.recv(4096)
             elif key.data.wire in self._links:  # not given up meanwhile
                 self._serve_link(key.data, events)
+
+    def drain(self, address: str) -> None:
+        """Send, and wait while this server takes less than is sent."""
+        self.work(0)
+        while (wire := self._wires.get(address)) and wire.nbytes_said >= _UNSENT_MAX:
+            self.work(None)
 
     def _tick_if_due(self) -> bool:
         """Do what is due; False if nothing was."""

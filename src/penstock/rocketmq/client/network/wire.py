@@ -57,6 +57,8 @@ class Wire:
         self._on_output = on_output
         self._on_request = on_request
         self._reader = frames.FrameReader()
+        self.nbytes_said = 0
+        """Bytes that nobody has taken yet to send them."""
         self._said: list[bytes] = []
         self._said_since = 0
         self._heard_ns = 0
@@ -89,7 +91,7 @@ class Wire:
 
     def take_output(self) -> bytes:
         """Bytes that are to be sent, all of them in one piece; perhaps none."""
-        said, self._said = self._said, []
+        said, self._said, self.nbytes_said = self._said, [], 0
         return said[0] if len(said) == 1 else b"".join(said)
 
     def begin_now(self) -> None:
@@ -117,7 +119,9 @@ class Wire:
         self._put(request)
 
     def _put(self, command: Command) -> None:
-        self._said.append(frames.encode(command))
+        data = frames.encode(command)
+        self._said.append(data)
+        self.nbytes_said += len(data)
         if len(self._said) == 1:
             self._said_since = self._clock.monotonic_ns()
             self._on_output(self)
@@ -180,7 +184,7 @@ class Wire:
         """Note that there is no connection, or no more; what waits fails."""
         self.is_open, self.is_lost = False, True
         self.deadline = None
-        self._said.clear()
+        self.take_output()
         asked, self._asked = self._asked, {}
         for _, _, promise in asked.values():
             promise.fail(error)

@@ -110,6 +110,30 @@ def test_no_wait_goes_on_after_what_it_waits_for(
     hub.close()
 
 
+def test_what_asks_for_no_answer_waits_for_a_server_that_takes_no_more() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        hub = BlockingHub(Config(namesrv_addr=address), SYSTEM_CLOCK, None)
+        drained: list[int] = []
+
+        def send() -> None:
+            for _ in range(400):
+                hub.tell(address, RequestCode.SEND_MESSAGE_V2, {}, bytes(100_000))
+                hub.drain(address)
+                drained.append(hub.connections[address].nbytes_said)
+
+        thread = threading.Thread(target=send)
+        thread.start()
+        connection, _ = server.accept()
+        with connection:
+            nbytes = 0
+            while nbytes < 400 * 100_000:
+                nbytes += len(connection.recv(1 << 20))
+        thread.join()
+        assert max(drained) < 2 << 20
+        hub.close()
+
+
 def test_a_coroutine_is_no_function_of_a_blocking_client(servers: Servers) -> None:
     async def check(message: object) -> int:
         return 8

@@ -128,7 +128,9 @@ def test_a_lost_connection_fails_what_waits() -> None:
 def test_a_one_way_request_waits_for_nothing() -> None:
     far = Far()
     far.wire.tell(Command(37))
+    assert far.wire.nbytes_said > 0
     (request,) = far.take()
+    assert far.wire.nbytes_said == 0
     assert request.is_one_way
     assert far.wire.deadline is None
 
