@@ -106,7 +106,7 @@ def _size(messages: list[Received]) -> int:
 
 
 def most_of(room: int) -> int:
-    """Bytes that one body may become where there is so much room for all."""
+    """Bytes that one body may become where all of them share this room."""
     return max(room, BODY_LEAST)
 
 

@@ -3,7 +3,7 @@ out.
 
 Answers find their requests by the number that these carry, ``opaque``, in whatever order they come.
 A request that is not answered in time fails alone: the connection goes on, and an answer that comes
-later is dropped. A connection on which nothing at all comes for so long is given up.
+later is dropped. A connection on which nothing else comes either is given up.
 """
 
 from __future__ import annotations
