@@ -7,6 +7,7 @@ while one of the client's methods is called.
 from __future__ import annotations
 
 import contextlib
+import os
 import selectors
 import socket
 import ssl
@@ -77,6 +78,7 @@ class BlockingHub(Hub):
 
     def __init__(self, config: Config, clock: Clock, chance: Chance | None) -> None:
         super().__init__(config, clock, chance)
+        self._process = os.getpid()
         self._links: dict[Wire, Link] = {}
         self._undialled: list[Wire] = []
         self._unsent: dict[Wire, None] = {}
@@ -105,8 +107,22 @@ class BlockingHub(Hub):
         with contextlib.suppress(OSError):  # rung already, or closed
             self._rope.send(b"!")
 
+    @property
+    def is_forked(self) -> bool:
+        """True in a child of the process that has made it: both have the same connections, and one
+        would take the answers to the other's requests for its own.
+        """
+        return os.getpid() != self._process
+
     def work(self, seconds: float | None) -> None:
-        """Do what is due, then take what comes within ``seconds``; None waits for something."""
+        """Do what is due, then take what comes within ``seconds``; None waits for something.
+
+        Raises ClientError in a forked process.
+        """
+        if self.is_forked:
+            raise ClientError(
+                "this client was made before its process was forked", "make one in each process"
+            )
         # What waits may be done by any of these, and then there is nothing left to wait for here.
         is_moved = self._connect_all()
         self._flush_all()
@@ -232,9 +248,10 @@ class BlockingHub(Hub):
     def hang_up(self, wire: Wire) -> None:
         link = self._links.pop(wire, None)
         if link is not None:
-            with contextlib.suppress(OSError):
-                link.flush()
-            self._selector.unregister(link.socket)
+            if not self.is_forked:  # the parent's connection, and its epoll, go on
+                with contextlib.suppress(OSError):
+                    link.flush()
+                self._selector.unregister(link.socket)
             link.socket.close()
 
     def rescheduled(self) -> None:

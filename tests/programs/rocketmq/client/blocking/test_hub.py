@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from dataclasses import replace
@@ -13,7 +14,7 @@ from penstock.core.clock import SYSTEM_CLOCK
 from penstock.rocketmq.client import Config, Message, NotConnected
 from penstock.rocketmq.client.blocking import LitePullConsumer, Producer
 from penstock.rocketmq.client.blocking.hub import BlockingHub
-from penstock.rocketmq.client.errors import NoNameServer, NoPermission
+from penstock.rocketmq.client.errors import ClientError, NoNameServer, NoPermission
 from penstock.rocketmq.protocol.codes import RequestCode
 from tests.ports import unused_address
 from tests.programs.rocketmq.client.secured import page, run_with_rules, run_with_tls
@@ -129,9 +130,26 @@ def test_what_asks_for_no_answer_waits_for_a_server_that_takes_no_more() -> None
             nbytes = 0
             while nbytes < 400 * 100_000:
                 nbytes += len(connection.recv(1 << 20))
-        thread.join()
+            thread.join()
         assert max(drained) < 2 << 20
         hub.close()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_takes_no_answers_of_its_parent(servers: Servers) -> None:
+    with Producer("PG", servers.address, config=QUICK) as producer:
+        producer.send(Message("BForked", b"x"))
+        child = os.fork()
+        if not child:
+            told = ""
+            try:
+                producer.send(Message("BForked", b"y"))
+            except ClientError as error:
+                told = str(error)
+            producer.close()
+            os._exit(0 if "make one in each process" in told else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert producer.send(Message("BForked", b"z")).offset_id
 
 
 def test_a_coroutine_is_no_function_of_a_blocking_client(servers: Servers) -> None:
