@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from penstock.rocketmq.client.consume.received import Received, all_received
+from penstock.rocketmq.client.consume.received import Received, each_received
+from penstock.rocketmq.client.produce.compression import BODY_BYTES_MAX
 
 END_OF_TIME: Final = (1 << 63) - 1
 _BY_ID: Final = "_UNIQUE_KEY_QUERY"
@@ -25,12 +27,13 @@ class KeyQuery(NamedTuple):
         }  # fmt: skip
         return fields | ({_BY_ID: "true"} if self.is_id else {})
 
-    def found(self, body: bytes, broker: str) -> list[Received]:
-        """The messages of an answer that are meant. Raises BadAnswer.
+    def found(self, body: bytes, broker: str, most: int = BODY_BYTES_MAX) -> Iterator[Received]:
+        """The messages of an answer that are meant, with bodies of up to ``most`` bytes unpacked.
+        Raises BadAnswer.
 
         Brokers look for the hash of a key, and another key may have the same.
         """
-        return [each for each in all_received(body, broker) if self._is_meant(each)]
+        return filter(self._is_meant, each_received(body, broker, most=most))
 
     def _is_meant(self, message: Received) -> bool:
         if message.stored.topic != self.topic:

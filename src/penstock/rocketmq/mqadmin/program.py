@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +32,9 @@ _SENSELESS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, Va
 
 def run(words: Sequence[str]) -> int:
     """Run a command line; the exit code."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        # Words of the command line and ids of clients may be what cannot be encoded.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = _run(list(words))
         sys.stdout.flush()

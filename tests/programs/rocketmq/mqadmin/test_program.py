@@ -55,6 +55,11 @@ def test_a_failure_is_one_line_and_in_json_an_exit_code(
     assert address in json.loads(capsys.readouterr().out)["error"]
 
 
+def test_a_word_that_is_no_text_is_shown_by_its_bytes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["topicList", "-n", "x\udcff:1", "--json"]) == 1
+    assert "x\udcff:1" in json.loads(capsys.readouterr().out)["error"]
+
+
 def test_the_usage_where_broker_and_cluster_are_missing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -13,6 +13,8 @@ from penstock.admin.rocketmq.messages.pulls import (
     Part,
     Queue,
     backward,
+    fitting,
+    most_of,
     offset,
     onward,
     queues_of,
@@ -148,11 +150,18 @@ async def _indexed(servers: Servers, query: KeyQuery, warnings: Warnings) -> lis
     """Messages with a key or an id, of the brokers' indexes."""
     fields = query.fields(LIMIT_MAX)
 
+    brokers = [each for each in (await servers.route(query.topic)).brokers if each.any_address()]
+    room = ROOM // max(len(brokers), 1)
+
     async def ask(broker: Broker) -> list[Received]:
         answer = await servers.ask(broker.any_address(), RequestCode.QUERY_MESSAGE, fields)
-        return query.found(answer.body, broker.name)
+        found = query.found(answer.body, broker.name, most_of(room))
+        messages, is_all = fitting(found, room)
+        if not is_all:
+            told = f"broker {broker.name}: only the first {len(messages)} have room here"
+            warnings.add([told])
+        return messages
 
-    brokers = [each for each in (await servers.route(query.topic)).brokers if each.any_address()]
     told = await gathered(brokers, ask, warnings, but=_NOT_FOUND)
     return _newest_first([each for _, found in told for each in found])
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from penstock.admin.rocketmq.servers import Servers
-from penstock.rocketmq.client.consume.received import Received, all_received
+from penstock.rocketmq.client.consume.received import Received, each_received
 from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.mqadmin.topology import Broker, TopicRoute
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
@@ -13,6 +14,9 @@ from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 GROUP: Final = "TOOLS_CONSUMER"
 ROOM: Final = 32 << 20
 """Bytes of bodies that one look at a topic holds, over all its queues."""
+BODY_LEAST: Final = 4 << 20
+"""Bytes that any body may become; the clients' limit for what they send. A longer one is shown as
+it is stored where there is no more room."""
 PULLS_MAX: Final = 128
 """Pulls of one look at a queue."""
 _WITH_SUBSCRIPTION: Final = 4
@@ -66,7 +70,7 @@ async def onward(servers: Servers, queue: Queue, start: int, most: int, room: in
     for _ in range(PULLS_MAX):
         if len(found) >= most or _size(found) >= room:
             break
-        more = await pull(servers, queue, start, most - len(found))
+        more = await pull(servers, queue, start, most - len(found), room)
         if not more:
             return Part(found, is_all=True)
         found += more
@@ -87,7 +91,7 @@ async def backward(servers: Servers, queue: Queue, most: int, room: int) -> Part
         if end <= first or len(found) >= most or _size(found) >= room:
             break
         size = min(size, end - first, most - len(found))
-        pulled = await pull(servers, queue, end - size, size)
+        pulled = await pull(servers, queue, end - size, size, room)
         more = [each for each in pulled if each.queue_offset < end]
         if size > 1 and more and more[-1].queue_offset < end - 1:
             size = min(len(more), size // 2)
@@ -101,9 +105,29 @@ def _size(messages: list[Received]) -> int:
     return sum(len(each.body) for each in messages)
 
 
-async def pull(servers: Servers, queue: Queue, start: int, most: int) -> list[Received]:
-    """Messages of a queue from an offset on, as many as the broker gives at once. Nothing is
-    committed.
+def most_of(room: int) -> int:
+    """Bytes that one body may become where all of them share this room."""
+    return max(room, BODY_LEAST)
+
+
+def fitting(messages: Iterable[Received], room: int) -> tuple[list[Received], bool]:
+    """The first messages that have room for their bodies, one at least; and True if that is all.
+
+    A message of a few kilobytes may unpack to megabytes: the rest is not unpacked.
+    """
+    found: list[Received] = []
+    size = 0
+    for each in messages:
+        if size >= room:
+            return found, False
+        found.append(each)
+        size += len(each.body)
+    return found, True
+
+
+async def pull(servers: Servers, queue: Queue, start: int, most: int, room: int) -> list[Received]:
+    """Messages of a queue from an offset on, as many as the broker gives at once and have room.
+    Nothing is committed.
     """
     fields = {
         "consumerGroup": GROUP, "topic": queue.topic, "queueId": queue.number,
@@ -118,4 +142,5 @@ async def pull(servers: Servers, queue: Queue, start: int, most: int) -> list[Re
         if error.code in _NOTHING:
             return []
         raise
-    return all_received(answer.body, queue.broker.name, first=start)
+    messages = each_received(answer.body, queue.broker.name, first=start, most=most_of(room))
+    return fitting(messages, room)[0]

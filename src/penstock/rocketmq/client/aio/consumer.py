@@ -85,6 +85,7 @@ class PushConsumer(ConsumerView):
             except BaseException as error:
                 self._started.set_exception(error)
                 self._started.exception()  # raised here
+                self._started = None  # it may be tried again
                 raise
             self._started.set_result(None)
         await asyncio.shield(self._started)
@@ -140,6 +141,8 @@ class PushConsumer(ConsumerView):
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
+                if self._closed is None:  # ``run`` was cancelled, and may be called again
+                    self._core.give_back(unit)
                 raise
             self._core.failed(unit, error)  # something in there was, not we
         except Exception as error:

@@ -29,6 +29,8 @@ from penstock.rocketmq.client.network.wire import Wire
 T = TypeVar("T")
 _PAGE_MAX: Final = 1 << 20
 _CLOSE_S: Final = 1.0
+_UNSENT_MAX: Final = 1 << 18
+"""Bytes of one-way requests that are sent together."""
 
 
 class Link(asyncio.Protocol):
@@ -39,6 +41,8 @@ class Link(asyncio.Protocol):
         self._wire = wire
         self._transport: asyncio.Transport | None = None
         self.flushes = False
+        self.ready = asyncio.Event()
+        """Set while the server takes what is sent, and when the connection is over."""
         self.closed = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -46,6 +50,7 @@ class Link(asyncio.Protocol):
         if self._wire.is_lost:
             self._transport.abort()
             return
+        self.ready.set()
         tls = transport.get_extra_info("ssl_object")
         self._hub.opened(self._wire, tls.version() if tls is not None else "")
 
@@ -54,13 +59,19 @@ class Link(asyncio.Protocol):
             self._wire.receive_data(data)
         except ClientError as error:
             self._hub.lose(self._wire, error)
-            self.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
+        self.ready.set()
         self.closed.set()
         told = reason(error) if error else "the server closed the connection"
         self._hub.lose(self._wire, NotConnected(self._wire.address, told))
+
+    def pause_writing(self) -> None:
+        self.ready.clear()
+
+    def resume_writing(self) -> None:
+        self.ready.set()
 
     def flush(self) -> None:
         """Send what the wire has to say."""
@@ -73,6 +84,7 @@ class Link(asyncio.Protocol):
         return self._transport is not None
 
     def abort(self) -> None:
+        self.ready.set()
         if self._transport is not None:
             self._transport.abort()
 
@@ -107,13 +119,12 @@ class AioHub(Hub):
     # --- what the core asks for ------------------------------------------------------------------
 
     def dial(self, wire: Wire) -> None:
-        self._spawn(self._open(wire), f"rocketmq connection to {wire.address}")
+        link = self._links[wire] = Link(self, wire)
+        self._spawn(self._open(link, wire), f"rocketmq connection to {wire.address}")
 
-    async def _open(self, wire: Wire) -> None:
+    async def _open(self, link: Link, wire: Wire) -> None:
         from penstock.rocketmq.client.network.tls import context_of
 
-        link = Link(self, wire)
-        self._links[wire] = link
         seconds = self.config.connect_timeout
         try:
             context = context_of(self.config)
@@ -132,7 +143,8 @@ class AioHub(Hub):
             self.lose(wire, error)
 
     def lose(self, wire: Wire, error: ClientError) -> None:
-        self._links.pop(wire, None)
+        if (link := self._links.pop(wire, None)) is not None:
+            link.abort()
         super().lose(wire, error)
 
     def flush(self, wire: Wire) -> None:
@@ -140,6 +152,15 @@ class AioHub(Hub):
         if link is not None and wire.is_open and not link.flushes:
             link.flushes = True
             asyncio.get_running_loop().call_soon(link.flush)
+
+    async def drained(self, address: str) -> None:
+        """Wait until this server takes more: what asks for no answer is not waited for else."""
+        wire = self._wires.get(address)
+        link = self._links.get(wire) if wire is not None else None
+        if wire is not None and link is not None:
+            if wire.nbytes_said >= _UNSENT_MAX:
+                link.flush()
+            await link.ready.wait()
 
     def hang_up(self, wire: Wire) -> None:
         if (link := self._links.pop(wire, None)) is not None:

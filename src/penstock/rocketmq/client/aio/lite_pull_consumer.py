@@ -48,7 +48,8 @@ class LitePullConsumer(ConsumerView):
             group, self._hub, allocate=allocate, auto_commit=auto_commit
         )
         self._core.on_arrival = lambda _: self._arrived()
-        self._arrival: asyncio.Event | None = None
+        self._arrival = asyncio.Event()
+        self._is_started = False
         self._is_closed = False
 
     async def __aenter__(self) -> LitePullConsumer:
@@ -59,9 +60,13 @@ class LitePullConsumer(ConsumerView):
 
     async def start(self) -> None:
         """Join the group, and pull; ``poll`` does so as well. Raises ClientError."""
-        if self._arrival is None:
-            self._arrival = asyncio.Event()
-            await self._hub.run(self._core.begin())
+        if not self._is_started:
+            self._is_started = True
+            try:
+                await self._hub.run(self._core.begin())
+            except BaseException:
+                self._is_started = False
+                raise
 
     # --- messages --------------------------------------------------------------------------------
 
@@ -80,7 +85,6 @@ class LitePullConsumer(ConsumerView):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 while not found:
-                    assert self._arrival is not None
                     self._arrival.clear()
                     await self._arrival.wait()
                     found = self._poll(most)
@@ -92,8 +96,7 @@ class LitePullConsumer(ConsumerView):
         return self._core.poll(most)
 
     def _arrived(self) -> None:
-        if self._arrival is not None:
-            self._arrival.set()
+        self._arrival.set()
 
     async def __aiter__(self) -> AsyncIterator[Received]:
         """One message after the other, until the consumer is closed."""
@@ -169,7 +172,7 @@ class LitePullConsumer(ConsumerView):
         self._is_closed = True
         self._core.stop()
         try:
-            if self._arrival is not None:
+            if self._is_started:
                 await self._hub.run(self._core.leave())
         except ClientError:
             pass

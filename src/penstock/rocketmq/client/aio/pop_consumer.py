@@ -11,7 +11,7 @@ from penstock.rocketmq.client.aio.hub import AioHub
 from penstock.rocketmq.client.config import Config, config_at
 from penstock.rocketmq.client.consume.filters import Filter, filter_of
 from penstock.rocketmq.client.consume.popping import MESSAGES_MAX, Popped, Popper
-from penstock.rocketmq.client.errors import ClientError
+from penstock.rocketmq.client.errors import ClientError, Stopped
 from penstock.rocketmq.client.views import ClientView
 
 
@@ -58,7 +58,11 @@ class PopConsumer(ClientView):
     async def __aiter__(self) -> AsyncIterator[Popped]:
         """One message after the other, until the consumer is closed."""
         while not self._hub.is_closed:
-            for message in await self.receive():
+            try:
+                messages = await self.receive()
+            except Stopped:
+                return
+            for message in messages:
                 yield message
 
     async def ack(self, *messages: Popped) -> None:

@@ -104,7 +104,8 @@ class Producer(ClientView):
 
     async def send_one_way(self, message: Message, *, queue: QueueWanted = None) -> None:
         """Send one and ask for no answer: nobody knows whether it was stored."""
-        await self._hub.run(self._publisher.send_one_way(message, queue))
+        address = await self._hub.run(self._publisher.send_one_way(message, queue))
+        await self._hub.drained(address)
 
     async def send_soon(
         self, message: Message, *, queue: QueueWanted = None

@@ -70,8 +70,8 @@ class PushConsumer(ConsumerView):
     def start(self) -> None:
         """Join the group; ``run`` does so as well. Raises ClientError for a refused filter."""
         if not self._is_started:
-            self._is_started = True
             self._hub.run(self._core.begin())
+            self._is_started = True
 
     # --- messages --------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ while one of the client's methods is called.
 from __future__ import annotations
 
 import contextlib
+import os
 import selectors
 import socket
 import ssl
@@ -33,6 +34,8 @@ from penstock.rocketmq.client.network.wire import Wire
 
 T = TypeVar("T")
 _READ_BYTES: Final = 256 * 1024
+_UNSENT_MAX: Final = 1 << 20
+"""Bytes of one-way requests that may wait for a server."""
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
@@ -75,6 +78,7 @@ class BlockingHub(Hub):
 
     def __init__(self, config: Config, clock: Clock, chance: Chance | None) -> None:
         super().__init__(config, clock, chance)
+        self._process = os.getpid()
         self._links: dict[Wire, Link] = {}
         self._undialled: list[Wire] = []
         self._unsent: dict[Wire, None] = {}
@@ -103,26 +107,50 @@ class BlockingHub(Hub):
         with contextlib.suppress(OSError):  # rung already, or closed
             self._rope.send(b"!")
 
+    @property
+    def is_forked(self) -> bool:
+        """True in a child of the process that has made it: both have the same connections, and one
+        would take the answers to the other's requests for its own.
+        """
+        return os.getpid() != self._process
+
     def work(self, seconds: float | None) -> None:
-        """Do what is due, then take what comes within ``seconds``; None waits for something."""
+        """Do what is due, then take what comes within ``seconds``; None waits for something.
+
+        Raises ClientError in a forked process.
+        """
+        if self.is_forked:
+            raise ClientError(
+                "this client was made before its process was forked", "make one in each process"
+            )
         # What waits may be done by any of these, and then there is nothing left to wait for here.
         is_moved = self._connect_all()
         self._flush_all()
         is_moved |= self._tick_if_due()
         is_moved |= self._connect_all()
         self._flush_all()
-        for key, events in self._selector.select(0 if is_moved else self._patience(seconds)):
+        self._take_in(0 if is_moved else self._patience(seconds))
+        self._flush_all()
+
+    def _take_in(self, seconds: float | None) -> None:
+        for key, events in self._selector.select(seconds):
             if key.fileobj is self._bell:
                 self._bell.recv(4096)
-            else:
+            elif key.data.wire in self._links:  # not given up meanwhile
                 self._serve_link(key.data, events)
-        self._flush_all()
+
+    def drain(self, address: str) -> None:
+        """Send, and wait while this server takes less than is sent."""
+        self.work(0)
+        while (wire := self._wires.get(address)) and wire.nbytes_said >= _UNSENT_MAX:
+            self.work(None)
 
     def _tick_if_due(self) -> bool:
         """Do what is due; False if nothing was."""
         deadline = self.deadline
         if deadline is None or deadline > self.clock.monotonic_ns():
             return False
+        self._take_in(0)  # an answer that is here is in time, however late somebody reads it
         self.tick()
         return True
 
@@ -147,8 +175,11 @@ class BlockingHub(Hub):
     def _drop(self, link: Link, error: OSError | ClientError) -> None:
         if isinstance(error, OSError):
             error = NotConnected(link.wire.address, reason(error))
-        self.hang_up(link.wire)
         self.lose(link.wire, error)
+
+    def lose(self, wire: Wire, error: ClientError) -> None:
+        self.hang_up(wire)
+        super().lose(wire, error)
 
     # --- connections -----------------------------------------------------------------------------
 
@@ -203,6 +234,7 @@ class BlockingHub(Hub):
         unsent, self._unsent = self._unsent, {}
         for wire in unsent:
             if (link := self._links.get(wire)) is not None:
+                wire.begin_now()
                 try:
                     self._flush_link(link)
                 except OSError as error:
@@ -216,9 +248,10 @@ class BlockingHub(Hub):
     def hang_up(self, wire: Wire) -> None:
         link = self._links.pop(wire, None)
         if link is not None:
-            with contextlib.suppress(OSError):
-                link.flush()
-            self._selector.unregister(link.socket)
+            if not self.is_forked:  # the parent's connection, and its epoll, go on
+                with contextlib.suppress(OSError):
+                    link.flush()
+                self._selector.unregister(link.socket)
             link.socket.close()
 
     def rescheduled(self) -> None:

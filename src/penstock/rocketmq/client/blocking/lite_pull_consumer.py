@@ -61,8 +61,8 @@ class LitePullConsumer(ConsumerView):
     def start(self) -> None:
         """Join the group, and pull; ``poll`` does so as well. Raises ClientError."""
         if not self._is_started:
-            self._is_started = True
             self._hub.run(self._core.begin())
+            self._is_started = True
 
     # --- messages --------------------------------------------------------------------------------
 

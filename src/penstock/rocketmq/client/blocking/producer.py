@@ -115,8 +115,7 @@ class Producer(ClientView):
 
     def send_one_way(self, message: Message, *, queue: QueueWanted = None) -> None:
         """Send one and ask for no answer: nobody knows whether it was stored."""
-        self._hub.run(self._publisher.send_one_way(message, queue))
-        self._hub.work(0)
+        self._hub.drain(self._hub.run(self._publisher.send_one_way(message, queue)))
 
     def send_soon(self, message: Message, *, queue: QueueWanted = None) -> Outcome:
         """Send one and go on; the outcome has what became of it.

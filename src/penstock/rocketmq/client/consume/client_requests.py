@@ -39,17 +39,14 @@ class ClientRequests:
 
     def _reset(self, wire: Wire, request: Command) -> None:
         """Go on at other offsets, and let the broker know."""
-        table = fastjson.loads(request.body).get("offsetTable") or {}
-        entries = table.items() if isinstance(table, dict) else [(e, e["offset"]) for e in table]
-        for key, offset in entries:
-            queue = MessageQueue.from_json(dict(key))
+        for queue, offset in _offsets(request.body).items():
             held = self._core.held.get(queue)
             if held is not None:
                 tell(
                     logging.INFO, "offset-reset", f"reset offset of {queue} to {offset}",
                     address=wire.address, group=self._core.name,
                 )  # fmt: skip
-                self._core.seek(held, int(offset))
+                self._core.seek(held, offset)
         self._hub.spawn(self._core.commit(), "commit")
 
     def _status(self, _: Wire, request: Command) -> Command:
@@ -118,6 +115,16 @@ class ClientRequests:
         }  # fmt: skip
         if not wire.is_lost:
             wire.answer(request.answer(ResponseCode.SUCCESS, body=fastjson.dumps(body)))
+
+
+def _offsets(body: bytes) -> dict[MessageQueue, int]:
+    """The offsets of a reset, in the form for Java's clients or those in C++. Raises BodyError."""
+    try:
+        table = fastjson.loads(body).get("offsetTable") or {}
+        entries = table.items() if isinstance(table, dict) else [(e, e["offset"]) for e in table]
+        return {MessageQueue.from_json(dict(key)): int(offset) for key, offset in entries}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise BodyError(f"no offsets to reset: {error!r}") from None
 
 
 def _wall_ms(then_ns: int | None, now_ns: int, now_ms: int) -> int:

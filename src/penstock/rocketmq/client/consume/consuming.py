@@ -140,6 +140,17 @@ class Consumption(Group):
         """Forget messages that were taken: nothing is to become of them."""
         self._working.pop(unit, None)
 
+    def give_back(self, unit: Unit) -> None:
+        """Hand out again what was taken: whoever handled it was stopped in the middle."""
+        self.dismiss(unit)
+        held = unit.held
+        left = deque(message for message in unit.messages if held.holds(message))
+        if self.habits.is_orderly:
+            self._next_turn(unit)
+        elif left and not held.is_dropped and not unit.is_expired:
+            self._ready.appendleft((held, left))
+            self.on_arrival(len(left))
+
     def finished(self, unit: Unit) -> None:
         """Note that messages were handled."""
         if self._ended(unit, succeeded=True):
@@ -166,8 +177,16 @@ class Consumption(Group):
             )  # fmt: skip
             unit.held.done(unit.messages)
         else:
-            for message in unit.messages:
-                self.hub.spawn(self._send_back(unit.held, message, level), "send back")
+            self._send_all_back(unit, level)
+
+    def _send_all_back(self, unit: Unit, level: int) -> None:
+        """Send back what is this member's still: the rest comes to whoever has the queue by now, or
+        was sought away.
+        """
+        held = unit.held
+        for message in unit.messages:
+            if held.holds(message) and not held.is_dropped:
+                self.hub.spawn(self._send_back(held, message, level), "send back")
 
     def _ended(self, unit: Unit, *, succeeded: bool) -> bool:
         self._working.pop(unit, None)
@@ -219,7 +238,7 @@ class Consumption(Group):
     async def _send_aside(self, held: HeldQueue, message: Received, level: int) -> None:
         """Let the queue go on without it; while no broker takes it, the queue waits."""
         try:
-            await (self._back.send(message, level) if level < 0 else self._back.resend(message))
+            await (self._back.send(message, level) if level < 0 else self._back.send_aside(message))
         except ClientError as error:
             self._tell(
                 logging.ERROR, "send-back-failed", f"sendMessageBack exception, {message}: {error}"
@@ -244,8 +263,7 @@ class Consumption(Group):
             logging.WARNING, "consume-timeout", f"send expire msg back, {unit.messages}",
             queue=unit.held.queue,
         )  # fmt: skip
-        for message in unit.messages:
-            self.hub.spawn(self._send_back(unit.held, message, _EXPIRED_LEVEL), "send back")
+        self._send_all_back(unit, _EXPIRED_LEVEL)
 
     # --- its end ---------------------------------------------------------------------------------
 

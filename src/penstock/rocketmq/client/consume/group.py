@@ -272,22 +272,22 @@ class Group:
         """Take what is new; whether that has worked out for all."""
         new = [queue for queue in sorted(wanted) if queue not in self.held]
         free = [queue for queue in new if queue not in self._leaving]
-        if self.is_locking:
-            free = await self._locked(free)
+        granted = await self._locked(free) if self.is_locking else dict.fromkeys(free)
         taken = 0
-        for queue in free:
-            taken += await self._take(queue)
+        for queue, locked_ns in granted.items():
+            taken += await self._take(queue, locked_ns)
         return taken == len(new)
 
-    async def _locked(self, queues: list[MessageQueue]) -> list[MessageQueue]:
-        granted: list[MessageQueue] = []
+    async def _locked(self, queues: list[MessageQueue]) -> dict[MessageQueue, int | None]:
+        """Those that are this member's now, with the times at which their locks were asked for."""
+        granted: dict[MessageQueue, int | None] = {}
         for broker in sorted({queue.brokerName for queue in queues}):
             there = [queue for queue in queues if queue.brokerName == broker]
-            granted += sorted(await self._locks.lock(there) or ())
+            asked_ns = self.hub.clock.monotonic_ns()
+            granted |= dict.fromkeys(sorted(await self._locks.lock(there) or ()), asked_ns)
         return granted
 
-    async def _take(self, queue: MessageQueue) -> bool:
-        locked_ns = self.hub.clock.monotonic_ns() if self.is_locking else None
+    async def _take(self, queue: MessageQueue, locked_ns: int | None) -> bool:
         try:
             offset = await self._first_offset(queue)
         except (ClientError, BodyError) as error:

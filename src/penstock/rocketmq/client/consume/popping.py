@@ -7,6 +7,7 @@ Nothing is shared among members: whoever asks gets messages that nobody else has
 from __future__ import annotations
 
 import contextlib
+import logging
 from typing import Any, Final
 
 from penstock.core.units import MILLISECOND, SECOND
@@ -16,11 +17,14 @@ from penstock.rocketmq.client.consume.receipts import Handout, Receipt, batch_of
 from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.client.errors import (
     BadAnswer,
+    ClientError,
     NoRoute,
     NotSupported,
+    Stopped,
     no_broker,
     refusal,
 )
+from penstock.rocketmq.client.events import tell
 from penstock.rocketmq.client.names import checked_group, checked_topic, wrap
 from penstock.rocketmq.client.network.hub import Hub
 from penstock.rocketmq.protocol import fastjson
@@ -89,22 +93,38 @@ class Popper:
     async def receive(self, most: int, invisible_s: float, wait_s: float) -> list[Popped]:
         """Receive up to ``most`` messages, from the brokers in turn; none after ``wait_s``.
 
-        Raises ClientError.
+        Raises ClientError of a broker that failed if no other one has any.
         """
         await self.begin()
         route = await self.hub.routes.of(self.topic)
         brokers = sorted({queue.brokerName for queue in route.readable})
         if not brokers:
             raise NoRoute(self.topic, "no broker lets it be read")
+        failures: list[ClientError] = []
         for ahead in range(len(brokers)):
             broker = brokers[(self._turn + ahead) % len(brokers)]
             # Only the last one is waited at: the others may have something meanwhile.
             wait = wait_s if ahead == len(brokers) - 1 else 0.0
-            if found := await self._pop(broker, most, invisible_s, wait):
+            try:
+                found = await self._pop(broker, most, invisible_s, wait)
+            except Stopped:
+                raise
+            except ClientError as error:
+                failures.append(self._failed(error))
+                continue
+            if found:
                 self._turn += ahead + 1
                 return found
         self._turn += 1
+        if failures:
+            raise failures[0]
         return []
+
+    def _failed(self, error: ClientError) -> ClientError:
+        """Note that a broker gives nothing: the others are asked all the same."""
+        tell(logging.WARNING, "pull-failed", str(error), group=self.group, topic=self.topic)
+        self.hub.routes.doubt(self.topic)
+        return error
 
     async def _pop(self, broker: str, most: int, invisible_s: float, wait_s: float) -> list[Popped]:
         address = self._address(broker)
@@ -153,12 +173,21 @@ class Popper:
             raise
 
     async def ack(self, *messages: Popped) -> None:
-        """Acknowledge messages; several of one broker with one request. Raises ClientError."""
+        """Acknowledge messages; several of one broker with one request.
+
+        Raises the first ClientError when all brokers were asked.
+        """
         by_broker: dict[str, list[Popped]] = {}
         for message in messages:
             by_broker.setdefault(message.broker, []).append(message)
+        failures: list[ClientError] = []
         for broker, found in by_broker.items():
-            await self._ack_at(self._address(broker), broker, found)
+            try:
+                await self._ack_at(self._address(broker), broker, found)
+            except ClientError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
     async def _ack_at(self, address: str, broker: str, messages: list[Popped]) -> None:
         if len(messages) > 1:

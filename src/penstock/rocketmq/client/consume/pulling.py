@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.rocketmq.client.consume.filters import Filter
 from penstock.rocketmq.client.consume.received import Received, all_received
-from penstock.rocketmq.client.errors import BadAnswer, no_broker, refusal
+from penstock.rocketmq.client.errors import BadAnswer, NotConnected, no_broker, refusal
 from penstock.rocketmq.client.network.hub import Hub
 from penstock.rocketmq.client.network.routes import MASTER
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
@@ -83,7 +83,11 @@ class Puller:
             "suspendTimeoutMillis": str(int(suspend_s * SECOND) // MILLISECOND),
             "subscription": wanted.text, "subVersion": "0", "expressionType": wanted.kind,
         }  # fmt: skip
-        answer = await hub.ask(address, RequestCode.PULL_MESSAGE, fields, seconds=timeout_s)
+        try:
+            answer = await hub.ask(address, RequestCode.PULL_MESSAGE, fields, seconds=timeout_s)
+        except NotConnected:
+            self._replicas.pop(queue, None)  # the master may be there when its replica is not
+            raise
         status = _STATUSES.get(answer.code)
         if status is None:
             self._replicas.pop(queue, None)

@@ -9,7 +9,7 @@ from typing import Final
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.rocketmq.client.errors import BadAnswer
 from penstock.rocketmq.client.names import RETRY, unwrap
-from penstock.rocketmq.client.produce.compression import decompress
+from penstock.rocketmq.client.produce.compression import BODY_BYTES_MAX, decompress
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 from penstock.rocketmq.protocol.messages import batch_body
@@ -30,7 +30,11 @@ class Received:
 
     __slots__ = ("_properties", "body", "broker", "reconsume_times", "stored", "topic")
 
-    def __init__(self, stored: StoredMessage, broker: str = "", namespace: str = "") -> None:
+    def __init__(
+        self, stored: StoredMessage, broker: str = "", namespace: str = "",
+        most: int = BODY_BYTES_MAX,
+    ) -> None:  # fmt: skip
+        """Unpack a body that becomes no longer than ``most``."""
         self.stored = stored
         """The message in the words of the protocol."""
         self.broker = broker
@@ -42,7 +46,11 @@ class Received:
             topic = names.value_of(stored.properties, names.RETRY_TOPIC) or topic
         self.topic = unwrap(namespace, topic) if namespace else topic
         """The topic that it was sent to, also when it comes again."""
-        self.body = stored.body if not stored.sys_flag & 1 else _unpacked(stored)
+        self.body = (
+            stored.body
+            if not stored.sys_flag & 1
+            else decompress(stored.body, stored.sys_flag, most)
+        )
 
     @property
     def properties(self) -> dict[str, str]:
@@ -113,15 +121,18 @@ class Received:
         )
 
 
-def _unpacked(stored: StoredMessage) -> bytes:
-    return decompress(stored.body, stored.sys_flag)
-
-
 def all_received(body: bytes, broker: str, namespace: str = "", first: int = 0) -> list[Received]:
     """The messages of an answer to a pull from queue offset ``first``. Raises BadAnswer."""
+    return list(each_received(body, broker, namespace, first))
+
+
+def each_received(
+    body: bytes, broker: str, namespace: str = "", first: int = 0, most: int = BODY_BYTES_MAX
+) -> Iterator[Received]:
+    """The same messages, each unpacked when it is asked for."""
     try:
-        records = unwrapped(decode_all(body), first)
-        return [Received(stored, broker, namespace) for stored in records]
+        for stored in unwrapped(decode_all(body), first):
+            yield Received(stored, broker, namespace, most)
     except BodyError as error:
         raise BadAnswer(f"broker {broker}: {error}") from None
 

@@ -21,7 +21,6 @@ from penstock.rocketmq.protocol.messages.message import HOST_BITS, TRANSACTION_B
 
 TIMES_MAX: Final = 16
 _LEVEL_FIRST: Final = 3
-_INT_MAX: Final = 0x7FFFFFFF
 
 
 class SendBack:
@@ -35,36 +34,42 @@ class SendBack:
     async def send(self, message: Received, level: int) -> None:
         """Ask the broker that has it; if that fails, send a copy. Raises ClientError."""
         times = self._hub.config.max_reconsume_times
+        most = TIMES_MAX if times < 0 else times
         fields = {
             "offset": str(message.stored.physical_offset), "group": self._group,
             "delayLevel": str(level), "originMsgId": message.id,
             "originTopic": message.stored.topic, "unitMode": "false",
-            "maxReconsumeTimes": str(TIMES_MAX if times < 0 else times),
+            "maxReconsumeTimes": str(most),
         }  # fmt: skip
         code = RequestCode.CONSUMER_SEND_MSG_BACK
         try:
             address = await server_of(self._hub, message.queue)
             await self._hub.demand(address, code, fields, subject=f"group {self._group}")
         except ClientError:
-            await self.resend(message)
+            times = message.reconsume_times + 1  # which the broker does not count for a copy
+            await self._send_copy(message, times, 0 if level < 0 else most + 1)
 
-    async def resend(self, message: Received) -> None:
-        """Send a copy to the retry topic: its broker sees when that was too often.
+    async def send_aside(self, message: Received) -> None:
+        """Send a copy of one that was tried ``max_reconsume_times``, which is a dead letter then.
 
         Raises ClientError.
         """
-        stored, times = message.stored, message.reconsume_times
+        most = self._hub.config.max_reconsume_times
+        await self._send_copy(message, message.reconsume_times, most)
+
+    async def _send_copy(self, message: Received, times: int, most: int) -> None:
+        """Send a copy to the retry topic: its broker sees when ``times`` is too often."""
+        stored = message.stored
         found = dict(message.properties)
         found.setdefault(properties.RETRY_TOPIC, stored.topic)
         found.setdefault(properties.ORIGIN_MESSAGE_ID, message.id)
-        found[properties.DELAY] = str(_LEVEL_FIRST + times)
+        found[properties.DELAY] = str(_LEVEL_FIRST + message.reconsume_times)
         for name in (properties.TRANSACTION, properties.WAIT, *properties.TIMERS):
             found.pop(name, None)
-        most = self._hub.config.max_reconsume_times
         topic = RETRY + self._group
         copy = Draft(
             topic, stored.body, [message.id], properties.join(found),
             stored.sys_flag & ~(HOST_BITS | TRANSACTION_BITS), stored.flag,
-            reconsume_times=times + (most < 0), max_reconsume_times=_INT_MAX if most < 0 else most,
+            reconsume_times=times, max_reconsume_times=most,
         )  # fmt: skip
         await self._publisher.deliver(copy, Message(topic, stored.body))

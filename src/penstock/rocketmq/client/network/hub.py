@@ -203,8 +203,19 @@ class Hub:
         now = self.clock.monotonic_ns()
         for wire in list(self._wires.values()):
             if wire.deadline is not None and wire.deadline <= now:
-                wire.expire(now)
+                self._expire(wire, now)
         self.timers.run(now)
+
+    def _expire(self, wire: Wire, now: int) -> None:
+        """Fail what is late, and give up a connection that is silent, as Java's client does: the
+        system would try for a quarter of an hour.
+        """
+        is_silent = wire.is_silent(now)
+        if is_silent:
+            del self._wires[wire.address]  # what is asked from now on has another one
+        wire.expire(now)
+        if is_silent:
+            self.lose(wire, NotConnected(wire.address, "no answer to anything, given up"))
 
     # --- time and jobs ---------------------------------------------------------------------------
 

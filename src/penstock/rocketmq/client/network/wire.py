@@ -3,7 +3,7 @@ out.
 
 Answers find their requests by the number that these carry, ``opaque``, in whatever order they come.
 A request that is not answered in time fails alone: the connection goes on, and an answer that comes
-later is dropped.
+later is dropped. A connection on which nothing else comes either is given up.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ from penstock.rocketmq.protocol.signing import SECURITY_TOKEN, sign
 
 _OPAQUE_MAX = 0x7FFFFFFF
 _TLS_ALERT = 0x15
+_SILENCE_S = 3.0
+"""The shortest time-out of a request by which a connection is judged."""
+_PAUSE_NS = SECOND // 10
+"""A shorter pause between a request and its sending is not worth a look."""
 
 
 class Wire:
@@ -53,7 +57,11 @@ class Wire:
         self._on_output = on_output
         self._on_request = on_request
         self._reader = frames.FrameReader()
+        self.nbytes_said = 0
+        """Bytes that nobody has taken yet to send them."""
         self._said: list[bytes] = []
+        self._said_since = 0
+        self._heard_ns = 0
         self._opaque = 0
         self._asked: dict[int, tuple[int, float, Promise[Command]]] = {}
 
@@ -64,11 +72,11 @@ class Wire:
         promise = Promise[Command]()
         self._opaque = opaque = self._opaque % _OPAQUE_MAX + 1
         request.opaque = opaque
+        self._send(request)
         deadline = self._clock.monotonic_ns() + int(seconds * SECOND)
         self._asked[opaque] = deadline, seconds, promise
         if self.deadline is None or deadline < self.deadline:
             self.deadline = deadline
-        self._send(request)
         return promise
 
     def tell(self, request: Command) -> None:
@@ -83,8 +91,21 @@ class Wire:
 
     def take_output(self) -> bytes:
         """Bytes that are to be sent, all of them in one piece; perhaps none."""
-        said, self._said = self._said, []
+        said, self._said, self.nbytes_said = self._said, [], 0
         return said[0] if len(said) == 1 else b"".join(said)
+
+    def begin_now(self) -> None:
+        """Count the time of requests that are about to be sent from now on: a blocking client may
+        have been left alone with them.
+        """
+        now = self._clock.monotonic_ns()
+        if not self._said or now - self._said_since < _PAUSE_NS:
+            return
+        for opaque, (deadline, seconds, promise) in self._asked.items():
+            if deadline - int(seconds * SECOND) >= self._said_since:
+                self._asked[opaque] = now + int(seconds * SECOND), seconds, promise
+        self._said_since = now
+        self.deadline = min((asked[0] for asked in self._asked.values()), default=None)
 
     def _send(self, request: Command) -> None:
         config = self._config
@@ -98,8 +119,11 @@ class Wire:
         self._put(request)
 
     def _put(self, command: Command) -> None:
-        self._said.append(frames.encode(command))
+        data = frames.encode(command)
+        self._said.append(data)
+        self.nbytes_said += len(data)
         if len(self._said) == 1:
+            self._said_since = self._clock.monotonic_ns()
             self._on_output(self)
 
     # --- the way in ------------------------------------------------------------------------------
@@ -107,6 +131,7 @@ class Wire:
     def opened(self, tls: str = "") -> None:
         """Note that there is a connection now."""
         self.is_open = True
+        self._heard_ns = self._clock.monotonic_ns()
         self.state.tls = tls
         self.state.connected_at = self._clock.wall_ns() / SECOND
         if self._said:
@@ -114,6 +139,7 @@ class Wire:
 
     def receive_data(self, data: bytes) -> None:
         """Take bytes of the server. Raises BadAnswer when they make no sense."""
+        self._heard_ns = self._clock.monotonic_ns()
         reader = self._reader
         reader.feed(data)
         try:
@@ -134,6 +160,17 @@ class Wire:
         if asked is not None:
             asked[2].keep(answer)
 
+    def is_silent(self, now: int) -> bool:
+        """True if a request has waited for too long, and nothing has come since it was sent: the
+        way may be cut without a word, as by a firewall that has forgotten the connection.
+        """
+        return self.is_open and any(
+            deadline <= now
+            and seconds >= _SILENCE_S
+            and self._heard_ns <= deadline - int(seconds * SECOND)
+            for deadline, seconds, _ in self._asked.values()
+        )
+
     def expire(self, now: int) -> None:
         """Fail what has waited for too long."""
         late = [opaque for opaque, asked in self._asked.items() if asked[0] <= now]
@@ -147,7 +184,7 @@ class Wire:
         """Note that there is no connection, or no more; what waits fails."""
         self.is_open, self.is_lost = False, True
         self.deadline = None
-        self._said.clear()
+        self.take_output()
         asked, self._asked = self._asked, {}
         for _, _, promise in asked.values():
             promise.fail(error)

@@ -25,32 +25,34 @@ def compress(body: bytes, kind: str, level: int) -> tuple[bytes, int]:
     return bytes(packer.compress(body, level=level)), bits
 
 
-def decompress(body: bytes, sys_flag: int) -> bytes:
-    """The body as its sender meant it; as it is when it is damaged or would become too long."""
+def decompress(body: bytes, sys_flag: int, most: int = BODY_BYTES_MAX) -> bytes:
+    """The body as its sender meant it; as it is when it is damaged or would become longer than
+    ``most``.
+    """
     if not sys_flag & SysFlag.COMPRESSED:
         return body
     kind = sys_flag & _KIND_MASK
     try:
         if kind == _KINDS["LZ4"]:
-            return _within(_cramjam().lz4, body)
+            return _within(_cramjam().lz4, body, most)
         if kind == _KINDS["ZSTD"]:
-            return _within(_cramjam().zstd, body)
+            return _within(_cramjam().zstd, body, most)
     except Exception:  # cramjam's own
         return body
     unpacker = zlib.decompressobj()
     try:
-        found = unpacker.decompress(body, BODY_BYTES_MAX)
+        found = unpacker.decompress(body, most)
     except zlib.error:
         return body
     return found if unpacker.eof else body
 
 
-def _within(packer: Any, body: bytes) -> bytes:
+def _within(packer: Any, body: bytes, most: int) -> bytes:
     """The body unpacked; an error of cramjam's when it does not fit, before it takes memory."""
-    room = bytearray(min(_USUAL_BYTES, BODY_BYTES_MAX))
+    room = bytearray(min(_USUAL_BYTES, most))
     with suppress(_cramjam().DecompressionError):
         return bytes(memoryview(room)[: packer.decompress_into(body, room)])
-    with mmap.mmap(-1, BODY_BYTES_MAX) as all_room:  # the system gives what is written to
+    with mmap.mmap(-1, most) as all_room:  # the system gives what is written to
         return all_room[: packer.decompress_into(body, all_room)]
 
 

@@ -123,13 +123,17 @@ class Publisher:
             found += await self.deliver(part, messages[0], queue, seconds)
         return found
 
-    async def send_one_way(self, message: Message, queue: QueueWanted = None) -> None:
-        """Send one without asking for an answer: nobody knows whether it was stored."""
+    async def send_one_way(self, message: Message, queue: QueueWanted = None) -> str:
+        """Send one without asking for an answer: nobody knows whether it was stored.
+
+        The address that it goes to: somebody waits for it if it takes less than is sent.
+        """
         made = self._draft(message)
         target = await self._target(made, message, queue)
         address = self._address(target)
         request = made.request(self.group, target, self.hub.now_ms, self.hub.config)
         self.hub.tell(address, made.code, request.ext or {}, made.body)
+        return address
 
     def send_soon(self, message: Message, queue: QueueWanted = None) -> Promise[SendResult]:
         """Send one without waiting; the promise has what became of it."""

@@ -9,7 +9,7 @@ from penstock.rocketmq.mqadmin.errors import CommandFailed, Refused, UsageWanted
 from penstock.rocketmq.mqadmin.java_text import topic_config
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output
-from penstock.rocketmq.mqadmin.topology import MASTER, TopicRoute
+from penstock.rocketmq.mqadmin.topology import MASTER, QueueData, TopicRoute
 from penstock.rocketmq.protocol.codes import RequestCode
 
 ORDERS: Final = "ORDER_TOPIC_CONFIG"
@@ -85,30 +85,40 @@ def update_topic_perm(admin: Admin, given: Given, out: Output) -> None:
     """Let a topic be read or written, or not."""
     topic, perm = given.text("topic"), given.number("perm")
     route = admin.route(topic)
-    queue = route.queues[0]
-    fields = _fields(topic, queue.readQueueNums, queue.writeQueueNums, perm, queue.topicSysFlag)
     if "brokerAddr" in given:
-        _change_perm(admin, given.text("brokerAddr"), route, fields, out)
+        _change_perm(admin, given.text("brokerAddr"), route, topic, perm, out)
     elif "clusterName" in given:
-        for address in admin.clusters().masters(given.text("clusterName")):
-            _put(admin, address, fields)
-            _tell_perm(queue.perm, perm, address, out)
+        for broker in admin.clusters().of(given.text("clusterName")):
+            if broker.master:
+                queue = _queue_at(route, broker.name)
+                _put(admin, broker.master, _with_perm(topic, queue, perm))
+                _tell_perm(queue.perm, perm, broker.master, out)
     else:
         raise UsageWanted
 
 
+def _queue_at(route: TopicRoute, broker: str) -> QueueData:
+    """A broker's own queues, which stay as they are; those of the first for one that has none."""
+    return next((each for each in route.queues if each.brokerName == broker), route.queues[0])
+
+
+def _with_perm(topic: str, queue: QueueData, perm: int) -> dict[str, Any]:
+    return _fields(topic, queue.readQueueNums, queue.writeQueueNums, perm, queue.topicSysFlag)
+
+
 def _change_perm(
-    admin: Admin, address: str, route: TopicRoute, fields: dict[str, Any], out: Output
+    admin: Admin, address: str, route: TopicRoute, topic: str, perm: int, out: Output
 ) -> None:
     name = next((each.name for each in route.brokers if each.addresses.get(MASTER) == address), "")
     if not name:
         raise CommandFailed("updateTopicPerm error broker not exit or broker is not master!.")
     old = next((each.perm for each in route.queues if each.brokerName == name), 0)
-    if old == fields["perm"]:
+    if old == perm:
         out.say("new perm equals to the old one!\n")
         return
+    fields = _with_perm(topic, _queue_at(route, name), perm)
     _put(admin, address, fields)
-    _tell_perm(old, fields["perm"], address, out)
+    _tell_perm(old, perm, address, out)
     out.text(f"{topic_config(fields)}.\n")
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from penstock.core.clock import SYSTEM_CLOCK
 from penstock.rocketmq.client import (
     Config,
     LitePullConsumer,
@@ -16,9 +18,11 @@ from penstock.rocketmq.client import (
     Producer,
     Stopped,
 )
+from penstock.rocketmq.client.aio.hub import AioHub
 from penstock.rocketmq.client.errors import BadTlsOptions, NoNameServer, NoPermission
+from penstock.rocketmq.protocol.codes import RequestCode
 from tests.programs.rocketmq.client.secured import page, run_with_rules, run_with_tls
-from tests.programs.rocketmq.client.servers import QUICK, Servers
+from tests.programs.rocketmq.client.servers import QUICK, Servers, until
 
 
 async def test_tls_both_ways(tmp_path: Path) -> None:
@@ -94,6 +98,64 @@ async def test_a_stranger_and_a_silent_server() -> None:
     await asyncio.wait([task for task in served if task is not None])
     server.close()
     await server.wait_closed()
+
+
+async def test_a_connection_on_which_nothing_comes_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("penstock.rocketmq.client.network.wire._SILENCE_S", 0.1)
+    ended = asyncio.Queue[None]()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            await reader.read(-1)
+        writer.close()
+        ended.put_nowait(None)
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with Producer("PG", address, config=replace(QUICK, request_timeout=0.2)) as producer:
+            for _ in range(2):
+                assert ended.empty(), "it was made while the first request waited"
+                with pytest.raises(NoNameServer, match=r"no answer within 0\.2 s"):
+                    await producer.send(Message("T", b"x"))
+            await ended.get()
+            assert not producer.connections
+
+
+async def test_what_asks_for_no_answer_waits_for_a_server_that_takes_no_more() -> None:
+    """Without that it would all be gathered in memory, and nothing sent before it is over."""
+    reads, count, nbytes = asyncio.Event(), 0, 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal nbytes
+        await reads.wait()
+        while data := await reader.read(1 << 20):
+            nbytes += len(data)
+        writer.close()
+
+    async def send(hub: AioHub, address: str) -> None:
+        nonlocal count
+        for _ in range(400):
+            hub.tell(address, RequestCode.SEND_MESSAGE_V2, {}, bytes(100_000))
+            count += 1
+            await hub.drained(address)
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        hub = AioHub(replace(QUICK, namesrv_addr=address), SYSTEM_CLOCK, None)
+        sending = asyncio.create_task(send(hub, address))
+        await until(lambda: count > 3)
+        await asyncio.sleep(0.2)
+        assert count < 400, "the system's buffers hold less"
+        reads.set()
+        await sending
+        await until(lambda: nbytes > 400 * 100_000)
+        reads.clear()
+        sending = asyncio.create_task(send(hub, address))
+        await asyncio.sleep(0)
+        await hub.end()
+        await sending
 
 
 async def test_a_cancelled_send_is_ended(servers: Servers) -> None:

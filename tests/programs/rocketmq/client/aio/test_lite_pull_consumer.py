@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from penstock.rocketmq.client import LitePullConsumer, Message, Producer, Stopped
+from penstock.rocketmq.client import LitePullConsumer, Message, Producer, Stopped, sql
 from penstock.rocketmq.client.consume.pulling import PullStatus
-from penstock.rocketmq.client.errors import NotAssigned
-from tests.programs.rocketmq.client.servers import QUICK, Servers
+from penstock.rocketmq.client.errors import NoRoute, NotAssigned
+from tests.programs.rocketmq.client.servers import QUICK, Servers, wait_for_route
 
 
 async def fill(servers: Servers, topic: str, count: int) -> None:
@@ -123,3 +123,16 @@ async def test_messages_are_iterated_until_it_is_closed(servers: Servers) -> Non
     assert sorted(found) == [b"%d" % n for n in range(5)]
     with pytest.raises(Stopped):
         await consumer.poll()
+
+
+async def test_a_start_that_has_failed_is_tried_again(servers: Servers) -> None:
+    async with LitePullConsumer("EarlyG", servers.address, config=QUICK) as consumer:
+        consumer.subscribe("Early", sql("number >= 0"))
+        for _ in range(2):
+            with pytest.raises(NoRoute):
+                await consumer.poll()
+        servers.make_topic("Early", 1)
+        await asyncio.to_thread(wait_for_route, servers.address, "Early")
+        async with Producer("PG", servers.address, config=QUICK) as producer:
+            await producer.send(Message("Early", b"x", properties={"number": "1"}))
+        assert [each.body for each in await consumer.poll(timeout=60)] == [b"x"]

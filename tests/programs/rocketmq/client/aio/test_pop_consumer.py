@@ -67,6 +67,22 @@ async def test_messages_are_iterated(servers: Servers) -> None:
     assert found == {b"a", b"b", b"c"}
 
 
+async def test_iterating_ends_when_it_is_closed(servers: Servers) -> None:
+    await fill(servers, "PopCloses", b"a")
+    consumer = PopConsumer("EG", "PopCloses", servers.address, config=QUICK)
+    seen = asyncio.Event()
+
+    async def iterate() -> None:
+        async for message in consumer:
+            await consumer.ack(message)
+            seen.set()
+
+    task = asyncio.create_task(iterate())
+    await seen.wait()
+    await consumer.close()
+    await task
+
+
 async def test_messages_are_acknowledged_together(servers: Servers) -> None:
     await fill(servers, "PopAcks", *[b"%d" % number for number in range(12)])
     async with PopConsumer("AG", "PopAcks", servers.address, config=QUICK, invisible=5) as consumer:

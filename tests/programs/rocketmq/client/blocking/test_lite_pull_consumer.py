@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.rocketmq.client import Message, Stopped
+from penstock.rocketmq.client import Message, Stopped, sql
 from penstock.rocketmq.client.blocking import LitePullConsumer, Producer
-from tests.programs.rocketmq.client.servers import QUICK, Servers
+from penstock.rocketmq.client.errors import NoRoute
+from tests.programs.rocketmq.client.servers import QUICK, Servers, wait_for_route
 
 
 def test_polling_seeking_and_committing(servers: Servers) -> None:
@@ -43,3 +44,16 @@ def test_messages_are_iterated_until_it_is_closed(servers: Servers) -> None:
             if len(found) == 5:
                 break
     assert found == [b"%d" % n for n in range(5)]
+
+
+def test_a_start_that_has_failed_is_tried_again(servers: Servers) -> None:
+    with LitePullConsumer("BEarlyG", servers.address, config=QUICK) as consumer:
+        consumer.subscribe("BEarly", sql("number >= 0"))
+        for _ in range(2):
+            with pytest.raises(NoRoute):
+                consumer.poll()
+        servers.make_topic("BEarly", 1)
+        wait_for_route(servers.address, "BEarly")
+        with Producer("PG", servers.address, config=QUICK) as producer:
+            producer.send(Message("BEarly", b"x", properties={"number": "1"}))
+        assert [each.body for each in consumer.poll(timeout=60)] == [b"x"]

@@ -6,6 +6,8 @@ import threading
 
 import pytest
 
+from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.units import SECOND
 from penstock.rocketmq.client import Message, SendFailed, Stopped, TransactionState
 from penstock.rocketmq.client.blocking import LitePullConsumer, Producer, PushConsumer
 from penstock.rocketmq.client.errors import BadMessage, NotConnected
@@ -43,6 +45,35 @@ def test_a_failure_of_send_soon_is_raised_by_flush(servers: Servers) -> None:
         with pytest.raises(BadMessage):
             producer.flush()
         producer.flush()
+
+
+class Leaping:
+    """A clock that the test puts forward."""
+
+    def __init__(self) -> None:
+        self.ahead_ns = 0
+
+    def monotonic_ns(self) -> int:
+        return SYSTEM_CLOCK.monotonic_ns() + self.ahead_ns
+
+    def wall_ns(self) -> int:
+        return SYSTEM_CLOCK.wall_ns()
+
+
+def test_no_send_is_late_because_the_program_did_something_else(servers: Servers) -> None:
+    clock = Leaping()
+    with Producer("PG", servers.address, config=QUICK, clock=clock) as producer:
+        outcome = producer.send_soon(Message("Pauses", b"not sent, nor is there a connection"))
+        clock.ahead_ns += 100 * SECOND
+        assert outcome.result().offset_id
+        outcome = producer.send_soon(Message("Pauses", b"not sent"))
+        clock.ahead_ns += 100 * SECOND
+        assert outcome.result().offset_id
+        outcome = producer.send_soon(Message("Pauses", b"answered, but nobody has looked"))
+        producer._hub._flush_all()
+        assert producer._hub._selector.select(60)
+        clock.ahead_ns += 100 * SECOND
+        assert outcome.result().offset_id
 
 
 def test_transactions_and_their_checks(servers: Servers) -> None:

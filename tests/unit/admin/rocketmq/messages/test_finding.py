@@ -70,6 +70,17 @@ async def test_an_index_may_know_other_keys_of_the_same_hash() -> None:
     assert (await find(scripted, Wish("t", 10, key="else")))["messages"] == []
 
 
+async def test_messages_with_a_key_that_have_no_room_are_told_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("penstock.admin.rocketmq.messages.finding.ROOM", 2 * len(b"tea"))
+    answer = found(message(2, 20), message(1, 10))
+    scripted = Scripted({ROUTE: route(), RequestCode.QUERY_MESSAGE: answer})
+    told = await find(scripted, Wish("t", 10, key="key"))
+    assert [each["id"] for each in told["messages"]] == ["id-2", "id-2"]
+    assert told["message"].count("only the first 1 have room") == 2
+
+
 async def test_a_time_goes_on_where_the_page_ends() -> None:
     keeping = Keeping({A: [10, 20, 30, 40]})
     told = await find(keeping, Wish("t", 2, begin_ms=10, end_ms=40))

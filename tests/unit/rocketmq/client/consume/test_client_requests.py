@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from penstock.rocketmq.client.consume.client_requests import ClientRequests
 from penstock.rocketmq.client.consume.consuming import Consumption
 from penstock.rocketmq.client.consume.filters import Filter
@@ -40,6 +42,19 @@ def ask(hub: MemoryHub, code: int, body: bytes = b"", **fields: str) -> Any:
     (answer,) = [a for _, a in hub.log[before:] if a.is_response]
     assert answer.code == 0
     return fastjson.loads(answer.body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"[]", b"{", b'{"offsetTable":1}', b'{"offsetTable":[{"topic":"T"}]}',
+     b'{"offsetTable":{"x":2}}', b'{"offsetTable":[1]}',
+     b'{"offsetTable":[{"brokerName":"a","queueId":0,"topic":"T","offset":"x"}]}'],
+)  # fmt: skip
+def test_a_reset_that_makes_no_sense_changes_nothing(body: bytes) -> None:
+    hub, _, core, _ = made()
+    hub.receive("a:10911", Command(220, 1, {}, body, flag=ONE_WAY))
+    assert "a:10911" in hub.connections
+    assert core.held[QUEUE].next_offset == 3
 
 
 def test_offsets_are_reset_and_committed() -> None:

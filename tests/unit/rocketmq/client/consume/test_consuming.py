@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from penstock.rocketmq.client.config import Config
 from penstock.rocketmq.client.consume.consuming import Consumption, RetryLater, Unit
 from penstock.rocketmq.client.consume.filters import Filter
@@ -126,6 +128,41 @@ def test_what_was_pulled_of_a_lost_queue_is_not_handed_out() -> None:
 
 
 # --- in order -------------------------------------------------------------------------------------
+
+
+def test_a_failed_message_of_a_lost_queue_is_left_to_who_has_it_now() -> None:
+    """Its offset is not committed: a copy in the retry topic would be a second one."""
+    hub, brokers, core = made(b"1", b"2", habits={"has_retries": True}, consume_timeout=4.0)
+    sought = taken(core)
+    core.seek(core.held[QUEUE], 0)
+    core.failed(sought, ValueError("no"))
+    hub.work()
+    failing, hanging = taken(core), taken(core)
+    brokers.members = []
+    hub.does(Job(core.share_now()))
+    assert QUEUE not in core.held
+    core.failed(failing, ValueError("no"))
+    hub.passes(10)
+    assert hanging.is_expired
+    assert brokers.sent_back == []
+    assert brokers.offsets[QUEUE] == 0
+
+
+@pytest.mark.parametrize("is_orderly", [False, True])
+def test_what_a_handler_was_stopped_at_is_handed_out_again(is_orderly: bool) -> None:
+    hub, brokers, core = made(b"1", b"2", habits={"is_orderly": is_orderly})
+    first = taken(core, 2)
+    core.held[QUEUE].done(first.messages[:1])
+    assert core.take(2) is None
+    core.give_back(first)
+    second = taken(core, 2)
+    assert (bodies(second), core.working) == ([b"2"], 1)
+    brokers.members = []
+    hub.does(Job(core.share_now()))
+    core.give_back(second)
+    assert core.take(1) is None, "the queue is another's"
+    hub.passes(1)
+    assert brokers.offsets[QUEUE] == 1
 
 
 def test_in_order_one_unit_of_a_queue_is_handled_at_a_time() -> None:

@@ -197,6 +197,30 @@ def test_queues_that_others_have_locked_are_taken_when_they_are_free() -> None:
     assert sorted(group.held) == QUEUES
 
 
+def test_a_lock_counts_from_when_it_was_asked_for_however_long_offsets_take() -> None:
+    hub = MemoryHub()
+    brokers = Brokers(hub, "T", names="ab", queues=2)
+    group = Consumption("G", hub, Habits(is_orderly=True))
+    group.subscribe("T", Filter())
+    read = hub.answers[RequestCode.QUERY_CONSUMER_OFFSET]
+    hub.answers[RequestCode.QUERY_CONSUMER_OFFSET] = lambda address, request: (
+        read(address, request) if address.startswith("b") else None
+    )
+    locked_at: list[int] = []
+    lock = brokers._lock
+
+    def locks(address: str, request: Command) -> Command:
+        if address.startswith("b"):
+            locked_at.append(hub.clock.monotonic_ns())
+        return lock(address, request)
+
+    hub.answers[RequestCode.LOCK_BATCH_MQ] = locks
+    hub.does(Job(group.begin()))
+    hub.passes(14)
+    assert {queue.brokerName for queue in group.held} == {"b"}
+    assert {held.locked_ns for held in group.held.values()} == {locked_at[0]}
+
+
 def test_a_queue_is_given_back_when_its_message_is_done_and_committed() -> None:
     hub, brokers, group = begun(is_orderly=True)
     brokers.put(QUEUES[3], b"x", b"y")

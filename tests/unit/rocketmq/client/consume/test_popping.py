@@ -8,7 +8,15 @@ import pytest
 
 from penstock.rocketmq.client.consume.filters import filter_of
 from penstock.rocketmq.client.consume.popping import Popped, Popper
-from penstock.rocketmq.client.errors import BadAnswer, NoPermission, NoRoute, TimedOut
+from penstock.rocketmq.client.errors import (
+    BadAnswer,
+    BrokerError,
+    NoPermission,
+    NoRoute,
+    NotConnected,
+    Stopped,
+    TimedOut,
+)
 from penstock.rocketmq.client.network.jobs import Job
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
@@ -113,6 +121,37 @@ def test_refusals() -> None:
     hub.has_topic("U", perm=2)
     with pytest.raises(NoRoute):
         receive(hub, Popper("G", "U", filter_of("*"), hub))
+
+
+def test_a_broker_that_fails_holds_up_no_other() -> None:
+    hub, popper = made(encode(stored()), brokers="ab")
+    hub.down.add("b:10911")
+    for _ in range(3):
+        assert len(receive(hub, popper)) == 1
+    hub.answers[POP] = lambda _, request: request.answer(ResponseCode.POLLING_TIMEOUT)
+    with pytest.raises(NotConnected, match="b:10911"):
+        receive(hub, popper)
+    assert hub.requests(POP)[-1].text("pollTime") == "5000"
+    hub.down.clear()
+    assert receive(hub, popper) == []
+    hub.close()
+    with pytest.raises(Stopped):
+        hub.does(Job(popper.receive(8, 60.0, 5.0)))
+
+
+def test_all_brokers_have_their_acknowledgements_also_if_one_fails() -> None:
+    hub, popper = made(encode(stored()), brokers="ab")
+    give = hub.answers[POP]
+    hub.answers[POP] = lambda _, request: give("a", request)
+    found = receive(hub, popper) + receive(hub, popper)
+    assert {each.broker for each in found} == {"a", "b"}
+    first = found[0].broker
+    hub.answers[ACK] = lambda address, request: request.answer(
+        ResponseCode.SYSTEM_ERROR if address.startswith(first) else 0
+    )
+    with pytest.raises(BrokerError, match=f"{first}:10911"):
+        hub.does(Job(popper.ack(*found)))
+    assert len(hub.requests(ACK)) == 2
 
 
 def test_messages_of_one_broker_are_acknowledged_together() -> None:

@@ -64,8 +64,13 @@ def test_a_broker_may_send_it_to_a_replica() -> None:
     hub.answers[RequestCode.PULL_MESSAGE] = serve
     pull(hub, puller)
     pull(hub, puller, commit=3)
+    hub.down.add("a:2")
+    hub.lose(hub.connections["a:2"], NotConnected("a:2", "gone"))
+    with pytest.raises(NotConnected, match="a:2"):
+        pull(hub, puller)
+    pull(hub, puller)
     asked = [(a, r.text("sysFlag")) for a, r in hub.log if r.code == RequestCode.PULL_MESSAGE]
-    assert asked == [("a:10911", "4"), ("a:2", "4")]  # replicas keep no offsets
+    assert asked == [("a:10911", "4"), ("a:2", "4"), ("a:10911", "4")]  # replicas keep no offsets
 
 
 def test_refusals_and_nonsense() -> None:

@@ -42,10 +42,26 @@ def test_a_copy_is_sent_when_it_cannot() -> None:
     hub.does(Job(back.send(message, 0)))
     (copy,) = hub.requests(RequestCode.SEND_MESSAGE_V2)
     marks = properties.parse(copy.text("i"))
-    assert (copy.text("b"), copy.text("j"), copy.text("l")) == ("%RETRY%G", "2", "7")
+    assert (copy.text("b"), copy.text("j"), copy.text("l")) == ("%RETRY%G", "3", "8")
     assert marks == {
         "UNIQ_KEY": "ID", "who": "me", "RETRY_TOPIC": "T", "ORIGIN_MESSAGE_ID": "ID", "DELAY": "5",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("tried", "level", "is_dead"), [(0, 0, False), (15, 0, False), (16, 0, True), (0, -1, True)]
+)
+def test_copies_are_dead_letters_when_the_broker_itself_would_make_them(
+    tried: int, level: int, is_dead: bool
+) -> None:
+    hub, _, back = made()
+    hub.answers[RequestCode.CONSUMER_SEND_MSG_BACK] = lambda _, r: r.answer(1, "no")
+    message = received(UNIQ_KEY="ID")
+    message.reconsume_times = tried
+    hub.does(Job(back.send(message, level)))
+    (copy,) = hub.requests(RequestCode.SEND_MESSAGE_V2)
+    assert (int(copy.text("j")) >= int(copy.text("l"))) is is_dead
+    assert copy.text("j") == str(tried + 1), "or it would come again for ever"
 
 
 def test_a_copy_that_is_refused_is_an_error() -> None:

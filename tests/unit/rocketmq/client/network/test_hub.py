@@ -46,6 +46,23 @@ def test_a_silent_server_is_waited_for_so_long() -> None:
     assert isinstance(job.error, TimedOut)
 
 
+def test_a_connection_that_leads_nowhere_is_made_again() -> None:
+    """The system would send the same bytes for a quarter of an hour, and tell nobody."""
+    hub = MemoryHub()
+    lost: list[str] = []
+    hub.on_lost.append(lost.append)
+    early, late = Job(hub.ask("b:1", ASK, seconds=5.0)), Job(hub.ask("b:1", ASK, seconds=60.0))
+    hub.work()
+    before = hub.connections["b:1"]
+    hub.passes(5.1)
+    assert isinstance(early.error, TimedOut)
+    assert isinstance(late.error, NotConnected)
+    assert lost == ["b:1"]
+    hub.answers[ASK] = lambda _, request: request.answer()
+    assert hub.does(Job(hub.ask("b:1", ASK))).is_response
+    assert hub.connections["b:1"] is not before
+
+
 def test_a_server_that_is_not_there_is_tried_again_with_the_next_request() -> None:
     hub = MemoryHub()
     hub.answers[ASK] = lambda _, request: request.answer()

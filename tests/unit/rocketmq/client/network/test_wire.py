@@ -73,6 +73,50 @@ def test_a_request_that_is_late_fails_alone() -> None:
     assert late.error is None
 
 
+@pytest.mark.parametrize(
+    ("heard_s", "seconds", "is_silent"), [(0.0, 5.0, True), (2.0, 5.0, False), (0.0, 2.0, False)]
+)
+def test_a_connection_is_silent_if_nothing_comes_for_so_long(
+    heard_s: float, seconds: float, is_silent: bool
+) -> None:
+    far = Far()
+    far.wire.opened()
+    far.wire.ask(Command(11), 60.0)
+    far.wire.ask(Command(11), seconds)
+    one, _ = far.take()
+    sent = far.clock.now
+    if heard_s:
+        far.clock.now = sent + int(heard_s * SECOND)
+        far.wire.receive_data(frames.encode(one.answer()))
+    assert not far.wire.is_silent(sent + int(seconds * SECOND) - 1)
+    assert far.wire.is_silent(sent + int(seconds * SECOND)) is is_silent
+
+
+def test_a_connection_is_not_judged_by_what_was_asked_before_it_was_there() -> None:
+    far = Far()
+    far.wire.ask(Command(11), 5.0)
+    sent = far.clock.now
+    assert not far.wire.is_silent(sent + 5 * SECOND)
+    far.clock.now += 4 * SECOND
+    far.wire.opened()
+    assert not far.wire.is_silent(sent + 5 * SECOND)
+
+
+def test_time_may_begin_when_a_request_is_sent() -> None:
+    far = Far()
+    far.wire.ask(Command(11), 9.0)
+    far.take()
+    far.clock.now += SECOND
+    far.wire.ask(Command(11), 5.0)
+    far.wire.begin_now()
+    far.clock.now += 7 * SECOND
+    assert far.wire.deadline == far.clock.now - 2 * SECOND
+    far.wire.begin_now()
+    assert far.wire.deadline == far.clock.now + SECOND, "that of the first one, which was sent"
+    far.wire.expire(far.clock.now + SECOND)
+    assert far.wire.deadline == far.clock.now + 5 * SECOND
+
+
 def test_a_lost_connection_fails_what_waits() -> None:
     far = Far()
     promise = far.wire.ask(Command(11), 1.0)
@@ -84,7 +128,9 @@ def test_a_lost_connection_fails_what_waits() -> None:
 def test_a_one_way_request_waits_for_nothing() -> None:
     far = Far()
     far.wire.tell(Command(37))
+    assert far.wire.nbytes_said > 0
     (request,) = far.take()
+    assert far.wire.nbytes_said == 0
     assert request.is_one_way
     assert far.wire.deadline is None
 

@@ -73,6 +73,35 @@ def test_permissions() -> None:
         printed(topics.update_topic_perm, admin, topic="T", brokerAddr="x:1", perm="6")
 
 
+def test_each_broker_keeps_its_own_queues_when_permissions_change() -> None:
+    admin = _changing()
+    data = [{"brokerName": name, "cluster": "C", "brokerAddrs": {0: f"{name}:1"}} for name in "abc"]
+    counts = {"a": 8, "b": 16}
+    queues = [
+        {"brokerName": name, "readQueueNums": count, "writeQueueNums": count + 1, "perm": count,
+         "topicSysFlag": 0}
+        for name, count in counts.items()
+    ]  # fmt: skip
+    admin.answers[Code.GET_ROUTEINFO_BY_TOPIC] = answer(
+        {"brokerDatas": data[:2], "queueDatas": queues}
+    )
+    admin.answers[Code.GET_BROKER_CLUSTER_INFO] = answer(
+        {
+            "clusterAddrTable": {"C": ["a", "b", "c"]},
+            "brokerAddrTable": {each["brokerName"]: each for each in data},
+        }
+    )
+    text = printed(topics.update_topic_perm, admin, topic="T", clusterName="C", perm="4")
+    assert "from 16 to 4 in b:1" in text
+    printed(topics.update_topic_perm, admin, topic="T", brokerAddr="b:1", perm="4")
+    told = [
+        (address, fields["readQueueNums"], fields["writeQueueNums"])
+        for address, code, fields, _ in admin.asked
+        if code == Code.UPDATE_AND_CREATE_TOPIC
+    ]
+    assert told == [("a:1", 8, 9), ("b:1", 16, 17), ("c:1", 8, 9), ("b:1", 16, 17)]
+
+
 def test_the_order_of_queues() -> None:
     admin = _changing()
     text = printed(topics.update_order_conf, admin, topic="T", method="get")

@@ -10,6 +10,7 @@ from typing import Any, Final
 from penstock.core.errors import PenstockError
 from penstock.rocketmq.client.consume.filters import Filter
 from penstock.rocketmq.client.consume.received import Received, all_received
+from penstock.rocketmq.client.errors import ClientError, NotConnected
 from penstock.rocketmq.mqadmin.admin import LONG_TIMEOUT_S, Admin
 from penstock.rocketmq.mqadmin.commands.messages.resend import resend
 from penstock.rocketmq.mqadmin.errors import Refused
@@ -50,10 +51,14 @@ def view(admin: Admin, offset_id: str) -> Received:
 def with_key(
     admin: Admin, topic: str, key: str, most: int, *, is_unique: bool = False
 ) -> list[Received]:
-    """The messages of a topic with a key. Raises Refused where there are none."""
+    """The messages of a topic with a key, of the brokers that answer.
+
+    Raises Refused where there are none, ClientError if one of the brokers cannot be asked then.
+    """
     query = KeyQuery(topic, key, is_unique)
     fields = query.fields(most)
     found: list[Received] = []
+    failure: ClientError | None = None
     for broker in _brokers(admin, topic):
         try:
             answer = admin.ask(
@@ -61,7 +66,12 @@ def with_key(
             )
         except Refused:
             continue  # it has none
+        except NotConnected as error:
+            failure = failure or error
+            continue
         found += query.found(answer.body, "")
+    if failure is not None and not found:
+        raise failure
     if not found:
         raise Refused(ResponseCode.NO_MESSAGE, _NO_MESSAGE.format("key"))
     return found

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from penstock.rocketmq.client.errors import NotConnected
 from penstock.rocketmq.mqadmin.commands.messages import finding as messages
 from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.protocol.codes import RequestCode as Code
+from penstock.rocketmq.protocol.command import Command
 from tests.unit.rocketmq.mqadmin.commands.messages_of import stored
 from tests.unit.rocketmq.mqadmin.fake_admin import FakeAdmin, answer, in_json, printed
 
@@ -65,6 +67,21 @@ def test_only_messages_with_that_key_are_listed() -> None:
     assert found["messages"] == [{"id": "U1", "queue": 0, "offset": 3}]
     with pytest.raises(Refused, match="CODE: 208  DESC: query message by key finished"):
         printed(messages.query_msg_by_key, admin, topic="T", msgKey="nosuch")
+
+
+def test_a_broker_that_is_gone_hides_no_message_of_another() -> None:
+    admin = _admin(stored(KEYED))
+    brokers = [{"brokerName": n, "cluster": "C", "brokerAddrs": {0: f"{n}:1"}} for n in "ab"]
+    admin.answers[Code.GET_ROUTEINFO_BY_TOPIC] = answer({"brokerDatas": brokers, "queueDatas": []})
+    answers: list[Exception | Command] = []
+    admin.answers[Code.QUERY_MESSAGE] = lambda _: answers.pop(0)
+    gone = NotConnected("a:1", "connection refused")
+    answers += [gone, answer(stored(KEYED))]
+    found = in_json(messages.query_msg_by_key, admin, topic="T", msgKey="k")
+    assert [each["id"] for each in found["messages"]] == ["U1"]
+    answers += [Refused(208, "none"), gone]
+    with pytest.raises(NotConnected, match="a:1: connection refused"):
+        printed(messages.query_msg_by_key, admin, topic="T", msgKey="k")
 
 
 def test_the_id_of_its_producer() -> None:
