@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from penstock.nsq.client.log import LogClient
+from penstock.nsq.client.writes import WriteClient
 from penstock.spark.errors import SourceError, explain
-from penstock.spark.pipelines import Pipeline
+from penstock.spark.pipelines import Pipeline, pipeline
+from penstock.spark.pipelines.pipeline import wait_for_sources
 from penstock.spark.read.progress import BatchDone, Follower
+from penstock.testing.daemons import run_nsqd
 from tests.spark.fake_log_server import FakeLogServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 PARQUET = 'format = "parquet"\npath = "{folder}/out"'
 METRICS = """
@@ -101,9 +107,9 @@ def test_the_analyser_refuses_before_anything_is_read(
     changes = [(old.format(folder=tmp_path), new)]
     if old == PARQUET:
         changes.append(("window.start as", "window.end - window.start as"))
-    pipeline = Pipeline.from_file(file(tmp_path, server, *changes))
+    of_file = Pipeline.from_file(file(tmp_path, server, *changes))
     with pytest.raises(Exception, match=said) as refused:
-        pipeline.check(spark)
+        of_file.check(spark)
     assert "\n" not in explain(refused.value)
     assert server.requests == []
 
@@ -137,3 +143,37 @@ def test_a_folder_of_another_checkpoint_is_refused(
     other = file(tmp_path, server, ("/checkpoint", "/other"))
     with pytest.raises(SourceError, match="written with another checkpoint"):
         Pipeline.from_file(other).start(spark)
+
+
+def test_a_row_that_comes_between_the_starts_of_both_queries_is_in_a_letter(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with run_nsqd("--broadcast-address=127.0.0.1") as nsqd, LogClient(nsqd.http) as log:
+        text = METRICS.format(address=nsqd.http, folder=tmp_path)
+        text = text.replace('startingOffsets = "earliest"\n', "")
+        path = tmp_path / "metrics.toml"
+        path.write_text(text.replace("watermark =", 'bad = "requests.bad"\nwatermark ='))
+        come = iter((b"between", b"later"))
+
+        def publish(body: bytes) -> None:
+            with WriteClient(nsqd.http) as client:
+                client.publish("requests", body)
+
+        def wait_and_publish(query: StreamingQuery) -> None:
+            wait_for_sources(query)
+            publish(next(come))
+
+        def letters() -> list[str]:
+            for query in Pipeline.from_file(path).start(spark, {"availableNow": True}):
+                assert query.awaitTermination(300)
+            return re.findall(r'"body":"(\w+)"', str(log.fetch("requests.bad", 0).data))
+
+        monkeypatch.setattr(pipeline, "wait_for_sources", wait_and_publish)
+        publish(b"before")
+        assert letters() == ["between"]
+        # A query of bad rows that is new begins where the main one stands.
+        shutil.rmtree(tmp_path / "checkpoint/bad")
+        (group,) = (each for each in log.offsets("requests").groups if ".bad-" in each)
+        log.delete_group("requests", group)
+        publish(b"stopped")
+        assert letters()[-2:] == ["stopped", "later"]

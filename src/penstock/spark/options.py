@@ -24,6 +24,8 @@ Read: TypeAlias = Literal["batch", "stream"]
 # Spark's name for the argument of load() is not what its user typed.
 _TYPED: Final = {"path": 'load("...")'}
 _ONLY: Final = {"batch": " Batch reads only.", "stream": " Streams only."}
+_DIGITS_MAX: Final = 18
+_YEAR_S: Final = 365 * 24 * 3600
 # Of this process, as each query parses its options several times.
 _once = Once()
 
@@ -196,15 +198,15 @@ def pattern(name: str, given: str) -> str:
 
 
 def positive(name: str, given: str) -> int:
-    """A whole number from 1 on."""
-    if not given.strip().isdecimal() or int(given) < 1:
+    """A whole number from 1 on, of at most 18 digits."""
+    if not (given.strip().isdecimal() and len(given.strip()) <= _DIGITS_MAX) or int(given) < 1:
         raise OptionError(f"{name} must be a positive whole number, not {given!r}")
     return int(given)
 
 
 def seconds(name: str, given: str) -> float:
-    """Whole seconds."""
-    return float(positive(name, given))
+    """Whole seconds, a year at most: sockets take a few hundred."""
+    return float(min(positive(name, given), _YEAR_S))
 
 
 def duration(name: str, given: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass
 
 import pytest
@@ -13,6 +14,7 @@ from penstock.spark.options import (
     parse,
     positive,
     require_known,
+    seconds,
     table,
     text,
     unknown,
@@ -87,7 +89,12 @@ def test_an_option_of_streams_does_nothing_in_a_batch_read_and_the_log_says_so(
     ]
 
 
-@pytest.mark.parametrize("given", ["0", "-1", "x", ""])
+def test_times_that_no_socket_takes_are_the_longest_that_it_does() -> None:
+    with socket.socket() as unused:
+        unused.settimeout(seconds("timeout", "9" * 18))
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "x", "", "9" * 5000])
 def test_a_count_is_positive(given: str) -> None:
     with pytest.raises(OptionError, match="count must be a positive whole number, not "):
         parse(Options, {"count": given}, set())

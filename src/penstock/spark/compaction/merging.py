@@ -22,6 +22,8 @@ _ROWS: Final = 65_536
 _PIECE: Final = 1 << 20
 # A body a line, as JSON or as it is. CSV may begin with a line of names.
 _LINES: Final = (".txt", ".json", ".log")
+# Spark's own schema, and the calendar and time zone of old dates: Arrow's types do not show them.
+_OF_SPARK: Final = b"org.apache.spark."
 
 
 class Kind(NamedTuple):
@@ -62,7 +64,14 @@ def merge(kind: Kind, files: Sequence[Path], to: Path) -> int:
 
 def _parquet_schema(file: Path) -> object:
     try:
-        return _opened(file).schema_arrow.remove_metadata()
+        opened = _opened(file)
+        columns = [opened.schema.column(index) for index in range(len(opened.schema))]
+        told = opened.metadata.metadata or {}
+        return (
+            opened.schema_arrow.remove_metadata(),
+            [each.physical_type for each in columns],
+            {name: value for name, value in told.items() if name.startswith(_OF_SPARK)},
+        )
     except (OSError, ValueError) as error:
         raise StorageError(f"{file} cannot be read: {error}") from error
 

@@ -12,12 +12,14 @@ import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from queue import SimpleQueue
 from typing import Final
+from urllib.parse import urlsplit
 
+from penstock.core.redaction import without_secrets
 from penstock.net.http.client.kept import KeptConnection, Tls
 from penstock.spark.http.settings import Settings, require_url
 from penstock.spark.nodes.access import why
+from penstock.spark.sink.idle import Idle
 
 _ANSWER_MAX: Final = 1 << 20
 _PAUSE_FIRST_S: Final = 0.2
@@ -27,7 +29,7 @@ _PASSING: Final = (408, 429)
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A body that is not delivered, and why."""
+    """A body that is not delivered, and why; ``url`` is without its secrets."""
 
     url: str
     body: bytes
@@ -35,12 +37,12 @@ class Refused:
 
 
 class Poster:
-    """A poster to any endpoints; a context manager. Connections are kept, one for each request."""
+    """A poster to any endpoints; a context manager. Connections are kept for the next requests."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._headers = {"Content-Type": settings.content_type, **settings.headers}
-        self._idle: dict[tuple[str, str, int], SimpleQueue[KeptConnection]] = {}
+        self._connections = Idle(self._connect)
         self._pool = ThreadPoolExecutor(settings.concurrency, "penstock-post")
         self._ending = False
 
@@ -50,9 +52,7 @@ class Poster:
     def __exit__(self, *_: object) -> None:
         self._ending = True
         self._pool.shutdown(cancel_futures=True)
-        for idle in self._idle.values():
-            while not idle.empty():
-                idle.get().close()
+        self._connections.__exit__()
 
     def post_all(self, rows: Iterable[tuple[str, bytes]]) -> Iterator[Refused]:
         """Post each body to its URL; those that were refused, in the order of the rows.
@@ -86,21 +86,22 @@ class Poster:
                 return None
             said = f"status {status}"
             if status < 500 and status not in _PASSING:
-                return Refused(url, body, said)
-        return Refused(url, body, f"{said} ({self._settings.retries + 1} tries)")
+                return Refused(without_secrets(url), body, said)
+        return Refused(without_secrets(url), body, f"{said} ({self._settings.retries + 1} tries)")
 
     def _once(self, url: str, body: bytes) -> int:
-        scheme, host, port, target = require_url(url)
-        idle = self._idle.setdefault((scheme, host, port), SimpleQueue())
-        connection = self._connect(scheme, host, port) if idle.empty() else idle.get()
-        try:
+        parts = urlsplit(url)
+        with self._connections.to(f"{parts.scheme}://{parts.netloc}") as connection:
             # How often a request is sent again is the option's to say, also when the answer is 503.
-            return connection.ask("POST", target, body, tries=1).status
-        finally:
-            idle.put(connection)
+            return connection.ask("POST", require_url(url).target, body, tries=1).status
 
-    def _connect(self, scheme: str, host: str, port: int) -> KeptConnection:
+    def _connect(self, origin: str) -> KeptConnection:
+        """A connection to what an URL begins with: scheme, user, host and port."""
+        scheme, host, port, _, authorization = require_url(origin)
         tls = Tls(ssl.create_default_context()) if scheme == "https" else None
+        headers = dict(self._headers)
+        if authorization and "authorization" not in map(str.lower, headers):
+            headers["Authorization"] = authorization
         return KeptConnection(
-            host, port, self._settings.request_s, _ANSWER_MAX, tls=tls, headers=self._headers
+            host, port, self._settings.request_s, _ANSWER_MAX, tls=tls, headers=headers
         )

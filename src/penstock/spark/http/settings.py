@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from urllib.parse import urlsplit
+from typing import NamedTuple
+from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
 
 from penstock.core.names import is_valid_name
+from penstock.core.redaction import without_secrets
 from penstock.net.http.fields import is_name
 from penstock.spark.errors import OptionError
 from penstock.spark.nodes.reach import Reach
@@ -64,7 +67,13 @@ class Settings(Reach):
         others = {
             key: value for key, value in options.items() if not key.lower().startswith(_HEADER)
         }
-        settings = replace(cls(**parse(cls, others, _OF_SPARK)), headers=headers)
+        given = parse(cls, others, _OF_SPARK)
+        kind = next((name for name in headers if name.lower() == "content-type"), None)
+        if kind is not None and "content_type" in given:
+            raise OptionError(f"contentType and {_HEADER}{kind} are the same: give one of them")
+        if kind is not None:
+            given["content_type"] = headers.pop(kind)
+        settings = replace(cls(**given), headers=headers)
         for name, value in {"contentType": settings.content_type, **headers}.items():
             _require_header(name, value)
         if settings.url:
@@ -76,9 +85,20 @@ class Settings(Reach):
         return settings
 
 
-def require_url(url: str) -> tuple[str, str, int, str]:
-    """Scheme, host, port and target of an endpoint. Raises OptionError."""
-    wrong = OptionError(f"url must be http:// or https:// and a host, not {url!r}")
+class Endpoint(NamedTuple):
+    """The parts of an endpoint's URL; ``authorization`` is that of its user, empty without one."""
+
+    scheme: str
+    host: str
+    port: int
+    target: str
+    authorization: str = ""
+
+
+def require_url(url: str) -> Endpoint:
+    """An endpoint by its URL. Raises OptionError."""
+    shown = without_secrets(url)
+    wrong = OptionError(f"url must be http:// or https:// and a host, not {shown!r}")
     try:
         parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -90,8 +110,15 @@ def require_url(url: str) -> tuple[str, str, int, str]:
         raise wrong
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if not target.isascii():
-        raise OptionError(f"url must have other characters than ASCII as %XX: {url!r}")
-    return parts.scheme, parts.hostname, port, target
+        raise OptionError(f"url must have other characters than ASCII as %XX: {shown!r}")
+    return Endpoint(parts.scheme, parts.hostname, port, target, _authorization(parts))
+
+
+def _authorization(parts: SplitResult) -> str:
+    if parts.username is None:
+        return ""
+    user = unquote_to_bytes(parts.username) + b":" + unquote_to_bytes(parts.password or "")
+    return f"Basic {b64encode(user).decode()}"
 
 
 def _require_header(name: str, value: str) -> None:

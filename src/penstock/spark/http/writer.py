@@ -50,8 +50,10 @@ def body_column(schema: StructType, url: str) -> str:
             "format http posts the column body (or value), binary or string: name it so, as in "
             "to_json(struct(*)) as body"
         )
-    if not url and not isinstance(kinds.get("url"), StringType):
+    if not url and "url" not in kinds:
         raise OptionError("say where to post: the option url, or a column url")
+    if not isinstance(kinds.get("url", StringType()), StringType):
+        raise OptionError(f"column url must be string, not {kinds['url'].simpleString()}")
     for name in kinds:
         if name not in (*_BODIES, "url"):
             raise OptionError(f"format http posts no column {name}: put it into the body")

@@ -99,10 +99,31 @@ def place(spark: SparkSession, folder: str, name: str) -> tuple[Any, Any]:
     return path, path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
 
 
+def text(spark: SparkSession, folder: str, name: str) -> str | None:
+    """The text of the file ``folder/name``; None if it is not there."""
+    path, files = place(spark, folder, name)
+    if not files.exists(path):
+        return None
+    stream = files.open(path)
+    try:
+        return str(spark._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))  # type: ignore[union-attr]
+    finally:
+        stream.close()
+
+
+def last_planned(spark: SparkSession, checkpoint: str) -> int:
+    """The last batch that was planned, -1 before the first."""
+    return _last_batch(_files(spark, checkpoint, "offsets"))
+
+
+def last_done(spark: SparkSession, checkpoint: str) -> int:
+    """The last batch that was done, -1 before the first."""
+    return _last_batch(_files(spark, checkpoint, "commits"))
+
+
 def has_unfinished_batch(spark: SparkSession, checkpoint: str) -> bool:
     """True if a batch was planned and not done: it will come again."""
-    planned = _last_batch(_files(spark, checkpoint, "offsets"))
-    return planned > _last_batch(_files(spark, checkpoint, "commits"))
+    return last_planned(spark, checkpoint) > last_done(spark, checkpoint)
 
 
 def group_name(topic: str, checkpoint: str, name: str) -> str:

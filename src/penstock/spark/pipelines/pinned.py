@@ -36,15 +36,7 @@ def fixed(spark: SparkSession, options: Mapping[str, str], checkpoint: str) -> d
 
 
 def _kept(spark: SparkSession, checkpoint: str) -> list[str]:
-    path, files = own.place(spark, checkpoint, FILE)
-    if not files.exists(path):
-        return []
-    stream = files.open(path)
-    try:
-        text = spark._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")  # type: ignore[union-attr]
-    finally:
-        stream.close()
-    nodes: list[str] = json.loads(text)
+    nodes: list[str] = json.loads(own.text(spark, checkpoint, FILE) or "[]")
     return nodes
 
 

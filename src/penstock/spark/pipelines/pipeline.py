@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penstock.spark.pipelines import needed, own, parse, pinned, told
+from penstock.spark.pipelines import beginning, needed, own, parse, pinned, told
 from penstock.spark.pipelines.document import Document
 from penstock.spark.pipelines.spec import Source, Spec, access_of, read
 
@@ -75,9 +75,10 @@ class Pipeline:
             listener.expect(f"{self.spec.name}.bad", told.about_bad(self.spec))
         own.finish_compaction(self.spec.sink)
         own.require(spark, self.spec.sink.options.get("path"), run.checkpoint)
-        writers = [self._writer(self.frame(spark), run.checkpoint)]
+        main, bad = self._sources(spark)
+        writers = [self._writer(self.frame(spark, main), run.checkpoint)]
         if self.spec.parse.bad:
-            writers.append(self._bad_writer(spark, self.spec.parse.bad))
+            writers.append(self._bad_writer(spark, bad, self.spec.parse.bad))
         given = dict(trigger or {"processingTime": f"{run.every_ms} milliseconds"})
         queries = [writers[0].trigger(**given).start()]
         try:
@@ -118,9 +119,9 @@ class Pipeline:
 
             stream_writer(options, schema)
 
-    def frame(self, spark: SparkSession) -> DataFrame:
-        """The rows for the sink, as a stream."""
-        source = self.spec.source
+    def frame(self, spark: SparkSession, source: Source | None = None) -> DataFrame:
+        """The rows for the sink, as a stream; of another source if one is given."""
+        source = source or self.spec.source
         chosen = source.schema or any(key.lower() == "columns" for key in source.options)
         if source.format == "nsq" and not chosen:
             source = replace(source, schema=self._needed(spark))
@@ -163,6 +164,14 @@ class Pipeline:
             names.append(self.spec.parse.watermark[0])
         fields = [field for field in schema if field.name in (names or schema.fieldNames()[-1:])]
         return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in fields)
+
+    def _sources(self, spark: SparkSession) -> tuple[Source, Source]:
+        """The source as the main query reads it, and as that of the bad rows does."""
+        source, checkpoint = self.spec.source, self.spec.run.checkpoint
+        if not self.spec.parse.bad:
+            return source, source
+        main, bad = beginning.fixed(spark, source.options, checkpoint, _bad_checkpoint(checkpoint))
+        return replace(source, options=main), replace(source, options=bad)
 
     def _source(self, spark: SparkSession, source: Source, suffix: str = "") -> DataFrame:
         options = dict(source.options)
@@ -207,15 +216,13 @@ class Pipeline:
         given = self.spec.sink.options if self.spec.sink.format == "nsq" else {}
         return {key: each for key, each in given.items() if key.lower() == "exactlyonce"}
 
-    def _bad_writer(self, spark: SparkSession, topic: str) -> DataStreamWriter:
+    def _bad_writer(self, spark: SparkSession, source: Source, topic: str) -> DataStreamWriter:
         """A query for itself: the main one may have made groups of the rows, or windows."""
-        options = {
-            key: each for key, each in self.spec.source.options.items() if key.lower() != "columns"
-        }
+        options = {key: each for key, each in source.options.items() if key.lower() != "columns"}
         source = Source("nsq", options, _LETTER_COLUMNS)
         assert self.spec.parse.json is not None
         bad = parse.bad_rows(self._source(spark, source, ".bad"), self.spec.parse.json)
-        checkpoint = f"{self.spec.run.checkpoint}/bad"
+        checkpoint = _bad_checkpoint(self.spec.run.checkpoint)
         given = access_of(self.spec.source.options) | {"topic": topic} | self._exactly_once()
         return (
             parse.letters(bad).writeStream.format("nsq")
@@ -223,6 +230,10 @@ class Pipeline:
             .option("checkpointLocation", checkpoint)
             .queryName(f"{self.spec.name}.bad")
         )  # fmt: skip
+
+
+def _bad_checkpoint(checkpoint: str) -> str:
+    return f"{checkpoint}/bad"
 
 
 def wait_for_sources(query: StreamingQuery) -> None:

@@ -163,6 +163,12 @@ class _Reader:
                 "parse", "bad",
                 'bad is a topic on the nodes of the source, so with format = "nsq" and its log',
             )  # fmt: skip
+        if spec.parse.bad and Settings.parse(source.options).reads(spec.parse.bad):
+            raise self._document.error(
+                "parse", "bad",
+                f"the source reads topic {spec.parse.bad}, too: letters would come back as rows. "
+                f'Leave it out, as topicPattern = "(?!{spec.parse.bad}$).*" does',
+            )  # fmt: skip
         return spec
 
     def _name(self) -> str:

@@ -20,6 +20,8 @@ from penstock.spark.rocketmq.stored import Longs, Spans, Stored
 
 _TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 _BODY_BYTES_MAX: Final = 64 << 20
+_BODIES_BYTES_MAX: Final = 2 * _BODY_BYTES_MAX
+"""Of all that are unpacked for one record batch: some megabytes of packed ones may be gigabytes."""
 _COMPRESSION: Final = {0: "zlib", 1: "lz4", 2: "zstd", 3: "zlib"}
 """The compression by bits 8 to 10 of the sysFlag; older clients do not say that it is zlib."""
 
@@ -40,10 +42,23 @@ TYPES: dict[str, pa.DataType] = {
 
 
 def record_batch(messages: Stored, origin: Origin, columns: Sequence[str]) -> pa.RecordBatch:
-    """Messages as columns, those asked for in their order. Raises SourceError."""
+    """Messages as columns, those asked for in their order: all, or where their bodies are too large
+    when they are unpacked, the first of them. Raises SourceError.
+    """
     rows = _Rows(messages, origin)
-    arrays = [_BUILDERS[name](rows) for name in columns]
+    try:
+        arrays = [_BUILDERS[name](rows) for name in columns]
+    except _TooLargeError as error:
+        return record_batch(messages.first(error.fit), origin, columns)
     return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
+
+
+class _TooLargeError(Exception):
+    """Of the bodies only the first ``fit`` are unpacked at once, which is one at least."""
+
+    def __init__(self, fit: int) -> None:
+        super().__init__()
+        self.fit = fit
 
 
 def arrow_schema(columns: Sequence[str]) -> pa.Schema:
@@ -77,8 +92,12 @@ def _body(rows: _Rows) -> pa.Array:
     if not len(compressed):
         return bodies
     listed = bodies.to_pylist()
-    for row in compressed:
+    nbytes = 0
+    for row in map(int, compressed):
         listed[row] = decompressed(listed[row], int(flags[row]))
+        nbytes += len(listed[row])
+        if nbytes > _BODIES_BYTES_MAX:
+            raise _TooLargeError(row)
     return pa.array(listed, pa.binary())
 
 

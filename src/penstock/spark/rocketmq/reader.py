@@ -24,8 +24,8 @@ def read_split(
         miss(_holes(split, position, messages), settings)
         if not len(messages):
             return None
-        behind = int(messages.queue_offsets[-1]) + 1
-        return record_batch(messages, split.origin, columns), behind
+        batch = record_batch(messages, split.origin, columns)
+        return batch, int(messages.queue_offsets[batch.num_rows - 1]) + 1
 
     return walk(split, settings, decode)
 

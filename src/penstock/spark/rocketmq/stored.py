@@ -61,6 +61,10 @@ class Stored:
         offsets = self.queue_offsets
         return Stored(self.data, self.at[(offsets >= first) & (offsets < last)])
 
+    def first(self, count: int) -> Stored:
+        """The first messages."""
+        return Stored(self.data, self.at[:count])
+
     @property
     def queue_offsets(self) -> Longs:
         return self._ints(self.at + QUEUE_OFFSET_AT, 8)

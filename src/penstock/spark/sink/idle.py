@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Generic, Protocol, Self, TypeVar
+from threading import Lock
+from typing import Final, Generic, Protocol, Self, TypeVar
+
+KEPT_MAX: Final = 64
+"""Connections that wait; of more the one that has waited longest is closed."""
 
 
 class Closable(Protocol):
@@ -22,25 +25,35 @@ class Idle(Generic[_Connection]):
 
     def __init__(self, connect: Callable[[str], _Connection]) -> None:
         self._connect = connect
-        self._idle: dict[str, deque[_Connection]] = {}
+        self._idle: list[tuple[str, _Connection]] = []
+        self._lock = Lock()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for idle in self._idle.values():
-            while idle:
-                idle.pop().close()
+        while self._idle:
+            self._idle.pop()[1].close()
 
     @contextmanager
     def to(self, address: str) -> Iterator[_Connection]:
         """A connection to an address, new if all are in use. Raises the errors of ``connect``."""
-        idle = self._idle.setdefault(address, deque())
-        try:
-            connection = idle.pop()
-        except IndexError:
-            connection = self._connect(address)
+        known = self._taken(address)
+        connection = self._connect(address) if known is None else known
         try:
             yield connection
         finally:
-            idle.append(connection)
+            self._give_back(address, connection)
+
+    def _taken(self, address: str) -> _Connection | None:
+        with self._lock:
+            places = range(len(self._idle) - 1, -1, -1)
+            place = next((each for each in places if self._idle[each][0] == address), None)
+            return None if place is None else self._idle.pop(place)[1]
+
+    def _give_back(self, address: str, connection: _Connection) -> None:
+        with self._lock:
+            self._idle.append((address, connection))
+            oldest = self._idle.pop(0)[1] if len(self._idle) > KEPT_MAX else None
+        if oldest is not None:
+            oldest.close()

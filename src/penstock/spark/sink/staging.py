@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
 from typing import NamedTuple
+from urllib.parse import urlencode
 from uuid import uuid4
 from zlib import crc32
 
@@ -187,7 +188,7 @@ class Stager:
         except LogError as error:
             return self._refused(error, place, chunk, piece)
         except SourceError as error:
-            raise _unless_full(error) from error
+            raise _unless_full(error, self._batch) from error
         return piece.count
 
     def _send(self, place: Place, chunk: int, body: bytes) -> None:
@@ -203,11 +204,13 @@ class Stager:
         return self.stage(place, chunk, first) + self.stage(place, self.next_chunk(place), second)
 
 
-def _unless_full(error: SourceError) -> SourceError | SinkError:
+def _unless_full(error: SourceError, batch: Batch) -> SourceError | SinkError:
     """The error, with the remedy if the node has no room for staged messages."""
     if isinstance(error.__cause__, LogError) and error.__cause__.reason.startswith("STAGE_FULL"):
+        named = urlencode({"writer": batch.writer, "batch": batch.number})
         return SinkError(
             f"{error}: raise its --max-staged-bytes, or write smaller batches (a source's "
-            "maxRecordsPerTrigger)"
+            "maxRecordsPerTrigger). If attempts that failed have filled it, POST "
+            f"/stage/abort?{named} there makes room once no task runs"
         )
     return error

@@ -35,6 +35,18 @@ def test_what_may_pass_is_tried_again(endpoint: Endpoint) -> None:
     assert {headers["Content-Type"] for headers in endpoint.headers} == {"application/octet-stream"}
 
 
+def test_a_content_type_and_a_user_are_sent_once_and_told_to_nobody_else(
+    endpoint: Endpoint,
+) -> None:
+    url = endpoint.url.replace("//", "//u:p@")
+    (refused,) = post(url, "one", "400 9", **{"header.content-type": "text/plain"})
+    assert refused.url == endpoint.url.replace("//", "//u:***@")
+    assert {headers["Authorization"] for headers in endpoint.headers} == {"Basic dTpw"}
+    assert {headers["Content-Type"] for headers in endpoint.headers} == {"text/plain"}
+    post(url, "two", **{"header.authorization": "Bearer x"})
+    assert endpoint.headers[-1]["authorization"] == "Bearer x"
+
+
 def test_what_is_refused_is_told_in_order(endpoint: Endpoint) -> None:
     assert post(endpoint.url, "one", "400 9", "503 9", "302 9", retries="1") == [
         Refused(endpoint.url, b"400 9", "status 400"),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import zlib
+
 import pytest
 
+from penstock.rocketmq.protocol.messages.message import SysFlag
 from penstock.spark.errors import SourceError
 from penstock.spark.read.offsets import Place
 from penstock.spark.read.planning import Split
+from penstock.spark.rocketmq import decode
 from penstock.spark.rocketmq.reader import read_split
 from penstock.spark.rocketmq.settings import RocketmqSettings
 from tests.unit.spark.rocketmq.scripted_broker import NAME, ScriptedBroker
@@ -26,6 +30,22 @@ def test_a_split_is_read_from_its_start_up_to_its_end(broker: ScriptedBroker) ->
     assert offsets(broker, 37, 1963) == list(range(37, 1963))
     assert offsets(broker, 37, 1963, fetchbytes="1") == list(range(37, 1963))
     assert list(read_split(None, ("body",), RocketmqSettings())) == []
+
+
+def test_messages_that_unpack_to_too_much_at_once_come_one_batch_after_the_other(
+    broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decode, "_BODIES_BYTES_MAX", 25_000)
+    broker.queue().append(
+        [zlib.compress(b"%d" % number * 10_000) for number in range(10)], SysFlag.COMPRESSED
+    )
+    split = Split(PLACE, broker.address, 0, 10, 100.0)
+    given = {"topic": "t", "namesrvaddr": broker.address, "timeout": "1"}
+    found = list(read_split(split, ("body",), RocketmqSettings.parse(given)))
+    assert [each.num_rows for each in found] == [2] * 5
+    assert [row["body"][:1] for each in found for row in each.to_pylist()] == [
+        b"%d" % number for number in range(10)
+    ]
 
 
 def test_what_retention_took_ends_it_unless_told_otherwise(broker: ScriptedBroker) -> None:

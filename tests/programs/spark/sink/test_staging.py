@@ -118,7 +118,8 @@ def test_go_cannot_stage(start_node: Callable[..., FakeNode]) -> None:
 def test_a_node_without_room(node: FakeNode) -> None:
     node.refuse = lambda *_: (507, {"message": "STAGE_FULL", "limit": 5})
     with pytest.raises(
-        SinkError, match=r"STAGE_FULL.*raise its --max-staged-bytes, or write small"
+        SinkError,
+        match=r"STAGE_FULL.*raise its --max-staged-bytes, or write small.*/stage/abort\?writer=",
     ):
         stage(exact(node), BODIES)
 

@@ -114,6 +114,28 @@ def test_files_of_another_schema_stay_apart(tmp_path: Path) -> None:
     assert compact(tmp_path / "lake") == Result(folders=1, files_before=4, files_after=2, rows=4)
 
 
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ({"use_deprecated_int96_timestamps": True}, {}),
+        ({}, {"org.apache.spark.sql.parquet.row.metadata": "timestamp_ntz"}),
+        ({}, {"org.apache.spark.legacyDateTime": ""}),
+    ],
+)
+def test_files_that_spark_reads_otherwise_stay_apart(
+    tmp_path: Path, written: dict[str, bool], told: dict[str, str]
+) -> None:
+    folder = tmp_path / "hour=1"
+    folder.mkdir()
+    rows = lake.table(0, 3)
+    for name, options, more in (("a", {}, {}), ("b", {}, {}), ("c", written, told)):
+        with pq.ParquetWriter(folder / f"{name}.parquet", rows.schema, **options) as writer:
+            writer.write_table(rows)
+            writer.add_key_value_metadata({"of": name, **more})
+    assert compact(tmp_path).files_before == 2
+    assert sorted(each.name for each in folder.iterdir())[0] == "c.parquet"
+
+
 def test_folders_that_are_no_archive_are_refused(tmp_path: Path) -> None:
     for name, file in (("delta", "_delta_log/0.json"), ("iceberg", "metadata/v1.metadata.json")):
         (tmp_path / name / file).parent.mkdir(parents=True)

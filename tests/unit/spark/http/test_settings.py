@@ -17,9 +17,15 @@ def test_the_usual_and_headers() -> None:
 
 
 def test_urls() -> None:
-    assert require_url("https://h/p?q=1") == ("https", "h", 443, "/p?q=1")
+    assert require_url("https://h/p?q=1") == ("https", "h", 443, "/p?q=1", "")
     assert require_url("http://exämple.org/")[1] == "exämple.org"
-    assert require_url("http://[::1]:81") == ("http", "::1", 81, "/")
+    assert require_url("http://[::1]:81") == ("http", "::1", 81, "/", "")
+    assert require_url("http://u:p%40@h")[4] == "Basic dTpwQA=="
+
+
+def test_the_header_of_the_content_type_is_the_option() -> None:
+    settings = Settings.parse({"url": "http://h", "header.content-type": "text/plain"})
+    assert (settings.content_type, settings.headers) == ("text/plain", {})
 
 
 @pytest.mark.parametrize(
@@ -35,6 +41,11 @@ def test_urls() -> None:
         ({"url": "http://h", "header.": "x"}, "header. is no name of a header"),
         ({"url": "http://h", "header.X": "a\nb"}, "the value of X has characters that no header"),
         ({"url": "http://h", "header.X": "\u20ac"}, "the value of X has characters that no header"),
+        (
+            {"url": "http://u:p@h/ä"},
+            "url must have other characters than ASCII as %XX: 'http://u:***",
+        ),
+        ({"url": "http://h", "contentType": "a", "header.Content-Type": "b"}, "give one of them"),
         ({"url": "http://h", "contentType": "a\r"}, "the value of contentType has characters"),
         ({"uri": "http://h"}, "did you mean url"),
         ({"url": "http://h", "retries": "-1"}, "retries must be a positive whole number, not '-1'"),

@@ -28,6 +28,7 @@ def test_columns() -> None:
         (StructType().add("n", IntegerType()), URL, "format http posts the column body"),
         (StructType().add("body", IntegerType()), URL, "format http posts the column body"),
         (BODY, "", "say where to post"),
+        (StructType(list(BODY.fields)).add("url", IntegerType()), URL, "column url must be string"),
         (StructType(list(BODY.fields)).add("n", IntegerType()), URL, "no column n"),
     ):
         with pytest.raises(OptionError, match=said):

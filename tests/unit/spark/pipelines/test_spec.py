@@ -183,6 +183,18 @@ def test_what_is_wrong_is_said_with_its_line(old: str, new: str, said: str) -> N
     assert refused(SMALL.replace(old, new)) == said
 
 
+@pytest.mark.parametrize("topic", ['topic = "*"', 'topicPattern = "t|u.*"', 'topic = "t,u.bad"'])
+def test_letters_do_not_come_back(topic: str) -> None:
+    text = SMALL.replace("[sink]", '[parse]\njson = "n int"\nbad = "u.bad"\n[sink]')
+    assert spec(text).parse.bad == "u.bad"
+    assert refused(text.replace('topic = "t"', topic)) == (
+        "clicks.toml:6: [parse] the source reads topic u.bad, too: letters would come back as "
+        'rows. Leave it out, as topicPattern = "(?!u.bad$).*" does'
+    )
+    without = text.replace('topic = "t"', 'topicPattern = "(?!u.bad$).*"')
+    assert spec(without).parse.bad == "u.bad"
+
+
 def test_bad_rows_need_a_source_with_nodes() -> None:
     text = """\
 [source]

@@ -22,11 +22,15 @@ STORED_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 _HOST = Host(b"\x7f\x00\x00\x01", 10911)
 
 
-def stored(queue: int, offset: int, body: bytes, **named: str) -> bytes:
+def stored(queue: int, offset: int, body: bytes, sys_flag: int = 0, **named: str) -> bytes:
     """A stored message; one is stored each second."""
     ms = STORED_MS + 1000 * offset
     text = properties.join(named)
-    return encode(StoredMessage("t", body, queue, offset, 0, _HOST, _HOST, ms - 7, ms, text))
+    return encode(
+        StoredMessage(
+            "t", body, queue, offset, 0, _HOST, _HOST, ms - 7, ms, text, sys_flag=sys_flag
+        )
+    )
 
 
 class ScriptedQueue:
@@ -41,9 +45,9 @@ class ScriptedQueue:
     def end(self) -> int:
         return self.start + len(self.frames)
 
-    def append(self, bodies: Iterable[bytes], **named: str) -> None:
+    def append(self, bodies: Iterable[bytes], sys_flag: int = 0, **named: str) -> None:
         for body in bodies:
-            self.frames.append(stored(self.number, self.end, body, **named))
+            self.frames.append(stored(self.number, self.end, body, sys_flag, **named))
 
     def expire(self, count: int) -> None:
         """Let go of the first messages."""

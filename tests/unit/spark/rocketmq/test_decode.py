@@ -67,3 +67,14 @@ def test_a_bomb_stays_packed(monkeypatch: pytest.MonkeyPatch) -> None:
     bomb = zlib.compress(bytes(1001))
     assert decompressed(bomb, ZLIB) == bomb
     assert decompressed(zlib.compress(bytes(1000)), ZLIB) == bytes(1000)
+
+
+def test_bodies_that_unpack_to_too_much_are_left_for_the_next_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(decode, "_BODIES_BYTES_MAX", 2500)
+    packed = [stored(3, offset, zlib.compress(bytes(1000)), ZLIB) for offset in range(5)]
+    messages = Stored.parse(b"".join(packed[:1]) + stored(3, 1, b"plain") + b"".join(packed[2:]))
+    found = record_batch(messages, ORIGIN, ("queue_offset", "body")).to_pylist()
+    assert [len(row["body"]) for row in found] == [1000, 5, 1000]
+    assert record_batch(messages, ORIGIN, ("queue_offset",)).num_rows == 5

@@ -16,6 +16,7 @@ from pyspark.sql.types import (
     DataType,
     IntegralType,
     MapType,
+    NullType,
     StringType,
     StructField,
     StructType,
@@ -50,6 +51,9 @@ _LEVEL_MAX: Final = (1 << 31) - 1
 _QUEUE_MAX: Final = (1 << 31) - 1
 # Of the source's columns, those that say how a message came there; queue and the rest are written.
 _PAST: Final = ("born_timestamp", "store_timestamp", "broker", "queue_offset")
+# Delivered messages keep them, as Java's brokers leave them: sent again alone, not in a batch, they
+# would wait once more, or for the end of a transaction that nobody ends.
+_DONE: Final = pa.array([properties.DELAY, *properties.TIMERS, properties.TRANSACTION])
 _MARKS: Final = f"[{properties.NAME_END}{properties.VALUE_END}]"
 ANY_QUEUE: Final = -1
 
@@ -89,10 +93,17 @@ def _require_known(field: StructField) -> None:
             f"format rocketmq writes no column {field.name}; it writes {', '.join(_KINDS)}: leave "
             "it out, or put it into properties or the body, as in to_json(struct(*)) as body"
         )
-    if kinds is not None and not isinstance(field.dataType, kinds):
+    if kinds is not None and not (isinstance(field.dataType, kinds) and _holds_texts(field)):
         raise OptionError(
             f"column {field.name} cannot be {field.dataType.simpleString()} in format rocketmq"
         )
+
+
+def _holds_texts(field: StructField) -> bool:
+    """False for a map of other things than texts to texts."""
+    kind = field.dataType
+    parts = (kind.keyType, kind.valueType) if isinstance(kind, MapType) else ()
+    return all(isinstance(each, StringType | NullType) for each in parts)
 
 
 class RocketmqRows(Checks):
@@ -184,6 +195,7 @@ class RocketmqRows(Checks):
         for texts in (keys, values):
             marked[row_of[np.asarray(pc.match_substring_regex(texts, _MARKS))]] = True
         self.refuse(marked, _marked("properties"))
+        values = pc.if_else(pc.is_in(keys, value_set=_DONE), "", values)
         lists = pa.ListArray.from_arrays(pa.array(ends - first), _entry(keys, values))
         return pc.binary_join(lists, "")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from threading import Thread
 
+import pyarrow as pa
 import pytest
 
 from penstock.rocketmq.protocol.ids import java_hash
@@ -80,6 +81,16 @@ def test_delays_go_one_by_one_to_a_topic_that_is_made(brokers: Brokers) -> None:
     assert [body for _, body, _ in sorted(found, key=lambda each: each[1] == b"late")] == [
         b"now", b"late",
     ]  # fmt: skip
+
+
+def test_messages_that_waited_before_they_were_read_are_forwarded_at_once(brokers: Brokers) -> None:
+    brokers.make_topic("forwarded", 1)
+    kept = [[("TRAN_MSG", "true")], [("DELAY", "18")], [("TIMER_DELAY_SEC", "900")]]
+    for number, each in enumerate(kept):
+        named = pa.array([each], pa.map_(pa.string(), pa.string()))
+        given = batch([b"%d" % number], properties=named)
+        publish_rows([given], rows("forwarded"), settings(brokers, topic="forwarded"))
+    assert [body for _, body, _ in stored(brokers, "forwarded")] == [b"0", b"1", b"2"]
 
 
 def test_what_a_broker_refuses_is_named(brokers: Brokers) -> None:

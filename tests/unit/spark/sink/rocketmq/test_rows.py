@@ -44,6 +44,15 @@ def test_properties_are_put_together_a_column_at_a_time() -> None:
         assert found == wanted[-len(found) :]
 
 
+def test_what_a_broker_has_done_with_a_message_is_not_done_again() -> None:
+    past = [("TRAN_MSG", "true"), ("a", "1"), ("DELAY", "3"), ("TIMER_DELIVER_MS", "9")]
+    given = batch([b"1", b"2"], properties=pa.array([past, past], MAP), delay_level=[0, 2])
+    pieces = [piece for _, piece in rows().read(given)]
+    texts = [text for piece in pieces for text in piece.properties.to_pylist()]  # type: ignore[union-attr]
+    found = [properties.parse(text.decode()) for text in texts]
+    assert found == [{"a": "1"}, {"a": "1", "DELAY": "2"}]
+
+
 def test_rows_by_topic_key_and_delay() -> None:
     given = batch(
         [b"1", b"2", b"3", b"4", b"5"],
@@ -112,6 +121,7 @@ def test_columns() -> None:
     body = StructField("body", StringType())
     assert body_column(SCHEMA, None) == "body"
     named = StructField("properties", MapType(StringType(), StringType()))
+    numbers = StructField("properties", MapType(StringType(), LongType()))
     assert body_column(StructType([body, named]), "t") == "body"
     marked = StructField("store_timestamp", TimestampType(), False, {"spark.watermarkDelayMs": 1})
     assert body_column(StructType([body, marked]), "t") == "body"
@@ -123,6 +133,7 @@ def test_columns() -> None:
         ([body, StructField("broker", LongType())], "writes no column broker"),
         ([body, StructField("queue", StringType())], "column queue cannot be string"),
         ([body, StructField("keys", LongType())], "column keys cannot be bigint"),
+        ([body, numbers], "column properties cannot be map<string,bigint>"),
     ):
         with pytest.raises(OptionError, match=said):
             body_column(StructType(fields), "t" if len(fields) > 1 else None)
