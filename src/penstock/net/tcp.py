@@ -1,8 +1,8 @@
 """Listening sockets as a Go daemon opens them.
 
-``0.0.0.0:4150`` takes IPv4 and IPv6, ``:0`` picks a free port, a path with a slash is a unix
-socket. The log line ``TCP: listening on <addr>`` names the real port, because other programs read
-it there.
+``0.0.0.0:4150`` takes IPv4 and IPv6, a name that has both, such as ``localhost``, IPv4; ``:0``
+picks a free port, a path with a slash is a unix socket. The log line ``TCP: listening on <addr>``
+names the real port, because other programs read it there.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _bind(address: str) -> socket.socket:
     if host in ("", "0.0.0.0", "::"):
         return _bind_everywhere(port)
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, _, _, _, place = found[0]
+    family, _, _, _, place = next((each for each in found if each[0] == socket.AF_INET), found[0])
     return _opened(family, place)
 
 
