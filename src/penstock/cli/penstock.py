@@ -17,6 +17,7 @@ from penstock.cli.dlq.commands import dlq
 from penstock.cli.flags.complaint import refuse
 from penstock.cli.pipeline.commands import pipeline
 from penstock.cli.shared.asking import Asking, Nodes, Texts
+from penstock.cli.shared.pipes import spell_out
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import ConfigError, PenstockError
 
@@ -362,6 +363,7 @@ def java_home() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point; an error of ours is one line on stderr and exit code 1."""
+    spell_out()
     # SIGINT is set too because a shell starts background jobs with SIGINT ignored.
     interrupt = Interrupt()
     # What a client meets is raised as well, and said once.
