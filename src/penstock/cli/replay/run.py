@@ -114,6 +114,8 @@ class Part:
     first: int
     end: int
     at: int
+    log: str = ""
+    """The id of the log; a node has it under each of its addresses, and a copy of it too."""
     taken: int = 0
     nbytes: int = 0
     others: int = 0
@@ -232,10 +234,22 @@ def _parts(order: Order, stack: contextlib.ExitStack) -> list[Part]:
         raise refusals[0] if refusals else ClientError(f"no node has topic {order.topic!r}")
     for refusal in refusals:
         print(f"left out: {refusal}", file=sys.stderr)
+    parts = _distinct(parts)
     if len(parts) > 1 and order.span.has_offsets:
         nodes = ", ".join(part.place.http for part in parts)
         raise ConfigError(f"offsets are those of one node, the topic is on {nodes}: choose one")
     return parts
+
+
+def _distinct(parts: Sequence[Part]) -> list[Part]:
+    """Each log once, from whoever has most of it."""
+    found: dict[str, Part] = {}
+    for part in sorted(parts, key=lambda each: each.end, reverse=True):
+        known = found.setdefault(part.log or part.place.http, part)
+        if known is not part:
+            where = f"{part.place.http} has the same log as {known.place.http}"
+            print(f"left out: {where}", file=sys.stderr)
+    return [part for part in parts if part in found.values()]
 
 
 async def _places(order: Order) -> list[Place]:
@@ -265,7 +279,7 @@ def _part(order: Order, place: Place, tls: Tls | None, stack: contextlib.ExitSta
         raise ConfigError(f"topic {order.topic!r} on {place.http} has no queue {order.queue}")
     held = bounds[order.queue]
     first, end = order.span.bounds(client, order.topic, order.queue, held.start, held.end)
-    return Part(place, client, first, end, first)
+    return Part(place, client, first, end, first, held.log)
 
 
 # --- what people see ---

@@ -60,6 +60,14 @@ def test_printing_a_part(unchanged: Daemon, command: Commands) -> None:
     )
 
 
+def test_a_node_under_two_addresses_is_read_once(unchanged: Daemon, command: Commands) -> None:
+    other = f"localhost:{unchanged.http_port}"
+    ended = command("replay", "t", f"--nsqd-http-address={other}", at(unchanged), "--from-offset=9")
+    assert ended.code == 0
+    assert ended.out.encode() == b"\n".join(BODIES[9:]) + b"\n"
+    assert f"left out: {unchanged.http} has the same log as {other}\n" in ended.err
+
+
 def test_printing_what_matches(unchanged: Daemon, command: Commands) -> None:
     ended = command("replay", "t", at(unchanged), "--grep=[05]}", "--count=3", "--print=json")
     found = [json.loads(line) for line in ended.out.splitlines()]
