@@ -20,6 +20,7 @@ from penstock.cli.shared.asking import Asking, Nodes, Texts
 from penstock.cli.shared.pipes import spell_out
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import ConfigError, PenstockError
+from penstock.core.redaction import without_secrets
 
 Paths = Annotated[tuple[Path, ...], Parameter(negative="", show_default=False)]
 NameServers = Annotated[
@@ -374,7 +375,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(sys.argv[1:] if arguments is None else arguments)
     except PenstockError as error:
-        print(f"penstock: {error}", file=sys.stderr)
+        print(f"penstock: {without_secrets(str(error))}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
