@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
@@ -142,7 +143,7 @@ def _nsqd(where: str, options: NsqdOptions) -> Iterator[Finding]:
                       "max_msg_timeout.")  # fmt: skip
     if options.data_path and not os.path.isdir(options.data_path):
         yield error("no-data-path", where, f"data_path {options.data_path} is no directory",
-                    f"nsqd makes none: mkdir -p {options.data_path}")  # fmt: skip
+                    f"nsqd makes none: mkdir -p {shlex.quote(options.data_path)}")  # fmt: skip
 
 
 def _properties(where: str, text: str) -> tuple[str, list[Finding]]:
