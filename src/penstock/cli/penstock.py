@@ -226,7 +226,8 @@ def doctor(
     quick
         Take messages that an index vouches for on trust, instead of reading all of them.
     disk_used_max
-        Used part of the data path's file system, in hundredths, from which on it is nearly full.
+        Used part of a data path's file system, a node's too, in hundredths, from which on it is
+        nearly full.
     repair
         Do at once what the next start would do to the data path: cut off torn tails, put damaged
         bytes aside, remove leftovers.

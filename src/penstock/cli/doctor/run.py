@@ -66,7 +66,8 @@ def examined(order: Order, clock: Clock) -> Report:
     register_dialects()
     reports = [examine_config(file) for file in order.configs]
     if order.where is not None:
-        reports.append(asyncio.run(examine_cluster(order.where, clock)))
+        asking = examine_cluster(order.where, clock, used_max=order.used_max)
+        reports.append(asyncio.run(asking))
     if order.name_servers:
         from penstock.cli.doctor.name_servers import examine_name_servers  # half of nsqadmin
 
