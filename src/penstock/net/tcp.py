@@ -17,7 +17,7 @@ import ssl
 
 from penstock.core.errors import PenstockError
 from penstock.core.reasons import system_words
-from penstock.net.address import show_address, split_host_port
+from penstock.net.address import preferred, show_address, split_host_port
 from penstock.net.gate import Gate, ProtocolFactory
 
 BACKLOG = 1024
@@ -110,8 +110,7 @@ def _bind(address: str) -> socket.socket:
     if host in ("", "0.0.0.0", "::"):
         return _bind_everywhere(port)
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, _, _, _, place = next((each for each in found if each[0] == socket.AF_INET), found[0])
-    return _opened(family, place)
+    return _opened(*preferred(found))
 
 
 def _bind_everywhere(port: int) -> socket.socket:
