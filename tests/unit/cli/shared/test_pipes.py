@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -14,6 +15,7 @@ from penstock.cli.live.board import Board
 from penstock.cli.live.display import PlainDisplay
 from penstock.cli.pipeline.listing import run_list, run_status
 from penstock.cli.shared.pipes import quiet_pipe, spell_out
+from penstock.core.errors import PenstockError
 from penstock.storage.backup import manifest
 from tests.unit.cli.pipeline.test_listing import folder
 
@@ -34,6 +36,14 @@ def test_whoever_writes_ends_quietly() -> None:
         print("x")
         steps.append("after")
     assert steps == ["before"]
+
+
+def test_a_full_disk_is_an_error_and_any_other_is_not_hidden() -> None:
+    full = "^standard output takes no more: no space left on device$"
+    with pytest.raises(PenstockError, match=full), quiet_pipe():
+        raise OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(FileNotFoundError), quiet_pipe():
+        raise FileNotFoundError(errno.ENOENT, "of something else")
 
 
 def test_a_terminal_without_the_characters_gets_escapes() -> None:
