@@ -129,9 +129,10 @@ def notify(state: str) -> None:
     asked = [PENSTOCK, "promote", url(NODE) if CA_FILE else NODE]
     for flag, file in (("root-ca-file", CA_FILE), ("cert", CERT_FILE), ("key", KEY_FILE)):
         asked += [f"--tls-{flag}={file}"] * bool(file)
-    if secret := os.environ.get("PAIR_SECRET_FILE"):
-        asked.append(f"--auth-secret={Path(secret).read_text().strip()}")
-    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    environment = dict(os.environ)
+    if secret := os.environ.get("PAIR_SECRET_FILE"):  # not a flag: everybody sees those
+        environment["PENSTOCK_AUTH_SECRET"] = Path(secret).read_text().strip()
+    done = subprocess.run(asked, env=environment, capture_output=True, text=True, check=False)
     level = syslog.LOG_ERR if done.returncode else syslog.LOG_NOTICE
     syslog.openlog("penstock-pair")
     for line in (done.stdout + done.stderr).splitlines():

@@ -214,6 +214,18 @@ def test_with_the_virtual_address_comes_the_promotion_and_back(tmp_path: Path) -
         assert "penstock: " in said
 
 
+def test_the_secret_of_the_nodes_is_in_no_command_line(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("of the pair\n")
+    program = tmp_path / "penstock"
+    program.write_text('#!/bin/sh\necho "$@" / "$PENSTOCK_AUTH_SECRET"\n')
+    program.chmod(0o755)
+    more = f"PAIR_PENSTOCK={program}\nPAIR_SECRET_FILE={tmp_path / 'secret'}\n"
+    nodes = ("127.0.0.1:1", "127.0.0.1:2")
+    machine = Machine(tmp_path / "a", nodes[0], tmp_path, nodes, more)
+    said = machine.run("notify", "INSTANCE", "nsqd", "MASTER", "100")
+    assert said == (0, "promote 127.0.0.1:1 / of the pair\n")
+
+
 def test_a_slave_is_promoted_over_tls_and_its_master_follows(tmp_path: Path) -> None:
     files = Certificates(tmp_path)
     tls = {"tls.server.certPath": files.cert, "tls.server.keyPath": files.key,

@@ -7,8 +7,10 @@ import sys
 
 def main() -> None:
     """Run one sub-command; the exit code is upstream's."""
+    from penstock.cli.shared.pipes import spell_out
     from penstock.rocketmq.mqadmin.program import run
 
+    spell_out()
     sys.exit(run(sys.argv[1:]))
 
 

@@ -17,8 +17,10 @@ from penstock.cli.dlq.commands import dlq
 from penstock.cli.flags.complaint import refuse
 from penstock.cli.pipeline.commands import pipeline
 from penstock.cli.shared.asking import Asking, Nodes, Texts
+from penstock.cli.shared.pipes import spell_out
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import ConfigError, PenstockError
+from penstock.core.redaction import without_secrets
 
 Paths = Annotated[tuple[Path, ...], Parameter(negative="", show_default=False)]
 NameServers = Annotated[
@@ -224,7 +226,8 @@ def doctor(
     quick
         Take messages that an index vouches for on trust, instead of reading all of them.
     disk_used_max
-        Used part of the data path's file system, in hundredths, from which on it is nearly full.
+        Used part of a data path's file system, a node's too, in hundredths, from which on it is
+        nearly full.
     repair
         Do at once what the next start would do to the data path: cut off torn tails, put damaged
         bytes aside, remove leftovers.
@@ -362,6 +365,7 @@ def java_home() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point; an error of ours is one line on stderr and exit code 1."""
+    spell_out()
     # SIGINT is set too because a shell starts background jobs with SIGINT ignored.
     interrupt = Interrupt()
     # What a client meets is raised as well, and said once.
@@ -372,7 +376,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(sys.argv[1:] if arguments is None else arguments)
     except PenstockError as error:
-        print(f"penstock: {error}", file=sys.stderr)
+        print(f"penstock: {without_secrets(str(error))}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -11,6 +11,7 @@ from penstock.cluster.errors import UpstreamError
 from penstock.cluster.exchange import code_of, parsed
 from penstock.core.counted import counted
 from penstock.core.errors import PenstockError
+from penstock.core.redaction import without_secrets
 from penstock.net.http.client.kept import Tls
 
 ASK_S: Final = 5.0
@@ -26,17 +27,18 @@ def run_promote(
     takes publishes. Raises PenstockError.
     """
     tls = Tls(access.new_context(), access.server_name) if access.concerns_tls else None
+    shown = without_secrets(address)
     url = secured(address, access, ASK_S)
     with Daemon(url, wait_s, tls=tls, headers=access.headers) as node:
         status = node.get("/replication")
         if status.get("role") == "primary":
-            print(f"{address} is primary already, in epoch {status.get('epoch')}")
+            print(f"{shown} is primary already, in epoch {status.get('epoch')}")
             return
         reply = node.ask("POST", "/replication/promote" + ("?force=true" if force else ""))
         answer = parsed(reply.body)
         if reply.status != 200:
-            raise PenstockError(f"{address}: {answer.get('why') or code_of(reply.body)}")
-    for line in _told(address, answer, str(status.get("primary"))):
+            raise PenstockError(f"{shown}: {answer.get('why') or code_of(reply.body)}")
+    for line in _told(shown, answer, str(status.get("primary"))):
         print(line)
     _wait_until_ready(url, tls, access, wait_s)
     print("it takes publishes now")

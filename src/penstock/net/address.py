@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Sequence
 from typing import Any
 
 from penstock.core.redaction import without_secrets
@@ -25,6 +27,14 @@ def split_host_port(address: str) -> tuple[str, int]:
 def join_host_port(host: str, port: int) -> str:
     """``host:port``, with brackets around an IPv6 host."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def preferred(found: Sequence[tuple[Any, ...]]) -> tuple[int, Any]:
+    """Family and address among those that ``getaddrinfo`` has found: the first of IPv4 if there is
+    one, as Go and Java choose.
+    """
+    family, _, _, _, place = next((each for each in found if each[0] == socket.AF_INET), found[0])
+    return family, place
 
 
 def host_of(address: Any) -> str:

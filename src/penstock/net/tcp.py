@@ -1,8 +1,8 @@
 """Listening sockets as a Go daemon opens them.
 
-``0.0.0.0:4150`` takes IPv4 and IPv6, ``:0`` picks a free port, a path with a slash is a unix
-socket. The log line ``TCP: listening on <addr>`` names the real port, because other programs read
-it there.
+``0.0.0.0:4150`` takes IPv4 and IPv6, a name that has both, such as ``localhost``, IPv4; ``:0``
+picks a free port, a path with a slash is a unix socket. The log line ``TCP: listening on <addr>``
+names the real port, because other programs read it there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import ssl
 
 from penstock.core.errors import PenstockError
 from penstock.core.reasons import system_words
-from penstock.net.address import show_address, split_host_port
+from penstock.net.address import preferred, show_address, split_host_port
 from penstock.net.gate import Gate, ProtocolFactory
 
 BACKLOG = 1024
@@ -110,8 +110,7 @@ def _bind(address: str) -> socket.socket:
     if host in ("", "0.0.0.0", "::"):
         return _bind_everywhere(port)
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, _, _, _, place = found[0]
-    return _opened(family, place)
+    return _opened(*preferred(found))
 
 
 def _bind_everywhere(port: int) -> socket.socket:

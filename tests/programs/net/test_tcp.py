@@ -58,6 +58,17 @@ async def test_without_ipv6_the_wildcard_is_ipv4(monkeypatch: pytest.MonkeyPatch
     await listener.close()
 
 
+async def test_a_name_with_both_families_is_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = [
+        (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", 0, 0, 0)),
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0)),
+    ]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: both)
+    sock = tcp.bind("localhost:0")
+    assert sock.getsockname()[0] == "127.0.0.1"
+    sock.close()
+
+
 async def test_accepted_sockets_have_gos_options() -> None:
     accepted: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()
 

@@ -42,7 +42,7 @@ async def dead_topics(asker: Asker, place: Place) -> list[DeadTopic]:
     except RefusedError as error:
         if not error.is_unknown:
             raise
-        raise NotPenstock(f"{place.http} is no Penstock node: it has no dead letters") from error
+        raise NotPenstock(f"{place.shown} is no Penstock node: it has no dead letters") from error
     return [DeadTopic(place, each.topic) for each in found]
 
 
@@ -59,7 +59,7 @@ async def dead_topic(asker: Asker, places: Sequence[Place], name: str) -> list[D
     if not found:
         meant = next((name + end for end in SUFFIXES if name + end in others), "")
         hint = f"; did you mean {meant}?" if meant else ""
-        where = ", ".join(place.http for place in places) or "any node"
+        where = ", ".join(place.shown for place in places) or "any node"
         raise NoDeadLetters(f"no topic {name!r} on {where}{hint}")
     return found
 

@@ -106,7 +106,7 @@ async def run_show(
                         return
                     left -= 1
                     if as_json:
-                        print(FORMS["json"](topic.place.http, name, letter).decode(), end="")
+                        print(FORMS["json"](topic.place.shown, name, letter).decode(), end="")
                     else:
                         print(described(topic, letter, clock.wall_ns()))
         if left == limit and not as_json:
@@ -158,7 +158,7 @@ async def run_export(
             for topic in found:
                 async for letter in stored_letters(asker, topic.place.http, name):
                     if choice.takes(letter):
-                        file.write(line(topic.place.http, name, letter))
+                        file.write(line(topic.place.shown, name, letter))
                         count += 1
             file.flush()
     print(counted(count, "letter") + (f" in {output}" if output else ""), file=sys.stderr)
@@ -173,7 +173,7 @@ async def summary(asker: Asker, topic: DeadTopic) -> dict[str, Any]:
     oldest, newest = (at_ends[0], at_ends[-1]) if at_ends else (None, None)
     origin = oldest.origin if oldest is not None else None
     return {
-        "node": topic.place.http,
+        "node": topic.place.shown,
         "topic": topic.name,
         "kind": "rocketmq" if topic.is_rocketmq else "nsq",
         "letters": pending.count(runs),
@@ -209,7 +209,7 @@ def described(topic: DeadTopic, letter: Stored, now_ns: int) -> str:
 
 
 def _print_result(topic: DeadTopic, result: Result, done: str) -> None:
-    where = f"{topic.place.http} {topic.name}"
+    where = f"{topic.place.shown} {topic.name}"
     if not result.sent:
         print(f"{where}: nothing {'to send' if done == 'sent' else 'would be sent'}")
     for target, count in sorted(result.sent.items()):

@@ -29,9 +29,10 @@ SKEW_NS: Final = SECOND
 _TOPICS_MAX: Final = 1000
 
 
-async def examine_cluster(where: Where, clock: Clock) -> Report:
+async def examine_cluster(where: Where, clock: Clock, *, used_max: int = USED_MAX) -> Report:
     """Ask the nsqlookupds, the nodes that they name, and those given; without any this machine's.
 
+    ``used_max`` is from which used part of its disk on, in hundredths, a node has too little left.
     Nothing is changed. Raises ConfigError.
     """
     async with where.asker(TIMEOUT_S) as asker:
@@ -44,7 +45,7 @@ async def examine_cluster(where: Where, clock: Clock) -> Report:
         for node in nodes:
             findings += _reach(node, list(told))
         for node in answered:
-            findings += [*_machine(node), *examine_traffic(node)]
+            findings += [*_machine(node, used_max), *examine_traffic(node)]
         findings += [*_versions(answered), *_options(answered)]
         findings += await examine_copies(asker, answered)
         findings += await _same_log(asker, answered)
@@ -126,7 +127,7 @@ def _reach(node: Node, lookupds: list[str]) -> Iterator[Finding]:
                       "--lookupd-tcp-address.")  # fmt: skip
 
 
-def _machine(node: Node) -> Iterator[Finding]:
+def _machine(node: Node, used_max: int) -> Iterator[Finding]:
     where = f"nsqd {node.address}"
     if node.health != "OK" and node.is_primary:
         yield error("unhealthy", where, node.health, "Its log says more. Damage: look with "
@@ -136,7 +137,7 @@ def _machine(node: Node) -> Iterator[Finding]:
         side = "ahead of" if node.ahead_ns > 0 else "behind"
         yield warning("clock", where, f"its clock is {off} {side} this machine's", "Set both by "
                       "NTP: times of messages, deferrals and seeks follow them.")  # fmt: skip
-    if node.disk is not None and node.disk.free * 100 < node.disk.total * (100 - USED_MAX):
+    if node.disk is not None and node.disk.free * 100 < node.disk.total * (100 - used_max):
         yield warning("disk-space", where, f"{node.disk.free >> 20:,} MiB of its file system's "
                       f"{node.disk.total >> 20:,} are free; publishes are refused when it is full",
                       "Make room, let consumers catch up, or bound the log: --retention-bytes, "

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.admin.options import AdminOptions
+from penstock.admin.options import AdminOptions, checked
 from penstock.cli.doctor.report import Finding, Report, error, warning
+from penstock.cli.shared.rocketmq_port import rocketmq_settings
 from penstock.core.errors import ConfigError
 from penstock.core.nearest import did_you_mean
 from penstock.core.reasons import reason
@@ -17,6 +19,8 @@ from penstock.core.redaction import without_secrets
 from penstock.core.settings import java_properties
 from penstock.core.settings.options import Option, Options
 from penstock.core.units import format_duration
+from penstock.net.address import split_host_port
+from penstock.nsq.nsqd.copies.secret import Secret
 from penstock.nsq.nsqd.http.https import server_tls
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.nsqlookupd.options import LookupdOptions
@@ -28,6 +32,7 @@ _OF_NSQ: Final[dict[str, type[Options]]] = {
     "nsqlookupd": LookupdOptions,
     "nsqadmin": AdminOptions,
 }
+_LISTENS: Final = ("tcp_address", "http_address", "https_address")
 _OF_ROCKETMQ: Final[dict[str, type[BrokerSettings | NamesrvSettings]]] = {
     "mqbroker": BrokerSettings,
     "mqnamesrv": NamesrvSettings,
@@ -97,16 +102,40 @@ def _table(where: str, program: str, table: dict[str, Any]) -> Iterator[Finding]
             remedy = f"{program} does not start with it. `penstock help flags` shows the forms."
             what = without_secrets(f"{key} = {value!r}: {problem}")
             yield error("config-value", where, what, remedy)
-    if not wrong and program == "nsqd":
-        yield from _nsqd(where, NsqdOptions(**values))
+    if wrong:
+        return
+    options = _OF_NSQ[program](**values)
+    for said in _refusals(options):
+        yield error("config-value", where, said, f"{program} does not start with it.")
+    if isinstance(options, NsqdOptions):
+        yield from _nsqd(where, options)
+
+
+def _refusals(options: Options) -> Iterator[str]:
+    """Say what a start says that refuses the values together; flags may add nodes to nsqadmin's."""
+    for name in _LISTENS:
+        address = getattr(options, name, "")
+        try:
+            if address and "/" not in address:
+                split_host_port(address)
+        except ValueError as problem:
+            yield f"{name}: {problem}"
+    try:
+        if isinstance(options, NsqdOptions):
+            options.check()
+            server_tls(options)
+            Secret.of(options.replication_secret_file)
+            if options.rocketmq_address:
+                settings = rocketmq_settings(options)
+                settings.check()
+                settings.check_tls()
+        elif isinstance(options, AdminOptions) and options.has_nodes:
+            checked(options)
+    except ConfigError as problem:
+        yield str(problem)
 
 
 def _nsqd(where: str, options: NsqdOptions) -> Iterator[Finding]:
-    try:
-        options.check()
-        server_tls(options)
-    except ConfigError as problem:
-        yield error("config-value", where, str(problem), "nsqd does not start with it.")
     if options.msg_timeout > options.max_msg_timeout:
         yield warning("time-outs", where, f"msg_timeout is {format_duration(options.msg_timeout)}, "
                       f"max_msg_timeout {format_duration(options.max_msg_timeout)}",
@@ -114,7 +143,7 @@ def _nsqd(where: str, options: NsqdOptions) -> Iterator[Finding]:
                       "max_msg_timeout.")  # fmt: skip
     if options.data_path and not os.path.isdir(options.data_path):
         yield error("no-data-path", where, f"data_path {options.data_path} is no directory",
-                    f"nsqd makes none: mkdir -p {options.data_path}")  # fmt: skip
+                    f"nsqd makes none: mkdir -p {shlex.quote(options.data_path)}")  # fmt: skip
 
 
 def _properties(where: str, text: str) -> tuple[str, list[Finding]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -52,7 +53,7 @@ def examine_data_path(
     """
     where = f"data path {path}"
     if not os.path.isdir(path):
-        remedy = f"Make it (mkdir -p {path}), or name the right one: --data-path."
+        remedy = f"Make it (mkdir -p {shlex.quote(path)}), or name the right one: --data-path."
         return Report([error("no-data-path", where, "there is no such directory", remedy)], [])
     found = [*_space(path, where, used_max), *examine_permissions(path)]
     disk = DryDisk()
@@ -208,7 +209,7 @@ def examine_permissions(path: str) -> Iterator[Finding]:
             foreign.append(each)
         if found.st_mode & stat.S_IWOTH:
             open_to_all.append(each)
-    remedy = _OWNER_REMEDY.format(path=path)
+    remedy = _OWNER_REMEDY.format(path=shlex.quote(path))
     for level, names, what in (
         (error, unusable, "its owner may not read and write"),
         (error, foreign, "belongs to another user than the data path does"),

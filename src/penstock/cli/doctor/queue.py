@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from penstock.cli.doctor.report import Finding, error, warning
+from penstock.cluster.exchange import target
 from penstock.core.counted import counted
 from penstock.core.errors import LaterFormatError, StorageError
 from penstock.core.malformed import MALFORMED
@@ -69,8 +70,9 @@ class Queue:
     def _damage(
         self, record: DamageRecord, on_record: list[Damage], known: list[Damage]
     ) -> Iterator[Finding]:
+        accepting = target("/topic/damage/accept", topic=self._topic)
         accept = (f"Nothing of the topic is deleted, and the node is unhealthy, until you accept "
-                  f"the damage: POST /topic/damage/accept?topic={self._topic} at the running node, "
+                  f"the damage: POST {accepting} at the running node, "
                   "or --accept-damage here.")  # fmt: skip
         for damage in record.pending:
             if damage in on_record:

@@ -22,6 +22,7 @@ from penstock.cli.shared.pipes import quiet_pipe
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.counted import counted
 from penstock.core.errors import ConfigError, PenstockError, StorageError
+from penstock.core.redaction import without_secrets
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
@@ -65,7 +66,8 @@ def examined(order: Order, clock: Clock) -> Report:
     register_dialects()
     reports = [examine_config(file) for file in order.configs]
     if order.where is not None:
-        reports.append(asyncio.run(examine_cluster(order.where, clock)))
+        asking = examine_cluster(order.where, clock, used_max=order.used_max)
+        reports.append(asyncio.run(asking))
     if order.name_servers:
         from penstock.cli.doctor.name_servers import examine_name_servers  # half of nsqadmin
 
@@ -81,12 +83,16 @@ def examined(order: Order, clock: Clock) -> Report:
     findings = [_in_context(each, order) for report in reports for each in report.findings]
     return Report(
         sorted(findings, key=lambda each: order_of(each.level)),
-        [each for report in reports for each in report.checked],
+        [without_secrets(each) for report in reports for each in report.checked],
     )
 
 
 def _in_context(finding: Finding, order: Order) -> Finding:
-    """A lock is no fault where the running node itself is asked as well."""
+    """A lock is no fault where the running node itself is asked as well; and no password of an
+    address is told.
+    """
+    texts = {name: without_secrets(getattr(finding, name)) for name in ("where", "what", "remedy")}
+    finding = msgspec.structs.replace(finding, **texts)
     if finding.code == "locked" and order.where is not None:
         return msgspec.structs.replace(finding, level=Level.NOTE)
     return finding

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from penstock.cli.doctor.nodes import Node
 from penstock.cli.doctor.report import Finding, warning
+from penstock.cluster.exchange import target
 from penstock.cluster.figures import ToldChannel, ToldTopic
 from penstock.cluster.groups import ToldGroup
 from penstock.core.counted import counted
@@ -37,7 +38,7 @@ def _topic(where: str, topic: ToldTopic) -> Iterator[Finding]:
     """Look at what waits for a channel; RocketMQ's consumers need none."""
     if topic.paused and topic.depth:
         yield warning("paused", where, f"it is paused, and {_wait(topic.depth)}",
-                      f"POST /topic/unpause?topic={topic.topic_name}")  # fmt: skip
+                      f"POST {target('/topic/unpause', topic=topic.topic_name)}")  # fmt: skip
     elif topic.depth and topic.consumer_groups is None and not (topic.channels or topic.log_groups):
         yield warning("no-channel", where, f"{_wait(topic.depth)}, and there is no channel",
                       "The first consumer that subscribes gets them: start it, or empty or delete "
@@ -45,24 +46,25 @@ def _topic(where: str, topic: ToldTopic) -> Iterator[Finding]:
 
 
 def _channel(where: str, topic: ToldTopic, channel: ToldChannel) -> Iterator[Finding]:
-    names = f"topic={topic.topic_name}&channel={channel.channel_name}"
+    names = {"topic": topic.topic_name, "channel": channel.channel_name}
     if not channel.depth:
         return
     if channel.paused:
         yield warning("paused", where, f"it is paused, and {_wait(channel.depth)}",
-                      f"POST /channel/unpause?{names}")  # fmt: skip
+                      f"POST {target('/channel/unpause', **names)}")  # fmt: skip
     elif not channel.client_count:
         yield warning("unread", where, f"{_wait(channel.depth)}, and nobody reads it",
                       "Start its consumers. A channel that nobody needs holds its messages for "
-                      f"ever: POST /channel/delete?{names}")  # fmt: skip
+                      f"ever: POST {target('/channel/delete', **names)}")  # fmt: skip
 
 
 def _group(where: str, topic: str, group: ToldGroup) -> Iterator[Finding]:
     if group.age is not None and group.stale:
         age = format_duration(group.age * SECOND)
+        deleting = target("/log/group/delete", topic=topic, group=group.group_name)
         yield warning("unread", where, f"{_wait(group.lag)}, and it has not moved for {age}",
                       "Start the job that reads with it. A group that nobody needs holds the log: "
-                      f"POST /log/group/delete?topic={topic}&group={group.group_name}")  # fmt: skip
+                      f"POST {deleting}")  # fmt: skip
     elif group.age is None and group.lag and not group.client_count:
         yield warning("unread", where, f"{_wait(group.lag)}, and it has no member",
                       "Start its consumers, or remove it: mqadmin deleteSubGroup")  # fmt: skip

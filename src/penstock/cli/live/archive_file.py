@@ -33,11 +33,11 @@ def write(folder: Path, topic: str, lookupd: str, rows_per_batch: int | None = N
     if rows_per_batch is not None:
         source += f"\nmaxRecordsPerTrigger = {rows_per_batch}"
     text = _edited(template("archive"), {
-        "topic": f"topic = {json.dumps(topic)}",
+        "topic": f"topic = {_quoted(topic)}",
         "nsqd_http_address": source,
-        "path": f"path = {json.dumps(str(folder / 'archive'))}",
+        "path": f"path = {_quoted(str(folder / 'archive'))}",
         "every": 'every = "500ms"',
-        "checkpoint": f"checkpoint = {json.dumps(str(folder / 'checkpoint'))}",
+        "checkpoint": f"checkpoint = {_quoted(str(folder / 'checkpoint'))}",
     })  # fmt: skip
     try:
         with file.open("x", encoding="utf-8") as made:
@@ -54,6 +54,11 @@ def load(folder: Path, lookupd: str) -> Pipeline:
     from penstock.spark.pipelines import Pipeline
 
     return Pipeline.from_file(folder / NAME, {**os.environ, _LOOKUPD: lookupd})
+
+
+def _quoted(text: str) -> str:
+    """The text as TOML has it, which knows no halves of characters, as JSON's escapes are."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _edited(text: str, lines: Mapping[str, str]) -> str:

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.live.board import Board, Gauge, Service
+from penstock.cli.shared.pipes import quiet_pipe
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 
 _PLAIN_EVERY_NS = 2_000_000_000
@@ -87,7 +88,8 @@ class PlainDisplay:
 
     def _say(self, text: str) -> None:
         elapsed_s = (self._clock.monotonic_ns() - self._started_ns) / 1e9
-        print(f"[{elapsed_s:6.1f} s] {text}", file=self._out, flush=True)
+        with quiet_pipe():  # Ctrl-C ends `| tee` too, and before the services have stopped
+            print(f"[{elapsed_s:6.1f} s] {text}", file=self._out, flush=True)
 
 
 def _plain_gauge(gauge: Gauge) -> str:

@@ -40,6 +40,7 @@ from penstock.cluster.reasons import reason_of
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.counted import counted
 from penstock.core.errors import ConfigError, PenstockError
+from penstock.core.redaction import without_secrets
 from penstock.core.units import SECOND
 from penstock.net.http.client.kept import Tls
 from penstock.nsq.client.errors import ClientError
@@ -114,6 +115,8 @@ class Part:
     first: int
     end: int
     at: int
+    log: str = ""
+    """The id of the log; a node has it under each of its addresses, and a copy of it too."""
     taken: int = 0
     nbytes: int = 0
     others: int = 0
@@ -231,11 +234,23 @@ def _parts(order: Order, stack: contextlib.ExitStack) -> list[Part]:
     if not parts:
         raise refusals[0] if refusals else ClientError(f"no node has topic {order.topic!r}")
     for refusal in refusals:
-        print(f"left out: {refusal}", file=sys.stderr)
+        print(f"left out: {without_secrets(str(refusal))}", file=sys.stderr)
+    parts = _distinct(parts)
     if len(parts) > 1 and order.span.has_offsets:
-        nodes = ", ".join(part.place.http for part in parts)
+        nodes = ", ".join(part.place.shown for part in parts)
         raise ConfigError(f"offsets are those of one node, the topic is on {nodes}: choose one")
     return parts
+
+
+def _distinct(parts: Sequence[Part]) -> list[Part]:
+    """Each log once, from whoever has most of it."""
+    found: dict[str, Part] = {}
+    for part in sorted(parts, key=lambda each: each.end, reverse=True):
+        known = found.setdefault(part.log or part.place.http, part)
+        if known is not part:
+            where = f"{part.place.shown} has the same log as {known.place.shown}"
+            print(f"left out: {where}", file=sys.stderr)
+    return [part for part in parts if part in found.values()]
 
 
 async def _places(order: Order) -> list[Place]:
@@ -259,13 +274,13 @@ def _part(order: Order, place: Place, tls: Tls | None, stack: contextlib.ExitSta
         raise no_log(error) from error
     except NodeUnreachable as error:
         why = reason_of(error.__cause__ or error, place.http)
-        text = f"{place.http} cannot be reached: {why.plain}{why.remedy}"
+        text = f"{place.shown} cannot be reached: {why.plain}{why.remedy}"
         raise PenstockError(text) from error
     if order.queue not in bounds:
-        raise ConfigError(f"topic {order.topic!r} on {place.http} has no queue {order.queue}")
+        raise ConfigError(f"topic {order.topic!r} on {place.shown} has no queue {order.queue}")
     held = bounds[order.queue]
     first, end = order.span.bounds(client, order.topic, order.queue, held.start, held.end)
-    return Part(place, client, first, end, first)
+    return Part(place, client, first, end, first, held.log)
 
 
 # --- what people see ---
@@ -311,7 +326,7 @@ def _conclude(order: Order, parts: Sequence[Part], elapsed_s: float) -> None:
     """Print what was done, a line a node."""
     done = "would replay" if order.dry_run else "published" if order.to else "printed"
     for part in parts:
-        where = f"{part.place.http} topic {order.topic}"
+        where = f"{part.place.shown} topic {order.topic}"
         counts = f"{counted(part.taken, 'message')}, {counted(part.nbytes, 'byte')}"
         line = f"{where}: {done} {counts}"
         if part.at > part.first:
@@ -331,6 +346,6 @@ def _rest(order: Order, parts: Sequence[Part], left: int | None) -> str:
     lines = []
     for part in parts:
         if part.at < part.end:
-            lines.append(f"{part.place.http}: done up to, not including, offset {part.at}; go on:")
-            lines.append(f"  {order.command(part.place.http, part.at, part.end, left)}")
+            lines.append(f"{part.place.shown}: done up to, not including, offset {part.at}; go on:")
+            lines.append(f"  {order.command(part.place.shown, part.at, part.end, left)}")
     return "\n".join(lines)

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from penstock.cli.replay.lines import Form, printer
+from penstock.cli.shared.pipes import FULL, give_up
 from penstock.core.errors import PenstockError
+from penstock.core.reasons import system_words
 from penstock.nsq.client.blocking import Producer
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.errors import ClientError
@@ -39,7 +41,15 @@ class Printing:
         self._line = printer(form, terminal=sys.stdout.isatty())
 
     def put(self, messages: Sequence[Stored]) -> int:
-        sys.stdout.buffer.write(b"".join(map(self._line, messages)))
+        try:
+            sys.stdout.buffer.write(b"".join(map(self._line, messages)))
+            sys.stdout.buffer.flush()
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            give_up()
+            text = f"standard output takes no more: {system_words(error)}"
+            raise SinkError(text, messages[0].offset) from error
         return len(messages)
 
     def close(self) -> None:

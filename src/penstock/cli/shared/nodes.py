@@ -11,6 +11,7 @@ from penstock.cluster.errors import PLAIN, NoAnswerError, RefusedError
 from penstock.cluster.exchange import Endpoint, Timeouts, of_lookupd, target
 from penstock.cluster.fanout import try_all
 from penstock.cluster.producers import Info, ToldBareNodes
+from penstock.core.redaction import without_secrets
 from penstock.net.address import join_host_port
 
 DEFAULT_NODE: Final = "127.0.0.1:4151"
@@ -35,6 +36,11 @@ class Place(NamedTuple):
 
     http: str
     tcp: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The address for people and files, without the password that it may have."""
+        return without_secrets(self.http)
 
 
 async def places(asker: Asker, where: Where, topic: str = "") -> list[Place]:

@@ -14,6 +14,7 @@ from penstock.cli.top.view import View
 from penstock.cluster.figures import NodeFigures
 from penstock.cluster.stats import ClientStats
 from penstock.core.counted import counted
+from penstock.core.logs import one_line
 
 _GREY: Final = "bright_black"
 _KEYS: Final = "q quit  ↑↓ choose  ⏎ open  ← back  / filter  s sort  r reverse  n nodes  ? help"
@@ -136,9 +137,9 @@ def _node_line(node: NodeFigures) -> Text:
     good = _is_good(node)
     line = Text("● ", style="green" if good else "red").append(node.address, style="")
     if node.error:
-        line.append(f" {node.error}", style="red")
+        line.append(f" {one_line(node.error)}", style="red")
     elif not good:
-        line.append(f" {node.health}", style="red")
+        line.append(f" {one_line(node.health)}", style="red")
     elif node.producers:
         line.append(f" {node.producers} producer{'s'[: node.producers > 1]}", style=_GREY)
     return line
@@ -205,7 +206,8 @@ def _client_lines(clients: list[tuple[str, str, ClientStats]], room: int) -> lis
 def _client(reader: str, client: ClientStats) -> tuple[str, ...]:
     figures = map(grid.number, (client.ready_count, client.in_flight_count, client.finish_count,
                                 client.requeue_count))  # fmt: skip
-    return (client.client_id, reader, client.remote_address, *figures, client.software)
+    own = map(one_line, (client.client_id, reader, client.remote_address))  # as strangers wrote it
+    return (*own, *figures, one_line(client.software))
 
 
 def _client_line(row: Sequence[str], widths: Sequence[int]) -> str:

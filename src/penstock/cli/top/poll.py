@@ -14,6 +14,7 @@ from penstock.cluster.exchange import of_lookupd
 from penstock.cluster.figures import TARGET, NodeFigures, ToldNode, figures_of
 from penstock.cluster.producers import ToldBareNodes
 from penstock.core.clock import SYSTEM_CLOCK, Clock
+from penstock.core.redaction import without_secrets
 from penstock.core.units import SECOND
 from penstock.net.tasks import spawn
 
@@ -96,7 +97,7 @@ class Poller:
         try:
             told = await self._asker.get(of_lookupd(lookupd), "/nodes", ToldBareNodes)
         except UpstreamError as error:
-            return f"nsqlookupd {lookupd}: {error.short}"
+            return f"nsqlookupd {without_secrets(lookupd)}: {error.short}"
         return {node.http_address for node in told.producers or ()}
 
     async def _follow(self, address: str) -> None:
@@ -108,7 +109,7 @@ class Poller:
             took_s = (self._clock.monotonic_ns() - begun) / SECOND
             await asyncio.sleep(max(self._interval_s / 10, self._interval_s - took_s))
         self._tasks.pop(address, None)
-        self._cluster.drop(address)
+        self._cluster.drop(without_secrets(address))
 
     def _is_forgotten(self, address: str) -> bool:
         silent_ns = self._clock.monotonic_ns() - self._answered_ns[address]
@@ -121,8 +122,9 @@ class Poller:
         self._cluster.put(figures)
 
     async def _figures(self, address: str) -> NodeFigures:
+        shown = without_secrets(address)
         try:
             told = await self._asker.get(address, TARGET, ToldNode)
         except UpstreamError as error:
-            return NodeFigures(address, self._clock.monotonic_ns(), error=error.short)
-        return figures_of(address, self._clock.monotonic_ns(), told)
+            return NodeFigures(shown, self._clock.monotonic_ns(), error=error.short)
+        return figures_of(shown, self._clock.monotonic_ns(), told)

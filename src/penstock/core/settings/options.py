@@ -160,10 +160,12 @@ def load(
     SystemExit: 0 after help or version, 2 after a wrong flag (text and usage on stderr), 1 after
     an unusable file.
     """
-    values, _ = _given(options_class, argv, program)
+    values, unread = _given(options_class, argv, program)
     if values.get("version"):
         print(version_line or program)
         raise SystemExit(0)
+    if unread:
+        _warn_of_words(unread, program)
     if values.get("config"):
         table = _read_table(values["config"], program)
         _warn_of_unknown_keys(options_class, table, program, values["config"])
@@ -215,6 +217,17 @@ def _read_table(path: str, program: str) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         reason = f"toml: {error}"
     _die_as(program, f"failed to load config file {path} - {reason}")
+
+
+def _warn_of_words(words: Sequence[str], program: str) -> None:
+    """Log the words at which the reading of flags has ended: Go's programs start without one, and
+    without the flags behind it.
+    """
+    from penstock.core.logs import warn
+
+    shown = without_secrets(" ".join(words))
+    warn(f"[{program}] ", f"no flag, so this and all behind it has no effect: {shown} (a switch is "
+         "given as -name or -name=false)")  # fmt: skip
 
 
 def _warn_of_unknown_keys(

@@ -11,7 +11,7 @@ from penstock.broker.group_figures import ROCKETMQ_PREFIX, ConsumerGroup, Produc
 from penstock.broker.topic import Topic
 from penstock.core.errors import ConfigError, PenstockError, StorageError
 from penstock.net import tcp
-from penstock.net.address import join_host_port
+from penstock.net.address import join_host_port, preferred
 from penstock.node.node import Node
 from penstock.node.registry import Observer
 from penstock.rocketmq.broker import names
@@ -245,9 +245,10 @@ def _address(settings: BrokerSettings, port: int) -> ids.Host:
         return ids.Host.parse(join_host_port(ip, port))
     try:
         found = socket.getaddrinfo(ip, port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise ConfigError(f"brokerIP1={ip} is no address: {error.strerror}") from error
-    return ids.Host.parse(join_host_port(str(found[0][4][0]), port))
+    except (OSError, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "no such host"
+        raise ConfigError(f"brokerIP1={ip} is no address: {why}") from error
+    return ids.Host.parse(join_host_port(str(preferred(found)[1][0]), port))
 
 
 class _Service(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.cli.doctor.cluster import examine_cluster
+from penstock.cli.doctor.data_path import USED_MAX
 from penstock.cli.doctor.report import Report
 from penstock.cli.shared.nodes import Where
 from penstock.core.clock import SYSTEM_CLOCK
@@ -26,9 +27,11 @@ def address(node: Running) -> str:
     return f"127.0.0.1:{node.nsqd.ports.http}"
 
 
-async def examined(*nodes: Running | str, lookupds: tuple[str, ...] = ()) -> Report:
+async def examined(
+    *nodes: Running | str, lookupds: tuple[str, ...] = (), used_max: int = USED_MAX
+) -> Report:
     addresses = tuple(each if isinstance(each, str) else address(each) for each in nodes)
-    return await examine_cluster(Where(addresses, lookupds), SYSTEM_CLOCK)
+    return await examine_cluster(Where(addresses, lookupds), SYSTEM_CLOCK, used_max=used_max)
 
 
 def codes(report: Report) -> list[str]:

@@ -167,6 +167,7 @@ async def test_a_disk_that_is_nearly_full(start: Start, monkeypatch: pytest.Monk
     report = await examined(node)
     assert codes(report) == ["disk-space"]
     assert report.findings[0].what.startswith("3 MiB of its file system's 100 are free")
+    assert codes(await examined(node, used_max=98)) == []
 
 
 async def test_versions_that_differ_and_nodes_of_go(start: Start, fake: StartFake) -> None:

@@ -34,6 +34,16 @@ async def test_messages_that_wait_for_nobody(
     assert said in f"{report.findings[0].where}: {report.findings[0].what}"
 
 
+async def test_a_remedy_is_about_the_channel_of_that_name_alone(start: Start) -> None:
+    node = await start()
+    for step in ("topic/create?topic=t", "channel/create?topic=t&channel=c%23ephemeral",
+                 "channel/pause?topic=t&channel=c%23ephemeral"):  # fmt: skip
+        assert (await node.post(f"/{step}"))[0] == 200
+    await node.publish("t", b"x")
+    (found,) = (await examined(node)).findings
+    assert found.remedy == "POST /channel/unpause?topic=t&channel=c%23ephemeral"
+
+
 async def test_a_group_that_nobody_reads(start: Start) -> None:
     clock = Shifted(0)
     node = await start(clock=clock)

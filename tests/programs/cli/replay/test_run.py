@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import resource
 import shlex
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from rich.progress import Progress
@@ -58,6 +60,31 @@ def test_printing_a_part(unchanged: Daemon, command: Commands) -> None:
     assert ended.err.startswith(
         f"{unchanged.http} topic t: printed 4 messages, 36 bytes, offsets 18 to 21, in "
     )
+
+
+def test_a_disk_that_is_full_after_the_first_ten(unchanged: Daemon, tmp_path: Path) -> None:
+    size = sum(len(body) + 1 for body in BODIES[:10])
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    command = [sys.executable, "-m", "penstock.cli.penstock", "replay", "t", at(unchanged)]
+    with (tmp_path / "out").open("wb") as out:
+        done = subprocess.run([*command, "--rate=200"], stdout=out, stderr=subprocess.PIPE,
+                              text=True, preexec_fn=limit, check=False)  # fmt: skip
+    assert done.returncode == 1
+    said, where, go_on = done.stderr.splitlines()
+    assert said == "penstock: standard output takes no more: file too large"
+    assert where == f"{unchanged.http}: done up to, not including, offset 10; go on:"
+    assert "--from-offset 10 --to-offset 50" in go_on
+
+
+def test_a_node_under_two_addresses_is_read_once(unchanged: Daemon, command: Commands) -> None:
+    other = f"localhost:{unchanged.http_port}"
+    ended = command("replay", "t", f"--nsqd-http-address={other}", at(unchanged), "--from-offset=9")
+    assert ended.code == 0
+    assert ended.out.encode() == b"\n".join(BODIES[9:]) + b"\n"
+    assert f"left out: {unchanged.http} has the same log as {other}\n" in ended.err
 
 
 def test_printing_what_matches(unchanged: Daemon, command: Commands) -> None:

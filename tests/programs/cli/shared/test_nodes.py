@@ -7,7 +7,7 @@ import pytest
 from penstock.cli.shared.nodes import DEFAULT_NODE, Place, Where, places, tcp_address
 from penstock.core.errors import PenstockError
 from penstock.testing.daemons import run_nsqd, run_nsqlookupd
-from tests.unit.cli.nodes_at_work import ask, make
+from tests.unit.cli.nodes_at_work import Commands, ask, make, publish
 
 
 async def found(nsqds: list[str], lookupds: list[str], topic: str = "") -> list[Place]:
@@ -36,3 +36,24 @@ async def test_given_nodes_and_those_that_nsqlookupd_names() -> None:
         refused = r"^no nsqlookupd answers: 127\.0\.0\.1:1 cannot be reached: connection refused$"
         with pytest.raises(PenstockError, match=refused):
             await found([], ["127.0.0.1:1"], topic)
+
+
+def test_no_command_tells_the_password_of_an_address(command: Commands) -> None:
+    with run_nsqd() as nsqd:
+        make(nsqd, "t")
+        make(nsqd, "t.dead")
+        publish(nsqd, "t.dead", [b"letter"])
+        for http in (nsqd.http, "127.0.0.1:1"):
+            address = f"http://me:hush@{http}"
+            where = f"--nsqd-http-address={address}"
+            for words in (("top", "--once", "--interval=1ms"), ("top", "--json", "--interval=1ms"),
+                          ("replay", "t"), ("replay", "t", "--queue=9"), ("dlq", "list"),
+                          ("dlq", "show", "t.dead", "--json"), ("dlq", "export", "t.dead"),
+                          ("dlq", "resend", "t.dead", "--all", "--dry-run"),
+                          ("dlq", "show", "no.dead"), ("doctor",)):  # fmt: skip
+                ended = command(*words, where)
+                assert http in ended.out + ended.err, words
+                assert "hush" not in ended.out + ended.err, words
+            ended = command("promote", address)
+            assert http in ended.out + ended.err
+            assert "hush" not in ended.out + ended.err

@@ -220,19 +220,21 @@ def test_a_mode(tmp_path: Path, name: str, mode: int, level: Level | None, said:
 def test_several_files_of_another_user_are_one_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    path = tmp_path / "of nsqd"
+    path.mkdir()
     for name in ("a", "b", "c"):
-        (tmp_path / name).touch(0o600)
+        (path / name).touch(0o600)
     lstat = os.lstat
 
-    def of_another(path: str) -> os.stat_result:
-        found = lstat(path)
+    def of_another(each: str) -> os.stat_result:
+        found = lstat(each)
         return os.stat_result((*found[:4], found.st_uid + 1, *found[5:]))
 
     monkeypatch.setattr("penstock.cli.doctor.data_path.os.lstat", of_another)
-    (found,) = examine_permissions(str(tmp_path))
+    (found,) = examine_permissions(str(path))
     assert found.what == "belongs to another user than the data path does"
     assert found.where.endswith(" and 2 others")
-    assert f"chown -R USER {tmp_path}" in found.remedy
+    assert f"chown -R USER '{path}' &&" in found.remedy
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,13 @@ def test_an_edited_file_stays(tmp_path: Path) -> None:
         archive_file.load(tmp_path, "127.0.0.1:7")
 
 
+def test_a_folder_with_any_name(tmp_path: Path) -> None:
+    folder = tmp_path / 'ö \U0001f680 "#\\'
+    folder.mkdir()
+    archive_file.write(folder, "*", "127.0.0.1:5")
+    assert archive_file.load(folder, "127.0.0.1:5").spec.sink.options["path"] == f"{folder}/archive"
+
+
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(PenstockError, match=r"archive\.toml cannot be written: No such file"):
         archive_file.write(tmp_path / "gone", "*", "127.0.0.1:5")

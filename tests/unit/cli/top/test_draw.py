@@ -8,7 +8,7 @@ from rich.text import Text
 from penstock.cli.top import draw
 from penstock.cli.top.all_nodes import Cluster
 from penstock.cli.top.view import View
-from tests.unit.cluster.samples import busy_cluster
+from tests.unit.cluster.samples import at, busy_cluster, channel, client, topic
 
 TOPICS = """\
 penstock top  by name
@@ -84,6 +84,17 @@ def test_a_topic_with_its_channels_and_clients(view: View) -> None:
     view.press("end")
     view.press("enter")
     assert shown(draw.screen(view, 110, 14)) == ONE_TOPIC
+
+
+def test_what_a_client_calls_itself_gives_the_terminal_no_orders() -> None:
+    told = client(client_id="a\x1b[2J", user_agent="b\nc\x9b0m")
+    cluster = Cluster()
+    cluster.put(at("10.0.0.1:4151", 0, topic("t", channel("c", clients=[told]))))
+    view = View(cluster)
+    view.press("enter")
+    [row] = [line.plain for line in draw.screen(view, 110, 14) if "10.0.0.9" in line.plain]
+    assert row.split()[0] == r"a\x1b[2J"
+    assert row.split()[-1] == r"b\nc\x9b0m"
 
 
 def test_the_plain_table(view: View) -> None:

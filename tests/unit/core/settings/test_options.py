@@ -127,6 +127,17 @@ def test_a_program_is_named_without_its_folder(capsys: pytest.CaptureFixture[str
     )
 
 
+def test_words_that_end_the_flags_are_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--deflate", "true", "--msg-timeout=5s", "--tcp-address=http://me:hush@host:1"]
+    options = load(Sample, words, "nsqd")
+    assert (options.deflate, options.tcp_address) == (True, "0.0.0.0:4150")
+    [said] = capsys.readouterr().err.splitlines()
+    assert (
+        " WARNING: no flag, so this and all behind it has no effect: true --msg-timeout=5s" in said
+    )
+    assert "hush" not in said
+
+
 def test_unknown_keys_of_a_file_are_warned_of(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
