@@ -603,9 +603,9 @@ class Topic:
         retention = self.retention or retention
         deleted = self.time.trim(self.log, self.floor(), retention, self._let_go)
         if deleted:
-            self.queues.trim()
             self.head = max(self.head, self.log.start_offset)
             self.journal.changed = True
+            self.queues.trim()
         return deleted
 
     def _let_go(self, start: int) -> None:

@@ -58,7 +58,7 @@ class TopicCopy:
         self._open_queues = open_queues or (lambda firsts: OneQueue(log))
         self.queues = self._open_queues(None)
         self._firsts: dict[int, int] | None = None
-        """The beginnings of several queues, for which there is no index yet."""
+        """The beginnings of queues of which the first was the only one; there is no index yet."""
         self._indexed = log.next_offset
         self._lost: int | None = None
         """The last message that the primary has lost, since this copy was opened."""
@@ -132,8 +132,10 @@ class TopicCopy:
         Raises ReplicationError for what does not continue the log, StorageError.
         """
         self.end, self._nbytes_behind = head.end, head.nbytes_left
-        if head.queues is not None and isinstance(self.queues, OneQueue):
-            self._firsts = head.queues
+        is_from_there = head.start == self.log.start_offset
+        if head.queues is not None and is_from_there and isinstance(self.queues, OneQueue):
+            # Before the messages are here: they do not tell it, should a kill come between the two.
+            self.queues = self._open_queues(head.queues)
         run: list[Batch] = []
         for batch in self._checked(data):
             if self._commit is not None or batch.goes_on:
@@ -206,7 +208,10 @@ class TopicCopy:
         self._lost = offset - 1
 
     def trim(self, start: int) -> None:
-        """Delete what the primary has deleted."""
+        """Delete what the primary has deleted, and the queues here have had."""
+        if self._firsts is not None:
+            return  # they begin where the log does now
+        start = min(start, self._indexed)
         if self.log.trimmable and start > self.log.start_offset:
             self.log.trim(start, 0, _AT_ONCE, about_to=self._note_start)
             self.queues.trim()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.broker.publish.commit import unplaced
+from penstock.core.errors import StorageError
 from penstock.nsq.nsqd.nsq_staging import stamped
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.replication.messages import Batches, JournalPiece, ReplicationError
@@ -182,6 +183,46 @@ def test_queues_of_a_log_that_has_lost_its_beginning_begin_where_the_primary_s_d
     again = new_copy(disk)
     assert not again.is_retaking
     assert bounds(again.topics["t"].queues, 3) == bounds(topic.queues, 3)
+
+
+def test_no_messages_are_here_before_it_is_known_where_their_queues_begin() -> None:
+    primary = Primary(file_bytes=2048)
+    topic = primary.publish("t")
+    primary.broker.split(topic, 2, 2)
+    primary.publish_to("t", *[0, 1, 0] * 20)
+    topic.queues.secure(40)
+    topic.log.trim(40, 0, Retention())
+    disk = FaultyDisk("/data")
+    copy = new_copy(disk)
+    exchange(primary, copy)
+    disk.fail("rename", within="queues")
+    with pytest.raises(StorageError):
+        exchange(primary, copy)
+    disk.crash("written")
+    copy = new_copy(disk)
+    until_whole(primary, copy)
+    copied = copy.topics["t"]
+    assert bounds(copied.queues, 2) == bounds(topic.queues, 2)
+    assert copied.fault is None
+
+
+@pytest.mark.parametrize("before", [30, 40])
+def test_a_topic_gets_more_queues_when_the_primary_has_just_deleted_messages(before: int) -> None:
+    primary, copy = Primary(file_bytes=1000), new_copy(file_bytes=1000)
+    for _ in range(40):
+        topic = primary.publish_to("t", 0)
+        until_whole(primary, copy)
+    topic.log.trim(before, 0, Retention())
+    primary.broker.split(topic, 3, 3)
+    primary.publish_to("t", 1, 0, 2)
+    until_whole(primary, copy)
+    copied = copy.topics["t"]
+    assert bounds(copied.queues, 3) == [(0, 41), (0, 1), (0, 1)]
+    primary.publish_to("t", 1)
+    until_whole(primary, copy)
+    assert copied.log.start_offset == topic.log.start_offset > 0
+    assert bounds(copied.queues, 3) == bounds(topic.queues, 3)
+    assert copied.fault is None
 
 
 def test_what_is_deleted_is_in_the_index_first() -> None:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import struct
 from array import array
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -59,6 +60,13 @@ class Chunk:
         """All of them. Raises StorageError."""
         return array("q", self.file.read(self.position, 8 * self.count))
 
+    def cut(self, log_end: int) -> None:
+        """Leave out the messages from a log offset on. Raises StorageError."""
+        offsets = self.log_offsets()
+        self.count = bisect_left(offsets, log_end)
+        if self.count:
+            self.last_log_offset = offsets[self.count - 1]
+
 
 @dataclass(slots=True)
 class ReadChunks:
@@ -66,8 +74,8 @@ class ReadChunks:
 
     ``marked`` is the end of the last mark and ``safe`` what that covers, None without one;
     ``secured`` the end of the first chunk that covers all below the log's start. ``is_stale`` is
-    True if a chunk says more than the log has, which a power cut made shorter. Chunks of such
-    messages are left out; ``left_out`` is the first of these.
+    True if the file says more than the log has, which a power cut made shorter. Messages that are
+    not there are left out; the others of their chunk may be such as nobody else knows of.
     """
 
     chunks: list[Chunk] = field(default_factory=list)
@@ -77,23 +85,23 @@ class ReadChunks:
     safe: int | None = None
     secured: int | None = None
     is_stale: bool = False
-    left_out: int | None = None
 
     def take(self, chunk: Chunk, covered: int, log_start: int, log_end: int) -> None:
         """Take a chunk, or a mark, of the log between these offsets."""
         end = chunk.position + 8 * chunk.count
-        low, high = chunk.first_log_offset, chunk.last_log_offset
-        if low == MARK:
+        self.is_stale |= covered > log_end
+        covered = min(covered, log_end)
+        self.covered = max(self.covered, covered)
+        if chunk.first_log_offset == MARK:
             self.marked, self.safe = end, covered
-        elif high >= log_end:
+            return
+        if covered >= log_start and self.secured is None:
+            self.secured = end
+        if chunk.last_log_offset >= log_end:
             self.is_stale = True
-            self.left_out = low if self.left_out is None else min(low, self.left_out)
-        else:
-            self.is_stale |= covered > log_end
+            chunk.cut(log_end)
+        if chunk.count:
             self.chunks.append(chunk)
-            self.covered = max(self.covered, covered)
-            if covered >= log_start and self.secured is None:
-                self.secured = end
 
 
 def _owner(id_base: int, queue: int) -> int:

@@ -61,6 +61,7 @@ FILE_BYTES: Final = 16 * 1024 * 1024
 DIRECTORY: Final = "queues"
 
 _SUFFIX: Final = ".chunks"
+_BEGUN: Final = ".begun"
 _FIRST = attrgetter("first_offset")
 _FIRST_LOG = attrgetter("first_log_offset")
 _LAST_LOG = attrgetter("last_log_offset")
@@ -207,6 +208,10 @@ class _Synced(NamedTuple):
     covered: int
 
 
+def _chunks_path(directory: str, number: int) -> str:
+    return os.path.join(directory, f"{number:010d}{_SUFFIX}")
+
+
 def _holes(chunks: Mapping[int, Sequence[Chunk]], start: int) -> list[int]:
     """The first log offset behind each hole between the chunks of a queue, from ``start`` on."""
     return [
@@ -246,12 +251,13 @@ class QueueIndex:
         self._covered = 0  # every message below is in a chunk
         self._guessed: set[int] = set()  # queues whose place nothing tells
         self._failing = False
+        self._sync_failed = False
         is_new = os.path.basename(directory) not in disk.list(os.path.dirname(directory))
-        disk.make_directory(directory)
         if is_new and firsts is not None:
             self._begin(firsts)
         elif is_new and not any(batch.queue for batch in batches_of(log)):
             self._begin({0: log.start_offset})
+        disk.make_directory(directory)
         self._open()
 
     # --- asking --------------------------------------------------------------------------------
@@ -370,8 +376,7 @@ class QueueIndex:
             number = int(os.path.basename(last.path).split(".")[0]) + 1 if last else 0
             if last is not None and last not in self._unsynced:
                 self._unsynced.append(last)  # the mark at its end is not synced
-            path = os.path.join(self._directory, f"{number:010d}{_SUFFIX}")
-            self._files.append(self._disk.open(path))
+            self._files.append(self._disk.open(_chunks_path(self._directory, number)))
         return self._files[-1]
 
     # --- letting go ----------------------------------------------------------------------------
@@ -381,21 +386,33 @@ class QueueIndex:
         if self._covered < start:  # what is written now says that it is covered
             late = late or [n for n, queue in self._queues.items() if queue.tail][:1]
         self._write(late)
+        if self._covered < start and not any(queue.tail for queue in self._queues.values()):
+            self._covered = start  # what is between is lost, so only a mark can say so
+            self._sync_all()
+            self._unsynced = self._files[-1:]
         self._sync()
 
     def _sync(self) -> None:
         """Sync what was written, and put a mark behind it. Raises StorageError."""
-        if not self._unsynced:
-            return
+        if self._unsynced:
+            self._sync_all()
+
+    def _sync_all(self) -> None:
+        has_failed, self._sync_failed = self._sync_failed, True
         for file in self._unsynced:
+            if has_failed:
+                file.rewrite(0)  # the system takes it for written
             file.sync()
         self._disk.sync_directory(self._directory)
+        self._sync_failed = False
         self._unsynced = []
         with suppress(StorageError):  # without it, damage before it may look like a power cut's
-            self._files[-1].append(encode_mark(self._covered, self._id_base))
+            self._file().append(encode_mark(self._covered, self._id_base))
 
     def trim(self) -> None:
         start = self._log.start_offset
+        if self._sync_failed or self._covered < start:  # the disk was full, and has room by now
+            self.secure(start)
         for queue in self._queues.values():
             while queue.chunks and queue.chunks[0].last_log_offset < start:
                 if len(queue.chunks) == 1:
@@ -430,22 +447,32 @@ class QueueIndex:
 
     def _begin(self, firsts: Mapping[int, int]) -> None:
         """Let queues go on behind what the log let go: the last message that is gone stands for
-        all of them. Nobody could make that again, so it is synced. Raises StorageError.
+        all of them. Nobody could make that again, so all of it is there with the directory.
+
+        Raises StorageError, and then there is no index.
         """
         start = self._log.start_offset
-        for queue, first in firsts.items():
-            if first and start:
-                self._queues[queue] = _Queue(tail_first=first - 1, tail=array("q", [start - 1]))
-        self._indexed = start
-        self.flush()
-        self.secure(start)
+        gone = array("q", [start - 1])
+        pieces = [
+            encode_chunk(queue, first - 1, start, gone, self._id_base)
+            for queue, first in firsts.items()
+            if first and start
+        ]
+        begun = self._directory + _BEGUN
+        self._disk.remove_tree(begun)
+        self._disk.make_directory(begun)
+        if pieces:
+            mark = encode_mark(start, self._id_base)
+            self._disk.replace_file(_chunks_path(begun, 0), *pieces, mark)
+        self._disk.rename(begun, self._directory)
+        self._disk.sync_directory(os.path.dirname(self._directory))
 
     def _open(self) -> None:
         """Take the whole chunks, and what they lack from the log. Raises StorageError."""
         start, end = self._log.start_offset, self._log.next_offset
         found = self._read_files()
         chunks = self._in_order(found)
-        covered = min(end, max((read.covered for _, read in found), default=0))
+        covered = max((read.covered for _, read in found), default=0)
         synced = self._find_synced(found, covered)
         is_damaged = self._report(found, covered, synced)
         is_damaged |= self._is_incomplete(chunks, covered, synced.covered)
@@ -469,18 +496,19 @@ class QueueIndex:
         if is_damaged or is_short:
             self._settle(rebuild.guessed)
         whole = min([q.tail[0] for q in self._queues.values() if q.tail], default=end)
+        is_mended = is_damaged or is_short
         for file, read in found:
             if read.bad or read.is_stale:
                 self._rewrite(file, whole, read.safe)
+                is_mended = True
+        if is_mended:
+            self._sync_all()
 
     def _read_files(self) -> list[tuple[LogFile, ReadChunks]]:
-        found = []
-        begun, self._files = {file.path: file for file in self._files}, []
+        found, log = [], self._log
         for name in self._disk.list(self._directory):
-            path = os.path.join(self._directory, name)
-            file = begun.get(path) or self._disk.open(path)
+            file = self._disk.open(os.path.join(self._directory, name))
             self._files.append(file)
-            log = self._log
             read = read_chunks(file, self._id_base, log.start_offset, log.next_offset)
             found.append((file, read))
         return found
@@ -497,8 +525,7 @@ class QueueIndex:
         secured = [_Synced(number, read.secured, start)
                    for number, (_, read) in enumerate(found) if start and read.secured]  # fmt: skip
         file, position, safe = max([mark, *secured[:1]])
-        left_out = [read.left_out for _, read in found if read.left_out is not None]
-        return _Synced(file, position, max(start, min(safe, covered, *left_out)))
+        return _Synced(file, position, max(start, min(safe, covered)))
 
     def _in_order(self, found: list[tuple[LogFile, ReadChunks]]) -> dict[int, list[Chunk]]:
         """The chunks of each queue, but those that contradict one before them."""

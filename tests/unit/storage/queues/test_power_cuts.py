@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
 from penstock.core.chance import SystemChance
+from penstock.core.errors import StorageError
 from penstock.storage.log import Log
-from penstock.storage.queues.queue_index import QueueIndex
-from penstock.testing.disk import FaultyDisk
-from tests.unit.storage.logs import DIRECTORY, new_disk, new_log
+from penstock.storage.queues.queue_index import OneQueue, QueueIndex, open_queues
+from penstock.storage.retention import Retention
+from penstock.testing.disk import FaultyDisk, Operation
+from tests.unit.storage.logs import DIRECTORY, fill, new_disk, new_log
 
 from .indexes import let_go, places, put_stated, stated
 
@@ -21,7 +24,8 @@ QUEUES = f"{DIRECTORY}/queues"
 class Story:
     """A topic of three queues that grows, lets go, and ends in some way, again and again."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, syncs: bool = True) -> None:
+        self.syncs = syncs
         self.random = random.Random(seed)
         self.chance = SystemChance(seed)
         self.disk = new_disk()
@@ -33,9 +37,13 @@ class Story:
             if self.random.random() < 0.1:
                 self.index.flush()
             if self.random.random() < 0.05:
-                self.log.sync()
+                self.sync()
                 let_go(self.log, self.index, self.log.next_offset - self.random.randrange(30))
-        self.log.sync()
+        self.sync()
+
+    def sync(self) -> None:
+        if self.syncs or self.random.random() < 0.5:
+            self.log.sync()
 
     def end(self, power_cuts: bool) -> None:
         if self.random.random() < 0.2:
@@ -48,6 +56,10 @@ class Story:
 def opened(disk: FaultyDisk) -> tuple[Log, QueueIndex]:
     log = new_log(disk, max_bytes_per_file=600)
     return log, QueueIndex(disk, QUEUES, log, stated)
+
+
+def has_lost_middle(log: Log) -> bool:
+    return any(damage.messages for damage in (*log.damage.pending, *log.damage.known))
 
 
 def from_offset(start: int, found: dict[int, dict[int, int]]) -> dict[int, dict[int, int]]:
@@ -68,6 +80,108 @@ def test_a_power_cut_or_a_kill_is_no_damage_and_moves_no_queue(seed: int) -> Non
         story.end(power_cuts=story.random.random() < 0.8)
         assert not story.log.damage.pending
         assert from_offset(start, places(story.log, story.index)) == before
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("seed", range(200))
+def test_a_log_that_a_power_cut_makes_shorter_moves_no_queue(seed: int) -> None:
+    story = Story(seed, syncs=False)
+    for _ in range(6):
+        story.grow()
+        before = places(story.log, story.index)
+        story.end(power_cuts=story.random.random() < 0.8)
+        if has_lost_middle(story.log):
+            return  # nobody synced it, so it is lost
+        assert not story.log.damage.pending
+        start, end = story.log.start_offset, story.log.next_offset
+        for queue, found in places(story.log, story.index).items():
+            left = {place: found.get(place) for place in before[queue] if start <= place < end}
+            assert left == {place: before[queue][place] for place in left}
+            assert found[-1] == max([offset + 1 for offset in left.values() if offset is not None],
+                                    default=found[-1])  # fmt: skip
+
+
+def let_go_on_a_bad_disk(log: Log, index: QueueIndex, before: int) -> None:
+    """Delete segments as a topic does: the disk needs the room whatever becomes of the index."""
+
+    def secure(start: int) -> None:
+        with suppress(StorageError):
+            index.secure(start)
+
+    log.trim(before, 10**18, Retention(), about_to=secure)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("seed", range(4))
+def test_a_sync_that_failed_is_tried_again_with_what_it_lost(seed: int) -> None:
+    disk = new_disk()
+    log, index = opened(disk)
+    for number in range(60):
+        put_stated(log, index, number % 3, 2)
+    log.sync()
+    before = places(log, index)
+    disk.fail("sync", within=".chunks")
+    let_go_on_a_bad_disk(log, index, 100)
+    index.trim()
+    disk.crash(SystemChance(seed))
+    log, index = opened(disk)
+    assert not log.damage.pending
+    assert from_offset(100, places(log, index)) == from_offset(100, before)
+
+
+def test_an_index_that_a_full_disk_kept_from_being_written_is_written_once_there_is_room() -> None:
+    disk = new_disk()
+    log, index = opened(disk)
+    for number in range(60):
+        put_stated(log, index, number % 3, 1)
+    log.sync()
+    disk.fill()
+    let_go_on_a_bad_disk(log, index, 60)
+    disk.heal()
+    index.trim()
+    before = places(log, index)
+    disk.crash("written")
+    log, index = opened(disk)
+    assert not log.damage.pending
+    assert places(log, index) == before
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("count", [0, 20])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_log_may_let_go_of_all_up_to_messages_that_were_lost(seed: int, count: int) -> None:
+    disk = new_disk()
+    log, index = opened(disk)
+    for number in range(count):
+        put_stated(log, index, number % 3, 2)
+    index.flush()
+    log.sync()
+    log.skip_to(60)
+    let_go(log, index, 60)
+    assert log.start_offset == 60
+    before = places(log, index)
+    disk.sync_directory(DIRECTORY)
+    disk.crash(SystemChance(seed))
+    log, index = opened(disk)
+    assert not log.damage.pending
+    assert places(log, index) == before
+
+
+@pytest.mark.parametrize("operation", ["make_directory", "replace", "rename"])
+def test_an_index_that_cannot_begin_leaves_nothing(operation: Operation) -> None:
+    disk = new_disk()
+    log = new_log(disk, max_bytes_per_file=300)
+    fill(log, *[1] * 20)
+    log.sync()
+    log.trim(20, 10**18, Retention())
+    before = open_queues(disk, DIRECTORY, log).bounds(0)
+    disk.fail(operation, within="queues")
+    with pytest.raises(StorageError):
+        open_queues(disk, DIRECTORY, log, several=True)
+    assert isinstance(open_queues(disk, DIRECTORY, log), OneQueue)
+    index = open_queues(disk, DIRECTORY, log, several=True)
+    assert index.bounds(0) == before
+    assert not log.damage.pending
 
 
 Harm = Callable[[FaultyDisk, str], None]

@@ -76,10 +76,19 @@ def test_a_chunk_of_an_earlier_version_names_no_owner(tmp_path: Path) -> None:
     assert ([chunk.queue for chunk in found.chunks], found.bad) == ([6], [])
 
 
-def test_a_chunk_that_says_more_than_the_log_is_left_out(tmp_path: Path) -> None:
+def test_messages_that_the_log_has_lost_are_left_out_of_their_chunk(tmp_path: Path) -> None:
     found = read(tmp_path, FIRST + SECOND, log_end=8)
+    assert [chunk.log_offsets().tolist() for chunk in found.chunks] == [[0, 1, 2], [3]]
+    assert [chunk.last_log_offset for chunk in found.chunks] == [2, 3]
+    assert (found.covered, found.is_stale, found.bad) == (8, True, [])
+    found = read(tmp_path, FIRST + SECOND, log_end=3)
     assert [chunk.queue for chunk in found.chunks] == [0]
-    assert (found.is_stale, found.bad) == (True, [])
+    assert (found.covered, found.is_stale) == (3, True)
+
+
+def test_a_mark_says_no_more_than_the_log_has(tmp_path: Path) -> None:
+    found = read(tmp_path, FIRST + encode_mark(9, ID_BASE), log_end=8)
+    assert (found.safe, found.covered, found.is_stale) == (8, 8, True)
 
 
 def test_a_mark_says_how_far_the_file_is_synced_and_what_is_in_chunks(tmp_path: Path) -> None:
@@ -87,7 +96,7 @@ def test_a_mark_says_how_far_the_file_is_synced_and_what_is_in_chunks(tmp_path: 
     found = read(tmp_path, FIRST + mark + SECOND)
     assert (found.marked, found.safe) == (len(FIRST + mark), 9)
     assert ([chunk.queue for chunk in found.chunks], found.bad) == ([0, 1], [])
-    assert (found.is_stale, found.left_out) == (False, None)
+    assert (found.covered, found.is_stale) == (9, False)
     assert read(tmp_path, FIRST + SECOND).safe is None
 
 
