@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
@@ -17,6 +18,8 @@ from penstock.spark.sink.nodes import Connections
 from penstock.spark.sink.staging import Batch, Place, StagedRows
 
 _ABORT_S: Final = 2.0
+# A node that works on a commit is silent: it writes as much as may be staged, and syncs it.
+_COMMIT_S: Final = 120.0
 # A part is 60 bytes of a request, of which nodes take 4 MiB.
 _PARTS_MAX: Final = 20_000
 logger = logging.getLogger("penstock.spark")
@@ -88,7 +91,7 @@ def _commit_at(
 ) -> dict[str, Committed | ClientError]:
     found: dict[str, Committed | ClientError] = {}
     for some in _requests(parts[address]):
-        found |= _ask(batch, access, partial(_commit_some, batch, some), address)
+        found |= _ask(batch, access, partial(_commit_some, batch, some), address, _COMMIT_S)
     return found
 
 
@@ -99,12 +102,19 @@ def _commit_some(
 
 
 def _ask(
-    batch: Batch, access: Access, ask: Callable[[WriteClient], _Answer], address: str
+    batch: Batch,
+    access: Access,
+    ask: Callable[[WriteClient], _Answer],
+    address: str,
+    silence_s: float = 0.0,
 ) -> _Answer:
-    """An answer that a commit needs, as persistently as the options say."""
+    """An answer that a commit needs, as persistently as the options say; the node may be silent for
+    ``silence_s`` before it.
+    """
     failure = f"batch {batch.number} of writer {batch.writer} cannot be committed at node {address}"
+    patient = replace(access, timeout_s=max(access.timeout_s, silence_s))
     try:
-        return persist(lambda: _at(address, access, ask), failure, access.timeout_s)
+        return persist(lambda: _at(address, patient, ask), failure, access.timeout_s)
     except LogError as error:
         raise SinkError(f"{failure}: {why(error)}") from None
 

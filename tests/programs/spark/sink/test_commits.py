@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -46,6 +48,13 @@ def test_a_batch_that_was_committed_before_is_told(
         f"batch 4 of writer w is in topic t on node {node.address} already, and was not written "
         "again"
     ]
+
+
+def test_a_node_that_works_on_a_commit_is_waited_for(node: FakeNode) -> None:
+    staged = stage(0, BODIES, node)
+    node.refuse = lambda *_: time.sleep(0.2)
+    commit([staged], replace(settings(node).access, timeout_s=0.05))
+    assert node.bodies == BODIES
 
 
 def test_several_nodes_where_only_one_had_committed(start_node: Callable[..., FakeNode]) -> None:
