@@ -22,7 +22,7 @@ WINDOW_NS: Final = 100 * MILLISECOND
 
 
 class Pace:
-    """The pace of one follower, told of its requests and of the sizes of their answers."""
+    """The pace of one follower, by its requests and the sizes of their answers."""
 
     def __init__(self) -> None:
         self._is_busy = False

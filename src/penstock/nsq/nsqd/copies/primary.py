@@ -286,8 +286,8 @@ class Primary:
         follower.nbytes = sum(log.bytes_from(max(next_, log.start_offset)) for log, next_ in logs)
         head = sum(log.next_offset for log, _ in logs)
         room = follower.pace.room(follower.asked_ns, head, follower.nbytes)
-        # Where an OK, or a SYNC_MASTER's answer, waits for copies, publishes gain by a follower that
-        # is there soon.
+        # Where an OK, or a SYNC_MASTER's answer, waits for copies, publishes gain by a follower
+        # that is there soon.
         follower.room = None if self._node.followers.changed else room
 
     def _count_copy(self, source: Source, fetch: Fetch) -> None:
