@@ -249,6 +249,7 @@ class QueueIndex:
         self._lag_checked = 0
         self._indexed = log.next_offset  # the log offset behind the newest message that was taken
         self._covered = 0  # every message below is in a chunk
+        self._secured = log.start_offset  # every one below it is in a chunk that is synced
         self._guessed: set[int] = set()  # queues whose place nothing tells
         self._failing = False
         self._sync_failed = False
@@ -391,6 +392,7 @@ class QueueIndex:
             self._sync_all()
             self._unsynced = self._files[-1:]
         self._sync()
+        self._secured = min(start, self._covered)
 
     def _sync(self) -> None:
         """Sync what was written, and put a mark behind it. Raises StorageError."""
@@ -411,7 +413,7 @@ class QueueIndex:
 
     def trim(self) -> None:
         start = self._log.start_offset
-        if self._sync_failed or self._covered < start:  # the disk was full, and has room by now
+        if self._secured < start:  # the disk was full, and has room by now
             self.secure(start)
         for queue in self._queues.values():
             while queue.chunks and queue.chunks[0].last_log_offset < start:
@@ -426,11 +428,11 @@ class QueueIndex:
             self._sync()
             self._disk.sync_directory(os.path.dirname(self._directory))
         for file in unused:
+            self._disk.remove(file.path)
+            file.close()
+            self._files.remove(file)
             if file in self._unsynced:
                 self._unsynced.remove(file)
-            file.close()
-            self._disk.remove(file.path)
-        self._files = [f for f in self._files[:-1] if id(f) in used] + self._files[-1:]
 
     def close(self) -> None:
         self.flush()

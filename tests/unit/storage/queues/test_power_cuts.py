@@ -217,3 +217,20 @@ def test_damage_to_what_was_synced_is_told_even_after_a_power_cut(seed: int, har
     log, index = opened(disk)
     assert log.damage.pending
     assert [index.bounds(queue)[1] for queue in range(3)] == [40, 40, 40]
+
+
+@pytest.mark.usefixtures("small")
+def test_a_file_that_cannot_be_removed_is_removed_later() -> None:
+    disk = new_disk()
+    log, index = opened(disk)
+    for number in range(60):
+        put_stated(log, index, number % 3, 2)
+    log.sync()
+    before = len(disk.paths(".chunks"))
+    disk.fail("remove", within=".chunks")
+    with pytest.raises(StorageError):
+        let_go(log, index, 100)
+    assert len(disk.paths(".chunks")) == before
+    index.trim()
+    assert len(disk.paths(".chunks")) < before
+    index.close()
