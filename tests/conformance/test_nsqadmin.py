@@ -52,6 +52,9 @@ DIFFERENCES: dict[str, tuple[str, ...]] = {
         "startup: bad duration",
         "startup: help",
     ),
+    "A word that is no flag is warned of, as all flags behind it have no effect.": (
+        "startup: positional argument ignored",
+    ),
 }
 BY_NAME = {name: text for text, names in DIFFERENCES.items() for name in names}
 IS_OURS = "PENSTOCK_NSQADMIN" not in os.environ

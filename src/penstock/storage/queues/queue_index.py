@@ -431,8 +431,6 @@ class QueueIndex:
             self._disk.remove(file.path)
             file.close()
             self._files.remove(file)
-            if file in self._unsynced:
-                self._unsynced.remove(file)
 
     def close(self) -> None:
         self.flush()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,9 +57,12 @@ def test_a_failure_is_one_line_and_in_json_an_exit_code(
     assert address in json.loads(capsys.readouterr().out)["error"]
 
 
-def test_a_word_that_is_no_text_is_shown_by_its_bytes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["topicList", "-n", "x\udcff:1", "--json"]) == 1
-    assert "x\udcff:1" in json.loads(capsys.readouterr().out)["error"]
+def test_a_word_that_is_no_text_is_shown_by_its_bytes() -> None:
+    program: list[str | bytes] = [sys.executable, "-m", "penstock.cli.mqadmin"]
+    words = [*program, "topicList", "-n", b"x\xff:1", "--json"]
+    done = subprocess.run(words, capture_output=True, check=False)
+    assert done.returncode == 1
+    assert "x\udcff:1" in json.loads(done.stdout)["error"]
 
 
 def test_the_usage_where_broker_and_cluster_are_missing(

@@ -233,6 +233,20 @@ def test_an_index_that_cannot_be_written_stays_in_memory_until_it_can(
         assert sum(len(disk.content(path)) for path in disk.paths(".chunks")) == turn * (40 + 16)
 
 
+def test_an_index_that_cannot_be_synced_is_closed_all_the_same(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = new_disk()
+    log = new_log(disk)
+    index = QueueIndex(disk, f"{DIRECTORY}/queues", log)
+    put(log, index, 0, 4)
+    disk.fail("sync", times=-1)
+    index.close()
+    assert "cannot sync the index of queues" in caplog.text
+    disk.heal()
+    assert list(QueueIndex(disk, f"{DIRECTORY}/queues", log).locate(0, 0, 9)) == [0, 1, 2, 3]
+
+
 def test_what_is_secure_already_is_not_synced_again() -> None:
     """Retention asks before each segment that it deletes, of thousands of topics."""
     disk = new_disk()

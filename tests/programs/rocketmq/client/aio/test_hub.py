@@ -110,6 +110,8 @@ async def test_a_connection_on_which_nothing_comes_is_closed(
         with contextlib.suppress(ConnectionError):
             await reader.read(-1)
         writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
         ended.put_nowait(None)
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
@@ -125,14 +127,18 @@ async def test_a_connection_on_which_nothing_comes_is_closed(
 
 async def test_what_asks_for_no_answer_waits_for_a_server_that_takes_no_more() -> None:
     """Without that it would all be gathered in memory, and nothing sent before it is over."""
-    reads, count, nbytes = asyncio.Event(), 0, 0
+    reads, ended, count, nbytes = asyncio.Event(), asyncio.Event(), 0, 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal nbytes
         await reads.wait()
-        while data := await reader.read(1 << 20):
-            nbytes += len(data)
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(1 << 20):
+                nbytes += len(data)
         writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+        ended.set()
 
     async def send(hub: AioHub, address: str) -> None:
         nonlocal count
@@ -156,6 +162,7 @@ async def test_what_asks_for_no_answer_waits_for_a_server_that_takes_no_more() -
         await asyncio.sleep(0)
         await hub.end()
         await sending
+        await ended.wait()
 
 
 async def test_a_cancelled_send_is_ended(servers: Servers) -> None:
