@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penstock.spark.pipelines import beginning, needed, own, parse, pinned, told
+from penstock.spark.pipelines import needed, own, parse, pinned, told
 from penstock.spark.pipelines.document import Document
 from penstock.spark.pipelines.spec import Source, Spec, access_of, read
 
@@ -170,6 +170,10 @@ class Pipeline:
         source, checkpoint = self.spec.source, self.spec.run.checkpoint
         if not self.spec.parse.bad:
             return source, source
+        from penstock.spark.pipelines import (
+            beginning,
+        )  # it needs PyArrow, a pipeline's file does not
+
         main, bad = beginning.fixed(spark, source.options, checkpoint, _bad_checkpoint(checkpoint))
         return replace(source, options=main), replace(source, options=bad)
 

@@ -279,7 +279,7 @@ class Group:
         return taken == len(new)
 
     async def _locked(self, queues: list[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """Those that are this member's now, with the times at which their locks were asked for."""
+        """The queues that are this member's now, and when it asked for their locks."""
         granted: dict[MessageQueue, int | None] = {}
         for broker in sorted({queue.brokerName for queue in queues}):
             there = [queue for queue in queues if queue.brokerName == broker]

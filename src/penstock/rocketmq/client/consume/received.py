@@ -129,7 +129,7 @@ def all_received(body: bytes, broker: str, namespace: str = "", first: int = 0) 
 def each_received(
     body: bytes, broker: str, namespace: str = "", first: int = 0, most: int = BODY_BYTES_MAX
 ) -> Iterator[Received]:
-    """The same messages, each unpacked when it is asked for."""
+    """The messages of an answer, each unpacked when it is asked for."""
     try:
         for stored in unwrapped(decode_all(body), first):
             yield Received(stored, broker, namespace, most)
