@@ -21,7 +21,7 @@ from penstock.core.names import is_ephemeral
 from penstock.storage.journal import Journal
 from penstock.storage.log import Log
 from penstock.storage.memory_log import MemoryLog
-from penstock.storage.queues.queue_index import OneQueue, Queues
+from penstock.storage.queues.one_queue import OneQueue, Queues
 from penstock.storage.retention import Retention
 from penstock.storage.store import Store
 

@@ -49,7 +49,7 @@ from penstock.storage.batch import Batch
 from penstock.storage.journal import Journal
 from penstock.storage.log import Log
 from penstock.storage.memory_log import MemoryLog
-from penstock.storage.queues.queue_index import OneQueue, Queues
+from penstock.storage.queues.one_queue import OneQueue, Queues
 from penstock.storage.recovery.damage import Damage, DamageRecord
 from penstock.storage.retention import Retention
 

@@ -35,7 +35,7 @@ from penstock.replication.topic_copy import TopicCopy
 from penstock.storage.batch import Buffer
 from penstock.storage.compiled import xxh3_64_intdigest
 from penstock.storage.durability import Durability
-from penstock.storage.queues.queue_index import Queues
+from penstock.storage.queues.one_queue import Queues
 from penstock.storage.store import Store
 
 logger = logging.getLogger("penstock.replication")

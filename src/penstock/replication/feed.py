@@ -28,7 +28,7 @@ from penstock.storage.batch import Batch, Buffer
 from penstock.storage.compiled import xxh3_64_intdigest
 from penstock.storage.journal import Journal
 from penstock.storage.log import Log
-from penstock.storage.queues.queue_index import Queues
+from penstock.storage.queues.one_queue import Queues
 
 NBYTES_MAX: Final = 4 * 1024 * 1024
 """The room of an answer. Only the small files, and the last batch or frame, may exceed it."""

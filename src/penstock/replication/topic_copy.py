@@ -20,7 +20,7 @@ from penstock.storage.journal import Journal
 from penstock.storage.journal_frames import read_frames
 from penstock.storage.log import Log
 from penstock.storage.long_append import LongAppend
-from penstock.storage.queues.queue_index import OneQueue, Queues
+from penstock.storage.queues.one_queue import OneQueue, Queues
 from penstock.storage.recovery.damage import Damage
 from penstock.storage.retention import Retention
 

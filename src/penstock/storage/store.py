@@ -18,7 +18,8 @@ from penstock.storage.files.temporary import remove_temporaries
 from penstock.storage.identity import note_journal, read_identity, segments_in, write_identity
 from penstock.storage.journal import JOURNAL_FILE, Journal
 from penstock.storage.log import DOOMED, Log, LogOptions
-from penstock.storage.queues.queue_index import Queues, open_queues
+from penstock.storage.queues.one_queue import Queues
+from penstock.storage.queues.queue_index import open_queues
 from penstock.storage.queues.queue_rebuild import Stated
 from penstock.storage.recovery.damage import QUARANTINE, DamageRecord
 from penstock.storage.recovery.opening import RecoveryReport, recover

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
@@ -41,6 +42,14 @@ class Bench:
             self.told_more.set()
 
         self.commits.publish(topic or self.topic, Bodies.single(name.encode()), 0, done)
+
+    async def publish_around_a_sync(self, gate: threading.Event) -> None:
+        """Publish three messages and, while their sync is held up, one that waits for the next."""
+        for name in "abc":
+            self.publish(name)
+        await asyncio.sleep(0.02)
+        self.publish("d")
+        gate.set()
 
     async def until_told(self, count: int) -> None:
         async with asyncio.timeout(TIMEOUT_S):

@@ -406,11 +406,7 @@ async def test_who_was_told_may_share_the_next_sync_with_who_waits(
 async def test_who_waits_is_not_kept_waiting_for_those_who_do_not_come(
     bench: Bench, gate: threading.Event
 ) -> None:
-    for name in "abc":
-        bench.publish(name)
-    await asyncio.sleep(0.02)
-    bench.publish("d")
-    gate.set()
+    await bench.publish_around_a_sync(gate)
     await bench.until_told(4)
 
 

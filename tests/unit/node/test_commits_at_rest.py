@@ -34,11 +34,7 @@ async def test_settle_waits_for_all_that_is_owed(bench: Bench, gate: threading.E
 
 @fsync
 async def test_settling_waits_for_nobody(bench: Bench, gate: threading.Event) -> None:
-    for name in "abc":
-        bench.publish(name)
-    await asyncio.sleep(0.02)
-    bench.publish("d")
-    gate.set()
+    await bench.publish_around_a_sync(gate)
     await bench.until_told(3)
     bench.publish("e")
     await bench.commits.settle()

@@ -11,7 +11,7 @@ from penstock.nsq.protocol.bodies import Bodies
 from penstock.replication.messages import Batches, JournalPiece, ReplicationError
 from penstock.storage.journal_frames import read_frames
 from penstock.storage.log import Log
-from penstock.storage.queues.queue_index import OneQueue, Queues
+from penstock.storage.queues.one_queue import OneQueue, Queues
 from penstock.storage.retention import Retention
 from penstock.testing.disk import FaultyDisk
 from tests.unit.replication.pieces import Primary, exchange, new_copy, stored, until_whole

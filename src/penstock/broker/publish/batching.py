@@ -12,7 +12,7 @@ from penstock.broker.publish.append_observer import AppendObserver
 from penstock.broker.publish.records import PlacedRecords, Records
 from penstock.core.errors import StorageError
 from penstock.storage.batch import Batch, Buffer, Positions
-from penstock.storage.queues.queue_index import Queues
+from penstock.storage.queues.one_queue import Queues
 
 Outcome = Callable[[StorageError | None], None]
 

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from penstock.cli.replay.lines import Form, printer
-from penstock.cli.shared.pipes import FULL, give_up
+from penstock.cli.shared.pipes import full
 from penstock.core.errors import PenstockError
-from penstock.core.reasons import system_words
 from penstock.nsq.client.blocking import Producer
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.errors import ClientError
@@ -45,11 +44,7 @@ class Printing:
             sys.stdout.buffer.write(b"".join(map(self._line, messages)))
             sys.stdout.buffer.flush()
         except OSError as error:
-            if error.errno not in FULL:
-                raise
-            give_up()
-            text = f"standard output takes no more: {system_words(error)}"
-            raise SinkError(text, messages[0].offset) from error
+            raise SinkError(full(error), messages[0].offset) from error
         return len(messages)
 
     def close(self) -> None:

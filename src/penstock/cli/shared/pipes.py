@@ -15,8 +15,7 @@ from typing import Final
 from penstock.core.errors import PenstockError
 from penstock.core.reasons import system_words
 
-FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
-"""The numbers of errors of a disk that takes no more."""
+_FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
 
 
 @contextlib.contextmanager
@@ -26,15 +25,23 @@ def quiet_pipe() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        give_up()
+        _give_up()
     except OSError as error:
-        if error.errno not in FULL:
-            raise
-        give_up()
-        raise PenstockError(f"standard output takes no more: {system_words(error)}") from error
+        raise PenstockError(full(error)) from error
 
 
-def give_up() -> None:
+def full(error: OSError) -> str:
+    """The text for a disk that takes no more of standard output, which gets nothing from now on.
+
+    Any other error is raised again.
+    """
+    if error.errno not in _FULL:
+        raise error
+    _give_up()
+    return f"standard output takes no more: {system_words(error)}"
+
+
+def _give_up() -> None:
     """Have nothing more reach standard output, at exit either."""
     with contextlib.suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -52,7 +52,7 @@ class Poster:
     def __exit__(self, *_: object) -> None:
         self._ending = True
         self._pool.shutdown(cancel_futures=True)
-        self._connections.__exit__()
+        self._connections.close()
 
     def post_all(self, rows: Iterable[tuple[str, bytes]]) -> Iterator[Refused]:
         """Post each body to its URL; those that were refused, in the order of the rows.

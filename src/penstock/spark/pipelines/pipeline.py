@@ -170,9 +170,8 @@ class Pipeline:
         source, checkpoint = self.spec.source, self.spec.run.checkpoint
         if not self.spec.parse.bad:
             return source, source
-        from penstock.spark.pipelines import (
-            beginning,
-        )  # it needs PyArrow, a pipeline's file does not
+        # Here, as it needs PyArrow, which a pipeline's file can be read without.
+        from penstock.spark.pipelines import beginning
 
         main, bad = beginning.fixed(spark, source.options, checkpoint, _bad_checkpoint(checkpoint))
         return replace(source, options=main), replace(source, options=bad)

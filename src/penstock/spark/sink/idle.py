@@ -32,6 +32,10 @@ class Idle(Generic[_Connection]):
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections that wait."""
         while self._idle:
             self._idle.pop()[1].close()
 

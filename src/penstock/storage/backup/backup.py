@@ -21,7 +21,7 @@ from penstock.storage.files.disk import Disk
 from penstock.storage.files.temporary import is_temporary
 from penstock.storage.identity import IDENTITY_FILE
 from penstock.storage.log import DOOMED
-from penstock.storage.queues.queue_index import DIRECTORY as QUEUES
+from penstock.storage.queues.queue_chunks import DIRECTORY as QUEUES
 from penstock.storage.store import TOPICS
 
 _UNFINISHED: Final = ".restoring"

@@ -17,7 +17,7 @@ from typing import Final
 from penstock.core.errors import StorageError, TooManyFilesError
 from penstock.storage.files.disk import Disk, reported
 from penstock.storage.identity import IDENTITY_FILE, segments_in
-from penstock.storage.queues.queue_index import DIRECTORY as QUEUES
+from penstock.storage.queues.queue_chunks import DIRECTORY as QUEUES
 from penstock.storage.recovery.scan import scan
 from penstock.storage.segment import segment_name
 

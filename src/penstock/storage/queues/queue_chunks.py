@@ -35,6 +35,8 @@ _MAGIC: Final = b"PSQ1"
 _PREFIX = struct.Struct("<4sIQ")
 _CHECKED = struct.Struct("<QQII")
 HEADER_BYTES: Final = _PREFIX.size + _CHECKED.size
+DIRECTORY: Final = "queues"
+"""The folder of the files, in that of the topic's log."""
 MARK: Final = (1 << 63) - 1
 DAMAGED: Final = "damaged"
 STRANGE: Final = "of another queue"

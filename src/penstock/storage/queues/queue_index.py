@@ -1,10 +1,9 @@
 """Queues of a topic: which messages of the one log belong to which queue, and at what queue offset.
 
 A topic is one log whatever its number of queues, so that publishes to all of them share one write
-and one sync. Each batch belongs to one queue. ``OneQueue`` is the index of a topic that has never
-had more: the queue offset is the log offset and nothing is kept. ``QueueIndex`` holds an array of
-log offsets for each queue: the newest in memory, the older ones in chunks in files. All of it can
-be made again from the log; what a crash takes of it is read from there at the next start.
+and one sync. Each batch belongs to one queue. The index holds an array of log offsets for each
+queue: the newest in memory, the older ones in chunks in files. All of it can be made again from the
+log; what a crash takes of it is read from there at the next start.
 
 ``covered`` says how far the chunks hold all of the log. Before the log lets go of messages, all
 that is below its new start is in chunks and synced (``secure``), as nobody could make it again. A
@@ -22,31 +21,28 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import pairwise
 from operator import attrgetter
-from typing import Final, NamedTuple, Protocol
+from typing import Final
 
 from penstock.core.errors import StorageError
 from penstock.core.ranges import RangeSet
 from penstock.storage.batch import Batch
-from penstock.storage.extent import missing as not_in
 from penstock.storage.files.disk import Disk, LogFile
+from penstock.storage.queues.one_queue import OneQueue, Queues
 from penstock.storage.queues.queue_chunks import (
-    DAMAGED,
+    DIRECTORY,
     HEADER_BYTES,
     Chunk,
-    ReadChunks,
     encode_chunk,
     encode_mark,
     read_chunks,
 )
+from penstock.storage.queues.queue_examination import ChunkFile, examine
 from penstock.storage.queues.queue_rebuild import (
     IndexedLog,
     Rebuild,
     Stated,
     batches_of,
-    count_between,
-    missing,
 )
 from penstock.storage.recovery.damage import Damage
 
@@ -58,122 +54,15 @@ LAG_MAX: Final = 65_536
 """No queue keeps a message in memory only that is so far behind the log's end: it bounds what the
 next start reads again."""
 FILE_BYTES: Final = 16 * 1024 * 1024
-DIRECTORY: Final = "queues"
 
 _SUFFIX: Final = ".chunks"
 _BEGUN: Final = ".begun"
 _FIRST = attrgetter("first_offset")
-_FIRST_LOG = attrgetter("first_log_offset")
 _LAST_LOG = attrgetter("last_log_offset")
-
-
-class Queues(Protocol):
-    """The queues of a topic. Queue offsets are dense and start at 0."""
-
-    def bounds(self, queue: int) -> tuple[int, int]:
-        """The first queue offset whose message is still kept, and the next one to be given."""
-        ...
-
-    def end(self, queue: int) -> int:
-        """The next queue offset to be given."""
-        ...
-
-    @property
-    def firsts(self) -> dict[int, int] | None:
-        """The first queue offset that is kept of each queue; None where there is one queue only."""
-        ...
-
-    def locate(self, queue: int, offset: int, count: int) -> Sequence[int]:
-        """The log offsets of up to ``count`` messages from a queue offset on; when that is no
-        longer known, from the first one that is.
-        """
-        ...
-
-    def search(self, queue: int, log_offset: int) -> int:
-        """The first queue offset whose message is at or behind a log offset."""
-        ...
-
-    def append(self, batch: Batch) -> int:
-        """Take a batch that was appended to the log; the queue offset of its first message."""
-        ...
-
-    def pass_over(self, queue: int, offset: int, lost: int) -> None:
-        """Let the queue go on at ``offset``: messages before it are lost, and stand at the log
-        offset ``lost``.
-        """
-        ...
-
-    def at_least(self, queue: int, offset: int) -> None:
-        """Consumers have committed this queue offset. Where damage has left nothing else to tell
-        how many messages the queue has had, it goes on there.
-        """
-        ...
-
-    def secure(self, start: int) -> None:
-        """Write down and sync what is below ``start``, as the log will let go of it."""
-        ...
-
-    def trim(self) -> None:
-        """Forget what the log has let go."""
-        ...
-
-    def flush(self) -> None:
-        """Write down what is in memory only."""
-        ...
-
-    def close(self) -> None: ...
 
 
 def _says_nothing(_batch: Batch) -> None:
     return None
-
-
-class OneQueue:
-    """The index of a topic with one queue: its offsets are the log's."""
-
-    def __init__(self, log: IndexedLog) -> None:
-        self._log = log
-
-    def bounds(self, queue: int) -> tuple[int, int]:
-        return (self._log.start_offset, self._log.next_offset) if queue == 0 else (0, 0)
-
-    def end(self, queue: int) -> int:
-        return 0 if queue else self._log.next_offset
-
-    @property
-    def firsts(self) -> dict[int, int] | None:
-        return None
-
-    def locate(self, queue: int, offset: int, count: int) -> Sequence[int]:
-        if queue:
-            return ()
-        first = max(offset, self._log.start_offset)
-        return range(first, min(first + count, self._log.next_offset))
-
-    def search(self, queue: int, log_offset: int) -> int:
-        low, high = self.bounds(queue)
-        return min(max(low, log_offset), high)
-
-    def append(self, batch: Batch) -> int:
-        return batch.first_offset
-
-    def pass_over(self, queue: int, offset: int, lost: int) -> None:
-        """The log tells where it goes on."""
-
-    def at_least(self, queue: int, offset: int) -> None:
-        """The log tells how many messages there were."""
-
-    def secure(self, start: int) -> None:
-        """Do nothing: there is nothing to write."""
-
-    def trim(self) -> None:
-        """Do nothing: there is nothing to forget."""
-
-    def flush(self) -> None:
-        """Do nothing: there is nothing to write."""
-
-    def close(self) -> None:
-        """Do nothing: there is nothing to close."""
 
 
 @dataclass(slots=True)
@@ -198,28 +87,8 @@ class _Queue:
         return self.chunks[-1].last_log_offset if self.chunks else -1
 
 
-class _Synced(NamedTuple):
-    """The place up to which the files of an index are on stable storage, and the offset of the log
-    below which every message is in a chunk there, or gone.
-    """
-
-    file: int
-    position: int
-    covered: int
-
-
 def _chunks_path(directory: str, number: int) -> str:
     return os.path.join(directory, f"{number:010d}{_SUFFIX}")
-
-
-def _holes(chunks: Mapping[int, Sequence[Chunk]], start: int) -> list[int]:
-    """The first log offset behind each hole between the chunks of a queue, from ``start`` on."""
-    return [
-        chunk.first_log_offset
-        for of_queue in chunks.values()
-        for before, chunk in pairwise(of_queue)
-        if before.next_offset != chunk.first_offset and before.last_log_offset >= start
-    ]
 
 
 class QueueIndex:
@@ -389,17 +258,18 @@ class QueueIndex:
         self._write(late)
         if self._covered < start and not any(queue.tail for queue in self._queues.values()):
             self._covered = start  # what is between is lost, so only a mark can say so
-            self._sync_all()
-            self._unsynced = self._files[-1:]
+            self._sync_and_mark()
+            self._unsynced = self._files[-1:]  # the mark, too, as nothing else says so
         self._sync()
         self._secured = min(start, self._covered)
 
     def _sync(self) -> None:
         """Sync what was written, and put a mark behind it. Raises StorageError."""
         if self._unsynced:
-            self._sync_all()
+            self._sync_and_mark()
 
-    def _sync_all(self) -> None:
+    def _sync_and_mark(self) -> None:
+        """Sync, and say up to where in a new mark. Raises StorageError."""
         has_failed, self._sync_failed = self._sync_failed, True
         for file in self._unsynced:
             if has_failed:
@@ -471,18 +341,15 @@ class QueueIndex:
         """Take the whole chunks, and what they lack from the log. Raises StorageError."""
         start, end = self._log.start_offset, self._log.next_offset
         found = self._read_files()
-        chunks = self._in_order(found)
-        covered = max((read.covered for _, read in found), default=0)
-        synced = self._find_synced(found, covered)
-        is_damaged = self._report(found, covered, synced)
-        is_damaged |= self._is_incomplete(chunks, covered, synced.covered)
-        is_short = bool(_holes(chunks, start)) or self._lacks(chunks, synced.covered, covered)
+        state = examine(self._log, found)
+        # The file of the last mark as well: the mark itself may not be synced.
+        self._unsynced = [each.file for each in found[state.marked_file :]]
+        chunks = state.chunks
         lost = RangeSet()
-        if is_damaged:
+        if state.is_damaged:
             lost.add(0, start)
-        low = start if is_damaged else synced.covered if is_short else covered
         rebuild = Rebuild(self._log, chunks, lost, self._stated, self._write_chunk, CHUNK_MESSAGES)
-        rebuild.walk(max(low, start), end)
+        rebuild.walk(state.first_unsure, end)
         self._indexed = end
         for number, of_queue in chunks.items():
             tail = rebuild.tails.get(number)
@@ -491,88 +358,31 @@ class QueueIndex:
             if tail is not None:
                 queue.tail_first, queue.tail = tail.first or 0, tail.offsets
             self._fill_holes(number, queue, lost)
-        whole = min([q.tail[0] for q in self._queues.values() if q.tail], default=end)
-        self._covered = min(covered, whole)
-        if is_damaged or is_short:
+        self._covered = min(state.covered, self._whole)
+        is_mended = state.is_damaged or state.is_short
+        if is_mended:
             self._settle(rebuild.guessed)
-        whole = min([q.tail[0] for q in self._queues.values() if q.tail], default=end)
-        is_mended = is_damaged or is_short
-        for file, read in found:
-            if read.bad or read.is_stale:
-                self._rewrite(file, whole, read.safe)
+        whole = self._whole
+        for each in found:
+            if each.read.bad or each.read.is_stale:
+                self._rewrite(each.file, whole, each.read.safe)
                 is_mended = True
         if is_mended:
-            self._sync_all()
+            self._sync_and_mark()
 
-    def _read_files(self) -> list[tuple[LogFile, ReadChunks]]:
+    @property
+    def _whole(self) -> int:
+        """The log offset below which every message is in a chunk."""
+        return min([q.tail[0] for q in self._queues.values() if q.tail], default=self._indexed)
+
+    def _read_files(self) -> list[ChunkFile]:
         found, log = [], self._log
         for name in self._disk.list(self._directory):
             file = self._disk.open(os.path.join(self._directory, name))
             self._files.append(file)
             read = read_chunks(file, self._id_base, log.start_offset, log.next_offset)
-            found.append((file, read))
+            found.append(ChunkFile(file, read))
         return found
-
-    def _find_synced(self, found: Sequence[tuple[LogFile, ReadChunks]], covered: int) -> _Synced:
-        """Find how far the files are on stable storage, and note those to be synced."""
-        start = self._log.start_offset
-        marks = [_Synced(number, read.marked, max(start, read.safe))
-                 for number, (_, read) in enumerate(found) if read.safe is not None]  # fmt: skip
-        mark = marks[-1] if marks else _Synced(0, 0, start)
-        # The file of the last mark as well: the mark itself may not be synced.
-        self._unsynced = [file for file, _ in found[mark.file :]]
-        # A log lets nothing go before what covers it is synced, with all before that.
-        secured = [_Synced(number, read.secured, start)
-                   for number, (_, read) in enumerate(found) if start and read.secured]  # fmt: skip
-        file, position, safe = max([mark, *secured[:1]])
-        return _Synced(file, position, max(start, min(safe, covered)))
-
-    def _in_order(self, found: list[tuple[LogFile, ReadChunks]]) -> dict[int, list[Chunk]]:
-        """The chunks of each queue, but those that contradict one before them."""
-        chunks: dict[int, list[Chunk]] = {}
-        for chunk in sorted((c for _, read in found for c in read.chunks), key=_FIRST_LOG):
-            of_queue = chunks.setdefault(chunk.queue, [])
-            last = of_queue[-1] if of_queue else None
-            if last is None or (last.last_log_offset < chunk.first_log_offset
-                                and last.next_offset <= chunk.first_offset):  # fmt: skip
-                of_queue.append(chunk)
-        return chunks
-
-    def _report(
-        self, found: Sequence[tuple[LogFile, ReadChunks]], covered: int, synced: _Synced
-    ) -> bool:
-        """Report bad places; whether there are any but torn writes, which the log still has."""
-        is_damaged = False
-        for number, (file, read) in enumerate(found):
-            name = os.path.basename(file.path)
-            for start, end, what in read.bad:
-                data = file.read(start, end - start)
-                is_synced = (number, start) < synced[:2]
-                if what == DAMAGED and not is_synced and covered >= self._log.start_offset:
-                    self._log.damage.keep_torn(name, start, data, "a torn write")
-                    continue
-                is_damaged = True
-                self._log.damage.report(Damage(name, what, start, end - start), data)
-        return is_damaged
-
-    def _is_incomplete(self, chunks: dict[int, list[Chunk]], covered: int, synced: int) -> bool:
-        """True if chunks are gone that were there, which is reported."""
-        start = self._log.start_offset
-        is_gone = covered < start or self._lacks(chunks, start, synced)
-        if is_gone:
-            self._log.damage.report(Damage(DIRECTORY, "chunks are missing"))
-        return is_gone or any(behind < synced for behind in _holes(chunks, start))
-
-    def _lacks(self, chunks: dict[int, list[Chunk]], low: int, high: int) -> bool:
-        """True if a message between these log offsets is in no chunk, and not lost in the log."""
-        if count_between(chunks.values(), low, high) >= high - low:
-            return False
-        lost = RangeSet()
-        for gap in self._log.damage.lost_ranges():
-            lost.add(*gap)
-        return any(
-            any(not_in(lost, first, next_)) for first, next_ in missing(chunks.values(), low, high)
-        )
 
     def _fill_holes(self, number: int, queue: _Queue, lost: RangeSet) -> None:
         """Let lost messages stand where neither chunks nor log have those of this queue, so that

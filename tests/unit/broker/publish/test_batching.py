@@ -12,7 +12,7 @@ from penstock.broker.publish.records import PlacedRecords
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.batch import Batch, Dialect, Positions, iter_batches
 from penstock.storage.memory_log import MemoryLog
-from penstock.storage.queues.queue_index import OneQueue
+from penstock.storage.queues.one_queue import OneQueue
 from tests.unit.broker.conftest import BODY_AT, ignore
 
 

@@ -10,7 +10,7 @@ from penstock.broker.publish.batching import Staged, batches_of
 from penstock.broker.publish.records import Records
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.memory_log import MemoryLog
-from penstock.storage.queues.queue_index import OneQueue
+from penstock.storage.queues.one_queue import OneQueue
 from tests.unit.broker.conftest import BODY_AT, ignore
 
 

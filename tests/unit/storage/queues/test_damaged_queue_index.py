@@ -12,8 +12,9 @@ from penstock.storage.batch import Batch
 from penstock.storage.cache import BlockCache
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.log import LogOptions
+from penstock.storage.queues.one_queue import OneQueue
 from penstock.storage.queues.queue_chunks import encode_chunk
-from penstock.storage.queues.queue_index import OneQueue, QueueIndex, open_queues
+from penstock.storage.queues.queue_index import QueueIndex, open_queues
 from penstock.storage.recovery.opening import open_log
 from penstock.storage.retention import Retention
 

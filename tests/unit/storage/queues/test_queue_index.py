@@ -14,25 +14,11 @@ from penstock.core.errors import StorageError
 from penstock.storage.batch import Batch
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.queues.queue_chunks import encode_mark
-from penstock.storage.queues.queue_index import OneQueue, QueueIndex, open_queues
+from penstock.storage.queues.queue_index import QueueIndex, open_queues
 from penstock.storage.retention import Retention
 from tests.unit.storage.logs import DIRECTORY, fill, new_disk, new_log
 
 from .indexes import content, files_of, let_go, open_at, places, put, put_stated, reopened, stated
-
-
-def test_one_queue_is_the_log_itself(tmp_path: Path) -> None:
-    log = open_at(tmp_path)
-    one = open_queues(OsDisk(), str(tmp_path), log)
-    assert isinstance(one, OneQueue)
-    assert one.firsts is None
-    log.append([Batch.build(0, 0, 1, 3, 1, [b"abc"])])
-    assert one.bounds(0) == (0, 3)
-    assert one.bounds(1) == (0, 0)
-    assert (one.end(0), one.end(1)) == (3, 0)
-    assert list(one.locate(0, 1, 9)) == [1, 2]
-    assert list(one.locate(1, 0, 9)) == []
-    assert [one.search(0, n) for n in (0, 2, 9)] == [0, 2, 3]
 
 
 def test_a_topic_that_gets_more_queues_keeps_the_offsets_of_its_first(tmp_path: Path) -> None:

@@ -171,6 +171,7 @@ class Primary:
             self._count_copy(source, fetch)
         waiting = _Waiting(fetch, Later(), follower.pace)
         is_full = len(self._waiting) >= WAITING_MAX
+        # One that is behind keeps its way even where strangers have taken all places to wait.
         if fetch.run != self._run or (fetch.hurry and (is_full or follower.room is None)):
             self._complete(waiting)
             return waiting.later

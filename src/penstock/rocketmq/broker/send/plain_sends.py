@@ -26,7 +26,7 @@ from penstock.rocketmq.protocol.frames import HEADER_BITS, HEADER_MAX
 from penstock.rocketmq.protocol.ids import host_digits
 from penstock.rocketmq.protocol.messages.message import Packer
 from penstock.storage.batch import Dialect
-from penstock.storage.queues.queue_index import OneQueue
+from penstock.storage.queues.one_queue import OneQueue
 
 if TYPE_CHECKING:
     from penstock.broker.topic import Topic

@@ -29,7 +29,7 @@ from penstock.rocketmq.protocol import ids
 from penstock.rocketmq.protocol.ids import host_digits
 from penstock.rocketmq.protocol.messages.message import StoredMessage, decode
 from penstock.storage.batch import Batch, Buffer, Dialect
-from penstock.storage.queues.queue_index import OneQueue
+from penstock.storage.queues.one_queue import OneQueue
 
 if TYPE_CHECKING:
     from penstock.node.node import Node

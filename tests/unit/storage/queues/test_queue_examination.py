@@ -11,7 +11,8 @@ import pytest
 from penstock.core.chance import SystemChance
 from penstock.core.errors import StorageError
 from penstock.storage.log import Log
-from penstock.storage.queues.queue_index import OneQueue, QueueIndex, open_queues
+from penstock.storage.queues.one_queue import OneQueue
+from penstock.storage.queues.queue_index import QueueIndex, open_queues
 from penstock.storage.retention import Retention
 from penstock.testing.disk import FaultyDisk, Operation
 from tests.unit.storage.logs import DIRECTORY, fill, new_disk, new_log
