@@ -135,12 +135,13 @@ class Broker:
         return (topic for topic in self.topics.values() if topic.damage.pending)
 
     def delete_topic(self, name: str) -> Topic:
-        """Remove a topic with all it holds. Raises KeyError, StorageError."""
-        topic = self.topics.pop(name)
-        for problem in [problem for problem in self._problems if problem[0] == name]:
-            del self._problems[problem]
+        """Remove a topic with all it holds. Raises KeyError; StorageError, and keeps it then."""
+        topic = self.topics[name]
         self.store.taken_ids.take(topic.log.next_id, durably=not topic.ephemeral)
         topic.delete()
+        del self.topics[name]
+        for problem in [problem for problem in self._problems if problem[0] == name]:
+            del self._problems[problem]
         return topic
 
     def tick(self, now: int) -> list[Channel]:

@@ -628,11 +628,11 @@ class Topic:
             self.journal.close()
 
     def delete(self) -> None:
-        """Remove the topic's files."""
+        """Remove the topic's files. Raises StorageError, and goes on as it was then."""
+        self.log.delete()
         self.exiting = True
         for channel in self.channels.values():
             channel.empty()
             self._alarms.cancel(channel)
         self.journal.abandon()
         self.queues.close()
-        self.log.delete()

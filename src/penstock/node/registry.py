@@ -12,7 +12,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.channels.channel import Channel
 from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
-from penstock.core.errors import TooManyFilesError
+from penstock.core.errors import StorageError, TooManyFilesError
 from penstock.net.gate import file_limit
 from penstock.net.tasks import spawn
 from penstock.node.commits import Commits
@@ -113,7 +113,9 @@ class Registry:
             channel.dispatch(now)
 
     async def delete_topic(self, topic: Topic) -> None:
-        """Delete a topic with all its channels, durably. Raises StorageError."""
+        """Delete a topic with all its channels, durably. Raises StorageError; the topic goes on as
+        it was if its log could not be removed.
+        """
         topic.exiting = True
         await self._commits.settle(topic)
         if self.topics.get(topic.name) is topic:  # or somebody else has deleted it meanwhile
@@ -122,11 +124,15 @@ class Registry:
             await self.topic_list.write()
 
     def _remove(self, topic: Topic) -> None:
-        for channel in list(topic.channels.values()):
+        try:
+            self._broker.delete_topic(topic.name)
+        except StorageError:
+            topic.exiting = False
+            raise
+        self._commits.forget(topic)
+        for channel in topic.channels.values():
             for observer in self._observers:
                 observer.channel_deleted(topic, channel)
-        self._commits.forget(topic)
-        self._broker.delete_topic(topic.name)
         for observer in self._observers:
             observer.topic_deleted(topic.name)
         logger.info("TOPIC(%s): deleted", topic.name)

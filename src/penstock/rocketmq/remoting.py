@@ -297,17 +297,19 @@ class Connection(asyncio.Protocol):
         return left or self._reader.next_commands(TOGETHER_MAX)
 
     def _take_each(self, commands: list[Command]) -> None:
-        """Take commands as long as there is room for their answers; the others are left."""
+        """Take commands as long as there is room for their answers; the others are left, behind
+        those that are to be taken again.
+        """
         server = self._server
         is_short = server.answer_turns.budget.is_used_up
         rest = iter(commands)
         for command in rest:
             if is_short and command.code in server.large_answers and not self._unsent.may_take():
-                self._left = [command, *rest]
+                self._left += [command, *rest]
                 return
             self._take(command)
             if self.is_congested:
-                self._left = list(rest)
+                self._left += rest
                 return
 
     def _is_plain(self, data: bytes) -> bool:

@@ -625,13 +625,20 @@ class Log:
                 segment.file.close()
 
     def delete(self) -> None:
-        """Remove the log from the disk; a crash leaves all or none of it. Raises StorageError."""
-        for segment in self._segments:
-            segment.file.close()
-        doomed = self.directory + DOOMED
+        """Remove the log from the disk; a crash leaves all or none of it.
+
+        Raises StorageError, and goes on as it was then.
+        """
+        doomed, parent = self.directory + DOOMED, os.path.dirname(self.directory)
         self.disk.remove_tree(doomed)  # the rest of an earlier log of this name
         self.disk.rename(self.directory, doomed)
-        self.disk.sync_directory(os.path.dirname(self.directory))
+        try:
+            self.disk.sync_directory(parent)
+        except StorageError:
+            self.disk.rename(doomed, self.directory)
+            raise
+        for segment in self._segments:
+            segment.file.close()
         try:
             self.disk.remove_tree(doomed)
         except StorageError as error:

@@ -308,6 +308,28 @@ async def test_a_peer_that_reads_no_answers_gets_no_further_ones() -> None:
     connection.connection_lost(None)
 
 
+class Full(Noting):
+    """Takes its first request again, at the second, whose answer the peer does not read."""
+
+    def handle(self, connection: Connection, request: Command) -> Command | None:
+        super().handle(connection, request)
+        if len(self.requests) == 2:
+            connection.pause_writing()
+            connection.take_again(self.requests[0])
+        return None
+
+
+async def test_a_request_to_be_taken_again_is_not_lost_for_those_behind_it() -> None:
+    handler, wire = Full(), Narrow()
+    wire.connection = connection = RemotingServer(handler)()
+    connection.connection_made(wire)
+    connection.data_received(b"".join(frames.encode(Command(0, number)) for number in range(3)))
+    connection.resume_writing()
+    await asyncio.sleep(0)
+    assert [request.opaque for request in handler.requests] == [0, 1, 0, 2]
+    connection.connection_lost(None)
+
+
 async def test_many_answers_leave_in_several_writes() -> None:
     connection, wire = RemotingServer(Wide())(), Wire()
     connection.connection_made(wire)

@@ -10,6 +10,7 @@ from penstock.core.errors import DiskFullError, LockedError, StorageError
 from penstock.core.units import SECOND
 from penstock.storage.retention import Retention
 from penstock.storage.store import Store
+from penstock.testing.disk import Operation
 from tests.unit.broker.conftest import TIMEOUT, Reader, World, log_of
 
 FAILED_SAVE = "TOPIC(t): failed to write down progress - "
@@ -105,6 +106,21 @@ def test_a_deletion_that_a_crash_undoes_leaves_the_id_base(world: World) -> None
         world.broker.delete_topic("t")
     world.kill()
     assert world.topic.log.id_base == base
+
+
+@pytest.mark.parametrize("operation", ["list", "rename", "sync_directory"])
+def test_a_topic_that_cannot_be_deleted_goes_on(world: World, operation: Operation) -> None:
+    channel = world.channel()
+    world.fill(3)
+    world.disk.fail(operation, within="/topics")
+    with pytest.raises(StorageError):
+        world.broker.delete_topic("t")
+    world.fill(2)
+    assert (world.topic.log.next_offset, channel.state.depth) == (5, 5)
+    world.restart()
+    assert (world.topic.log.next_offset, world.channel().state.depth) == (5, 5)
+    world.broker.delete_topic("t")
+    assert world.disk.paths() == ["/data/ids.json"]
 
 
 def test_a_topic_whose_deletion_cannot_be_noted_is_deleted(world: World) -> None:

@@ -125,6 +125,29 @@ async def test_a_topic_is_deleted_once_whoever_asks(bench: Bench) -> None:
     assert bench.recorder.heard == ["created t", "deleted t"]
 
 
+async def test_a_topic_that_cannot_be_deleted_goes_on(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = bench.registry.topic("t")
+    bench.registry.channel(topic, "c")
+
+    def fails(disk: OsDisk, path: str, target: str) -> None:
+        raise StorageError(f"{path}: read-only file system")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OsDisk, "rename", fails)
+        with pytest.raises(StorageError, match="read-only"):
+            await bench.registry.delete_topic(topic)
+    assert bench.recorder.heard == ["created t", "created t:c"]
+    assert bench.registry.topics["t"] is topic
+    outcomes: list[StorageError | None] = []
+    bench.commits.publish(topic, Bodies.single(b"x"), 0, outcomes.append)
+    bench.commits.commit()
+    assert (outcomes, topic.channels["c"].state.depth) == ([None], 1)
+    await bench.registry.delete_topic(topic)
+    assert bench.recorder.heard[2:] == ["deleted t:c", "deleted t"]
+
+
 async def test_a_list_that_cannot_be_written_is_an_error(bench: Bench) -> None:
     topic = bench.registry.topic("t")
     bench.list.error = StorageError("full")

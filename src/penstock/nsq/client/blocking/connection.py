@@ -16,6 +16,7 @@ from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.reasons import reason as reason_of
 from penstock.core.units import SECOND
 from penstock.net.dial import dial_reason, dial_target, local_target
+from penstock.nsq.client.blocking import forks
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.connect.server_info import ServerInfo
 from penstock.nsq.client.connect.wire import Wire
@@ -46,6 +47,7 @@ class Connection:
         self._wire = Wire(address, self.config, topic, channel)
         self._frames: deque[Frame] = deque()
         self._socket: socket.socket | None = self._dial()
+        forks.watch(self)
         self._readable, self._writable = select.poll(), select.poll()
         self._readable.register(self._socket, select.POLLIN)
         self._writable.register(self._socket, select.POLLOUT)
@@ -202,6 +204,8 @@ class Connection:
         closing, self._socket = self._socket, None
         if closing is not None:
             closing.close()
+
+    leave_to_parent = close
 
     def _flush(self) -> None:
         left = memoryview(self._wire.take_output())

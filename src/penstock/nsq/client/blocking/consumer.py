@@ -12,6 +12,7 @@ from typing import Final, TypeVar, cast
 
 from penstock.cluster.errors import UnreachableError
 from penstock.core.units import MILLISECOND, SECOND
+from penstock.nsq.client.blocking import forks
 from penstock.nsq.client.blocking.connection import Connection
 from penstock.nsq.client.consume.delivery import Delivery
 from penstock.nsq.client.consume.subscription import Subscription
@@ -48,11 +49,12 @@ class Consumer(Subscription[Connection]):
     are lost, and the messages on them come again: call ``get_delivery(0)``, or ``work()``, now
     and then, or ask for a longer interval. Answers to messages are sent at once. Only connecting
     and asking nsqlookupd happen in short-lived threads, so that nobody waits for a node that
-    hangs.
+    hangs. A process that is forked leaves the consumer to its parent, and gets a ClientError.
     """
 
     _turn_ends = 0
     _gathers = False
+    _is_parents = False
     _selector: selectors.BaseSelector | None = None
 
     def __enter__(self) -> Consumer:
@@ -138,6 +140,9 @@ class Consumer(Subscription[Connection]):
 
     def _work(self, end: int | None) -> None:
         """Do what is due, then take what comes, until then at the latest."""
+        if self._is_parents:
+            raise ClientError("this consumer was made before its process was forked; make one in "
+                              "each process")  # fmt: skip
         selector = self._selector or self._begin()
         self._flush()
         self._reap()
@@ -164,7 +169,15 @@ class Consumer(Subscription[Connection]):
         self._done: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._bell, self._rope = socket.socketpair()
         self._selector.register(self._bell, selectors.EVENT_READ)
+        forks.watch(self)
         return self._selector
+
+    def leave_to_parent(self) -> None:
+        """Take part in nothing more, in a forked process: its parent goes on."""
+        self._is_parents, self._turn_ends = True, 0
+        if self._selector is not None:
+            self._selector.close()  # taking a socket out of it would do so for the parent, too
+            self._selector = None
 
     @property
     def _silent_at(self) -> int | None:

@@ -9,6 +9,7 @@ from typing import Final, Never
 
 from penstock.core.chance import Chance, SystemChance
 from penstock.core.clock import SYSTEM_CLOCK, Clock
+from penstock.nsq.client.blocking import forks
 from penstock.nsq.client.blocking.connection import Connection
 from penstock.nsq.client.config import Config, refuse_unknown
 from penstock.nsq.client.errors import ClientError, NotConnected, Stopped, server_error
@@ -75,7 +76,8 @@ class Producer:
     As asyncio's: lazy connections, ``mode`` and ``resend`` have the same meaning, and so have the
     errors. Nothing happens in the background: what ``publish_soon`` takes is sent when 200 messages
     are together, or by the next call of any other method; ``flush`` makes sure of it. Not for use
-    by several threads at once.
+    by several threads at once. A forked process may go on with it, over new connections; what
+    was under way is left to the parent.
     """
 
     def __init__(
@@ -105,6 +107,7 @@ class Producer:
         self._stopped = False
         self.failures: list[BaseException] = []
         """The errors since the last ``flush``."""
+        forks.watch(self)
 
     def __enter__(self) -> Producer:
         return self
@@ -184,11 +187,21 @@ class Producer:
     def close(self) -> None:
         """Close the connections; what is under way fails. ``flush`` before, to wait."""
         self._stopped = True
+        self._give_up(Stopped())
+
+    def leave_to_parent(self) -> None:
+        """Start from nothing in a forked process: the parent sends what was published before."""
+        self._give_up(ClientError("published before the process was forked, which has the answer"))
+        self._gathered = 0
+        self.failures.clear()
+
+    def _give_up(self, error: ClientError) -> None:
+        """Close the connections; what is under way fails."""
         requests = self._pile.take()
         for node in self._nodes.values():
             requests += self._disconnect(node)
         for request in requests:
-            self._router.fail(request, Stopped())
+            self._router.fail(request, error)
 
     def settle(self, outcome: Outcome) -> None:
         """Wait for one answer."""

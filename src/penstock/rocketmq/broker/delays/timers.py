@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.core.errors import StorageError
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.delays.due_loop import FAR, RETRY_MS, DueLoop
@@ -52,6 +53,8 @@ SLICE: Final = 64
 """Messages that are delivered before others have their turn: a few ms of work."""
 SLICE_BYTES: Final = 1024 * 1024
 _READ_SLICE: Final = 256
+UNREADABLE_MS: Final = 10_000
+"""The time until messages that the disk could not read are tried again."""
 STEP_MS: Final = 1000
 """A larger difference means that the system's time was set; up to this the clocks only drift."""
 _DELAYS: Final = {properties.TIMER_DELAY_SEC: 1000, properties.TIMER_DELAY_MS: 1}
@@ -91,19 +94,25 @@ class Waiting:
 
     def __init__(self) -> None:
         self._heap: list[int] = []  # time, queue offset, and a bit for those with an appointment
+        self._aside: list[int] = []  # a heap as well
         self._blocks: dict[int, int] = {}  # messages waiting, by block of queue offsets, ascending
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return len(self._heap) + len(self._aside)
 
     @property
     def next_ms(self) -> int:
-        """The time at which the first one is due."""
+        """The time at which the first one is due that is not set aside."""
         return self._heap[0] >> _DUE_BITS if self._heap else FAR
+
+    @property
+    def least_ms(self) -> int:
+        """The earliest time of all."""
+        return min(self.next_ms, self._aside[0] >> _DUE_BITS if self._aside else FAR)
 
     def low(self, read: int) -> int:
         """None below this queue offset waits; ``read`` if none waits at all."""
-        return next(iter(self._blocks), read >> _BLOCK_BITS) << _BLOCK_BITS if self._heap else read
+        return next(iter(self._blocks)) << _BLOCK_BITS if self._blocks else read
 
     def add(self, due_ms: int, offset: int, *, appointment: bool = False) -> None:
         """Offsets come in ascending order."""
@@ -127,8 +136,19 @@ class Waiting:
         if not self._blocks[block]:
             del self._blocks[block]
 
+    def set_first_aside(self) -> None:
+        """Take the first one for not due until ``bring_back``."""
+        heappush(self._aside, heappop(self._heap))
+
+    def bring_back(self) -> None:
+        """Let those that were set aside be due when their times say."""
+        self._heap += self._aside
+        heapify(self._heap)
+        self._aside = []
+
     def move_appointments(self, by_ms: int) -> None:
         """Move the deadlines of appointments after the system's time was set."""
+        self.bring_back()
         move = by_ms << _DUE_BITS
         self._heap = [entry + move if entry & 1 else entry for entry in self._heap]
         heapify(self._heap)
@@ -151,6 +171,7 @@ class Timers:
         self._taken_count = 0
         self._recalled: set[int] = set()
         self._failing = False
+        self._retry_ms = FAR
         self._time = WaitingTime(tables, names.TIMER_TOPIC)
         self._ahead_ms = 0  # lead of the system's time that appointments were placed with
         self._loop = DueLoop("timer messages", tables.clock, self._time.now_ms, self.step,
@@ -226,7 +247,7 @@ class Timers:
         return topic is None or release.HOLDER in topic.groups
 
     def _note_progress(self) -> None:
-        delivered_ms = min(self._waiting.next_ms - 1, self._time.now_ms())
+        delivered_ms = min(self._waiting.least_ms - 1, self._time.now_ms())
         low, self._low = self._low, self._waiting.low(self._read)
         if self._recalled and self._low > low:
             self._recalled = {each for each in self._recalled if each >= self._low}
@@ -246,13 +267,14 @@ class Timers:
             self._waiting = Waiting()
             self._low = self._read = self._skip_below = self._skip_until_ms = self._ahead_ms = 0
             self._taken, self._taken_count = [], 0
+            self._retry_ms = FAR
             self._recalled.clear()
 
     async def step(self) -> int:
         """Read what is new and deliver what is due, a slice of each; when to go on, in ms."""
         now = self._time.now_ms()
         self._follow_clock()
-        if self._read_new():
+        if self._reads_on(now):
             return now
         if not self._is_held:
             self._note_progress()
@@ -272,13 +294,24 @@ class Timers:
                 self._waiting.remove_first()
             self._taken_count = 0
             self._note_progress()
-        return self._waiting.next_ms
+        return min(self._waiting.next_ms, self._retry_ms)
 
     def _follow_clock(self) -> None:
         ahead_ms = self._time.ahead_ms()
         if abs(ahead_ms - self._ahead_ms) > STEP_MS and not self._taken_count:
             self._waiting.move_appointments(self._ahead_ms - ahead_ms)
             self._ahead_ms = ahead_ms
+
+    def _reads_on(self, now: int) -> bool:
+        """Read a slice of what was appended, if the disk can; whether there is more."""
+        if self._retry_ms <= now:
+            self._retry_ms = FAR
+            self._waiting.bring_back()
+        try:
+            return self._read_new()
+        except StorageError as error:
+            self._cannot_read(error, now)
+        return False
 
     def _read_new(self) -> bool:
         """Read a slice of what was appended; whether there is more."""
@@ -317,7 +350,13 @@ class Timers:
         """Take the messages that are due, up to a slice."""
         nbytes = 0
         for offset in self._waiting.due(now, SLICE):
-            message = self._tables.store.message_at(names.TIMER_TOPIC, QUEUE, offset)
+            try:
+                message = self._tables.store.message_at(names.TIMER_TOPIC, QUEUE, offset)
+            except StorageError as error:
+                if not self._taken_count:  # else it is the first one of the next slice
+                    self._waiting.set_first_aside()
+                    self._cannot_read(error, now)
+                break
             self._taken_count += 1
             if offset in self._recalled:
                 continue
@@ -327,6 +366,12 @@ class Timers:
                 nbytes += len(draft.body)
             if nbytes > SLICE_BYTES:
                 break
+
+    def _cannot_read(self, error: StorageError, now: int) -> None:
+        """Try again after a while; what can be read is delivered meanwhile."""
+        if self._retry_ms == FAR:
+            logger.error("cannot read timer messages, trying again - %s", error)
+            self._retry_ms = now + UNREADABLE_MS
 
 
 def _number_of(message: StoredMessage, name: str) -> int | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.core.errors import StorageError
 from penstock.core.units import HOUR, MILLISECOND, MINUTE, SECOND
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
@@ -16,8 +17,10 @@ from penstock.rocketmq.broker.delays.due_loop import FAR
 from penstock.rocketmq.broker.delays.timers import Waiting
 from penstock.rocketmq.broker.send import release
 from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.broker.store.message_store import Found
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.message import StoredMessage
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.filling import store
 from tests.unit.rocketmq.broker.lives import FailingPuts, Lives, stored
@@ -153,6 +156,18 @@ def test_waiting_messages_by_time_and_where_they_begin() -> None:
     assert waiting.low(6000) == 5001 >> 10 << 10
     waiting.remove_first()
     assert waiting.low(6000) == 6000
+
+
+def test_what_is_set_aside_waits_and_is_not_due() -> None:
+    waiting = Waiting()
+    for offset, due_ms in ((0, 50), (1, 20), (2, 30)):
+        waiting.add(due_ms, offset)
+    waiting.set_first_aside()
+    assert (waiting.next_ms, waiting.least_ms, len(waiting)) == (30, 20, 3)
+    assert waiting.due(50, 9) == [2, 0]
+    waiting.bring_back()
+    assert waiting.due(50, 9) == [1, 2, 0]
+    assert (waiting.next_ms, waiting.least_ms) == (20, 20)
 
 
 def test_appointments_move_and_others_stay() -> None:
@@ -293,6 +308,75 @@ async def test_a_topic_that_takes_none_holds_up_no_other(
     clock.advance(10 * SECOND)
     await controller.schedule.step()
     assert bodies(controller) == [b"x"]
+
+
+async def test_what_cannot_be_read_holds_up_no_other(
+    lives: Lives, controller: Controller, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for ms in (1000, 2000, 3000):
+        await controller.publisher.publish_one(after(ms, b"%d" % ms))
+    await settle(controller)
+    clock.advance(3 * SECOND)
+    message_at = controller.store.message_at
+
+    def fails(topic: str, queue: int, offset: int) -> StoredMessage | None:
+        if topic == names.TIMER_TOPIC and offset == 1:
+            raise StorageError("input/output error")
+        return message_at(topic, queue, offset)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(controller.store, "message_at", fails)
+        assert await settle(controller) == controller.now_ms + timers.UNREADABLE_MS
+        assert bodies(controller) == [b"1000", b"3000"]
+        assert len(controller.timers) == 1
+    clock.advance(timers.UNREADABLE_MS * MILLISECOND)
+    assert await settle(controller) == FAR
+    assert bodies(controller) == [b"1000", b"3000", b"2000"]
+
+
+async def test_what_cannot_be_read_is_not_taken_for_delivered(
+    lives: Lives, controller: Controller, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for ms in (1000, 2000):
+        await controller.publisher.publish_one(after(ms, b"%d" % ms))
+    await settle(controller)
+    clock.advance(2 * SECOND)
+    message_at = controller.store.message_at
+
+    def fails(topic: str, queue: int, offset: int) -> StoredMessage | None:
+        if not offset:
+            raise StorageError("input/output error")
+        return message_at(topic, queue, offset)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(controller.store, "message_at", fails)
+        await settle(controller)
+    controller.state.save(timers.FILE)
+    controller = lives.begin("T")
+    await settle(controller)
+    assert sorted(bodies(controller)) == [b"1000", b"2000", b"2000"]
+
+
+async def test_what_is_new_and_cannot_be_read_holds_up_nothing_that_is_due(
+    controller: Controller, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await controller.publisher.publish_one(after(1000, b"old"))
+    await settle(controller)
+    await controller.publisher.publish_one(after(1000, b"new"))
+    clock.advance(SECOND)
+    read = controller.store.read
+
+    def fails(topic: str, *rest: int) -> list[Found]:
+        if topic == names.TIMER_TOPIC:
+            raise StorageError("input/output error")
+        return read(topic, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(controller.store, "read", fails)
+        assert await settle(controller) == controller.now_ms + timers.UNREADABLE_MS
+        assert bodies(controller) == [b"old"]
+    await settle(controller)
+    assert bodies(controller) == [b"old", b"new"]
 
 
 async def test_what_says_no_time_holds_nothing_up(controller: Controller, clock: FakeClock) -> None:
