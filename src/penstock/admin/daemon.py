@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import ssl
 from typing import TYPE_CHECKING
 
 from penstock.admin.actions_api import ActionsApi
@@ -30,7 +29,8 @@ from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.net import tcp
 from penstock.net.budget import Memory
 from penstock.net.http.server.service import HttpServer, Request, Response
-from penstock.net.tls.tls_layer import check_readable, client_context
+from penstock.net.tls.renewal import Renewed
+from penstock.net.tls.tls_layer import check_readable, renewed_client_context
 from penstock.net.vitals.vitals import Vitals
 from penstock.nsq.http_api import ApiError
 from penstock.nsq.version import NSQ_VERSION, version_line
@@ -162,7 +162,7 @@ def _no_history(request: Request) -> Response:
     raise ApiError(404, "HISTORY_OFF")
 
 
-def client_tls(options: AdminOptions) -> ssl.SSLContext:
+def client_tls(options: AdminOptions) -> Renewed:
     """The TLS for nodes that want HTTPS, of the --http-client-tls options.
 
     Raises ConfigError with nsqadmin's texts.
@@ -173,7 +173,7 @@ def client_tls(options: AdminOptions) -> ssl.SSLContext:
         check_readable(file, f"failed to LoadX509KeyPair {cert}, {key}")
     if ca:
         check_readable(ca, f"failed to read TLS root CA file {ca}")
-    return client_context(
+    return renewed_client_context(
         ca,
         cert_file=cert,
         key_file=key,

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import ssl
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.net.tls.renewal import Renewed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +43,12 @@ class Access:
 
         Raises ConfigError, which names the file.
         """
-        from penstock.net.tls.tls_layer import client_context
+        return self.renewed_context()()
 
-        return client_context(
+    def renewed_context(self) -> Renewed:
+        """The context of ``new_context``, whose files are read again when they have changed."""
+        from penstock.net.tls.tls_layer import renewed_client_context
+
+        return renewed_client_context(
             self.root_ca_file, cert_file=self.cert, key_file=self.key, verify=self.verify
         )

@@ -60,7 +60,7 @@ class Asker:
         *,
         agent: str,
         access: Access | None = None,
-        tls: ssl.SSLContext | None = None,
+        tls: Callable[[], ssl.SSLContext] | None = None,
         manner: Manner = GO,
     ) -> None:
         self._seconds = timeouts.request
@@ -70,7 +70,7 @@ class Asker:
         self._pool = HttpPool(
             connect_timeout=timeouts.connect,
             kept_per_origin=_KEPT,
-            tls=tls or (self._access.new_context() if self._access.concerns_tls else None),
+            tls=tls or (self._access.renewed_context() if self._access.concerns_tls else None),
             server_name=self._access.server_name,
         )
         self._room = asyncio.Semaphore(AT_ONCE)

@@ -23,10 +23,10 @@ def test_the_four_options(tmp_path: Path) -> None:
         http_client_tls_cert=str(cert),
         http_client_tls_key=str(key),
     )
-    context = client_tls(options)
+    context = client_tls(options)()
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert len(context.get_ca_certs()) == 1
-    lax = client_tls(AdminOptions(http_client_tls_insecure_skip_verify=True))
+    lax = client_tls(AdminOptions(http_client_tls_insecure_skip_verify=True))()
     assert lax.verify_mode is ssl.CERT_NONE
 
 

@@ -9,11 +9,13 @@ import contextlib
 import enum
 import ssl
 import warnings
+from functools import partial
 from typing import Any, Final
 
 from penstock.core.errors import ConfigError
 from penstock.core.reasons import system_words
 from penstock.net.tls.layers import PIECE, Bytes, Layer, LayerError
+from penstock.net.tls.renewal import Renewed
 
 TLS_1_2: Final = 771
 _RECORD: Final = 16 * 1024
@@ -51,7 +53,10 @@ class ClientAuth(enum.Enum):
 
 
 class ServerTls:
-    """The certificate and the rules of a server; makes the layers of its connections."""
+    """The certificate and the rules of a server; makes the layers of its connections.
+
+    A certificate that was renewed counts for the next connection.
+    """
 
     def __init__(
         self,
@@ -63,25 +68,40 @@ class ServerTls:
         min_version: int = TLS_1_2,
     ) -> None:
         """``min_version`` is the protocol's own number. Raises ConfigError with nsqd's texts."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.options |= ssl.OP_NO_RENEGOTIATION
-        _set_min_version(context, min_version)
-        for file in (cert_file, key_file):
-            check_readable(file, "failed to build TLS config")
-        _load_cert_chain(context, cert_file, key_file)
-        if ca_file:
-            check_readable(ca_file, "failed to build TLS config")
-            _load_ca(context, ca_file)
-        if client_auth is not ClientAuth.NONE:
-            context.verify_mode = ssl.CERT_REQUIRED
-        if client_auth is ClientAuth.ANY:
-            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME
-            context._msg_callback = _trust_what_is_shown  # type: ignore[attr-defined]
-        self._context = context
+        make = partial(_server_context, cert_file, key_file, ca_file, client_auth, min_version)
+        self._context = Renewed(make, cert_file, key_file, ca_file)
 
     def layer(self) -> TlsLayer:
         """The server's side of one connection."""
-        return TlsLayer(self._context, server_side=True)
+        return TlsLayer(self._context(), server_side=True)
+
+
+def _server_context(
+    cert_file: str, key_file: str, ca_file: str, client_auth: ClientAuth, min_version: int
+) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    _set_min_version(context, min_version)
+    for file in (cert_file, key_file):
+        check_readable(file, "failed to build TLS config")
+    _load_cert_chain(context, cert_file, key_file)
+    if ca_file:
+        check_readable(ca_file, "failed to build TLS config")
+        _load_ca(context, ca_file)
+    if client_auth is not ClientAuth.NONE:
+        context.verify_mode = ssl.CERT_REQUIRED
+    if client_auth is ClientAuth.ANY:
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME
+        context._msg_callback = _trust_what_is_shown  # type: ignore[attr-defined]
+    return context
+
+
+def renewed_client_context(
+    ca_file: str = "", *, cert_file: str = "", key_file: str = "", verify: bool = True
+) -> Renewed:
+    """A ``client_context`` that follows its files. Raises ConfigError."""
+    make = partial(client_context, ca_file, cert_file=cert_file, key_file=key_file, verify=verify)
+    return Renewed(make, ca_file, cert_file, key_file)
 
 
 def client_context(

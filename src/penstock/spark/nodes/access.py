@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from penstock.cluster import access, blocking
 from penstock.cluster.errors import UnreachableError
@@ -20,6 +20,7 @@ from penstock.cluster.reasons import plain_reason, tls_remedy
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import ConfigError
 from penstock.net.http.client.kept import Tls
+from penstock.net.tls.renewal import Renewed
 from penstock.nsq.client.errors import ClientError, LookupFailed
 from penstock.nsq.client.log import (
     Fetched,
@@ -43,7 +44,7 @@ _SHOW = "options tls_cert and tls_key"
 # What our clients put before the reason itself.
 _LOOKUP = re.compile(r"^lookup of (the nodes|topic '[^']*') failed: ")
 _Answer = TypeVar("_Answer")
-_Client = TypeVar("_Client", bound=LogClient)
+_Kind = TypeVar("_Kind", bound=LogClient)
 
 
 class LogNode(Protocol):
@@ -82,11 +83,12 @@ class Access(access.Access):
         return connect(address, self)
 
     def context(self) -> ssl.SSLContext | None:
-        """The authorities to trust and our certificate, read once; None for plain HTTP.
+        """The authorities to trust and our certificate, as the files have them; None for plain
+        HTTP.
 
         Raises OptionError, which names the file.
         """
-        return _context(self) if self.tls else None
+        return _renewed(self)() if self.tls else None
 
     def hurried(self, timeout_s: float) -> Access:
         """A copy that waits for less time."""
@@ -94,27 +96,35 @@ class Access(access.Access):
 
 
 @cache
-def _context(access: Access) -> ssl.SSLContext:
+def _renewed(access: Access) -> Renewed:
     try:
-        return access.new_context()
+        return access.renewed_context()
     except ConfigError as error:
         said = str(error).removeprefix("failed to build client TLS config - ")
         raise OptionError(f"TLS of format nsq: {said} (on this machine)") from None
 
 
+class _Client(NamedTuple):
+    node: LogNode
+    context: ssl.SSLContext | None
+
+
 # Connections of this process. From one that a fork shares, two would read each other's answers. A
 # Python worker of Spark serves many tasks, each one thread.
-_clients: dict[tuple[int, str, Access], LogNode] = {}
+_clients: dict[tuple[int, str, Access], _Client] = {}
 _https_of: dict[tuple[str, Access], str] = {}
 
 
 def client(address: str, access: Access) -> LogNode:
     """The connection to a node; for one thread at a time."""
     ours = (os.getpid(), address, access)
-    known = _clients.get(ours)
+    known, context = _clients.get(ours), access.context()
+    if known is not None and known.context is not context:  # its certificate was renewed
+        known.node.close()
+        known = None
     if known is None:
-        known = _clients[ours] = access.open(address)
-    return known
+        known = _clients[ours] = _Client(access.open(address), context)
+    return known.node
 
 
 def connect(address: str, access: Access) -> LogClient:
@@ -122,7 +132,7 @@ def connect(address: str, access: Access) -> LogClient:
     return connect_as(LogClient, address, access)
 
 
-def connect_as(kind: type[_Client], address: str, access: Access) -> _Client:
+def connect_as(kind: type[_Kind], address: str, access: Access) -> _Kind:
     """``connect`` for a client of this kind."""
     context = access.context()
     tls = None if context is None else Tls(context, access.server_name)
@@ -139,7 +149,7 @@ def close_connections() -> None:
     """Close this process's connections; later requests open new ones."""
     _https_of.clear()
     while _clients:
-        _clients.popitem()[1].close()
+        _clients.popitem()[1].node.close()
 
 
 def secured(address: str, access: Access) -> str:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
+from penstock.net.tls import renewal
 from penstock.nsq.client.blocking import Producer
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.lookup import lookup
@@ -131,6 +132,19 @@ def test_a_node_that_wants_a_certificate(secured: Site, files: Certificates) -> 
     given = options(secured, files)
     del given["tls_cert"]
     assert refusal(given).endswith("certificate required; options tls_cert and tls_key present one")
+
+
+def test_a_renewed_certificate_is_shown(
+    secured: Site, files: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query may go on for longer than its certificate."""
+    monkeypatch.setattr(renewal, "LOOK_NS", 0)
+    used = tmp_path / "client.pem"
+    used.write_bytes(files.ca.with_name("self.pem").read_bytes())
+    given = options(secured, files, tls_cert=str(used))
+    assert "unknown certificate authority" in refusal(given)
+    used.write_bytes(files.ca.with_name("client.pem").read_bytes())
+    assert rows(given) == 10
 
 
 def test_a_file_that_is_not_there(secured: Site, files: Certificates, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Callable
+from functools import cache
 
 from penstock.net.http.client.answer import AnswerReader
 from penstock.net.http.client.link import HttpLink, Origin, open_link
@@ -42,15 +43,16 @@ class HttpPool:
         *,
         connect_timeout: float | None,
         kept_per_origin: int,
-        tls: ssl.SSLContext | None = None,
+        tls: Callable[[], ssl.SSLContext] | None = None,
         server_name: str = "",
     ) -> None:
-        """Times in seconds. Without ``tls`` secure origins must show what this system trusts;
-        ``server_name`` is the name in their certificates, if it is not their host's.
+        """Times in seconds. ``tls`` gives the context of each secure connection; without it an
+        origin must show what this system trusts. ``server_name`` is the name in its certificate,
+        if that is not its host's.
         """
         self._connect_timeout = connect_timeout
         self._kept_per_origin = kept_per_origin
-        self._tls = tls
+        self._tls = tls or cache(ssl.create_default_context)
         self._server_name = server_name
         self._idle: dict[Origin, deque[tuple[HttpLink, float]]] = {}
         self._open: set[HttpLink] = set()
@@ -89,9 +91,7 @@ class HttpPool:
         await asyncio.sleep(0)
 
     async def _connect(self, origin: Origin) -> HttpLink:
-        if origin.is_secure and self._tls is None:
-            self._tls = ssl.create_default_context()
-        tls = self._tls if origin.is_secure else None
+        tls = self._tls() if origin.is_secure else None
         try:
             link = await open_link(
                 origin,

@@ -15,7 +15,7 @@ from penstock.net.address import join_host_port
 from penstock.net.http.client.answer import Answer, AnswerReader, request_head
 from penstock.net.http.client.link import Origin
 from penstock.net.http.client.pool import ConnectError, HttpPool
-from penstock.net.tls.tls_layer import client_context
+from penstock.net.tls.tls_layer import renewed_client_context
 from penstock.nsq.nsqd.copies.secret import Secret
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.nsqd.ports import Ports
@@ -81,8 +81,8 @@ class Peer:
         self._fields = {"Host": self._endpoint.address, "User-Agent": "penstock", **secret.headers}
         tls = None
         if self._endpoint.is_secure:
-            tls = client_context(options.tls_root_ca_file, cert_file=options.tls_cert,
-                                 key_file=options.tls_key)  # fmt: skip
+            tls = renewed_client_context(options.tls_root_ca_file, cert_file=options.tls_cert,
+                                         key_file=options.tls_key)  # fmt: skip
         self._pool = HttpPool(connect_timeout=CONNECT_S, kept_per_origin=1, tls=tls)
 
     async def post(self, target: str, body: bytes, seconds: float) -> bytes:

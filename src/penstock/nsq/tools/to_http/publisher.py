@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from typing import Final
 
 from penstock.cluster.reasons import LATE, go_reason
@@ -35,7 +36,7 @@ class Publisher:
         connect_timeout: float | None,
         request_timeout: float | None,
         kept: int,
-        tls: ssl.SSLContext | None = None,
+        tls: Callable[[], ssl.SSLContext] | None = None,
     ) -> None:
         """Times in seconds, None for no limit; ``kept`` connections are kept to each origin."""
         self._request_timeout = request_timeout

@@ -89,19 +89,23 @@ class PushConsumer(ConsumerView):
         self._run(handler, self._hub.config.consume_message_batch_max_size, threads)
 
     def stop(self) -> None:
-        """Have ``run`` return when the messages at hand are done; any thread may call this."""
+        """Have ``run`` return when the messages at hand are done, or at once if it has not begun;
+        any thread, and the handler of a signal, may call this.
+        """
         self._is_stopping = True
         self._hub.ring()
 
     def _run(self, handler: BatchHandler, most: int, threads: int | None) -> None:
         self._requests.handler = handler
-        self._is_stopping = False
         self.start()
         count = self._hub.config.consume_threads if threads is None else threads
-        if count:
-            self._run_in_threads(handler, most, count)
-        else:
-            self._run_here(handler, most)
+        try:
+            if count:
+                self._run_in_threads(handler, most, count)
+            else:
+                self._run_here(handler, most)
+        finally:
+            self._is_stopping = False
         error, self._exit = self._exit, None
         if error is not None:
             raise error

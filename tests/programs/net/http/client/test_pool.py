@@ -200,7 +200,7 @@ async def test_secure_origins() -> None:
     origin = Origin(True, "localhost", listener.sockets[0].getsockname()[1])
     trusting = ssl.create_default_context()
     authority.configure_trust(trusting)
-    pool = HttpPool(connect_timeout=30, kept_per_origin=2, tls=trusting)
+    pool = HttpPool(connect_timeout=30, kept_per_origin=2, tls=lambda: trusting)
     for _ in range(2):
         assert (await pool.ask(origin, b"x", reader)).status == 200
     assert len(server.requests) == 2

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import ssl
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,12 @@ import pytest
 from penstock.core.errors import PenstockError
 from penstock.core.settings.tls_kinds import TlsRequired
 from penstock.net.http.client.once import request
+from penstock.nsq.client.blocking import Producer
+from penstock.nsq.client.config import Config
+from penstock.nsq.client.errors import HandshakeFailed
 from penstock.testing.daemons import run_nsqd
 from tests.conformance.certificates import Certificates
+from tests.forwarding import wait_until
 from tests.programs.nsq.nsqd.conftest import Start
 
 
@@ -42,6 +48,34 @@ def test_the_same_api_in_a_real_process(certificates: Certificates) -> None:
         with urllib.request.urlopen(f"{base}/stats?format=json", context=context) as answer:
             assert json.load(answer)["topics"][0]["message_count"] == 200_000
         assert "Traceback" not in nsqd.log()
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def test_a_renewed_certificate_needs_no_restart(tmp_path: Path) -> None:
+    """Both ports show it to the next connection; one that is open goes on."""
+    files, renewed = Certificates(_made(tmp_path / "used")), Certificates(_made(tmp_path / "new"))
+
+    def shown(port: int) -> str:
+        return ssl.get_server_certificate(("localhost", port))
+
+    with run_nsqd(*files.flags(), "--https-address=127.0.0.1:0") as nsqd:
+        before = shown(nsqd.https_port)
+        config = Config(tls_v1=True, tls_config=files.context())
+        with Producer(nsqd.tcp, config=config) as producer:
+            producer.publish("t", b"before")
+            for old, new in ((files.cert, renewed.cert), (files.key, renewed.key)):
+                os.replace(new, old)
+            wait_until(lambda: shown(nsqd.https_port) != before, nsqd.log)
+            producer.publish("t", b"after")
+        with Producer(nsqd.tcp, config=config) as producer, pytest.raises(HandshakeFailed):
+            producer.publish("t", b"x")  # by an authority that it does not know
+        config = Config(tls_v1=True, tls_config=renewed.context())
+        with Producer(nsqd.tcp, config=config) as producer:
+            producer.publish("t", b"x")
 
 
 async def test_where_tls_is_required_plain_http_only_says_so(

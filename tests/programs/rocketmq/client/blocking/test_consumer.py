@@ -79,6 +79,19 @@ def test_a_consumer_that_was_stopped_goes_on_where_it_was(servers: Servers, orde
     assert sorted(seen) == [b"0", b"1", b"2"]  # Java makes queues of its own as it likes
 
 
+@pytest.mark.parametrize("threads", [0, 2])
+def test_one_that_was_stopped_before_it_runs_returns(servers: Servers, threads: int) -> None:
+    """As by a SIGTERM that comes while the program begins."""
+    with PushConsumer("G-Before", servers.address, config=QUICK) as consumer:
+        consumer.subscribe("Before")
+        consumer.stop()
+        end = threading.Timer(SECONDS, consumer.stop)
+        end.start()
+        consumer.run(print, threads=threads)
+        assert not end.finished.is_set()
+        end.cancel()
+
+
 def test_batches(servers: Servers) -> None:
     from dataclasses import replace
 
