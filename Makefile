@@ -4,11 +4,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Bytecode is made of what is imported, when it is: of all packages it takes as long as the rest.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 PYTEST := $(BIN)/python -m pytest
-# One process more than there are processors, as tests wait a third of their time for daemons and
+# Two processes more than there are processors, as tests wait a third of their time for daemons and
 # clocks; a file's tests stay together.
-TOGETHER := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadscope
+TOGETHER := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2) --dist loadscope
 # Bytecode is kept even where images say not to: without it a daemon takes twice as long to start.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -75,7 +76,7 @@ long: install $(CLASSES)  ## the few that `make test` leaves out, as each takes 
 	@$(PYTEST) -v -m long
 
 coverage: dev  ## the branches that unit tests take in storage, broker, node and the protocols
-	@HYPOTHESIS_PROFILE=quick $(BIN)/python -m tests.coverage
+	@HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),quick) $(BIN)/python -m tests.coverage
 
 # `make test` runs on the newest PySpark that pyproject.toml admits, this on the oldest.
 spark-versions: build/pyspark-4.2/.installed  ## tests of the Spark side on PySpark 4.2, in a venv of its own

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -41,7 +43,8 @@ gc.set_threshold(50_000, 20, 100)
 
 os.environ.setdefault("JDK_JAVA_OPTIONS", java_options())
 
-SAMPLES = Path(__file__).parent / "conformance" / "samples"
+ROOT = Path(__file__).parent.parent
+SAMPLES = ROOT / "tests" / "conformance" / "samples"
 SPARK, BROWSER = "tests/spark/", "tests/browser/"
 
 
@@ -82,6 +85,21 @@ def _shares_spark(nodeid: str) -> bool:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest of what stays together: else one process ends long after the other."""
     items.sort(key=lambda item: (not _shares_spark(item.nodeid), not item.nodeid.startswith(SPARK)))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Import a share of the test files, where several processes are about to import all of them.
+
+    Their assertions are rewritten when they are imported the first time, which takes longer than
+    all else of the collection, and what one process has written down is there for the others.
+    """
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or session.config.args != session.config.getini("testpaths"):
+        return
+    number, count = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+    for path in sorted(ROOT.glob("tests/**/test_*.py"))[number::count]:
+        with suppress(BaseException):  # the collection tells
+            import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
 
 
 def pytest_collection_finish() -> None:

@@ -55,14 +55,18 @@ def faults(found: list[Gap], reasons: dict[str, str]) -> list[str]:
     ]
 
 
+def own_tests() -> list[str]:
+    """The folders of the floors' tests."""
+    folders = [f"tests/{kind}/{floor}" for kind in ("unit", "programs") for floor in FLOORS]
+    return [folder for folder in folders if (ROOT / folder).is_dir()]
+
+
 def measured() -> dict[str, Any]:
     """The report of a run of the floors' tests; ends this program if one of them fails."""
-    folders = [f"tests/{kind}/{floor}" for kind in ("unit", "programs") for floor in FLOORS]
-    tests = [folder for folder in folders if (ROOT / folder).is_dir()]
     source = ",".join(f"{SOURCE}{floor}" for floor in FLOORS)
     with tempfile.TemporaryDirectory() as temporary:
         data, report = f"--data-file={temporary}/data", Path(temporary, "report.json")
-        run = ["run", "--branch", f"--source={source}", data, "-m", "pytest", "-q", *tests]
+        run = ["run", "--branch", f"--source={source}", data, "-m", "pytest", "-q", *own_tests()]
         for arguments in (run, ["json", "--quiet", data, "-o", str(report)]):
             ended = subprocess.run([sys.executable, "-m", "coverage", *arguments], cwd=ROOT)
             if ended.returncode:
@@ -72,7 +76,13 @@ def measured() -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure; print the share that is covered, and what is at fault."""
+    """Measure; print the share that is covered, and what is at fault.
+
+    ``--left-out`` prints pytest's options for a run beside it that leaves these tests out.
+    """
+    if "--left-out" in sys.argv[1:]:
+        print(*(f"--ignore={folder}" for folder in own_tests()))
+        return
     report = measured()
     print(f"{report['totals']['percent_covered']:.2f} % of lines and branches are covered")
     found = faults(list(gaps(report)), tomllib.loads(REASONS.read_text(encoding="utf-8")))

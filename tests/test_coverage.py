@@ -48,3 +48,15 @@ def test_only_what_is_at_fault_fails(
     coverage.REASONS.write_text("")
     with pytest.raises(SystemExit, match=r"^not covered: storage/log\.py:Log\.trim: 7, 5->7$"):
         main()
+
+
+def test_a_run_beside_it_leaves_its_tests_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["coverage", "--left-out"])
+    main()
+    left_out = capsys.readouterr().out.split()
+    assert "--ignore=tests/unit/storage" in left_out
+    assert [Path(each.removeprefix("--ignore=")).is_dir() for each in left_out] == [True] * len(
+        left_out
+    )
