@@ -7,9 +7,9 @@ BIN := $(VENV)/bin
 # Bytecode is made of what is imported, when it is: of all packages it takes as long as the rest.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 PYTEST := $(BIN)/python -m pytest
-# Two processes more than there are processors, as tests wait a third of their time for daemons and
+# One process more than there are processors, as tests wait a third of their time for daemons and
 # clocks; a file's tests stay together.
-TOGETHER := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2) --dist loadscope
+TOGETHER := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadscope
 # Bytecode is kept even where images say not to: without it a daemon takes twice as long to start.
 export PYTHONDONTWRITEBYTECODE :=
 
