@@ -90,6 +90,8 @@ class PlainSends:
     def take(self, data: bytes) -> int:
         """Publish the plain sends at the start of what was read; how many bytes they have."""
         place, size = 0, len(data)
+        if size <= _LENGTHS.size or not SendPattern.is_send(data[4], data, _LENGTHS.size):
+            return 0  # as most reads of a consumer
         controller, connection = self._controller, self._connection
         while place + _LENGTHS.size < size:
             length, second = _lengths(data, place)
