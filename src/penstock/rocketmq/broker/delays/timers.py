@@ -304,6 +304,8 @@ class Timers:
 
     def _reads_on(self, now: int) -> bool:
         """Read a slice of what was appended, if the disk can; whether there is more."""
+        if self._taken_count:  # those are the first, and stay so until they are stored
+            return False
         if self._retry_ms <= now:
             self._retry_ms = FAR
             self._waiting.bring_back()

@@ -357,6 +357,32 @@ async def test_what_cannot_be_read_is_not_taken_for_delivered(
     assert sorted(bodies(controller)) == [b"1000", b"2000", b"2000"]
 
 
+async def test_what_can_be_read_again_while_others_cannot_be_stored_is_not_lost(
+    controller: Controller, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await controller.publisher.publish_one(after(1000, b"unreadable"))
+    await controller.publisher.publish_one(after(11_000, b"later"))
+    await settle(controller)
+    clock.advance(SECOND)
+
+    def fails(topic: str, queue: int, offset: int) -> StoredMessage | None:
+        raise StorageError("input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(controller.store, "message_at", fails)
+        await settle(controller)
+    retried_at = clock.monotonic_ns() + timers.UNREADABLE_MS * MILLISECOND
+    controller.timers._retry_ms += 1  # just behind the time of the other
+    clock.advance(retried_at - clock.monotonic_ns())
+    failing = FailingPuts(controller, "T", names.SCHEDULE_TOPIC)
+    await controller.timers.step()
+    clock.advance(2 * SECOND)
+    await controller.timers.step()
+    failing.mend()
+    await settle(controller)
+    assert bodies(controller) == [b"later", b"unreadable"]
+
+
 async def test_what_is_new_and_cannot_be_read_holds_up_nothing_that_is_due(
     controller: Controller, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
