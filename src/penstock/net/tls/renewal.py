@@ -36,6 +36,7 @@ class Renewed:
         self._files = [file for file in dict.fromkeys(files) if file]
         self._clock = clock
         self._stamps = self._look()  # before they are read: what changes meanwhile is read again
+        self._refused: dict[str, _Stamp] = {}
         self._context = make()
         self._look_at = clock.monotonic_ns() + LOOK_NS
 
@@ -46,14 +47,17 @@ class Renewed:
 
     def _follow(self) -> None:
         self._look_at = self._clock.monotonic_ns() + LOOK_NS
-        before, self._stamps = self._stamps, self._look()
-        if self._stamps == before:
+        stamps = self._look()
+        if stamps == self._stamps:
             return
         try:
             self._context = self._make()
-        except ConfigError as error:
-            logger.error("TLS goes on with the certificates it has - %s", error)
+        except ConfigError as error:  # tried again, as the reason may be another than the files
+            if stamps != self._refused:
+                logger.error("TLS goes on with the certificates it has - %s", error)
+            self._refused = stamps
         else:
+            self._stamps = stamps
             logger.info("TLS: read %s again", ", ".join(self._files))
 
     def _look(self) -> dict[str, _Stamp]:

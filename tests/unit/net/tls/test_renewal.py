@@ -85,6 +85,26 @@ def test_half_of_a_renewal_leaves_the_context_until_the_other_half(
     assert renewed() is bench.made[1]
 
 
+def test_files_that_could_not_be_read_are_tried_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    renewed = bench.renewed()
+    first = renewed()
+    bench.replace(*bench.files)
+
+    def fails(path: Path) -> str:
+        raise ConfigError("too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_text", fails)
+        for _ in range(2):
+            bench.clock.advance(LOOK_NS)
+            assert renewed() is first
+    assert caplog.text.count("too many open files") == 1
+    bench.clock.advance(LOOK_NS)
+    assert renewed() is bench.made[1]
+
+
 def test_a_file_that_is_gone_for_a_while(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     def make() -> ssl.SSLContext:
         try:
