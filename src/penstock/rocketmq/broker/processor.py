@@ -65,6 +65,7 @@ class Processor:
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
         self._is_slave = controller.settings.is_slave
+        self._has_straight_line = PlainSends.are_served(controller)
         self._under_way = 0
 
     def handle(self, connection: Connection, request: Command) -> Command | None:
@@ -75,6 +76,8 @@ class Processor:
             if self._is_slave and (refused := refusal(request)) is not None:
                 return refused
             answerer = ANSWERERS.get(request.code)
+            if answerer is send.send and self._has_straight_line:
+                self._straighten(connection)
             if answerer is not None:
                 return answerer(self._controller, connection, request)
             later = LATER_ANSWERERS.get(request.code)
@@ -106,7 +109,10 @@ class Processor:
 
     def connected(self, connection: Connection) -> None:
         logger.debug("%s connected", connection.address)
-        if PlainSends.are_served(self._controller):
+
+    def _straighten(self, connection: Connection) -> None:
+        """Give a producer's later sends their straight line; a consumer's pulls pay nothing."""
+        if connection.straight_line is None:
             connection.straight_line = PlainSends(self._controller, connection)
 
     def disconnected(self, connection: Connection) -> None:

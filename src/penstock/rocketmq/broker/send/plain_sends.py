@@ -39,8 +39,8 @@ FRAME_MAX: Final = 64 * 1024
 """Longer ones take the long way."""
 WAYS_MAX: Final = 8
 """Patterns that are known of one connection."""
-UNSEEN_MAX: Final = 4
-"""A connection's first sends leave no pattern: to make one costs as much as twenty sends."""
+UNSEEN_MAX: Final = 3
+"""Sends behind a connection's first that leave no pattern: to make one costs as much as twenty."""
 TRIES_MAX: Final = 64
 """A client whose sends are always others takes the long way from then on."""
 _LENGTHS = struct.Struct(">iI")
@@ -48,7 +48,7 @@ _lengths = _LENGTHS.unpack_from
 
 
 class PlainSends:
-    """The plain sends of one connection."""
+    """The plain sends of one connection, from its first send on."""
 
     __slots__ = ("_commits", "_connection", "_controller", "_last", "_tries", "_ways")
 

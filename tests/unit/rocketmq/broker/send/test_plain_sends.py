@@ -77,12 +77,12 @@ class Site:
         self.controller = Controller(self.settings, node, state, BROKER_ADDRESS, SystemChance(7))
         self.make("T", 4)
         self.make("%RETRY%PG", 1)
-        server = RemotingServer(Processor(self.controller), gatherer=node.commits)
+        processor = Processor(self.controller)
+        processor._has_straight_line &= is_straight
+        server = RemotingServer(processor, gatherer=node.commits)
         self.connection: Connection = server()
         self.transport = Transport()
         self.connection.connection_made(cast(asyncio.Transport, self.transport))
-        if not is_straight:
-            self.connection.straight_line = None
 
     def make(self, name: str, queues: int) -> None:
         """Make a topic, or change it."""
@@ -291,7 +291,7 @@ async def test_nsq_s_messages_among_them_take_their_queues_by_turns(tmp_path: Pa
 
 async def test_a_pattern_is_made_when_a_connection_goes_on_sending(tmp_path: Path) -> None:
     site = Site(tmp_path)
-    await site.play([sent(number, BINARY) for number in range(plain_sends.UNSEEN_MAX)])
+    await site.play([sent(number, BINARY) for number in range(1 + plain_sends.UNSEEN_MAX)])
     assert not site.knows_any
     await site.play([sent(9, BINARY)])
     assert site.knows_any
@@ -300,10 +300,10 @@ async def test_a_pattern_is_made_when_a_connection_goes_on_sending(tmp_path: Pat
 
 async def test_patterns_of_a_connection_are_few(tmp_path: Path) -> None:
     site = Site(tmp_path)
-    line = site.connection.straight_line
-    assert isinstance(line, PlainSends)
     for number in range(3 * plain_sends.WAYS_MAX):
         await site.play([sent(number, BINARY, text=f"P{number}\x01value")])
+    line = site.connection.straight_line
+    assert isinstance(line, PlainSends)
     assert len(line._ways) == plain_sends.WAYS_MAX
     for number in range(plain_sends.TRIES_MAX):
         await site.play([sent(number, BINARY, text=f"Q{number}\x01value")])
@@ -323,5 +323,16 @@ async def test_brokers_that_look_at_each_send_have_no_straight_line(
     (tmp_path / "config").mkdir(parents=True)
     (tmp_path / "config" / "plain_acl.yml").write_text("accounts: []\n")
     site = Site(tmp_path, **settings)
+    await site.play([sent(1, BINARY)])
     assert site.connection.straight_line is None
+    site.close()
+
+
+async def test_a_connection_has_one_from_its_first_send_on(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    asked = Command(RequestCode.GET_MAX_OFFSET, 1, {"topic": "T", "queueId": "0"})
+    await site.play([frames.encode(asked)])
+    assert site.connection.straight_line is None
+    await site.play([sent(1, BINARY)])
+    assert isinstance(site.connection.straight_line, PlainSends)
     site.close()
