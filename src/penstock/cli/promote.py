@@ -16,7 +16,9 @@ from penstock.net.http.client.kept import Tls
 
 ASK_S: Final = 5.0
 PROMOTE_S: Final = 90.0
-"""The time for the answer: meanwhile the old primary, if it is there, hands over all it has."""
+"""The time for the answer: meanwhile the old primary, if it is there, hands over all it has. A node
+whose hook may take longer says so.
+"""
 _POLL_S: Final = 0.05
 
 
@@ -29,11 +31,13 @@ def run_promote(
     tls = Tls(access.new_context(), access.server_name) if access.concerns_tls else None
     shown = without_secrets(address)
     url = secured(address, access, ASK_S)
-    with Daemon(url, wait_s, tls=tls, headers=access.headers) as node:
+    with Daemon(url, ASK_S, tls=tls, headers=access.headers) as node:
         status = node.get("/replication")
-        if status.get("role") == "primary":
-            print(f"{shown} is primary already, in epoch {status.get('epoch')}")
-            return
+    if status.get("role") == "primary":
+        print(f"{shown} is primary already, in epoch {status.get('epoch')}")
+        return
+    wait_s = max(wait_s, ASK_S + float(status.get("promotion_seconds") or 0))
+    with Daemon(url, wait_s, tls=tls, headers=access.headers) as node:
         reply = node.ask("POST", "/replication/promote" + ("?force=true" if force else ""))
         answer = parsed(reply.body)
         if reply.status != 200:

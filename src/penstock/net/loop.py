@@ -117,17 +117,15 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def settle() -> None:
     """Settle a daemon that serves: behind its first answers it imports what was left for later, and
-    the garbage collector becomes calm.
+    the garbage collector forgets what is there.
     """
     asyncio.get_running_loop().call_later(_SETTLE_S, _settle)
 
 
 def _settle() -> None:
     load_late()
-    # What is there now stays, and of what a busy loop makes, nearly all dies young.
-    gc.collect()
+    gc.collect()  # what is there now stays
     gc.freeze()
-    gc.set_threshold(50_000)
 
 
 async def _with_signals(main: Coroutine[Any, Any, int | None]) -> int | None:

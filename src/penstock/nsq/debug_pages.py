@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import html
 import logging
 import re
 import sys
@@ -174,9 +173,11 @@ def _checked(handler: Handler) -> Handler:
 
 
 def _index(request: Request) -> Response:
+    from html import escape  # slow to import
+
     rows = "".join(
-        f'<tr><td><a href="/debug/pprof/{html.escape(link)}">{html.escape(link)}</a></td>'
-        f"<td>{html.escape(about)}</td></tr>\n"
+        f'<tr><td><a href="/debug/pprof/{escape(link)}">{escape(link)}</a></td>'
+        f"<td>{escape(about)}</td></tr>\n"
         for link, about in _LINKS
     )
     page = (

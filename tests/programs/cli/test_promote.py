@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.cli.promote import run_promote
+from penstock.cli.shared.asking import Asking
 from penstock.testing.daemons import run_nsqd
 from tests.copies import ask, cut_relay, publish, until, until_copied
 from tests.unit.cli.nodes_at_work import Commands
@@ -97,6 +99,15 @@ def test_a_whole_copy_whose_primary_is_dead_needs_none(command: Commands) -> Non
         until(b, whole=False, was_whole=True, lag_seconds=None)
         done = command("promote", b.http)
         assert done.code == 0, done.err
+
+
+def test_the_answer_is_awaited_as_long_as_the_hook_may_take() -> None:
+    hook = ("--promote-before-hook=sleep 2", "--promote-hook-timeout=20s")
+    with run_nsqd() as a, run_nsqd(f"--follow={a.http}", *hook) as b:
+        publish(a, "t", "1")
+        until_copied(a, b, "t")
+        run_promote(b.http, Asking().access([b.http]), wait_s=0.5)
+        until(b, role="primary", epoch=2)
 
 
 def test_the_hooks_of_an_operator_are_asked_before_and_told_after(

@@ -23,7 +23,7 @@ os._exit(run(main()))
     assert done.returncode > 2
 
 
-def test_a_daemon_that_serves_loads_the_rest_and_calms_the_garbage_collector() -> None:
+def test_a_daemon_that_serves_loads_the_rest_and_keeps_the_garbage_collector_off_it() -> None:
     code = """
 import asyncio, gc, sys
 from penstock.core.late_import import import_late
@@ -34,10 +34,10 @@ async def main():
     assert "numpy._core" not in sys.modules, "the first answers wait for nothing"
     while gc.get_freeze_count() == 0:
         await asyncio.sleep(0.01)
-    print("numpy._core" in sys.modules, gc.get_threshold()[0])
+    print("numpy._core" in sys.modules)
 run(main())
 """
     printed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
-    assert printed.stdout == "True 50000\n"
+    assert printed.stdout == "True\n"

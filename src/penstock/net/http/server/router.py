@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import posixpath
 from urllib.parse import quote
 
@@ -164,5 +163,7 @@ def _redirect(method: str, path: str, query: bytes) -> Response:
     headers = (("Location", location),)
     if method != "GET":
         return Response(307, headers=headers)
-    body = f'<a href="{html.escape(location)}">Moved Permanently</a>.\n\n'.encode()
+    from html import escape  # slow to import, and hardly any client is redirected
+
+    body = f'<a href="{escape(location)}">Moved Permanently</a>.\n\n'.encode()
     return Response(301, body, headers=(*headers, ("Content-Type", "text/html; charset=utf-8")))

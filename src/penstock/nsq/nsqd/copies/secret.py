@@ -7,7 +7,6 @@ client certificates guard both.
 from __future__ import annotations
 
 import hmac
-from pathlib import Path
 from typing import Final
 
 from penstock.core.errors import ConfigError
@@ -29,7 +28,8 @@ class Secret:
         if not path:
             return cls()
         try:
-            secret = Path(path).read_bytes().strip()
+            with open(path, "rb") as file:
+                secret = file.read().strip()
         except OSError as error:
             raise ConfigError(f"--replication-secret-file={path}: {error.strerror}") from error
         if len(secret) < SECRET_MIN or not secret.isascii() or len(secret.split()) != 1:

@@ -20,7 +20,7 @@ import msgspec
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.counted import counted
 from penstock.core.errors import ConfigError, LaterFormatError, PenstockError, StorageError
-from penstock.core.units import MILLISECOND
+from penstock.core.units import MILLISECOND, SECOND
 from penstock.net.budget import Memory
 from penstock.net.http.server.service import HttpServer
 from penstock.net.tls.tls_server import over_tls
@@ -31,7 +31,7 @@ from penstock.nsq.nsqd.copies.hooks import Hooks
 from penstock.nsq.nsqd.copies.peer import Fence, Peer, PeerError, address_of
 from penstock.nsq.nsqd.copies.refusal_port import RefusalPort
 from penstock.nsq.nsqd.copies.secret import Secret
-from penstock.nsq.nsqd.copies.successor import shown, tell
+from penstock.nsq.nsqd.copies.successor import ASK_S, shown, tell
 from penstock.nsq.nsqd.http.https import server_tls
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.nsqd.ports import Ports
@@ -65,6 +65,8 @@ class NotWholeError(PenstockError):
 
 
 DRAIN_S: Final = 30.0
+TRIES_MAX: Final = 2
+"""A forced promotion begins again where the old primary has stepped back for another node."""
 _REMEDIES: Final = {
     "nsqd": "--follow={} makes it a copy",
     "mqbroker": "brokerRole=SLAVE and a brokerId above 0 make it a copy",
@@ -166,6 +168,13 @@ class Standby:
     def address(self) -> str:
         """The address at which other nodes ask this one."""
         return address_of(self.options, self.ports)
+
+    @property
+    def promotion_s(self) -> float:
+        """The time that the hook before a promotion and the old primary may take, in seconds."""
+        options = self.options
+        hook_s = options.promote_hook_timeout / SECOND if options.promote_before_hook else 0
+        return TRIES_MAX * (hook_s + ASK_S) + DRAIN_S
 
     @property
     def code(self) -> str:

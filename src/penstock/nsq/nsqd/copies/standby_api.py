@@ -101,6 +101,7 @@ class StandbyRouter(NsqRouter):
             "lag_seconds": None if lag_ns is None else round(lag_ns / SECOND, 3),
             "topics": len(copy.topics),
             "put_aside": copy.put_aside,
+            "promotion_seconds": standby.promotion_s,
         }
 
     def _status(self, request: Request) -> Any:
