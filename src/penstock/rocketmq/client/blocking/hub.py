@@ -1,7 +1,7 @@
 """The network and the time of a blocking client, on plain sockets.
 
 Nothing runs in the background: answers are read, heartbeats sent and lost connections replaced
-while one of the client's methods is called.
+while one of the client's methods is called. A server that cannot be reached holds up nobody else.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import selectors
 import socket
 import ssl
 from collections.abc import Callable, Coroutine
+from functools import partial
 from inspect import isawaitable
 from typing import Any, Final, TypeVar
 
@@ -19,7 +20,7 @@ from penstock.core.chance import Chance
 from penstock.core.clock import Clock
 from penstock.core.reasons import reason
 from penstock.core.units import SECOND
-from penstock.net.address import split_host_port
+from penstock.rocketmq.client.blocking.dialling import Dialling
 from penstock.rocketmq.client.config import Config
 from penstock.rocketmq.client.errors import (
     PAGE,
@@ -30,7 +31,7 @@ from penstock.rocketmq.client.errors import (
 )
 from penstock.rocketmq.client.network.hub import Hub
 from penstock.rocketmq.client.network.jobs import Job, Promise
-from penstock.rocketmq.client.network.wire import Wire
+from penstock.rocketmq.client.network.wire import PAUSE_NS, Wire
 
 T = TypeVar("T")
 _READ_BYTES: Final = 256 * 1024
@@ -81,6 +82,8 @@ class BlockingHub(Hub):
         self._process = os.getpid()
         self._links: dict[Wire, Link] = {}
         self._undialled: list[Wire] = []
+        self._dialling: dict[Wire, Dialling] = {}
+        self._left_ns = 0
         self._unsent: dict[Wire, None] = {}
         self._selector = selectors.DefaultSelector()
         self._bell, self._rope = socket.socketpair()
@@ -123,26 +126,32 @@ class BlockingHub(Hub):
             raise ClientError(
                 "this client was made before its process was forked", "make one in each process"
             )
+        self._resume()
         # What waits may be done by any of these, and then there is nothing left to wait for here.
-        is_moved = self._connect_all()
+        is_moved = self._dial_all()
         self._flush_all()
         is_moved |= self._tick_if_due()
-        is_moved |= self._connect_all()
+        is_moved |= self._dial_all()
         self._flush_all()
         self._take_in(0 if is_moved else self._patience(seconds))
         self._flush_all()
+        self._left_ns = self.clock.monotonic_ns()
 
     def _take_in(self, seconds: float | None) -> None:
         for key, events in self._selector.select(seconds):
             if key.fileobj is self._bell:
                 self._bell.recv(4096)
+            elif key.data.wire in self._dialling:
+                self._go_on(key.data)
             elif key.data.wire in self._links:  # not given up meanwhile
                 self._serve_link(key.data, events)
 
     def drain(self, address: str) -> None:
-        """Send, and wait while this server takes less than is sent."""
+        """Send, and wait while this server takes less than is sent, or is being connected to."""
         self.work(0)
-        while (wire := self._wires.get(address)) and wire.nbytes_said >= _UNSENT_MAX:
+        while (wire := self._wires.get(address)) and (
+            wire in self._dialling or wire.nbytes_said >= _UNSENT_MAX
+        ):
             self.work(None)
 
     def _tick_if_due(self) -> bool:
@@ -186,46 +195,71 @@ class BlockingHub(Hub):
     def dial(self, wire: Wire) -> None:
         self._undialled.append(wire)  # it has nothing to fail yet
 
-    def _connect_all(self) -> bool:
-        """Make the connections that are asked for; False if none is."""
+    def _dial_all(self) -> bool:
+        """Begin the connections that are asked for; False if none is."""
         is_moved = bool(self._undialled)
         while self._undialled:
             wire = self._undialled.pop()
             try:
-                connection = self._connected(wire.address)
-            except TimeoutError:
-                told = f"no connection within {self.config.connect_timeout:g} s"
-                self.lose(wire, NotConnected(wire.address, told))
-            except (OSError, ValueError) as error:
-                told = f"connect to {wire.address} failed: {reason(error)}"
-                self.lose(wire, NotConnected(wire.address, told))
-            except ClientError as error:
-                self.lose(wire, error)
-            else:
-                self._links[wire] = link = Link(wire, connection)
-                self._selector.register(connection, _READ, link)
-                version = connection.version() if isinstance(connection, ssl.SSLSocket) else ""
-                self.opened(wire, version or "")
+                dialling = Dialling(wire, self.config)
+            except (OSError, ValueError, ClientError) as error:
+                self._not_connected(wire, error)
+                continue
+            self._dialling[wire] = dialling
+            self._selector.register(dialling.socket, _WRITE, dialling)
+            self._time(dialling)
         return is_moved
 
-    def _connected(self, address: str) -> socket.socket:
-        context = None
-        if self.config.tls_enable:  # else it need not even be imported
-            from penstock.rocketmq.client.network.tls import context_of
+    def _time(self, dialling: Dialling) -> None:
+        """Count the time of a connection on its way, and of what waits for it, from now on."""
+        wire = dialling.wire
+        wire.begin_now()
+        if dialling.timer is not None:
+            dialling.timer.cancel()
+        failed = partial(self._not_connected, wire, TimeoutError())
+        dialling.timer = self.later(self.config.connect_timeout, failed)
 
-            context = context_of(self.config)
-        host, port = split_host_port(address)
-        seconds = self.config.connect_timeout
-        connection = socket.create_connection((host or "localhost", port), seconds)
+    def _resume(self) -> None:
+        """Do not count the time in which the program did something else: nobody went on then."""
+        if self._dialling and self.clock.monotonic_ns() - self._left_ns >= PAUSE_NS:
+            for dialling in self._dialling.values():
+                self._time(dialling)
+
+    def _go_on(self, dialling: Dialling) -> None:
+        wire = dialling.wire
+        self._selector.unregister(dialling.socket)
         try:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if context is not None:
-                connection = context.wrap_socket(connection, server_hostname=host)
-            connection.setblocking(False)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+            events = dialling.go_on()
+        except (OSError, ValueError) as error:
+            self._dialled(wire)
+            dialling.socket.close()
+            self._not_connected(wire, error)
+            return
+        if events:
+            self._selector.register(dialling.socket, events, dialling)
+            return
+        self._dialled(wire)
+        connection = dialling.socket
+        self._links[wire] = link = Link(wire, connection)
+        self._selector.register(connection, _READ, link)
+        version = connection.version() if isinstance(connection, ssl.SSLSocket) else ""
+        self.opened(wire, version or "")
+
+    def _dialled(self, wire: Wire) -> Dialling | None:
+        """Dial no more; the dialling, if there was one."""
+        dialling = self._dialling.pop(wire, None)
+        if dialling is not None and dialling.timer is not None:
+            dialling.timer.cancel()
+        return dialling
+
+    def _not_connected(self, wire: Wire, error: Exception) -> None:
+        if isinstance(error, ClientError):
+            self.lose(wire, error)
+            return
+        told = f"connect to {wire.address} failed: {reason(error)}"
+        if isinstance(error, TimeoutError) and not error.args:
+            told = f"no connection within {self.config.connect_timeout:g} s"
+        self.lose(wire, NotConnected(wire.address, told))
 
     def flush(self, wire: Wire) -> None:
         self._unsent[wire] = None
@@ -246,6 +280,10 @@ class BlockingHub(Hub):
             self._selector.modify(link.socket, events, link)
 
     def hang_up(self, wire: Wire) -> None:
+        if (dialling := self._dialled(wire)) is not None:
+            if not self.is_forked:
+                self._selector.unregister(dialling.socket)
+            dialling.socket.close()
         link = self._links.pop(wire, None)
         if link is not None:
             if not self.is_forked:  # the parent's connection, and its epoll, go on

@@ -26,7 +26,7 @@ _OPAQUE_MAX = 0x7FFFFFFF
 _TLS_ALERT = 0x15
 _SILENCE_S = 3.0
 """The shortest time-out of a request by which a connection is judged."""
-_PAUSE_NS = SECOND // 10
+PAUSE_NS = SECOND // 10
 """A shorter pause between a request and its sending is not worth a look."""
 
 
@@ -99,7 +99,7 @@ class Wire:
         have been left alone with them.
         """
         now = self._clock.monotonic_ns()
-        if not self._said or now - self._said_since < _PAUSE_NS:
+        if not self._said or now - self._said_since < PAUSE_NS:
             return
         for opaque, (deadline, seconds, promise) in self._asked.items():
             if deadline - int(seconds * SECOND) >= self._said_since:
