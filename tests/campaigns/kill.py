@@ -11,7 +11,7 @@ from penstock.testing.daemons import run_nsqd
 from penstock.testing.ledger import Ledger
 from tests.crash import load
 from tests.crash.mqbroker import Mqbroker
-from tests.interop.rocketmq_programs import free_ports
+from tests.interop.rocketmq_programs import take_ports
 
 from .everything import BATCH, FLAGS, PROPERTIES, Everything
 from .node import run_node
@@ -49,7 +49,8 @@ async def kills_of_mqbroker(rounds: int, program: Sequence[str], rng: random.Ran
     with tempfile.TemporaryDirectory(prefix="penstock-kill-") as folder:
         store = Path(folder, "store")
         broker = Mqbroker(
-            Path(folder), program, **PROPERTIES, listenPort=free_ports(1),
+            Path(folder), program, **PROPERTIES,
+            listenPort=take_ports(4) + 2,  # a broker takes one two below and one above
             storePathCommitLog=store / "commitlog", mappedFileSizeCommitLog=64 << 20, **PATIENT,
         )  # fmt: skip
         loads = Everything(broker, rng)

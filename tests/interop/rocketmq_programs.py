@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import random
 import shlex
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from penstock.core.settings import java_properties
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode as Q
 from penstock.rocketmq.protocol.command import Command
+from penstock.testing.held_ports import hold
 from tests.programs.rocketmq.signing_client import SigningClient
 from tests.unit.rocketmq.raw_client import RawClient
 
@@ -36,17 +36,22 @@ PORT_MIN = 20_000
 PORT_MAX = 30_000
 
 
-def free_ports(count: int) -> int:
-    """The first of so many free ports in a row, none of them among those of outgoing connections:
-    a server that is started again must find its port free.
+def take_ports(count: int) -> int:
+    """The first of this number of ports in a row, which are held until this process ends.
+
+    None is among those of outgoing connections: a server that is started again must find its port
+    free. Another run of the tests beside this one is given others.
     """
     while True:
         first = random.randrange(PORT_MIN, PORT_MAX)
-        with suppress(OSError):
-            for port in range(first, first + count):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", port))
+        held = [hold(port) for port in range(first, first + count)]
+        taken = [each for each in held if each is not None]
+        if len(taken) == count:
+            for each in taken:
+                each.detach()
             return first
+        for each in taken:
+            each.close()
 
 
 def wait_until(done: Callable[[], bool], what: str, seconds: float = START_S_MAX) -> None:
@@ -108,7 +113,7 @@ class Servers:
     ) -> None:
         """``account`` is the pair of keys of the test's own requests, if there are access rules."""
         self._account = account
-        self.port = free_ports(5)
+        self.port = take_ports(5)
         self.broker_port = self.port + 3  # Java's broker takes one more above, and one two below
         self.address = f"127.0.0.1:{self.port}"
         self.name_server = Program(
