@@ -2,6 +2,6 @@
 
 import gc
 
-# A program begins with imports, of which nearly all stays: to look for garbage after every 700
-# objects takes a tenth of its start. Of what a busy loop makes, nearly all dies young.
-gc.set_threshold(50_000)
+# A program begins with imports, and nearly all that they make stays: to look for garbage among it
+# takes a tenth of the start. ``net.loop`` has it looked for more often, once the program runs.
+gc.set_threshold(200_000)

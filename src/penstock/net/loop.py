@@ -33,6 +33,9 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 _STDERR: Final = 2
 _SETTLE_S: Final = 0.1
+_YOUNG_MAX: Final = 50_000
+"""New objects among which garbage is looked for: of what a busy loop makes, nearly all dies young.
+"""
 
 _stop: asyncio.Event | None = None
 
@@ -134,6 +137,7 @@ async def _with_signals(main: Coroutine[Any, Any, int | None]) -> int | None:
     _stop = asyncio.Event()
     for number in _SIGNALS:
         loop.add_signal_handler(number, request_stop)
+    loop.call_later(_SETTLE_S, gc.set_threshold, _YOUNG_MAX)
     try:
         return await main
     finally:

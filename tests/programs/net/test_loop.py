@@ -34,10 +34,10 @@ async def main():
     assert "numpy._core" not in sys.modules, "the first answers wait for nothing"
     while gc.get_freeze_count() == 0:
         await asyncio.sleep(0.01)
-    print("numpy._core" in sys.modules)
+    print("numpy._core" in sys.modules, gc.get_threshold()[0])
 run(main())
 """
     printed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
-    assert printed.stdout == "True\n"
+    assert printed.stdout == "True 50000\n"

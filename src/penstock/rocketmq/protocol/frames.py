@@ -127,7 +127,7 @@ class FrameReader:
         """
         commands: list[Command] = []
         try:
-            while len(commands) < count and (command := self.next_command()) is not None:
+            while self._data and len(commands) < count and (command := self.next_command()):
                 commands.append(command)
         except FrameError:
             if not commands:
