@@ -77,7 +77,7 @@ class Processor:
                 return refused
             answerer = ANSWERERS.get(request.code)
             if answerer is send.send and self._has_straight_line:
-                self._straighten(connection)
+                self._open_straight_line(connection)
             if answerer is not None:
                 return answerer(self._controller, connection, request)
             later = LATER_ANSWERERS.get(request.code)
@@ -110,7 +110,7 @@ class Processor:
     def connected(self, connection: Connection) -> None:
         logger.debug("%s connected", connection.address)
 
-    def _straighten(self, connection: Connection) -> None:
+    def _open_straight_line(self, connection: Connection) -> None:
         """Give a producer's later sends their straight line; a consumer's pulls pay nothing."""
         if connection.straight_line is None:
             connection.straight_line = PlainSends(self._controller, connection)

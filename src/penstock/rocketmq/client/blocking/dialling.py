@@ -12,7 +12,7 @@ import socket
 import ssl
 from collections import deque
 
-from penstock.net.address import split_host_port
+from penstock.net.dial import dial_target
 from penstock.rocketmq.client.config import Config
 from penstock.rocketmq.client.network.timers import Timer
 from penstock.rocketmq.client.network.wire import Wire
@@ -25,14 +25,13 @@ class Dialling:
 
     def __init__(self, wire: Wire, config: Config) -> None:
         """Begin with the first address. Raises OSError, ValueError, BadTlsOptions."""
-        self._host, port = split_host_port(wire.address)
+        self._host, port = dial_target(wire.address)
         self._context: ssl.SSLContext | None = None
         if config.tls_enable:  # else it need not even be imported
             from penstock.rocketmq.client.network.tls import context_of
 
             self._context = context_of(config)
-        found = socket.getaddrinfo(self._host or "localhost", port, type=socket.SOCK_STREAM)
-        self._addresses = deque(found)
+        self._addresses = deque(socket.getaddrinfo(self._host, port, type=socket.SOCK_STREAM))
         self.wire = wire
         self.timer: Timer | None = None
         self.socket = self._begin()

@@ -84,6 +84,7 @@ class BlockingHub(Hub):
         self._undialled: list[Wire] = []
         self._dialling: dict[Wire, Dialling] = {}
         self._left_ns = 0
+        self._was_away = False
         self._unsent: dict[Wire, None] = {}
         self._selector = selectors.DefaultSelector()
         self._bell, self._rope = socket.socketpair()
@@ -126,7 +127,7 @@ class BlockingHub(Hub):
             raise ClientError(
                 "this client was made before its process was forked", "make one in each process"
             )
-        self._resume()
+        self._was_away = self.clock.monotonic_ns() - self._left_ns >= PAUSE_NS
         # What waits may be done by any of these, and then there is nothing left to wait for here.
         is_moved = self._dial_all()
         self._flush_all()
@@ -160,6 +161,7 @@ class BlockingHub(Hub):
         if deadline is None or deadline > self.clock.monotonic_ns():
             return False
         self._take_in(0)  # an answer that is here is in time, however late somebody reads it
+        self._flush_all()  # and so is what waited for a connection
         self.tick()
         return True
 
@@ -207,59 +209,60 @@ class BlockingHub(Hub):
                 continue
             self._dialling[wire] = dialling
             self._selector.register(dialling.socket, _WRITE, dialling)
-            self._time(dialling)
+            self._begin_time(dialling)
         return is_moved
 
-    def _time(self, dialling: Dialling) -> None:
+    def _begin_time(self, dialling: Dialling) -> None:
         """Count the time of a connection on its way, and of what waits for it, from now on."""
-        wire = dialling.wire
-        wire.begin_now()
+        dialling.wire.begin_now()
         if dialling.timer is not None:
             dialling.timer.cancel()
-        failed = partial(self._not_connected, wire, TimeoutError())
-        dialling.timer = self.later(self.config.connect_timeout, failed)
-
-    def _resume(self) -> None:
-        """Do not count the time in which the program did something else: nobody went on then."""
-        if self._dialling and self.clock.monotonic_ns() - self._left_ns >= PAUSE_NS:
-            for dialling in self._dialling.values():
-                self._time(dialling)
+        give_up = partial(self._give_up, dialling.wire)
+        dialling.timer = self.later(self.config.connect_timeout, give_up)
 
     def _go_on(self, dialling: Dialling) -> None:
+        """Take the next step to a connection, as its socket is ready."""
         wire = dialling.wire
         self._selector.unregister(dialling.socket)
         try:
             events = dialling.go_on()
         except (OSError, ValueError) as error:
-            self._dialled(wire)
-            dialling.socket.close()
+            self._end_dialling(wire)
             self._not_connected(wire, error)
             return
-        if events:
-            self._selector.register(dialling.socket, events, dialling)
-            return
-        self._dialled(wire)
         connection = dialling.socket
+        if events:
+            self._selector.register(connection, events, dialling)
+            if self._was_away:  # the program did something else: the server is not to blame
+                self._begin_time(dialling)
+            return
+        self._end_dialling(wire, is_connected=True)
         self._links[wire] = link = Link(wire, connection)
         self._selector.register(connection, _READ, link)
         version = connection.version() if isinstance(connection, ssl.SSLSocket) else ""
         self.opened(wire, version or "")
 
-    def _dialled(self, wire: Wire) -> Dialling | None:
-        """Dial no more; the dialling, if there was one."""
+    def _end_dialling(self, wire: Wire, *, is_connected: bool = False) -> None:
         dialling = self._dialling.pop(wire, None)
-        if dialling is not None and dialling.timer is not None:
+        if dialling is None:
+            return
+        if dialling.timer is not None:
             dialling.timer.cancel()
-        return dialling
+        if not is_connected:
+            if not self.is_forked:  # the parent's goes on
+                with contextlib.suppress(KeyError, ValueError):  # in a step, or closed by one
+                    self._selector.unregister(dialling.socket)
+            dialling.socket.close()
+
+    def _give_up(self, wire: Wire) -> None:
+        told = f"no connection within {self.config.connect_timeout:g} s"
+        self.lose(wire, NotConnected(wire.address, told))
 
     def _not_connected(self, wire: Wire, error: Exception) -> None:
-        if isinstance(error, ClientError):
-            self.lose(wire, error)
-            return
-        told = f"connect to {wire.address} failed: {reason(error)}"
-        if isinstance(error, TimeoutError) and not error.args:
-            told = f"no connection within {self.config.connect_timeout:g} s"
-        self.lose(wire, NotConnected(wire.address, told))
+        if not isinstance(error, ClientError):
+            told = f"connect to {wire.address} failed: {reason(error)}"
+            error = NotConnected(wire.address, told)
+        self.lose(wire, error)
 
     def flush(self, wire: Wire) -> None:
         self._unsent[wire] = None
@@ -280,10 +283,7 @@ class BlockingHub(Hub):
             self._selector.modify(link.socket, events, link)
 
     def hang_up(self, wire: Wire) -> None:
-        if (dialling := self._dialled(wire)) is not None:
-            if not self.is_forked:
-                self._selector.unregister(dialling.socket)
-            dialling.socket.close()
+        self._end_dialling(wire)
         link = self._links.pop(wire, None)
         if link is not None:
             if not self.is_forked:  # the parent's connection, and its epoll, go on

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import select
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -43,12 +45,15 @@ def gone() -> Iterator[str]:
 
 
 @contextmanager
-def answering() -> Iterator[socket.socket]:
-    """A server that answers the requests of one connection."""
+def answering(context: ssl.SSLContext | None = None) -> Iterator[socket.socket]:
+    """A server that answers the requests of one connection, over TLS if there is a context."""
 
     def serve() -> None:
         reader = frames.FrameReader()
-        with server, server.accept()[0] as connection:
+        with server, ExitStack() as stack:
+            connection = stack.enter_context(server.accept()[0])
+            if context is not None:
+                connection = stack.enter_context(context.wrap_socket(connection, server_side=True))
             while data := connection.recv(1 << 16):
                 reader.feed(data)
                 for command in reader.next_commands(10):
@@ -117,14 +122,35 @@ def test_what_asks_for_no_answer_waits_for_the_connection() -> None:
             assert b"body" in connection.recv(1 << 16)
 
 
-def test_the_time_in_which_the_program_does_something_else_does_not_count() -> None:
-    clock = FakeClock()
-    with gone() as lost, closing(hub_of(clock)) as hub:
-        missed = hub.asked(lost, Command(ASKED, 0))
-        hub.work(0)
+def test_no_connection_is_late_because_the_program_did_something_else(tmp_path: Path) -> None:
+    """A server's part of the handshake that is here is in time, however late somebody looks."""
+    authority, clock = trustme.CA(), FakeClock()
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    options: dict[str, Any] = {
+        "tls_enable": True, "tls_trust_cert_path": str(tmp_path / "ca.pem"),
+    }  # fmt: skip
+    with answering(context) as server, closing(hub_of(clock, **options)) as hub:
+        found = hub.asked(address_of(server), Command(ASKED, 0))
+        hub._dial_all()
         clock.advance(100 * SECOND)
         hub.work(0)
-        assert not missed.is_done
+        for dialling in hub._dialling.values():  # unless the server was as quick
+            select.select([dialling.socket], [], [], 60)
+            clock.advance(100 * SECOND)
+        assert hub.wait_for(found).code == 0
+
+
+def test_a_server_that_is_gone_is_given_up_however_seldom_the_client_is_called() -> None:
+    clock = FakeClock()
+    with gone() as lost, closing(hub_of(clock)) as hub:
+        missed = hub.asked(lost, Command(ASKED, 0), seconds=1000)
+        hub.work(0)
+        clock.advance(61 * SECOND)
+        hub.work(0)
+        assert isinstance(missed.error, NotConnected)
+        assert "no connection within 60 s" in str(missed.error)
 
 
 def test_a_hub_is_closed_while_it_connects() -> None:
