@@ -17,7 +17,7 @@ ARCHIVE: Final = Path(__file__).parents[2] / "build" / "spark-classes.jsa"
 # The optimizing compiler of Spark's JVMs takes longer than the tests; without it they need 40 %
 # less processor time.
 QUICK: Final = "-XX:TieredStopAtLevel=1"
-_TIMEOUT_S: Final = 300
+_END_S: Final = 300.0  # beside other work the JVM takes a minute and more to write it
 
 
 def java_options() -> str:
@@ -36,7 +36,7 @@ def write() -> None:
         subprocess.run(
             [sys.executable, "-m", "tests.spark.class_archive", folder],
             env=os.environ | {"JDK_JAVA_OPTIONS": options},
-            timeout=_TIMEOUT_S,
+            timeout=2 * _END_S,
             check=True,
         )
         made.replace(ARCHIVE)
@@ -61,7 +61,7 @@ def use_spark(folder: Path) -> None:
         places = {"path": f"{folder}/rows", "checkpointLocation": f"{folder}/checkpoint"}
         query.start(**places).awaitTermination()
         assert spark.read.parquet(places["path"]).count() == 100
-        stop(spark)
+        stop(spark, _END_S)
 
 
 if __name__ == "__main__":

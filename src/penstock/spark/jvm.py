@@ -24,7 +24,7 @@ from penstock.core.errors import PenstockError
 from penstock.spark.java import Java
 
 _START_TIMEOUT_S = 120
-_STOP_TIMEOUT_S = 60  # it may have an archive of its classes to write
+_KILLED_TIMEOUT_S = 60
 _POLL_S = 0.02
 _ENDED_BY = re.compile(r'^(?:Exception in thread "main" [\w.$]+|Error): (.+)', re.MULTILINE)
 _WORDS_MAX = 300
@@ -60,12 +60,12 @@ class Gateway(NamedTuple):
     port: int
     secret: str
 
-    def close(self) -> None:
-        """End the JVM: it does so when its standard input closes."""
+    def close(self, timeout_s: float) -> None:
+        """End the JVM: it does so when its standard input closes, or is killed after this time."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         try:
-            self.process.wait(_STOP_TIMEOUT_S)
+            self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -100,7 +100,7 @@ def launch(
             return _read(process, information)
         except BaseException:
             process.kill()
-            Gateway(process, 0, "").close()
+            Gateway(process, 0, "").close(_KILLED_TIMEOUT_S)
             raise
 
 

@@ -128,10 +128,11 @@ def say_errors_once() -> None:
         PySparkLogger.getLogger(name).disabled = True
 
 
-def stop(spark: SparkSession) -> None:
+def stop(spark: SparkSession, timeout_s: float = 60.0) -> None:
     """End a session and the JVM that ``session`` started for it; another may follow.
 
-    A JVM that has died or does not answer is no error.
+    A JVM that has died or does not answer is no error; one that has not ended after ``timeout_s``
+    is killed. Writing an archive of its classes at its end takes it half a minute of a processor.
     """
     global _jvm
     from py4j.protocol import Py4JError
@@ -151,5 +152,5 @@ def stop(spark: SparkSession) -> None:
     if gateway is not None:
         gateway.shutdown()
     SparkContext._gateway = SparkContext._jvm = None
-    _jvm.close()
+    _jvm.close(timeout_s)
     _jvm = None
