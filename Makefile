@@ -68,8 +68,8 @@ $(CLASSES): $(VENV)/.all
 check: dev lint types  ## the loop of a minute: lint, types, and the tests without a process or a port
 	@HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),quick) $(PYTEST) -q $(TOGETHER) tests/unit
 
-test: install $(CLASSES)  ## the tests, 15 minutes; `make long` has the few that take a Spark for themselves
-	@echo "all tests take about 15 minutes on two processors; make check is the minute before"
+test: install $(CLASSES)  ## the tests, 15 to 30 minutes; `make long` has the few that take a Spark for themselves
+	@echo "all tests take 15 minutes on two fast processors, 30 on slow ones; make check is the minute before"
 	@$(PYTEST) -q $(TOGETHER) -m "not long"
 
 long: install $(CLASSES)  ## the few that `make test` leaves out, as each takes a Spark for itself: 3 minutes
