@@ -106,12 +106,17 @@ class HeadReader:
 
     def __init__(self) -> None:
         self.head: Head
-        self._target = b""
+        self._target: bytes | bytearray = b""
         self._headers: dict[bytes, bytes] = {}
         self._repeated: set[bytes] = set()
         self._parser = httptools.HttpRequestParser(self)
 
     def on_url(self, part: bytes) -> None:
+        if not self._target:
+            self._target = part
+            return
+        if isinstance(self._target, bytes):
+            self._target = bytearray(self._target)  # grows in place, piece by piece
         self._target += part
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -126,8 +131,8 @@ class HeadReader:
         # Only an HTTP/1.1 connection stays without a word about it; asking for the version costs.
         is_plain = keep_alive and b"connection" not in headers
         version = "1.1" if is_plain else parser.get_http_version()
-        self.head = Head(parser.get_method().decode(), self._target, headers, version, keep_alive,
-                         frozenset(self._repeated))  # fmt: skip
+        self.head = Head(parser.get_method().decode(), bytes(self._target), headers, version,
+                         keep_alive, frozenset(self._repeated))  # fmt: skip
 
 
 def parse_head(raw: bytes) -> Head:
