@@ -66,7 +66,7 @@ def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py"), *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return done

@@ -125,7 +125,7 @@ def test_an_archive_goes_on_with_its_own_checkpoint_only(
 
     def run(checkpoint: Path) -> None:
         query = archive.start(spark, source, lake, str(checkpoint), {"availableNow": True})
-        assert query.awaitTermination(180)
+        assert query.awaitTermination(500)
 
     server.queue("t").append([b"x"] * 10)
     run(own)
@@ -156,7 +156,7 @@ def test_what_is_wrong_is_said_in_one_line(nsqd: Daemon, tmp_path: Path) -> None
             publish(nsqd, 0, 1)
         refused = subprocess.run(
             process(pipeline(tmp_path, "--nsqd-http-address", address)),
-            capture_output=True, text=True, timeout=120,
+            capture_output=True, text=True, timeout=500,
         )  # fmt: skip
         assert refused.returncode == 1
         assert re.fullmatch(said + "\n", refused.stderr)
@@ -194,6 +194,6 @@ def test_an_archive_is_read_by_as_many_tasks_as_the_session_runs_at_once(
     query = archive.start(
         spark, source, str(lake), str(tmp_path / "checkpoint"), {"availableNow": True}
     )
-    assert query.awaitTermination(180)
+    assert query.awaitTermination(500)
     # Each task writes a file; what the amount asks for would be one.
     assert len(list(lake.rglob("*.parquet"))) == spark.sparkContext.defaultParallelism == 2

@@ -78,7 +78,7 @@ def available_now(spark: SparkSession, given: dict[str, str], folder: Path) -> N
         .option("checkpointLocation", str(folder / "checkpoint"))
         .trigger(availableNow=True).start()
     )  # fmt: skip
-    assert query.awaitTermination(200)
+    assert query.awaitTermination(500)
 
 
 def started(spark: SparkSession, given: dict[str, str], folder: Path) -> StreamingQuery:
@@ -235,4 +235,4 @@ def test_no_row_is_read_by_its_wrong_name(
         .option("checkpointLocation", str(tmp_path / "c")).start()
     )  # fmt: skip
     with pytest.raises(Exception, match="has no column offset bigint"):
-        query.awaitTermination(60)
+        query.awaitTermination(500)

@@ -21,7 +21,7 @@ def test_dead_letters_say_where_they_came_from(spark: SparkSession) -> None:
         with Consumer("orders", "bill", nsqd_tcp_addresses=[nsqd.tcp]) as consumer:
             ids = set()
             for _ in range(10):
-                message = consumer.get(timeout=60)
+                message = consumer.get(timeout=300)
                 assert message is not None
                 ids.add(message.id.decode())
                 message.requeue(0, backoff=False)

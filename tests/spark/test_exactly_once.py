@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["start"]
 EXACT = {"topic": "t", "exactlyOnce": "true", "requestBytes": "50000", "timeout": "60"}
-WAIT_S_MAX = 60
+WAIT_S_MAX = 300
 
 
 def staged(http: str) -> list[dict[str, Any]]:
@@ -139,7 +139,7 @@ class Forward:
             .option("nsqd_http_address", self.addresses)
             .option("checkpointLocation", str(self.folder)).trigger(availableNow=True).start()
         )  # fmt: skip
-        assert query.awaitTermination(300)
+        assert query.awaitTermination(500)
         return len([each for each in query.recentProgress if each["numInputRows"]])
 
 

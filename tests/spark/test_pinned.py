@@ -52,7 +52,7 @@ def joined(lookupd: Daemon, start: Start) -> Daemon:
 
 def run(spark: SparkSession, file: Path) -> None:
     for query in Pipeline.from_file(file).start(spark, {"availableNow": True}):
-        assert query.awaitTermination(300)
+        assert query.awaitTermination(500)
 
 
 def request(minute: int, ms: float) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def file(folder: Path, server: FakeLogServer, *changes: tuple[str, str]) -> Path
 
 def run(spark: SparkSession, path: Path) -> list[BatchDone]:
     (query,) = Pipeline.from_file(path).start(spark, {"availableNow": True})
-    assert query.awaitTermination(300)
+    assert query.awaitTermination(500)
     return Follower(query).finished()
 
 
@@ -165,7 +165,7 @@ def test_a_row_that_comes_between_the_starts_of_both_queries_is_in_a_letter(
 
         def letters() -> list[str]:
             for query in Pipeline.from_file(path).start(spark, {"availableNow": True}):
-                assert query.awaitTermination(300)
+                assert query.awaitTermination(500)
             return re.findall(r'"body":"(\w+)"', str(log.fetch("requests.bad", 0).data))
 
         monkeypatch.setattr(pipeline, "wait_for_sources", wait_and_publish)

@@ -43,7 +43,7 @@ class Query(NsqQuery):
             .trigger(availableNow=True)
             .start()
         )  # fmt: skip
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(500)
         return [each["numInputRows"] for each in query.recentProgress if each["numInputRows"]]
 
     def rows(self) -> list[tuple[int, int]]:

@@ -48,7 +48,7 @@ def test_rows_out_are_rows_in_and_are_forwarded(
         .writeStream.format("rocketmq").options(topic="u", **where)
         .option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
     )  # fmt: skip
-    assert query.awaitTermination(120)
+    assert query.awaitTermination(500)
     again = spark.read.format("rocketmq").options(topic="u", **where).load()
     assert again.select("body", "keys", "tags").exceptAll(
         spark.createDataFrame([(row.body, row.keys, row.tags) for row in found],
@@ -75,7 +75,7 @@ def test_a_batch_that_comes_again_is_written_once(
             .format("rocketmq").options(**{**exact, "topic": "twice"})
             .option("checkpointLocation", str(tmp_path))
         )  # fmt: skip
-        assert sink.trigger(availableNow=True).start().awaitTermination(120)
+        assert sink.trigger(availableNow=True).start().awaitTermination(500)
 
     forward()
     forget_last_batch(tmp_path)

@@ -96,7 +96,7 @@ def test_a_stream_forwards_a_topic_as_it_is(
             .writeStream.format("nsq").option("lookupd_http_address", lookupd.http)
             .option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
         )  # fmt: skip
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(500)
         assert [each["numInputRows"] for each in query.recentProgress] == [400, 400, 200]
         assert written(spark, "t", there) == written(spark, "t", here)
         assert len(written(spark, "t", there)) == 1000

@@ -57,7 +57,7 @@ class Query:
             .trigger(availableNow=True)
             .start()
         )  # fmt: skip
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(500)
         return [each["numInputRows"] for each in query.recentProgress if each["numInputRows"]]
 
     def rows(self) -> list[tuple[int, int]]:
@@ -112,7 +112,7 @@ def test_a_process_that_is_killed_beside_the_driver_is_named(
     for pid in runners:
         os.kill(pid, signal.SIGKILL)
     with pytest.raises(Exception, match="STREAM_FAILED") as failed:
-        query.awaitTermination(60)
+        query.awaitTermination(500)
     assert explain(failed.value).startswith("a Python process of the query ended before")
 
 

@@ -46,7 +46,7 @@ def test_the_query_ends_on_ctrl_c_without_a_traceback(tmp_path: Path) -> None:
                 assert line, said
                 said += line
             os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-            rest, _ = process.communicate(timeout=180)
+            rest, _ = process.communicate(timeout=500)
     assert process.returncode == 0, rest
     # A worker of PySpark may say that its pipe broke; the program itself says nothing.
     assert "KeyboardInterrupt" not in rest
