@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import StorageError
@@ -122,18 +123,33 @@ async def delete_topic(controller: Controller, connection: Connection, request: 
     logger.info("%s deletes the topic %s", connection.address, name)
     # Out of the table first: what would send or pull now finds no topic.
     is_written = True
-    if controller.topics.delete(name, controller.now_ms) is not None:
+    config = controller.topics.delete(name, controller.now_ms)
+    if config is not None:
         try:
             controller.topics_changed()
         except StorageError:  # on a full disk, where deleting helps
             is_written = False
-    controller.offsets.forget_topic(name)
-    await controller.store.delete(name)
+    try:
+        await controller.store.delete(name)
+    finally:
+        _keep_or_forget(controller, name, config)
     if not is_written:
         controller.topics_changed()
     controller.offsets_changed()
     await controller.registered()
     return request.answer()
+
+
+def _keep_or_forget(controller: Controller, name: str, config: TopicConfig | None) -> None:
+    """Forget the offsets in a topic that is gone. One that the disk refuses to delete goes on as it
+    was: without its configuration a send would make another, and its groups would begin again.
+    """
+    if name not in controller.node.broker.topics:
+        controller.offsets.forget_topic(name)
+    elif config is not None and controller.topics.get(name) is None:
+        controller.topics.put(config, controller.now_ms)
+        with suppress(StorageError):  # the error that is told is the one of the deletion
+            controller.topics_changed()
 
 
 @answers(RequestCode.GET_ALL_TOPIC_CONFIG)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.errors import DiskFullError
+from penstock.core.errors import DiskFullError, StorageError
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.send.draft import Draft
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
@@ -115,6 +115,29 @@ def test_deleting_makes_room_on_a_full_disk(
     assert "T" not in topics
     path = f"{controller.settings.store_path_root_dir}/config/topics.json"
     assert b'"T"' not in (controller.state.disk.read_file(path) or b"")
+
+
+def test_a_topic_that_cannot_be_deleted_goes_on_as_it_was(
+    connect: Connect, rocket: RocketBroker, loop_thread: LoopThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, controller = connect(), rocket.controller
+    make(client, "T", readQueueNums=12, writeQueueNums=12)
+    before = config(client, "T")
+    loop_thread.run(controller.store.append(Draft("T", 11, b"body")))
+    controller.offsets.commit("T", "G", 11, 1)
+
+    def refuse(_name: str) -> None:
+        raise StorageError("Read-only file system")
+
+    monkeypatch.setattr(controller.node.broker, "delete_topic", refuse)
+    answer = client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic="T")
+    assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_ERROR, "Read-only file system")
+    assert config(client, "T") == before
+    assert controller.offsets.of("T", "G") == {11: 1}
+    monkeypatch.undo()
+    assert client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic="T").code == 0
+    assert "T" not in controller.topics.configs
+    assert controller.offsets.of("T", "G") == {}
 
 
 def test_deleting_what_is_not_there_is_success(connect: Connect) -> None:
