@@ -12,7 +12,7 @@ import logging
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from penstock.core.errors import PenstockError
+from penstock.core.errors import PenstockError, StorageError
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.pop.pop_channel import Popped
 from penstock.rocketmq.broker.pop.pop_orders import FILE, OPEN_MAX, Key, OpenBatch, OrderTable
@@ -273,13 +273,23 @@ class OrderedPops:
         return self._tables.store.bounds(key[0], queue)[1]
 
     def _serve(self, request: OrderedRequest, queues: Iterable[int]) -> bool:
-        """Answer a request from these queues; True if there were messages."""
+        """Answer a request from these queues; True if there were messages. Raises StorageError if
+        there were none, and a queue could not be read.
+        """
         request.begin(self._tables.now_ms)
-        for queue in queues:
-            self._take(request, queue)
-        if not request.pieces:
-            return False
         topic, group = request.key
+        failure: StorageError | None = None
+        for queue in queues:
+            try:
+                self._take(request, queue)
+            except StorageError as error:  # what the others gave is out, and has to be answered
+                failure = error
+        if not request.pieces:
+            if failure is not None:
+                raise failure
+            return False
+        if failure is not None:
+            logger.error("the group %s cannot pop every queue of %s: %s", group, topic, failure)
         self._tables.stats.got(topic, group, len(request.pieces), request.nbytes)
         answer = request.request.answer(0, "FOUND", ext=request.fields())
         head = frames.encode_head(answer, request.nbytes)

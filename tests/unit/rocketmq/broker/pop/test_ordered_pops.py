@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.controller import Controller
@@ -205,6 +206,24 @@ async def test_only_what_is_wanted(topic: Controller, monkeypatch: pytest.Monkey
 async def test_an_answer_has_its_size(topic: Controller) -> None:
     topic.settings.max_transfer_bytes_on_message_in_memory = 1
     assert bodies(ask(topic, queueId=0)) == [b"a"]
+
+
+async def test_a_queue_that_cannot_be_read_holds_up_no_other(
+    topic: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slices = topic.store.slices
+
+    def read(name: str, queue: int, offset: int, count: int) -> Any:
+        if queue == 0:
+            raise StorageError("Input/output error")
+        return slices(name, queue, offset, count)
+
+    monkeypatch.setattr(topic.store, "slices", read)
+    assert bodies(ask(topic)) == [b"z"]
+    with pytest.raises(StorageError, match="Input/output error"):  # nothing else is left to say
+        ask(topic)
+    monkeypatch.undo()
+    assert bodies(ask(topic)) == [b"a", b"b", b"c"]
 
 
 async def test_nothing_in_time(topic: Controller) -> None:
