@@ -119,6 +119,12 @@ def loads(data: bytes | memoryview) -> Any:
     return value
 
 
+def loads_leniently(data: bytes | memoryview) -> Any:
+    """The value of what a client has written, perhaps not in UTF-8. Raises BodyError."""
+    # Java replaces what is no UTF-8: C++ clients send keys and tags in whatever encoding they have.
+    return loads(bytes(data).decode("utf-8", "replace").encode())
+
+
 def int_keys(value: Any) -> dict[int, Any]:
     """A map whose keys are integers, bare or quoted. Raises BodyError."""
     if not isinstance(value, dict):

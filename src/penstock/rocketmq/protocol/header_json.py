@@ -125,7 +125,7 @@ def _language(value: str | int | None) -> Language:
 def _decode_oddly(header: bytes) -> _Header:
     """A header that standard JSON or our types refuse, if fastjson would take it."""
     try:
-        values = fastjson.loads(header)
+        values = fastjson.loads_leniently(header)
     except BodyError as error:
         raise FrameError(f"a JSON header that is no JSON: {error}") from None
     if not isinstance(values, dict):

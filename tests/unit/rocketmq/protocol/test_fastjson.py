@@ -67,6 +67,7 @@ def test_what_nobody_reads(text: str) -> None:
     for broken in (b"{0:'\xff'}", b'{"\xf3":1}'):
         with pytest.raises(BodyError, match="UTF-8"):
             fastjson.loads(broken)
+    assert fastjson.loads_leniently(b"{0:'\xff'}") == {0: "\ufffd"}
 
 
 def test_int_keys() -> None:

@@ -60,11 +60,21 @@ def test_an_error_quotes_no_more_than_a_glimpse() -> None:
 @pytest.mark.parametrize(
     "header",
     [b"", b"[]", b"{}", b'{"code":4294967296}', b'{"code":"x"}', b'{"code":"+-5"}', b"[" * 100_000,
-     b'{"code":1,"remark":"\xff"}', b'{"code":1,"x":' + b"[" * 3000],
+     b'{"code":1,"x":' + b"[" * 3000],
 )  # fmt: skip
 def test_headers_without_sense(header: bytes) -> None:
     with pytest.raises(FrameError):
         header_json.decode(header)
+
+
+def test_a_text_that_is_no_utf8_is_read_as_java_does() -> None:
+    key = "订单".encode("gbk")  # as C++ clients send it that were compiled so
+    sent = b'{"code":310,"extFields":{"b":"T","i":"KEYS\\u0001' + key + b'\\u0002"},"opaque":7}'
+    command = header_json.decode(sent)
+    assert (command.code, command.opaque) == (310, 7)
+    wanted = key.decode("utf-8", "replace")
+    assert command.ext == {"b": "T", "i": f"KEYS\x01{wanted}\x02"}
+    assert header_json.decode(b'{"code":1,"remark":"\xff"}').remark == "\ufffd"
 
 
 def test_what_is_written_is_compact_and_all_texts() -> None:

@@ -58,7 +58,7 @@ class Heartbeat:
     @classmethod
     def parse(cls, body: bytes) -> Heartbeat:
         """Parse the fields that JSON holds. Raises BodyError."""
-        value = fastjson.loads(body)
+        value = fastjson.loads_leniently(body)
         if not isinstance(value, dict) or not isinstance(value.get("clientID"), str):
             raise BodyError("a heartbeat without clientID")
         consumers = [_consumer(each) for each in _list(value, "consumerDataSet")]

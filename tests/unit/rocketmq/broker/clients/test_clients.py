@@ -37,6 +37,12 @@ def test_heartbeats() -> None:
         assert consumer.consume_from == "CONSUME_FROM_FIRST_OFFSET"
 
 
+def test_a_tag_that_is_no_utf8_keeps_nobody_out() -> None:
+    tag = "订单".encode("gbk")  # as C++ clients send it that were compiled so
+    (consumer,) = Heartbeat.parse(CPP.replace(b'"*"', b'"' + tag + b'"')).consumers
+    assert tag.decode("utf-8", "replace") in [each.text for each in consumer.subscriptions]
+
+
 @pytest.mark.parametrize(
     "body", [b"", b"{}", b"[]", b'{"clientID":"x","consumerDataSet":[{}]}',
              b'{"clientID":"x","producerDataSet":[1]}', b'{"clientID":"x","producerDataSet":1}',
