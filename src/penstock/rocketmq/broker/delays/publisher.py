@@ -21,7 +21,9 @@ _MARK: Final = "DEL"
 _WHERE_MESSAGES_WAIT: Final = (
     names.SCHEDULE_TOPIC, names.TIMER_TOPIC, names.HALF_TOPIC, names.GIVEN_UP_HALF_TOPIC,
 )  # fmt: skip
-_LEVEL = re.compile(r"[+-]?[0-9]{1,9}")
+_LEVEL = re.compile(r"[+-]?[0-9]{1,10}")
+_LEVEL_MAX: Final = (1 << 31) - 1
+"""Java reads a level as an int; some ask for the longest delay with the largest one."""
 
 
 class Publisher:
@@ -45,7 +47,7 @@ class Publisher:
             return draft
         found = properties.parse(draft.properties)
         level = found.get(properties.DELAY, "0")
-        if not _LEVEL.fullmatch(level):
+        if not _LEVEL.fullmatch(level) or int(level) > _LEVEL_MAX:
             raise BodyError(f"the property DELAY is no number: {level[:32]!r}")
         if int(level) <= 0:
             return self._timers.diverted(draft, found)

@@ -39,8 +39,9 @@ def test_a_message_with_a_level_goes_to_the_queue_of_its_level(controller: Contr
     assert found == {"KEYS": "k", "DELAY": "3", "REAL_TOPIC": "T", "REAL_QID": "1"}
 
 
-def test_a_level_beyond_the_last_is_the_last(controller: Controller) -> None:
-    draft = controller.publisher.divert(delayed(99))
+@pytest.mark.parametrize("level", [99, (1 << 31) - 1])
+def test_a_level_beyond_the_last_is_the_last(controller: Controller, level: int) -> None:
+    draft = controller.publisher.divert(delayed(level))
     assert draft.queue == 17
     assert properties.value_of(draft.properties, "DELAY") == "18"
 
@@ -58,6 +59,7 @@ def test_a_level_comes_before_a_time(controller: Controller) -> None:
         Draft("T", 0, b"x", "MODEL\x01k\x02"),
         delayed(0),
         delayed(-1),
+        delayed(-1 << 31),
         replace(delayed(1), sys_flag=4),
         replace(delayed(1), sys_flag=12),
         replace(delayed(1), topic=names.HALF_TOPIC),
@@ -75,8 +77,9 @@ def test_a_committed_message_may_be_delayed(controller: Controller) -> None:
 
 
 def test_what_is_no_level_is_refused(controller: Controller) -> None:
-    with pytest.raises(BodyError, match="DELAY is no number"):
-        controller.publisher.divert(delayed("soon"))
+    for level in ("soon", 1 << 31, "1" * 5000):
+        with pytest.raises(BodyError, match="DELAY is no number"):
+            controller.publisher.divert(delayed(level))
     with pytest.raises(RefusedError, match="longer than"):
         controller.publisher.divert(delayed(1, more="v" * 32700))
 

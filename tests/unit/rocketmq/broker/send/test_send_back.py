@@ -71,6 +71,8 @@ def test_each_retry_waits_longer_and_the_origin_stays(controller: Controller) ->
     assert (found["RETRY_TOPIC"], found["ORIGIN_MESSAGE_ID"]) == ("First", first)
     send_again(controller, placed.physical_offset, level=1)
     assert newest(controller, names.SCHEDULE_TOPIC, 0).reconsume_times == 3
+    send_again(controller, placed.physical_offset, level=(1 << 31) - 1)  # as long as it can be
+    assert newest(controller, names.SCHEDULE_TOPIC, 17).reconsume_times == 3
 
 
 @pytest.mark.parametrize(
