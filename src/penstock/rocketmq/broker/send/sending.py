@@ -6,6 +6,7 @@ See RocketMQ spec 2.1.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
@@ -138,12 +139,13 @@ def make_log(controller: Controller, topic: str) -> None:
     """Make the log of a topic that is new in the table, where nothing is left of it if there is no
     room for that. Raises StorageError.
     """
-    controller.topics_changed()
     try:
+        controller.topics_changed()
         controller.store.topic(topic)
     except StorageError:
         controller.topics.delete(topic, controller.now_ms)
-        controller.topics_changed()
+        with suppress(StorageError):  # it may be for the same reason; the first error is told
+            controller.topics_changed()
         raise
 
 

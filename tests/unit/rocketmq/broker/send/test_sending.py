@@ -7,7 +7,7 @@ import pytest
 from penstock.broker.publish.batching import Outcome
 from penstock.broker.publish.records import Records
 from penstock.broker.topic import Topic
-from penstock.core.errors import TooManyFilesError
+from penstock.core.errors import DiskFullError, TooManyFilesError
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.send import sending
 from penstock.rocketmq.broker.send.flush_timeouts import Sending
@@ -29,6 +29,25 @@ def test_a_topic_that_there_is_no_room_for_is_not_made(
         sending.send(controller, FakePeer().connection, send)
     assert "New" not in controller.topics.configs
     assert b"New" not in (controller.state.disk.read_file(_topics_file(controller)) or b"")
+
+
+def test_a_topic_that_cannot_be_written_down_is_not_made(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a full disk, where each send could name another one."""
+
+    def save(_name: str) -> None:
+        raise DiskFullError("no space left on device")
+
+    controller.topics.set_template(8, 1, inherited=True)
+    send = request(RequestCode.SEND_MESSAGE_V2, b"x", a="P", b="New", c="TBW102", d=4, e=0, f=0,
+                   g=1, h=0, i="", j=0)  # fmt: skip
+    with monkeypatch.context() as full:
+        full.setattr(controller.state, "save", save)
+        with pytest.raises(DiskFullError):
+            sending.send(controller, FakePeer().connection, send)
+    assert "New" not in controller.topics.configs
+    assert "New" not in controller.node.broker.topics
 
 
 def test_a_send_without_a_place_is_not_told_that_it_is_stored(
