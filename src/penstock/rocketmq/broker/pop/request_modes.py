@@ -66,13 +66,13 @@ async def query_assignment(
     queues = await _queues(controller, topic)
     if value.get("messageModel") != "BROADCASTING":
         members = _members(controller, group)
-        strategy, own = value.get("strategyName"), text_of(value, "clientId")
+        strategy, own = str(value.get("strategyName")), text_of(value, "clientId")
         if not queues or not members or strategy not in _STRATEGIES:
             return json_answer(request, {})
         if mode == POP:
-            queues = _popped(queues, members, own, share, str(strategy))
+            queues = _popped(queues, members, own, share, strategy)
         else:
-            queues = _share(queues, members, own, str(strategy))
+            queues = _share(queues, members, own, strategy)
     return json_answer(request, {
         "messageQueueAssignments": [
             {"messageQueue": queue._asdict(), "mode": mode} for queue in dict.fromkeys(queues)

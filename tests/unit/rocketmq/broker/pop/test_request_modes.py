@@ -68,6 +68,7 @@ async def test_who_pulls_has_queues_of_its_own(topic: Controller) -> None:
     assert await assigned(topic, "a", strategyName="AVG_BY_CIRCLE") == ("PULL", [0, 2, 4])
     assert await assigned(topic, "stranger") == ("", [])
     assert await assigned(topic, "a", strategyName="UNKNOWN") is None
+    assert await assigned(topic, "a", strategyName=["AVG"]) is None
     assert await assigned(topic, "a", topic="missing") is None
     everything = ("PULL", [0, 1, 2, 3, 4])
     assert await assigned(topic, "a", messageModel="BROADCASTING") == everything
