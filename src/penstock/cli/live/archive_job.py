@@ -16,7 +16,9 @@ from penstock.cli.live import archive_file
 from penstock.cli.live.pipeline_run import PipelineRun
 from penstock.cli.live.proof import examine
 from penstock.cli.live.reports import report
+from penstock.cli.pipeline.status import StatusFile
 from penstock.core.errors import PenstockError
+from penstock.spark.pipelines import Pipeline, own
 
 _POLL_S = 0.1
 
@@ -31,14 +33,30 @@ def main() -> None:
         report(error=str(error))
         sys.exit(1)
     run = PipelineRun(pipeline, folder / "spark-jvm.log")
-    job = _Job(run, folder / "archive")
     try:
-        job.work()
+        _work(_Job(run, folder / "archive"), run, pipeline)
     except PenstockError as error:
         report(error=str(error))
         sys.exit(1)
-    finally:
-        run.stop()
+
+
+def _work(job: _Job, run: PipelineRun, pipeline: Pipeline) -> None:
+    """Do the job with the checkpoint and the archive to itself, as ``penstock pipeline run`` has
+    them. Raises PenstockError where somebody else has one of them.
+    """
+    spec = pipeline.spec
+    with StatusFile(spec.run.checkpoint) as status, own.alone(spec.sink):
+        facts = {"name": spec.name, "source": str(spec.source), "sink": str(spec.sink)}
+        status.tell(state="running", at_once=True, **facts)
+        ended = {"state": "stopped"}
+        try:
+            job.work()
+        except PenstockError as error:
+            ended = {"state": "failed", "error": str(error)}
+            raise
+        finally:
+            run.stop()
+            status.tell(at_once=True, **ended)
 
 
 class _Job:

@@ -14,6 +14,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.spark.pipelines import own
 from penstock.spark.pipelines.pipeline import Pipeline
 from penstock.spark.pipelines.spec import Run, Sink, Source, Spec
 
@@ -105,8 +106,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     else:
         source["nsqd_http_address"] = given.nsqd_http_address
     trigger = {"availableNow": True} if given.available_now else None
-    spark = SparkSession.builder.appName("penstock-archive").getOrCreate()
-    start(spark, source, given.to, given.checkpoint, trigger).awaitTermination()
+    with own.alone(Sink("parquet", {"path": given.to})):
+        spark = SparkSession.builder.appName("penstock-archive").getOrCreate()
+        start(spark, source, given.to, given.checkpoint, trigger).awaitTermination()
 
 
 if __name__ == "__main__":

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from penstock.core.errors import LockedError
+from penstock.spark import compaction
 from penstock.spark.pipelines import archive
 from penstock.spark.pipelines.spec import Source
 
@@ -26,3 +32,9 @@ def test_lines_are_gzipped_texts() -> None:
     assert spec.sink.format == "text"
     assert spec.sink.options == {"compression": "gzip", "path": "/lake"}
     assert "as value" in str(spec.query)
+
+
+def test_a_folder_that_is_in_use_is_refused_before_spark_starts(tmp_path: Path) -> None:
+    arguments = ["--topic=t", f"--to={tmp_path}", "--checkpoint=/c", "--nsqd-http-address=h:4151"]
+    with compaction.held(tmp_path), pytest.raises(LockedError, match="is in use"):
+        archive.main(arguments)
