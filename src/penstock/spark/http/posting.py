@@ -16,7 +16,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from penstock.core.redaction import without_secrets
-from penstock.net.http.client.kept import KeptConnection, Tls
+from penstock.net.http.client.kept import AnswerTooLongError, KeptConnection, Tls
 from penstock.spark.http.settings import Settings, require_url
 from penstock.spark.nodes.access import why
 from penstock.spark.sink.idle import Idle
@@ -92,8 +92,11 @@ class Poster:
     def _once(self, url: str, body: bytes) -> int:
         parts = urlsplit(url)
         with self._connections.to(f"{parts.scheme}://{parts.netloc}") as connection:
-            # How often a request is sent again is the option's to say, also when the answer is 503.
-            return connection.ask("POST", require_url(url).target, body, tries=1).status
+            try:
+                # How often a request is sent again is the option's to say, also when it is 503.
+                return connection.ask("POST", require_url(url).target, body, tries=1).status
+            except AnswerTooLongError as answer:
+                return answer.status  # which is all that is wanted of it
 
     def _connect(self, origin: str) -> KeptConnection:
         """A connection to what an URL begins with: scheme, user, host and port."""

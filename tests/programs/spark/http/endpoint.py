@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
@@ -16,7 +17,7 @@ class Endpoint:
         self.lock = threading.Lock()
         self.tries: dict[str, int] = {}
         self.headers: list[dict[str, str]] = []
-        self.at_once = self.at_once_max = 0
+        self.answer_bytes = 0
         self.gate = threading.Barrier(1)
         endpoint = self
 
@@ -27,10 +28,13 @@ class Endpoint:
                 body = self.rfile.read(int(self.headers["Content-Length"])).decode()
                 status = endpoint.answer(body, dict(self.headers))
                 self.send_response(status)
-                self.send_header("Content-Length", "0")
+                self.send_header("Content-Length", str(endpoint.answer_bytes))
                 if status == 503:
                     self.send_header("Retry-After", "0")
                 self.end_headers()
+                with suppress(ConnectionError):  # a client need not read all of it
+                    self.wfile.write(bytes(endpoint.answer_bytes))
+                self.close_connection = endpoint.answer_bytes > 0
 
             def log_message(self, *_: object) -> None:
                 pass

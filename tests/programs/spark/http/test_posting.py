@@ -56,6 +56,16 @@ def test_what_is_refused_is_told_in_order(endpoint: Endpoint) -> None:
     assert endpoint.tries == {"one": 1, "400 9": 1, "503 9": 2, "302 9": 1}
 
 
+def test_an_answer_that_is_longer_than_all_we_would_read_counts_by_its_status(
+    endpoint: Endpoint,
+) -> None:
+    endpoint.answer_bytes = (1 << 20) + 1
+    assert post(endpoint.url, "one", "two", concurrency="1") == []
+    assert endpoint.tries == {"one": 1, "two": 1}
+    (refused,) = post(endpoint.url, "400 9")
+    assert refused.reason == "status 400"
+
+
 def test_as_many_requests_at_once_as_the_option_says(endpoint: Endpoint) -> None:
     endpoint.gate = threading.Barrier(3)  # opens only when three requests wait
     assert post(endpoint.url, *["together"] * 3, concurrency="3") == []

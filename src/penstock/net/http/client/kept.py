@@ -25,6 +25,14 @@ class Reply(NamedTuple):
     body: bytes
 
 
+class AnswerTooLongError(http.client.HTTPException):
+    """An answer with a longer body than its reader takes; ``status`` is what came before it."""
+
+    def __init__(self, status: int, max_body: int) -> None:
+        super().__init__(f"an answer of more than {max_body} bytes")
+        self.status = status
+
+
 class Tls(NamedTuple):
     """HTTPS: whom to trust, and the name in the server's certificate if it is not the host's."""
 
@@ -112,7 +120,7 @@ class KeptConnection:
             too_long = response.length > self._max_body
             body = b"" if too_long else response.read()
         if too_long:
-            raise http.client.HTTPException(f"an answer of more than {self._max_body} bytes")
+            raise AnswerTooLongError(response.status, self._max_body)
         return body
 
 
