@@ -1,7 +1,7 @@
 """Posting bodies: several requests at a time, again after a failure that may pass.
 
-A body is refused when the endpoint says so (any other answer than 2xx, 408, 429, 5xx) and when
-the tries are used up.
+A body is refused when the endpoint says so (any other answer than 2xx, 408, 429, 5xx), when the
+tries are used up, and at once where its URL cannot be asked.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from penstock.core.redaction import without_secrets
 from penstock.net.http.client.kept import AnswerTooLongError, KeptConnection, Tls
+from penstock.spark.errors import OptionError
 from penstock.spark.http.settings import Settings, require_url
 from penstock.spark.nodes.access import why
 from penstock.spark.sink.idle import Idle
@@ -55,13 +56,9 @@ class Poster:
         self._connections.close()
 
     def post_all(self, rows: Iterable[tuple[str, bytes]]) -> Iterator[Refused]:
-        """Post each body to its URL; those that were refused, in the order of the rows.
-
-        Raises OptionError for an invalid URL.
-        """
+        """Post each body to its URL; those that were refused, in the order of the rows."""
         waiting: list[Future[Refused | None]] = []
         for url, body in rows:
-            require_url(url)
             waiting.append(self._pool.submit(self._post, url, body))
         for future in waiting:
             refused = future.result()
@@ -70,6 +67,10 @@ class Poster:
 
     def _post(self, url: str, body: bytes) -> Refused | None:
         """Post until it is taken, refused, or the tries are used up."""
+        try:
+            require_url(url)
+        except OptionError as error:
+            return Refused(without_secrets(url), body, str(error))
         pause_s, said = _PAUSE_FIRST_S, "the task ended"
         for tries in range(self._settings.retries + 1):
             if tries:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,8 @@ from penstock.spark.nodes.reach import Reach
 from penstock.spark.options import option, parse, positive, seconds, text
 
 _HEADER = "header."
+# What no line of a request can have.
+_BLANKS = re.compile(r"[\x00-\x20\x7f]")
 _OF_SPARK = {"path", "checkpointlocation", "queryname"}
 
 
@@ -67,7 +70,7 @@ class Settings(Reach):
         others = {
             key: value for key, value in options.items() if not key.lower().startswith(_HEADER)
         }
-        given = parse(cls, others, _OF_SPARK)
+        given = parse(cls, others, _OF_SPARK, format="http")
         kind = next((name for name in headers if name.lower() == "content-type"), None)
         if kind is not None and "content_type" in given:
             raise OptionError(f"contentType and {_HEADER}{kind} are the same: give one of them")
@@ -106,12 +109,15 @@ def require_url(url: str) -> Endpoint:
         (parts.hostname or "").encode("idna")
     except ValueError:
         raise wrong from None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    host = parts.hostname
+    if parts.scheme not in ("http", "https") or not host or _BLANKS.search(host):
         raise wrong
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if not target.isascii():
         raise OptionError(f"url must have other characters than ASCII as %XX: {shown!r}")
-    return Endpoint(parts.scheme, parts.hostname, port, target, _authorization(parts))
+    if _BLANKS.search(target):
+        raise OptionError(f"url must have spaces and control characters as %XX: {shown!r}")
+    return Endpoint(parts.scheme, host, port, target, _authorization(parts))
 
 
 def _authorization(parts: SplitResult) -> str:

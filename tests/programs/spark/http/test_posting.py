@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.spark.errors import OptionError
 from penstock.spark.http import posting
 from penstock.spark.http.posting import Poster, Refused
 from penstock.spark.http.settings import Settings
@@ -71,8 +70,19 @@ def test_as_many_requests_at_once_as_the_option_says(endpoint: Endpoint) -> None
     assert post(endpoint.url, *["together"] * 3, concurrency="3") == []
 
 
-def test_nobody_answers_and_no_url() -> None:
+def test_nobody_answers() -> None:
     (refused,) = post(f"http://{unused_address()}/", "x", retries="0")
     assert refused.reason == "connection refused (1 tries)"
-    with pytest.raises(OptionError, match="url must be http"), Poster(Settings()) as poster:
-        list(poster.post_all([("nowhere", b"x")]))
+
+
+def test_a_row_whose_url_cannot_be_asked_is_refused_at_once_and_the_others_go(
+    endpoint: Endpoint,
+) -> None:
+    rows = [("nowhere", b"a"), (f"{endpoint.url}?q=b c", b"b"), (endpoint.url, b"c")]
+    with Poster(Settings()) as poster:
+        refused = list(poster.post_all(rows))
+    assert [(each.body, each.reason) for each in refused] == [
+        (b"a", "url must be http:// or https:// and a host, not 'nowhere'"),
+        (b"b", f"url must have spaces and control characters as %XX: {rows[1][0]!r}"),
+    ]
+    assert endpoint.tries == {"c": 1}
