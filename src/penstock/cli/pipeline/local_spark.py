@@ -6,13 +6,16 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.spark.pipelines import Pipeline
 from penstock.spark.requirements import require_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_PACKAGES: Final = "spark.jars.packages"
 
 
 @contextmanager
@@ -24,7 +27,7 @@ def local_spark(pipelines: Sequence[Pipeline] = ()) -> Iterator[SparkSession]:
     require_spark()
     from penstock.spark.session import say_errors_once, session, stop
 
-    settings = {key: value for each in pipelines for key, value in each.settings.items()}
+    settings = _settings(pipelines)
     with tempfile.TemporaryDirectory(prefix="penstock-spark-") as folder:
         settings |= {
             "spark.sql.warehouse.dir": f"{folder}/warehouse",
@@ -37,3 +40,11 @@ def local_spark(pipelines: Sequence[Pipeline] = ()) -> Iterator[SparkSession]:
             yield spark
         finally:
             stop(spark)
+
+
+def _settings(pipelines: Sequence[Pipeline]) -> dict[str, str]:
+    """The settings of all pipelines: the packages of each, and of others the last one's."""
+    settings = {key: value for each in pipelines for key, value in each.settings.items()}
+    given = [each.settings[_PACKAGES] for each in pipelines if _PACKAGES in each.settings]
+    packages = dict.fromkeys(package for each in given for package in each.split(","))
+    return settings | ({_PACKAGES: ",".join(packages)} if packages else {})

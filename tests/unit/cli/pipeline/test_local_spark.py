@@ -46,3 +46,15 @@ def test_it_has_what_the_pipelines_need_and_ends(monkeypatch: pytest.MonkeyPatch
     assert stopped == ["spark"]
     assert asked["spark.jars.packages"] == "io.delta:delta-spark_2.13:4.0.0"
     assert asked["spark.driver.memory"] == "2g"
+
+
+def test_several_pipelines_have_the_packages_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr(session_module, "session", lambda _, settings, log: asked.update(settings))
+    monkeypatch.setattr(session_module, "stop", lambda _: None)
+    others = ("", 'packages = ["a:b:1", "io.delta:delta-spark_2.13:4.0.0"]', 'packages = "c:d:2"')
+    texts = [TEXT, *(TEXT.partition("[run]")[0] + f"[run]\n{other}\n" for other in others)]
+    with local_spark([Pipeline(read(Document("p.toml", text), {})) for text in texts]):
+        pass
+    assert asked["spark.jars.packages"] == "io.delta:delta-spark_2.13:4.0.0,a:b:1,c:d:2"
+    assert asked["spark.driver.memory"] == "2g"
