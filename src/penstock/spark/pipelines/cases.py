@@ -125,7 +125,7 @@ def _difference(
         raise SourceError(f"{case.place}: {what}: {column_error(name, frame.columns)}")
     names = [name for name in frame.columns if name in named]
     rows = frame.limit(ROWS_MAX).collect()
-    came = [_value(row.asDict(recursive=True)) for row in rows]
+    came = [_value(row.asDict(recursive=True), frame.schema) for row in rows]
     if names:
         came = [{name: row[name] for name in names} for row in came]
     missing, unwanted = [], list(came)
@@ -139,18 +139,25 @@ def _difference(
     return Difference(what, _shown(missing), _shown(unwanted))
 
 
-def _value(value: Any) -> Any:
-    """Bodies as text. PySpark gives times in this machine's zone without saying so."""
+def _value(value: Any, kind: Any) -> Any:
+    """Bodies as text. PySpark gives times in this machine's zone without saying so, but for those
+    of no zone, which are as in UTC here.
+    """
     if isinstance(value, bytes | bytearray):
         return bytes(value).decode(errors="backslashreplace")
     if isinstance(value, datetime):
-        return value.astimezone(UTC)
+        of_no_zone = kind.typeName() == "timestamp_ntz"
+        return value.replace(tzinfo=UTC) if of_no_zone else value.astimezone(UTC)
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, dict):
-        return {key: _value(each) for key, each in value.items()}
+        is_map = kind.typeName() == "map"
+        return {
+            key: _value(each, kind.valueType if is_map else kind[key].dataType)
+            for key, each in value.items()
+        }
     if isinstance(value, list):
-        return [_value(each) for each in value]
+        return [_value(each, kind.elementType) for each in value]
     return value
 
 
