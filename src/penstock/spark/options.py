@@ -24,7 +24,8 @@ Read: TypeAlias = Literal["batch", "stream"]
 # Spark's name for the argument of load() is not what its user typed.
 _TYPED: Final = {"path": 'load("...")'}
 _ONLY: Final = {"batch": " Batch reads only.", "stream": " Streams only."}
-_DIGITS_MAX: Final = 18
+DIGITS_MAX: Final = 18
+"""Digits of whole numbers: those of nodes and of Java have 64 bits."""
 _YEAR_S: Final = 365 * 24 * 3600
 # Of this process, as each query parses its options several times.
 _once = Once()
@@ -199,7 +200,7 @@ def pattern(name: str, given: str) -> str:
 
 def positive(name: str, given: str) -> int:
     """A whole number from 1 on, of at most 18 digits."""
-    if not (given.strip().isdecimal() and len(given.strip()) <= _DIGITS_MAX) or int(given) < 1:
+    if not (given.strip().isdecimal() and len(given.strip()) <= DIGITS_MAX) or int(given) < 1:
         raise OptionError(f"{name} must be a positive whole number, not {given!r}")
     return int(given)
 

@@ -73,6 +73,8 @@ class Settings(Asking):
             given.setdefault("topic", given["path"])
         settings = cls(**parse(cls, given, OF_SPARK, format="rocketmq"))
         settings.require_tls()
+        if settings.topic is not None and not TOPIC.fullmatch(settings.topic):
+            raise OptionError(invalid_topic(settings.topic))
         if settings.exactly_once:
             settings._require_nodes()
             return settings
@@ -101,8 +103,6 @@ class Settings(Asking):
                 "with exactlyOnce=true brokers are written to by nsqd_http_address alone: leave "
                 "namesrvAddr and accessKey out"
             )
-        if self.topic is not None and not TOPIC.fullmatch(self.topic):
-            raise OptionError(invalid_topic(self.topic))
         staging = self.staging()
         staging.require_names()
         staging.require_reach()

@@ -44,6 +44,9 @@ def test_rows_are_staged_at_brokers_over_http() -> None:
         ({"namesrvAddr": "a"}, "namesrvAddr must be host:port"),
         ({**SERVERS, "accessKey": "k"}, "accessKey and secretKey"),
         ({**SERVERS, "topic": "a b"}, "topic name 'a b' is invalid"),
+        ({**SERVERS, "topic": "orders.eu"}, "topic name 'orders.eu' is invalid"),
+        ({**SERVERS, "topic": "a,b"}, "topic name 'a,b' is invalid"),
+        ({**SERVERS, "topic": "*"}, "topic name '*' is invalid"),
         (
             {**SERVERS, "exactlyOnce": "true"},
             "the only one of Java's brokers, cannot",
