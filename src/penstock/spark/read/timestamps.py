@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Final, NamedTuple
 
 from penstock.core.units import HOUR, MICROSECOND, MILLISECOND, parse_duration
@@ -13,6 +13,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NS_MAX: Final = (1 << 63) - 1
 # Seconds of the years from 1973 on, taken for milliseconds, lie in early 1970: before any message.
 _SECONDS: Final = range(10**8, 10**11)
+# As is the day of ISO 8601's form without dashes.
+_DAY: Final = re.compile(r"(\d{4})(\d\d)(\d\d)", re.ASCII)
 _DAYS: Final = re.compile(r"([0-9]+)d")
 
 
@@ -37,6 +39,7 @@ def timestamp(name: str, given: str) -> Timestamp:
         if text.startswith("-"):
             return Timestamp(-duration_ns(text[1:]), relative=True)
         if text.isdecimal():
+            _require_no_day(name, text)
             return Timestamp(_milliseconds(name, int(text)))
         time = datetime.fromisoformat(text)
     except ValueError:
@@ -60,6 +63,19 @@ def duration_ns(text: str) -> int:
 def nanoseconds(time: datetime) -> int:
     """Nanoseconds since 1970 of a time with a zone, as near to it as nodes take them."""
     return max(0, min(_NS_MAX, (time - _EPOCH) // timedelta(microseconds=1) * MICROSECOND))
+
+
+def _require_no_day(name: str, given: str) -> None:
+    """Raise OptionError for a day that would be taken for milliseconds."""
+    parts = _DAY.fullmatch(given)
+    if parts is None:
+        return
+    day = "-".join(parts.groups())
+    try:
+        date.fromisoformat(day)
+    except ValueError:
+        return
+    raise OptionError(f"{name}={given} is in 1970, as milliseconds: write the day as {day}")
 
 
 def _milliseconds(name: str, given: int) -> int:

@@ -65,6 +65,15 @@ def test_seconds_are_not_taken_for_milliseconds() -> None:
     )
 
 
+def test_a_day_without_dashes_is_not_taken_for_milliseconds() -> None:
+    with pytest.raises(OptionError) as refused:
+        timestamp("startingTimestamp", " 20260131 ")
+    assert str(refused.value) == (
+        "startingTimestamp=20260131 is in 1970, as milliseconds: write the day as 2026-01-31"
+    )
+    assert timestamp("startingTimestamp", "20260231").ns == 20_260_231_000_000
+
+
 def test_nanoseconds_are_exact() -> None:
     moment = datetime(2026, 1, 1, 0, 0, 0, 123_457, tzinfo=UTC)
     assert nanoseconds(moment) == NEW_YEAR + 123_457_000
