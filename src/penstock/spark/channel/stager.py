@@ -88,10 +88,13 @@ class Stager:
         since = self._quiet_since_ns
         return 0.0 if since is None else (SYSTEM_CLOCK.monotonic_ns() - since) / SECOND
 
-    def stop(self) -> None:
-        """Give back what is not staged, and close the connections."""
+    def stop(self) -> bool:
+        """Give back what is not staged, and close the connections. False if a file is still being
+        written, on a disk that takes long.
+        """
         self._stopping = True
         self._thread.join(_STOP_S)
+        return not self._thread.is_alive()
 
     # --- the thread ------------------------------------------------------------------------------
 

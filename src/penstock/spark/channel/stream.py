@@ -130,10 +130,11 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         """Give back to the channel what is not staged."""
         stager, self._stager = self._stager, None
-        if stager is not None:
-            stager.stop()
+        has_ended = stager is None or stager.stop()
         folder, self._folder = self._folder, None
-        if folder is not None:
+        if folder is not None and has_ended:
+            # Else it stays locked until this process ends: the next query would give the number of
+            # the file that is being written to another one.
             folder.close()
         if self._got_sigterm:
             os._exit(128 + signal.SIGTERM)  # PySpark would log that the driver has gone

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,11 +19,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
+from penstock.core.errors import LockedError
+from penstock.spark.channel import stager
 from penstock.spark.channel.folder import Folder, StagedFile
 from penstock.spark.channel.settings import COLUMNS, ChannelSettings
 from penstock.spark.channel.stream import SPLIT_BYTES, ChannelStreamReader, split
 from penstock.spark.errors import LostError, SourceError
 from penstock.spark.read.decode import arrow_schema
+from penstock.storage.files.disk import OsDisk
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.forwarding import channel, create, publish, wait_until
 
@@ -101,6 +105,41 @@ def test_a_checkpoint_of_the_log_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=said):
         reader.latestOffset(of_the_log, ALL)
     reader.stop()
+
+
+def test_a_folder_into_which_a_file_is_being_written_stays_locked(
+    nsqd: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writing, goes_on = threading.Event(), threading.Event()
+
+    class SlowDisk(OsDisk):
+        def replace_file(self, path: str, *data: bytes | memoryview, sync: bool = True) -> None:
+            writing.set()
+            goes_on.wait(60)
+            super().replace_file(path, *data, sync=sync)
+
+    monkeypatch.setattr(stager, "_STOP_S", 0.01)
+    query = Query(nsqd, tmp_path)
+    reader = query.reader
+    assert reader.latestOffset(query.start, ALL) == query.start
+    folder, thread = reader._folder, reader._stager
+    assert folder is not None
+    assert thread is not None
+    folder._disk = SlowDisk()
+    publish(nsqd, "t", [b"a"])
+    try:
+        assert writing.wait(60)
+        reader.stop()
+        with pytest.raises(LockedError):
+            Folder(str(tmp_path)).open("t", "c")
+    finally:
+        goes_on.set()
+    thread._thread.join(60)
+    folder.close()
+    again = Folder(str(tmp_path))
+    again.open("t", "c")
+    assert [file.rows for file in again.files.values()] == [1]
+    again.close()
 
 
 def everything(query: Query, count: int) -> tuple[Offset, list[bytes]]:
