@@ -14,6 +14,9 @@ from penstock.rocketmq.protocol.errors import FrameError
 from penstock.rocketmq.protocol.signing import sign
 
 _READ_BYTES: Final = 256 * 1024
+# A broker reads no more while its answers are not read: with more it would wait for us, and we for
+# it.
+_UNDER_WAY_MAX: Final = 256
 
 
 class Account(NamedTuple):
@@ -56,11 +59,20 @@ class RemotingLink:
         return self.ask_all([(code, fields, body)])[0]
 
     def ask_all(self, asked: Sequence[tuple[int, Mapping[str, object], bytes]]) -> list[Command]:
-        """The answers to requests that may be repeated and are under way together, in their order.
+        """The answers to requests that may be repeated, in their order; up to 256 are under way
+        together.
 
-        They are sent again if the server has closed the kept connection. Raises OSError, also for
+        These are sent again if the server has closed the kept connection. Raises OSError, also for
         an answer that makes no sense.
         """
+        answers: list[Command] = []
+        for first in range(0, len(asked), _UNDER_WAY_MAX):
+            answers += self._ask_together(asked[first : first + _UNDER_WAY_MAX])
+        return answers
+
+    def _ask_together(
+        self, asked: Sequence[tuple[int, Mapping[str, object], bytes]]
+    ) -> list[Command]:
         kept = self._socket is not None
         try:
             return self._exchange(asked)

@@ -14,6 +14,7 @@ import trustme
 from penstock.net.http.client.kept import Tls
 from penstock.net.tls.tls_layer import client_context
 from penstock.rocketmq.blocking import Account, RemotingLink
+from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.signing import signature
 from tests.unit.spark.rocketmq.scripted_broker import ScriptedBroker
@@ -120,3 +121,30 @@ def test_a_server_with_tls_and_a_name_of_its_certificate(tmp_path: Path) -> None
     thread.join(30)
     assert seen[0] is not None
     assert seen[0].startswith("TLSv1")
+
+
+def echoing() -> tuple[socket.socket, str]:
+    """A server that reads no request while its answers, as large, are not read."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        reader = frames.FrameReader()
+        with connection:
+            while data := connection.recv(65536):
+                reader.feed(data)
+                while (request := reader.next_command()) is not None:
+                    connection.sendall(frames.encode(request.answer(body=request.body)))
+
+    threading.Thread(target=serve, daemon=True).start()
+    return listener, f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+def test_more_requests_than_a_broker_answers_before_it_is_read() -> None:
+    listener, address = echoing()
+    bodies = [b"%05d" % number * 400 for number in range(10_000)]
+    link = RemotingLink(address, 60.0)
+    with listener:
+        answers = link.ask_all([(RequestCode.SEND_MESSAGE_V2, {}, body) for body in bodies])
+        link.close()
+    assert [answer.body for answer in answers] == bodies
