@@ -8,6 +8,7 @@ from contextlib import closing
 from functools import partial
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.core.chance import SystemChance
@@ -102,7 +103,7 @@ class Publisher:
 
         Raises SinkError for a refusal and when nobody has taken them for ``timeout``.
         """
-        deadline_ns = 0
+        deadline_ns = done = 0
         pause_s = _PAUSE_S
         while True:
             failures: dict[str, str] = {}
@@ -113,9 +114,12 @@ class Publisher:
                 choice, failures["name server"] = [], str(error)
             for queue in choice:
                 try:
-                    return self._at(queue, key, piece)
+                    return done + self._at(queue, key, piece)
                 except _ElsewhereError as error:
                     failures[queue.address] = str(error)
+                    if error.left.count < piece.count:
+                        done += piece.count - error.left.count
+                        piece, deadline_ns = error.left, 0
                 except OSError as error:
                     failures[queue.address] = why(error)
             now_ns = SYSTEM_CLOCK.monotonic_ns()
@@ -152,15 +156,17 @@ class Publisher:
                                         for index in range(piece.count)])  # fmt: skip
             else:
                 answers = [link.ask(*self._batch(queue, key, piece))]
-        for answer in answers:
-            if answer.code not in _STORED:
-                return self._refused(answer, queue, key, piece)
-        return piece.count
+        wrong = [row for row, answer in enumerate(answers) if answer.code not in _STORED]
+        if not wrong:
+            return piece.count
+        # Of messages that went one by one those that are stored must not go again.
+        left = piece.take(np.array(wrong)) if len(wrong) < len(answers) else piece
+        return piece.count - left.count + self._refused(answers[wrong[0]], queue, key, left)
 
     def _refused(self, answer: Command, queue: Queue, key: Key, piece: Piece) -> int:
         said = answer.remark or f"code {answer.code}"
         if answer.code in _ELSEWHERE:
-            raise _ElsewhereError(said)
+            raise _ElsewhereError(said, piece)
         if answer.code == ResponseCode.MESSAGE_ILLEGAL and piece.count > 1:
             return sum(self.publish(key, half) for half in piece.halves())
         size = int(piece.sizes().max())
@@ -189,4 +195,8 @@ class Publisher:
 
 
 class _ElsewhereError(Exception):
-    """A broker does not take messages now; another may."""
+    """A broker does not take messages now, those that are ``left``; another may."""
+
+    def __init__(self, said: str, left: Piece) -> None:
+        super().__init__(said)
+        self.left = left

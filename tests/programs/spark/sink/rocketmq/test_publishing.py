@@ -8,10 +8,15 @@ from threading import Thread
 import pyarrow as pa
 import pytest
 
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.ids import java_hash
 from penstock.spark.errors import SinkError
+from penstock.spark.sink.rocketmq import publishing
 from penstock.spark.sink.rocketmq.publishing import publish_rows
+from penstock.spark.sink.rocketmq.settings import Settings
 from tests.spark.rocketmq_brokers import Brokers, run_brokers
+from tests.unit.spark.rocketmq.scripted_broker import ScriptedBroker
 from tests.unit.spark.sink.making import batch
 from tests.unit.spark.sink.rocketmq.making import rows, settings, stored
 
@@ -81,6 +86,36 @@ def test_delays_go_one_by_one_to_a_topic_that_is_made(brokers: Brokers) -> None:
     assert [body for _, body, _ in sorted(found, key=lambda each: each[1] == b"late")] == [
         b"now", b"late",
     ]  # fmt: skip
+
+
+class BusyBroker(ScriptedBroker):
+    """One that takes every other of the messages that come one by one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queue("t")
+        self.came = 0
+        self.took: list[bytes] = []
+
+    def answer(self, request: Command) -> Command:
+        if request.code != RequestCode.SEND_MESSAGE_V2:
+            return super().answer(request)
+        self.came += 1
+        if self.came % 2:
+            return request.answer(ResponseCode.SYSTEM_BUSY, "[PCBUSY_CLEAN_QUEUE]broker busy")
+        self.took.append(request.body)
+        return request.answer(ext={})
+
+
+def test_of_delayed_messages_those_that_are_stored_do_not_go_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(publishing, "_PAUSE_S", 0.001)
+    bodies, broker = BODIES[:100], BusyBroker()
+    with broker:
+        wanted = Settings.parse({"namesrvAddr": broker.address, "topic": "t"})
+        assert publish_rows([batch(bodies, delay_level=[1] * 100)], rows(), wanted) == 100
+        assert sorted(broker.took) == bodies
 
 
 def test_messages_that_waited_before_they_were_read_are_forwarded_at_once(brokers: Brokers) -> None:
