@@ -79,7 +79,7 @@ def archive(
     from penstock.cli.pipeline.run import run_archive
 
     source = {"topic": topic, **(nodes or Nodes()).options()}
-    if max_records_per_trigger:
+    if max_records_per_trigger is not None:
         source["maxRecordsPerTrigger"] = str(max_records_per_trigger)
     run_archive(
         source, to, checkpoint, format=format, available_now=available_now, every=trigger

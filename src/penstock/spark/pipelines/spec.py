@@ -35,6 +35,10 @@ def _check_nsq_sink(options: Mapping[str, str]) -> None:
     SinkSettings.parse(options).require_writer(streaming=True)
 
 
+def _check_rocketmq_sink(options: Mapping[str, str]) -> None:
+    RocketmqSinkSettings.parse(options).staging().require_writer(streaming=True)
+
+
 # Formats of ours, whose options are checked here. Those of other formats are Spark's to check.
 SOURCES: Final = {
     "nsq": Format(Settings, partial(Settings.parse, read="stream")),
@@ -43,7 +47,7 @@ SOURCES: Final = {
 _CHANNEL: Final = Format(ChannelSettings, ChannelSettings.parse)
 SINKS: Final = {
     "nsq": Format(SinkSettings, _check_nsq_sink),
-    "rocketmq": Format(RocketmqSinkSettings, RocketmqSinkSettings.parse),
+    "rocketmq": Format(RocketmqSinkSettings, _check_rocketmq_sink),
     "http": Format(HttpSettings, HttpSettings.parse),
 }
 

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.cli.penstock import app, main
 from penstock.cli.pipeline import run, submit
+from penstock.spark import requirements
 
 FILE = """
 [source]
@@ -51,6 +52,23 @@ def test_a_wrong_key_is_one_line_before_spark_starts(
     assert ended.value.code == 1
     assert capsys.readouterr().err == (
         f"penstock: {file}:3: [source] format nsq knows no option topik; did you mean topic?\n"
+    )
+
+
+def test_no_message_in_a_batch_is_refused_not_taken_for_any_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requirements, "require_spark", lambda: None)
+    monkeypatch.setattr(run, "run_pipeline", lambda *_: None)
+    with pytest.raises(SystemExit) as ended:
+        main(
+            ["pipeline", "run", "archive", "--topic", "t", "--to", str(tmp_path / "lake"),
+             "--checkpoint", str(tmp_path / "c"), "--nsqd-http-address", "127.0.0.1:4151",
+             "--max-records-per-trigger", "0"]
+        )  # fmt: skip
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == (
+        "penstock: --max-records-per-trigger must be a positive whole number, not '0'\n"
     )
 
 

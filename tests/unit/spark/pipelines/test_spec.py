@@ -130,6 +130,9 @@ def test_rocketmq_on_both_sides() -> None:
         ('topic = "u"', 'topic = "u"\nexactlyOnce = true\nwriterId = "w"',
          "clicks.toml:7: [sink] writerId and writerBatch are for batch writes: a stream has its "
          "query id and the numbers of its batches"),
+        ('topic = "u"', 'format = "rocketmq"\ntopic = "u"\nnamesrvAddr = "n:9876"\nwriterBatch = 1',
+         "clicks.toml:8: [sink] writerId and writerBatch are for batch writes: a stream has its "
+         "query id and the numbers of its batches"),
         ('topic = "u"', 'format = "rocketmq"\ntopic = "u"\nnamesrvAdr = "n:9876"',
          "clicks.toml:7: [sink] format rocketmq knows no option namesrvadr; did you mean "
          "namesrvAddr?"),
