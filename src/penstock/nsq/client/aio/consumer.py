@@ -189,6 +189,8 @@ class Consumer(Subscription[Connection]):
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():
                 self._arrived(1)  # this one cannot take what it was woken for
+            elif waiter in self._waiters:  # a quiet channel that is polled would gather them
+                self._waiters.remove(waiter)
             raise
 
     def _arrived(self, count: int) -> None:

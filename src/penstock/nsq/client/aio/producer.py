@@ -173,7 +173,11 @@ class Producer:
         while self._pending:
             waiter = asyncio.get_running_loop().create_future()
             self._idle.append(waiter)
-            await waiter
+            try:
+                await waiter
+            finally:
+                if waiter in self._idle:  # given up
+                    self._idle.remove(waiter)
         if self._errors:
             raise self._errors.pop()
 
@@ -244,6 +248,8 @@ class Producer:
             try:
                 await waiter
             except asyncio.CancelledError:
+                if waiter in self._outside:  # who tries again and again would gather them
+                    self._outside.remove(waiter)
                 self._wake()  # somebody else may have the room
                 raise
 

@@ -86,6 +86,20 @@ async def test_what_arrived_together_or_nothing_after_a_while(nsqd: FakeNsqd) ->
         assert await consumer.get_delivery(0.02) is None
 
 
+async def test_looking_again_and_again_at_a_quiet_channel_gathers_nothing(nsqd: FakeNsqd) -> None:
+    async with consume(nsqd) as consumer:
+        await until(lambda: nsqd.count(Ready) == 1)
+        for _ in range(20):
+            assert await consumer.get(0.001) is None
+            assert await consumer.get_delivery(0.001) is None
+        assert not consumer._waiters
+        waits = asyncio.ensure_future(consumer.get(30))
+        nsqd.put(b"a")
+        message = await waits
+        assert message is not None
+        message.finish()
+
+
 async def test_requeue(nsqd: FakeNsqd) -> None:
     nsqd.put(b"a")
     async with consume(nsqd) as consumer:

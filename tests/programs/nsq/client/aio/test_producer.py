@@ -149,6 +149,25 @@ async def test_who_waits_for_room_may_give_up(nsqd: FakeNsqd) -> None:
     assert bodies(nsqd) == [b"2"]
 
 
+async def test_who_gives_up_waiting_leaves_nothing_behind(nsqd: FakeNsqd) -> None:
+    async with Producer(nsqd.address, max_pending=1) as producer:
+        await producer.ping()
+        nsqd.silent = True
+        first = await producer.publish_soon("t", b"0")
+        await until(lambda: nsqd.count(Publish) == 1)
+        for _ in range(20):
+            for waits in (producer.publish("t", b"1"), producer.flush()):
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(waits, 0.001)
+        assert not producer._outside
+        assert not producer._idle
+        nsqd.silent = False
+        nsqd.send(frames.OK_FRAME)
+        await first
+        await producer.publish("t", b"2")
+    assert bodies(nsqd) == [b"2"]
+
+
 async def test_flush_and_leaving_raise_what_futures_would(nsqd: FakeNsqd) -> None:
     nsqd.refusals["Publish"] = "E_UNAUTHORIZED AUTH failed for PUB"
     producer = Producer(nsqd.address)
