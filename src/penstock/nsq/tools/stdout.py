@@ -75,6 +75,14 @@ class Stdout:
 
 
 def _write(descriptor: int, data: bytes) -> None:
+    """Write all of it. A descriptor that does not wait, as whoever shares it may have left it (a
+    terminal after ssh), is waited for.
+    """
     rest = memoryview(data)
     while rest:
-        rest = rest[os.write(descriptor, rest) :]
+        try:
+            rest = rest[os.write(descriptor, rest) :]
+        except BlockingIOError:
+            poll = select.poll()
+            poll.register(descriptor, select.POLLOUT)
+            poll.poll()

@@ -36,6 +36,22 @@ async def test_a_slow_reader_does_not_hold_up_the_loop() -> None:
         os.close(writer)
 
 
+async def test_a_pipe_that_does_not_wait_gets_all_of_it() -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    data = bytes(1_000_000)  # more than a pipe holds
+    try:
+        writing = spawn(Stdout(writer).write(data), "write")
+        got = 0
+        while got < len(data) and not writing.done():
+            got += len(await asyncio.to_thread(os.read, reader, 1 << 16))
+        await writing
+        assert got == len(data)
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
 async def test_a_reader_who_goes_is_noticed() -> None:
     reader, writer = os.pipe()
     try:

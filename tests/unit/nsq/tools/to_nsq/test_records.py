@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -29,6 +30,22 @@ async def test_a_pipe_gives_what_there_is() -> None:
         assert await anext(coming) == b"one"
         os.write(writer, b"two")
         assert await anext(coming) == b"two"
+        os.close(writer)
+        with pytest.raises(StopAsyncIteration):
+            await anext(coming)
+    finally:
+        os.close(reader)
+
+
+async def test_a_pipe_that_does_not_wait_is_waited_for() -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    try:
+        coming = blocks(reader)
+        waits = asyncio.ensure_future(anext(coming))
+        await asyncio.sleep(0.01)
+        os.write(writer, b"one")
+        assert await waits == b"one"
         os.close(writer)
         with pytest.raises(StopAsyncIteration):
             await anext(coming)
