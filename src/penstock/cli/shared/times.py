@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 
 from penstock.core.errors import ConfigError
 from penstock.core.moments import EPOCH
@@ -13,7 +13,7 @@ _RFC3339 = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)?"
 )
 _LATEST_NS = (1 << 63) - 1
-_DAYS = re.compile(r"(\d+)d")
+_DAYS = re.compile(r"(\d{1,18})d")
 
 
 def seconds(flag: str, text: str) -> float:
@@ -60,11 +60,19 @@ def ago(ns: int) -> str:
 def _parsed(day: str, time: str, fraction: str | None, zone: str | None) -> int:
     text = f"{day}T{time}"
     if zone is None:
-        moment = datetime.fromisoformat(text).astimezone()
+        moment = _local(datetime.fromisoformat(text))
     else:
         moment = datetime.fromisoformat(text + ("+00:00" if zone in "Zz" else zone))
     since = moment - EPOCH
     return (since.days * 86400 + since.seconds) * SECOND + int((fraction or "0").ljust(9, "0"))
+
+
+def _local(moment: datetime) -> datetime:
+    """The moment as one of this machine's local time."""
+    try:
+        return moment.astimezone()
+    except (ValueError, OverflowError):  # in UTC it is before the year 1, or after 9999
+        return moment.replace(tzinfo=UTC)
 
 
 def _duration(text: str) -> int | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from penstock.cli.shared.times import ago, moment_ns, seconds
@@ -30,10 +32,26 @@ def test_moments(text: str, expected: int) -> None:
     assert moment_ns("--from-time", text, NOW_NS) == expected
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01T00:00:00Z", "-2h", "2026-01-01"])
+@pytest.mark.parametrize(
+    "text", ["", "yesterday", "2026-13-01T00:00:00Z", "-2h", "2026-01-01", "1" * 5000 + "d"]
+)
 def test_what_is_no_moment_is_said_with_its_flag(text: str) -> None:
     with pytest.raises(ConfigError, match=f"--to-time {text}"):
         moment_ns("--to-time", text, NOW_NS)
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "UTC", "Asia/Tokyo"])
+def test_local_times_of_the_first_and_the_last_year(
+    zone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        assert moment_ns("--to-time", "9999-12-31T23:59:59", NOW_NS) == (1 << 63) - 1
+        assert moment_ns("--from-time", "0001-01-01T00:00:00", NOW_NS) == 0
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_moments_are_shown_as_they_are_typed() -> None:
