@@ -14,6 +14,7 @@ from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.counted import counted
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.moments import rfc3339
+from penstock.core.reasons import system_words
 from penstock.nsq.nsqd.http.staged_parts import FOLDER as STAGED
 from penstock.nsq.nsqd.metadata import FILE_NAME as NSQD_DAT
 from penstock.rocketmq.broker.store.serials import FILE as SERIALS
@@ -29,7 +30,11 @@ OTHERS: Final = (NSQD_DAT, IDS_FILE, SERIALS, "config", STAGED)
 
 def run_backup(folder: Path, data_path: Path, *, keep: int) -> None:
     """Take a backup and say what was new. Raises PenstockError."""
-    if not any((data_path / each).exists() for each in (TOPICS, NSQD_DAT)):
+    try:
+        is_one = any((data_path / each).exists() for each in (TOPICS, NSQD_DAT))
+    except OSError as error:  # of folders that are closed to whoever runs this, mostly
+        raise PenstockError(f"{data_path} cannot be read: {system_words(error)}") from error
+    if not is_one:
         raise ConfigError(f"{data_path} is no data path of nsqd or store of mqbroker")
     taken = take(OsDisk(), str(data_path), str(folder), SYSTEM_CLOCK.wall_ns(), OTHERS, keep)
     files = counted(len(taken.manifest.entries), "file")

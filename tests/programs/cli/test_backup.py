@@ -248,6 +248,7 @@ def test_errors_are_one_line(tmp_path: Path, command: Commands) -> None:
     for arguments, said in (
         (["backup", folder], "say what to back up: --data-path"),
         (["backup", folder, f"--data-path={tmp_path / 'no'}"], "is no data path of nsqd or store"),
+        (["backup", folder, f"--data-path={tmp_path / ('n' * 300)}"], "read: file name too long"),
         (["restore", folder, data], f"{folder} has no backup"),
         (["backup", folder, data], ""),
         (["restore", folder, data], "is not empty; a backup is restored into a new data path"),

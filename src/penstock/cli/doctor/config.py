@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Set
@@ -10,11 +9,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.admin.options import AdminOptions, checked
+from penstock.cli.doctor.data_path import is_directory
 from penstock.cli.doctor.report import Finding, Report, error, warning
 from penstock.cli.shared.rocketmq_port import rocketmq_settings
 from penstock.core.errors import ConfigError
 from penstock.core.nearest import did_you_mean
-from penstock.core.reasons import reason
+from penstock.core.reasons import reason, system_words
 from penstock.core.redaction import without_secrets
 from penstock.core.settings import java_properties
 from penstock.core.settings.options import Option, Options
@@ -141,9 +141,21 @@ def _nsqd(where: str, options: NsqdOptions) -> Iterator[Finding]:
                       f"max_msg_timeout {format_duration(options.max_msg_timeout)}",
                       "A consumer that asks for nothing gets more time than one may ask for: raise "
                       "max_msg_timeout.")  # fmt: skip
-    if options.data_path and not os.path.isdir(options.data_path):
-        yield error("no-data-path", where, f"data_path {options.data_path} is no directory",
-                    f"nsqd makes none: mkdir -p {shlex.quote(options.data_path)}")  # fmt: skip
+    if options.data_path:
+        yield from _data_path(where, options.data_path)
+
+
+def _data_path(where: str, path: str) -> Iterator[Finding]:
+    try:
+        is_there = is_directory(path)
+    except OSError as problem:
+        yield warning("unreadable", where, f"data_path {path} cannot be reached: "
+                      f"{system_words(problem)}", "Run this as the user that nsqd runs "
+                      "as.")  # fmt: skip
+        return
+    if not is_there:
+        yield error("no-data-path", where, f"data_path {path} is no directory",
+                    f"nsqd makes none: mkdir -p {shlex.quote(path)}")  # fmt: skip
 
 
 def _properties(where: str, text: str) -> tuple[str, list[Finding]]:

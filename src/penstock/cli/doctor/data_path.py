@@ -20,6 +20,7 @@ from penstock.cli.doctor.report import Finding, Report, error, warning
 from penstock.core.counted import counted
 from penstock.core.errors import ConfigError, LaterFormatError, LockedError, StorageError
 from penstock.core.names import is_valid_name
+from penstock.core.reasons import system_words
 from penstock.nsq.nsqd import metadata
 from penstock.nsq.nsqd.http.staged_parts import FOLDER as STAGED
 from penstock.nsq.takeover.diskqueue import find_queues
@@ -52,7 +53,11 @@ def examine_data_path(
     path locked, and its files change meanwhile: then only what can be said of them is.
     """
     where = f"data path {path}"
-    if not os.path.isdir(path):
+    try:
+        is_there = is_directory(path)
+    except OSError as problem:
+        return Report([_unreadable(where, f"it cannot be reached: {system_words(problem)}")], [])
+    if not is_there:
         remedy = f"Make it (mkdir -p {shlex.quote(path)}), or name the right one: --data-path."
         return Report([error("no-data-path", where, "there is no such directory", remedy)], [])
     found = [*_space(path, where, used_max), *examine_permissions(path)]
@@ -67,7 +72,7 @@ def examine_data_path(
             found.append(error("later-format", where, str(problem), LATER_REMEDY))
             return Report(found, [where])
         except StorageError as problem:
-            found.append(_unreadable(where, problem))
+            found.append(_unreadable(where, str(problem)))
             return Report(found, [where])
         try:
             return _examined(disk, store, found, now_ns, quick=quick)
@@ -110,8 +115,16 @@ def _locked(path: str, where: str) -> Finding:
                    "stop it first.")  # fmt: skip
 
 
-def _unreadable(where: str, problem: Exception) -> Finding:
-    return error("unreadable", where, str(problem),
+def is_directory(path: str) -> bool:
+    """True if it is one, False if it is not there. Raises OSError where that cannot be known."""
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _unreadable(where: str, problem: str) -> Finding:
+    return error("unreadable", where, problem,
                  "Run this as the user that nsqd runs as; if it is the disk, replace it and "
                  "restore a backup.")  # fmt: skip
 
@@ -228,7 +241,7 @@ def _everything(path: str) -> Iterator[tuple[str, os.stat_result]]:
             each = os.path.join(directory, name)
             try:
                 yield each, os.lstat(each)
-            except FileNotFoundError:  # a running node has removed it
+            except OSError:  # removed by a running node, or in a folder that is closed to us
                 continue
 
 

@@ -172,6 +172,11 @@ def test_a_data_path_that_is_not_there_is_found(tmp_path: Path) -> None:
     assert [each.code for each in examined(tmp_path / "no").findings] == ["no-data-path"]
 
 
+def test_a_data_path_that_cannot_be_reached_is_not_called_missing(tmp_path: Path) -> None:
+    (found,) = examined(tmp_path / ("n" * 300)).findings
+    assert (found.code, found.what) == ("unreadable", "it cannot be reached: file name too long")
+
+
 def test_a_quick_look_takes_what_an_index_vouches_for_on_trust(tmp_path: Path) -> None:
     damage_a_segment(tmp_path, healthy(tmp_path))
     assert examined(tmp_path, quick=True).findings == []
@@ -215,6 +220,24 @@ def test_a_mode(tmp_path: Path, name: str, mode: int, level: Level | None, said:
     (tmp_path / name).chmod(0o700)
     assert [(each.level, each.what) for each in found] == ([(level, said)] if level else [])
     assert all(each.where == str(tmp_path / name) for each in found)
+
+
+def test_a_folder_that_is_closed_to_us_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").touch(0o600)
+    (tmp_path / "b").touch()
+    lstat = os.lstat
+
+    def closed(each: str) -> os.stat_result:
+        if each.endswith("a"):
+            raise PermissionError(13, "Permission denied", each)
+        return lstat(each)
+
+    monkeypatch.setattr("penstock.cli.doctor.data_path.os.lstat", closed)
+    (tmp_path / "b").chmod(0o666)
+    (found,) = examine_permissions(str(tmp_path))
+    assert found.where == str(tmp_path / "b")
 
 
 def test_several_files_of_another_user_are_one_finding(
