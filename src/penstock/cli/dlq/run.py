@@ -242,7 +242,11 @@ def _opened(output: Path | None) -> Iterator[IO[bytes]]:
         return
     try:
         with output.open("xb") as file:
-            yield file
+            try:
+                yield file
+            except BaseException:  # some of the letters, which would be in the way of all of them
+                output.unlink(missing_ok=True)
+                raise
     except FileExistsError:
         raise ConfigError(f"{output} exists; it is not overwritten") from None
     except OSError as error:

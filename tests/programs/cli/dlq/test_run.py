@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.cluster.errors import UpstreamError
+from penstock.nsq.dead_letters.export import FORMS
+from penstock.nsq.stored import Stored
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.messages import properties
 from penstock.testing.daemons import Daemon, run_mqbroker, run_nsqd
@@ -100,6 +103,26 @@ def test_export(unchanged: Daemon, command: Commands, tmp_path: Path) -> None:
     nowhere = command("dlq", "export", "orders.dead", at(unchanged), f"--output={file}/x")
     assert nowhere.err.startswith(f"penstock: {file}/x: ")
     assert nowhere.err.count("\n") == 1
+
+
+def test_an_export_that_fails_leaves_no_file(
+    unchanged: Daemon, command: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "letters"
+    left = ["one more", "none"]
+
+    def line(node: str, topic: str, letter: Stored) -> bytes:
+        if left.pop(0) == "none":
+            raise UpstreamError(f"{node} is gone")
+        return letter.body + b"\n"
+
+    monkeypatch.setitem(FORMS, "raw", line)
+    ended = command("dlq", "export", "orders.dead", at(unchanged), "--form=raw", f"--output={file}")
+    assert (ended.code, ended.err) == (1, f"penstock: {unchanged.http} is gone\n")
+    assert not file.exists()
+    monkeypatch.undo()
+    ended = command("dlq", "export", "orders.dead", at(unchanged), "--form=raw", f"--output={file}")
+    assert file.read_bytes().splitlines() == BODIES
 
 
 @pytest.mark.parametrize(
