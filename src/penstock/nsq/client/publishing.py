@@ -8,8 +8,10 @@ of as many PUBs. ``Router`` says which node a request goes to, and after a failu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Final, Protocol
 
+from penstock.core.errors import ConfigError
 from penstock.nsq.client.errors import (
     BadBody,
     BadMessage,
@@ -236,9 +238,18 @@ class Topics:
             self._known.add(topic)
 
 
+def checked_bound(name: str, bound: int) -> int:
+    """A bound on what is under way. Raises ConfigError for one that lets nothing through, where
+    the first publish would wait for ever.
+    """
+    if bound < 1:
+        raise ConfigError(f"{name} must be 1 at least, not {bound}")
+    return bound
+
+
 def checked_delay(delay: float) -> int:
-    """Seconds as the milliseconds of DPUB. Raises ValueError for less than none."""
-    if not delay >= 0:
+    """Seconds as the milliseconds of DPUB. Raises ValueError for less than none, and for ever."""
+    if not 0 <= delay < inf:
         raise ValueError(f"a delay of {delay} s is not possible")
     return round(delay * 1000)
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from typing import Any
 
 import pytest
 
 from penstock.core.chance import SystemChance
+from penstock.core.errors import ConfigError
+from penstock.nsq.client import aio, blocking
 from penstock.nsq.client.errors import (
     BadMessage,
     BadTopic,
@@ -194,10 +197,20 @@ def test_parts() -> None:
     assert parts_of([], 100) == []
 
 
-@pytest.mark.parametrize("delay", [-1, -0.001, float("nan")])
+@pytest.mark.parametrize("delay", [-1, -0.001, float("nan"), float("inf")])
 def test_no_delay(delay: float) -> None:
     with pytest.raises(ValueError, match="a delay of"):
         checked_delay(delay)
+
+
+@pytest.mark.parametrize("kind", [aio.Producer, blocking.Producer])
+@pytest.mark.parametrize("bound", [0, -1])
+def test_a_bound_that_lets_nothing_through_is_refused(kind: Any, bound: int) -> None:
+    with pytest.raises(ConfigError, match=f"max_pending must be 1 at least, not {bound}"):
+        kind("127.0.0.1:4150", max_pending=bound)
+    if kind is aio.Producer:
+        with pytest.raises(ConfigError, match="max_pending_bytes must be 1 at least"):
+            kind("127.0.0.1:4150", max_pending_bytes=bound)
 
 
 def test_delays_are_sent_in_milliseconds() -> None:

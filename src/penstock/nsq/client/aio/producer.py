@@ -22,6 +22,7 @@ from penstock.nsq.client.publishing import (
     Router,
     Topics,
     checked_body,
+    checked_bound,
     checked_delay,
     parts_of,
 )
@@ -83,8 +84,8 @@ class Producer:
             for address in dict.fromkeys(addresses)
         }
         self._topics = Topics()
-        self._max_pending = max_pending
-        self._max_pending_bytes = max_pending_bytes
+        self._max_pending = checked_bound("max_pending", max_pending)
+        self._max_pending_bytes = checked_bound("max_pending_bytes", max_pending_bytes)
         self._max_body_size = max_body_size
         self._pile = Pile()
         self._sending = False

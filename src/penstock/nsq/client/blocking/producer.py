@@ -22,6 +22,7 @@ from penstock.nsq.client.publishing import (
     Router,
     Topics,
     checked_body,
+    checked_bound,
     checked_delay,
     parts_of,
 )
@@ -99,7 +100,7 @@ class Producer:
         self._router = Router(hosts, resend, self._settled)
         self._nodes = {address: _Node(address) for address in dict.fromkeys(addresses)}
         self._topics = Topics()
-        self._max_pending = max_pending
+        self._max_pending = checked_bound("max_pending", max_pending)
         self._max_body_size = max_body_size
         self._pile = Pile()
         self._gathered = 0
