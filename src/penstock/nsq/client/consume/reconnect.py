@@ -12,11 +12,13 @@ from collections.abc import Iterable, Sequence
 
 from penstock.core.chance import Chance
 from penstock.core.clock import Clock
-from penstock.core.units import SECOND
+from penstock.core.units import MILLISECOND, SECOND
 from penstock.nsq.client.config import Config
 
 TRIES = 3
 """Failures in a row after which a node is nsqlookupd's affair again."""
+START_MIN = 10 * MILLISECOND
+"""The shortest first delay: none, however often doubled, would be attempts without a pause."""
 _JITTER = 0.3
 _DOUBLINGS_MAX = 32
 
@@ -41,7 +43,7 @@ class Reconnect:
         self._clock = clock
         self._chance = chance
         self._longest = int(config.lookupd_poll_interval * SECOND)
-        self._start = min(int(start * SECOND), self._longest)
+        self._start = max(START_MIN, int(min(start * SECOND, self._longest)))
         self._direct = frozenset(direct)
         self._nodes: dict[str, _Node] = {}
         self.found(direct)

@@ -7,7 +7,7 @@ import pytest
 from penstock.core.chance import SystemChance
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.nsq.client.config import Config
-from penstock.nsq.client.consume.reconnect import TRIES, Reconnect
+from penstock.nsq.client.consume.reconnect import START_MIN, TRIES, Reconnect
 from penstock.testing.clock import FakeClock
 
 CLOCK_STARTS = 0
@@ -75,6 +75,22 @@ def test_no_delay_is_longer_than_the_poll_interval() -> None:
     made, _ = nodes("a:1", interval=0.01)
     made.begin()
     assert made.failed("a:1") == 10 * MILLISECOND
+
+
+@pytest.mark.parametrize("start", [0.0, -1.0])
+def test_a_first_delay_of_none_is_doubled_all_the_same(start: float) -> None:
+    made, clock = nodes("a:1", start=start)
+    waits = []
+    for _ in range(3):
+        made.begin()
+        waits.append(made.failed("a:1"))
+        clock.advance((made.deadline or 0) - clock.monotonic_ns())
+    assert waits == [START_MIN, 2 * START_MIN, 4 * START_MIN]
+
+
+def test_a_first_delay_without_end_is_the_longest() -> None:
+    made, _ = nodes("a:1", start=float("inf"))
+    assert made.failed("a:1") == 60 * SECOND
 
 
 def test_jitter() -> None:
