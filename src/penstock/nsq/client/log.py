@@ -401,7 +401,9 @@ def _offsets(node: str, answer: dict[str, Any]) -> Offsets:
 def _queue_bounds(
     queue: int, start: int, end: int, bytes: int, log: str = "", **_: object
 ) -> QueueBounds:
-    """A newer node may tell more."""
+    """A newer node may tell more. Raises TypeError for bounds that are no numbers."""
+    if not all(type(each) is int for each in (queue, start, end, bytes)):
+        raise TypeError("bounds of a queue are whole numbers")
     return QueueBounds(queue, start, end, bytes, log)
 
 

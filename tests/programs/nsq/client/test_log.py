@@ -155,7 +155,17 @@ def test_a_node_that_is_gone_for_good(client: LogClient) -> None:
         client.offset_at("t", 1)
 
 
-@pytest.mark.parametrize("answer", [{}, [], {"queues": 5, "topics": 5, "offset": "x"}, None])
+BOUNDS = {"queue": {}, "start": 0, "end": "9", "bytes": None}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {}, [], {"queues": 5, "topics": 5, "offset": "x"}, None,
+        {"node": "n", "topic": "t", "queues": [BOUNDS]},
+        {"node": "n", "topic": "t", "queues": [BOUNDS | {"queue": 0}]},
+    ],
+)  # fmt: skip
 def test_somebody_elses_server(node: FakeHttp, client: LogClient, answer: object) -> None:
     for path in ("/stats", "/log/offsets", "/log/fetch", "/log/offset_at"):
         node.json(path, answer)
