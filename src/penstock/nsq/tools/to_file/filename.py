@@ -38,6 +38,8 @@ class Filenames:
     def __init__(
         self, layout: str, datetime_layout: str, *, topic: str, host: str, pid: int, suffix: str
     ) -> None:
+        if topic in (".", ".."):  # topics may be called so: no way out of the output's folder
+            topic = topic.replace(".", "%2E")
         layout = layout.replace("<TOPIC>", topic).replace("<HOST>", host)
         layout = layout.replace("<PID>", str(pid))
         self._layout = layout if layout.endswith(suffix) else layout + suffix

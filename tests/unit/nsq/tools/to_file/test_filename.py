@@ -82,3 +82,9 @@ def test_all_tokens_in_local_time() -> None:
 @pytest.mark.parametrize(("layout", "name"), [("a.gz", "a.gz"), ("a.log", "a.log.gz")])
 def test_the_suffix_is_not_doubled(layout: str, name: str) -> None:
     assert Filenames(layout, "", topic="t", host="h", pid=1, suffix=".gz").at(0) == name
+
+
+@pytest.mark.parametrize(("topic", "name"), [(".", "%2E/h"), ("..", "%2E%2E/h"), ("...", ".../h")])
+def test_a_topic_is_no_way_out_of_the_folder(topic: str, name: str) -> None:
+    names = Filenames("<TOPIC>/<HOST>", "", topic=topic, host="h", pid=1, suffix="")
+    assert names.at(0) == name
