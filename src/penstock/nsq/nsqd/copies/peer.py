@@ -42,6 +42,7 @@ class PeerStatus(msgspec.Struct):
     role: str
     epoch: int
     history: str = ""
+    primary: str = ""
 
 
 class Fence(msgspec.Struct):

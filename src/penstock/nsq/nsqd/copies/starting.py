@@ -115,15 +115,29 @@ async def _unless_outranked(options: NsqdOptions, standing: Standing, secret: Se
     """The node's standing, or fenced if a node that has copied it was promoted meanwhile."""
     asked = [each for each in dict.fromkeys([*standing.followers, standing.primary]) if each]
     statuses = await asyncio.gather(*(_status(each, options, secret) for each in asked))
+    outranking: list[tuple[int, bool, str]] = []
     for address, found in zip(asked, statuses, strict=True):
         if found is None:
             logger.warning(
                 "cannot ask %s whether it was promoted; if it was, it will tell", address
             )
         elif found.history == standing.history and found.epoch > standing.epoch:
-            standing.fence(found.epoch, address, None)
-            return standing
+            is_primary = found.role == Role.PRIMARY
+            outranking.append((found.epoch, is_primary, _successor(address, found, asked)))
+    if outranking:
+        epoch, _, successor = max(outranking)
+        standing.fence(epoch, successor, None)
     return standing
+
+
+def _successor(address: str, found: PeerStatus, asked: list[str]) -> str:
+    """The primary that a node of a higher epoch knows of: itself, or one that has copied us too.
+
+    A fenced node takes the word of its successor alone. One that is just being promoted still names
+    the primary that it has followed, which is us.
+    """
+    others = {_bare(each): each for each in asked}
+    return address if found.role == Role.PRIMARY else others.get(_bare(found.primary), address)
 
 
 async def _status(address: str, options: NsqdOptions, secret: Secret) -> PeerStatus | None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +56,42 @@ async def test_a_primary_asks_those_who_have_copied_it(successor: Running) -> No
     alone = await decided(Standing("h", 1, followers=[unused_address()]))
     assert alone is not None
     assert alone.role is Role.PRIMARY
+
+
+@asynccontextmanager
+async def told(**status: object) -> AsyncIterator[str]:
+    """The address of a node that says this of itself."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        body = json.dumps(status).encode()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        yield join_host_port(*server.sockets[0].getsockname())
+
+
+async def test_the_successor_is_the_one_that_takes_publishes_not_a_copy_of_it() -> None:
+    gone = unused_address()
+    async with (
+        told(role="primary", epoch=2, history="h") as primary,
+        told(role="follower", epoch=2, history="h", primary=primary) as copy,
+        told(role="follower", epoch=2, history="h", primary=gone) as other,
+        told(role="follower", epoch=2, history="h", primary="us:1") as promoting,
+        told(role="primary", epoch=3, history="h") as newest,
+    ):
+        for followers, epoch, successor in (
+            ([copy, primary], 2, primary),
+            ([other, gone], 2, gone),
+            ([promoting], 2, promoting),
+            ([copy, primary, newest], 3, newest),
+        ):
+            found = await decided(Standing("h", 1, followers=followers))
+            assert found is not None
+            assert (found.role, found.fenced_epoch, found.primary) == (
+                Role.FENCED, epoch, successor,
+            )  # fmt: skip
 
 
 async def test_a_successor_that_is_slow_to_answer_is_waited_for() -> None:
