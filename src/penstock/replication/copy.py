@@ -90,6 +90,8 @@ class Copy:
         self._number = 0
         self._asks_all = self._is_all = False
         self._hurries = True
+        self._has_begun = False
+        """True if the answer that is taken began topics, whose journals come with the next one."""
         self.leaving: list[Callable[[str], None]] = []
         """Told the name of a topic whose files are about to go."""
         self.changed_files: set[str] = set()
@@ -177,13 +179,14 @@ class Copy:
             if self._drop_damaged():
                 return None  # the answer goes on from what was there
         unlike: set[str] = set()
+        self._has_begun = False
         for part in parts:
             self._take(part, unlike)
         for name, copy in self.topics.items():
             copy.is_checked = copy.is_checked or name not in unlike
-        self._hurries = end.more
-        self._is_all = self._asks_all and not end.more
-        self._files_are_due = self._files_are_due or not end.more
+        self._hurries = more = end.more or self._has_begun
+        self._is_all = self._asks_all and not more
+        self._files_are_due = self._files_are_due or not more
         self.settle()
         return None
 
@@ -248,7 +251,7 @@ class Copy:
         self.store.begin_queue(head.topic, 0, head.log, head.start)
         self._open(head.topic)
         copy = self.topics[head.topic]
-        copy.is_from_primary = True
+        copy.is_from_primary = self._has_begun = True
         return copy
 
     def settle(self) -> None:

@@ -161,6 +161,24 @@ def test_a_copy_that_retention_has_overtaken_begins_at_the_primary_s_start() -> 
     assert not list(copy.topics["t"].log.damage.lost_ranges())
 
 
+def test_a_topic_that_is_begun_again_is_whole_with_its_journal_alone() -> None:
+    primary, disk = Primary(file_bytes=2000), FaultyDisk("/data")
+    copy = new_copy(disk, file_bytes=2000)
+    primary.publish("t", b"1").channel("c")
+    until_whole(primary, copy)
+    topic = primary.publish("t", *[bytes(900)] * 10)
+    topic.channels["c"].empty()
+    primary.broker.save()
+    primary.broker.trim()
+    assert topic.log.start_offset > 1
+    primary.files = {"nsqd.dat": describe(primary.broker)}
+    until_whole(primary, copy)
+    disk.crash("written")
+    promoted = Broker(Store(disk, "/data", LogOptions(2000)), FakeClock(), SystemChance(1),
+                      BrokerOptions()).topics["t"]  # fmt: skip
+    assert promoted.channels["c"].state.depth == 0
+
+
 def test_tables_of_rocketmq_are_copied_and_no_other_file_is() -> None:
     primary, copy = Primary(), new_copy()
     primary.files = {"config/topics.json": b"{}", "config/broker.properties": b"listenPort=1",
