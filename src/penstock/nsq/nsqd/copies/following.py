@@ -60,6 +60,8 @@ class Pulling:
         self._stopped = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._is_asking = False
+        self._is_unsaved = False
+        """True if the standing could not be written down as it is."""
         self.address = ""
         self.stepped: list[Callable[[], None]] = []
         """Called when an answer was taken, for those who show what has come; they raise
@@ -123,7 +125,15 @@ class Pulling:
             self._settle()
         elif standing.was_whole and self._has_fallen_behind(asked_ns):
             standing.was_whole = False
-            self._save()
+            self._keep()
+        elif self._is_unsaved:
+            self._keep()
+
+    def _keep(self) -> None:
+        """Write the standing down, again with each step if that fails. Raises StorageError."""
+        self._is_unsaved = True
+        self._save()
+        self._is_unsaved = False
 
     def _begin(self, hello: Hello) -> None:
         """Follow this run of the primary, if it is one of ours. Raises ReplicationError."""
@@ -145,11 +155,11 @@ class Pulling:
 
     def _settle(self) -> None:
         standing = self._standing
-        if standing.is_settled and standing.was_whole:
+        if standing.is_settled and standing.was_whole and not self._is_unsaved:
             return
         standing.is_settled = standing.was_whole = True
         standing.fork = None
-        self._save()
+        self._keep()
         self._copy.never_drop = False
 
     def _has_fallen_behind(self, asked_ns: int) -> bool:

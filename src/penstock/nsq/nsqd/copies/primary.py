@@ -7,6 +7,7 @@ whether any log has grown; while none waits, there is nothing to look at.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -43,6 +44,8 @@ from penstock.storage.log import Log
 
 if TYPE_CHECKING:
     from penstock.node.node import Node
+
+logger = logging.getLogger("penstock.replication")
 
 WAIT_NS: Final = SECOND
 """A request that there is no news for is answered after this time all the same."""
@@ -126,12 +129,19 @@ class Primary:
         await hooks.after(standing)
         if self.standing is standing:  # it is another one's once this node is fenced
             standing.owes_hook = False
-            self.write(standing)
+            self._note_done(standing)
 
     def _heard(self) -> None:
         assert self.standing is not None
         self.standing.owes_fence = False
-        self.write(self.standing)
+        self._note_done(self.standing)
+
+    def _note_done(self, standing: Standing) -> None:
+        """Write down that something owed is done; else the next start does it again."""
+        try:
+            self._store(standing)
+        except StorageError as error:
+            logger.error("cannot write down what this node owed as primary - %s", error)
 
     async def close(self) -> None:
         """End what ``start`` began."""
@@ -158,8 +168,8 @@ class Primary:
         """The small files, at most a second old: older than the journals is right, newer is not."""
         now = self._node.clock.monotonic_ns()
         if now >= self._files_at:
-            self._files_at = now + _FILES_NS
             self._files = small_files(self._node.broker.store)
+            self._files_at = now + _FILES_NS
         return self._files
 
     def _fetch(self, request: Request) -> Later:
@@ -205,10 +215,14 @@ class Primary:
             self._answer(self._ready(self._node.clock.monotonic_ns()))
 
     def _ready(self, now: int) -> list[_Waiting]:
-        source = self._source
-        assert source is not None
-        return [each for each in self._waiting
-                if now >= each.until_ns or source.has_news(each.fetch)]  # fmt: skip
+        return [each for each in self._waiting if now >= each.until_ns or self._has_news(each)]
+
+    def _has_news(self, waiting: _Waiting) -> bool:
+        assert self._source is not None
+        try:
+            return self._source.has_news(waiting.fetch)
+        except StorageError:  # which the answer says
+            return True
 
     def _answer(self, ready: list[_Waiting]) -> None:
         for each in ready:
@@ -248,11 +262,14 @@ class Primary:
 
     def write(self, standing: Standing) -> None:
         """Write a standing down. ApiError 500."""
-        store = self._node.broker.store
         try:
-            write_standing(store.disk, store.data_path, standing)
+            self._store(standing)
         except StorageError as error:
             raise ApiError(500, "INTERNAL_ERROR") from error
+
+    def _store(self, standing: Standing) -> None:
+        store = self._node.broker.store
+        write_standing(store.disk, store.data_path, standing)
 
     def _note(self, fetch: Fetch) -> Follower:
         """Remember who asks: a start asks those nodes whether one of them is primary now.
@@ -267,10 +284,10 @@ class Primary:
         known = standing.followers
         if fetch.address and fetch.address not in known and fetch.history:
             if len(known) >= FOLLOWERS_MAX:
-                known[:] = [each for each in known if each in self.followers]
-            known.append(fetch.address)
-            del known[:-FOLLOWERS_MAX]
-            self.write(standing)
+                known = [each for each in known if each in self.followers]
+            known = [*known, fetch.address][-FOLLOWERS_MAX:]
+            self.write(msgspec.structs.replace(standing, followers=known))
+            standing.followers = known
         follower = self.followers.get(fetch.address)
         if follower is None:
             follower = self.followers[fetch.address] = Follower(fetch.address, Pace())

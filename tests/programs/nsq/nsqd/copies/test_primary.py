@@ -11,16 +11,18 @@ import msgspec
 import pytest
 
 from penstock.core.units import SECOND
+from penstock.net.address import join_host_port
 from penstock.nsq.nsqd.copies.pace import WINDOW_NS
 from penstock.nsq.nsqd.copies.peer import Fence
 from penstock.replication.copy import Copy
 from penstock.replication.feed import NBYTES_MAX
 from penstock.replication.messages import encode_fetch
+from penstock.replication.standing import Standing, write_standing
 from penstock.storage.durability import Durability
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
-from tests.programs.nsq.nsqd.conftest import Running, Start, pub
+from tests.programs.nsq.nsqd.conftest import Running, Start, faulty_disk, pub
 
 MIB = 1024 * 1024
 
@@ -90,6 +92,74 @@ async def test_a_secret_is_asked_for_where_there_is_one(start: Start, tmp_path: 
     assert (await follower.ask())[0] == 403
     assert (await nsqd.post("/replication/fence", b"{}"))[0] == 403
     follower.copy.close()
+
+
+async def test_a_follower_that_could_not_be_noted_is_noted_later(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start asks those nodes alone whether one of them was promoted."""
+    disk = faulty_disk(monkeypatch)
+    nsqd = await start(data_path="/data")
+    await nsqd.publish("t", b"1")
+    follower = Follower(nsqd, tmp_path / "copy")
+    await follower.follow()
+    disk.fail("replace", within="replication.json")
+    status, body = await follower.ask()
+    assert (status, json.loads(body)["message"]) == (500, "INTERNAL_ERROR")
+    await follower.until_whole()
+    written = json.loads(disk.content("/data/replication.json"))
+    assert written["followers"] == ["127.0.0.1:1"]
+    follower.copy.close()
+
+
+async def test_small_files_that_cannot_be_read_are_no_news_that_is_lost(
+    start: Start,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = faulty_disk(monkeypatch)
+    nsqd = await start(data_path="/data")
+    await nsqd.publish("t", b"1")
+    assert (await nsqd.post("/channel/create?topic=t&channel=c"))[0] == 200
+    follower = Follower(nsqd, tmp_path / "copy")
+    await follower.follow()
+    disk.fail("list", within="config", times=-1)
+    for _ in range(2):
+        assert (await follower.ask())[0] == 500
+    disk.heal()
+    await follower.until_whole()
+    assert b'"c"' in (follower.copy.store.read_file("nsqd.dat") or b"")
+    disk.fail("list", within="config", times=-1)
+    while (asked := await follower.ask())[0] == 200:  # the journal may have grown meanwhile
+        follower.copy.take(asked[1])
+    assert asked[0] == 500
+    assert "housekeeping failed" not in caplog.text
+    disk.heal()
+    await follower.until_whole()
+    follower.copy.close()
+
+
+async def test_a_node_ends_that_could_not_write_down_that_it_was_heard(
+    start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def hears(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        writer.close()
+
+    disk = faulty_disk(monkeypatch)
+    async with await asyncio.start_server(hears, "127.0.0.1", 0) as before:
+        address = join_host_port(*before.sockets[0].getsockname())
+        promoted = Standing("h", 2, primary=address, fork={}, owes_fence=True)
+        write_standing(disk, "/data", promoted)
+        disk.fail("replace", within="replication.json", times=-1)
+        nsqd = await start(data_path="/data")
+        await nsqd.until(lambda: "cannot write down what this node owed" in caplog.text)
+        assert nsqd.nsqd.primary.standing is not None
+        assert not nsqd.nsqd.primary.standing.owes_fence
+        await nsqd.nsqd.primary.close()
+    assert json.loads(disk.content("/data/replication.json"))["owes_fence"]
 
 
 async def test_what_is_only_in_memory_is_not_copied(start: Start, tmp_path: Path) -> None:

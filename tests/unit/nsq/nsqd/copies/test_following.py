@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
+import msgspec
 import pytest
 
+from penstock.core.errors import DiskFullError
 from penstock.nsq.nsqd.copies.following import BEHIND_NS, FRESH_NS, Pulling
 from penstock.nsq.nsqd.copies.peer import Peer, PeerError
 from penstock.replication.feed import Source
@@ -46,11 +48,17 @@ class Story:
         self.standing = standing or Standing(epoch=0)
         self.peer = Other(self.primary, self.clock)
         self.saved = 0
+        self.is_full = False
+        """True while it cannot be written."""
+        self.written: Standing | None = None
         self.pulling = Pulling(self.copy, self.standing, cast(Peer, self.peer), self.clock,
                                self.save, 1)  # fmt: skip
 
     def save(self) -> None:
+        if self.is_full:
+            raise DiskFullError("/data/replication.json: No space left on device")
         self.saved += 1
+        self.written = msgspec.structs.replace(self.standing)
 
     async def follow(self, steps: int = 6) -> None:
         for _ in range(steps):
@@ -142,6 +150,32 @@ async def test_a_copy_falls_behind_by_what_it_knows_and_not_by_silence() -> None
     assert not story.standing.was_whole
     await story.follow()
     assert story.standing.was_whole
+
+
+async def test_a_standing_that_cannot_be_written_is_written_when_it_can_be() -> None:
+    """A start takes what is written, also when the primary is gone."""
+    story = Story()
+    for _ in range(3):
+        story.primary.publish("t", b"x" * 3_000_000)
+    await story.follow(3)
+    story.is_full = True
+    with pytest.raises(DiskFullError):
+        await story.follow()
+    story.is_full = False
+    await story.follow(1)
+    assert story.written is not None
+    assert story.written.was_whole
+    assert not story.copy.never_drop
+    for _ in range(3):
+        story.primary.publish("t", b"x" * 3_000_000)
+    story.clock.advance(2 * BEHIND_NS)
+    story.is_full = True
+    with pytest.raises(DiskFullError):
+        await story.pulling.step()
+    story.is_full = False
+    story.primary.publish("t", b"x" * 3_000_000)
+    await story.pulling.step()
+    assert not story.written.was_whole
 
 
 async def test_a_follower_of_another_epoch_is_not_whole_before_it_has_compared() -> None:
