@@ -28,6 +28,7 @@ from penstock.core.errors import StorageError
 from penstock.core.ranges import RangeSet
 from penstock.storage.batch import Batch
 from penstock.storage.files.disk import Disk, LogFile
+from penstock.storage.files.temporary import remove_temporaries
 from penstock.storage.queues.one_queue import OneQueue, Queues
 from penstock.storage.queues.queue_chunks import (
     DIRECTORY,
@@ -128,6 +129,7 @@ class QueueIndex:
         elif is_new and not any(batch.queue for batch in batches_of(log)):
             self._begin({0: log.start_offset})
         disk.make_directory(directory)
+        remove_temporaries(disk, directory)  # of a kill while a file was written again
         self._open()
 
     # --- asking --------------------------------------------------------------------------------

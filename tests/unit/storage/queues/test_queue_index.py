@@ -34,6 +34,24 @@ def test_a_topic_that_gets_more_queues_keeps_the_offsets_of_its_first(tmp_path: 
     assert content(again, 2) == {0: [0, 1, 2, 5], 1: [3, 4]}
 
 
+@pytest.mark.usefixtures("small")
+def test_half_of_a_file_that_a_kill_has_left_is_no_damage(tmp_path: Path) -> None:
+    log = open_at(tmp_path)
+    index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log)
+    for number in range(40):
+        put(log, index, number % 2, 1)
+    before = content(index, 2)
+    index.close()
+    first, *others = files_of(tmp_path)
+    assert others
+    half = first.with_name(first.name + ".0123abcd.tmp")
+    half.write_bytes(first.read_bytes()[:-20])
+    index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log)
+    assert (content(index, 2), log.damage.pending, log.damage.known) == (before, [], [])
+    assert not half.exists()
+    index.close()
+
+
 STORY = st.lists(
     st.one_of(
         st.tuples(st.integers(0, 3), st.integers(1, 7)),
