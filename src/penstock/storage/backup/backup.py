@@ -145,6 +145,7 @@ def put_back(disk: Disk, folder: str, moment: str, data_path: str) -> Manifest:
 
     Raises StorageError.
     """
+    data_path = os.path.realpath(data_path)  # no folder can take the place of a link to one
     is_mount = os.path.ismount(data_path)
     expected = {_UNFINISHED, _LOST_AND_FOUND} if is_mount else set()
     if set(disk.list(data_path)) - expected:

@@ -14,6 +14,7 @@ from xxhash import xxh3_128_hexdigest
 
 from penstock.core.errors import StorageError
 from penstock.storage.backup.manifest import Entry, Manifest
+from penstock.storage.backup.topic_files import Growing
 from penstock.storage.files.disk import Disk, LogFile
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
@@ -101,14 +102,22 @@ class Vault:
                 raise StorageError(f"{source} is damaged or missing")
             self._disk.replace_file(target, data)
             return
-        stored, file = self._disk.open(source), self._disk.open(target)
+        if not os.path.exists(source):
+            raise StorageError(f"{source} is missing")
+        stored = Growing(source)  # which may be where nothing can be written
         try:
-            if stored.size < entry.nbytes:
-                raise StorageError(f"{source} is cut short or missing")
-            _copy(stored.read, 0, entry.nbytes, file)
-            file.sync()
+            self._restore(stored, entry.nbytes, target)
         finally:
             stored.close()
+
+    def _restore(self, stored: Growing, nbytes: int, target: str) -> None:
+        if stored.end(0) < nbytes:
+            raise StorageError(f"{stored.path} is cut short")
+        file = self._disk.open(target)
+        try:
+            _copy(stored.read, 0, nbytes, file)
+            file.sync()
+        finally:
             file.close()
 
     def prune(self, manifests: Iterable[Manifest]) -> None:

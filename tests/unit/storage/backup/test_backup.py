@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -181,9 +183,34 @@ def test_a_backup_that_is_not_whole_puts_nothing_back(data: Path, harm: str) -> 
         stored.unlink()
     else:
         next((folder / "files").iterdir()).write_bytes(b"changed")
-    with pytest.raises(StorageError, match=r"backups/.* is (cut short|damaged) or missing"):
+    with pytest.raises(StorageError, match=r"backups/.* is (cut short|missing|damaged or)"):
         restored(data, made.moment)
     assert not (data.parent / "restored").exists()
+    assert stored.exists() is (harm != "lost")
+
+
+def test_a_backup_is_put_back_from_where_nothing_can_be_written(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, folder = taken(data), str(data.parent / "backups")
+    opened = os.open
+
+    def refusing(path: str, flags: int, *args: int) -> int:
+        if path.startswith(folder) and flags & (os.O_WRONLY | os.O_RDWR):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        return opened(path, flags, *args)
+
+    monkeypatch.setattr(os, "open", refusing)
+    assert files(restored(data, made.moment)) == files(data)
+
+
+def test_a_link_to_a_folder_is_filled_where_it_leads(data: Path) -> None:
+    made = taken(data)
+    (data.parent / "large").mkdir()
+    (data.parent / "link").symlink_to(data.parent / "large")
+    assert files(restored(data, made.moment, "link")) == files(data)
+    assert (data.parent / "link").is_symlink()
+    assert files(data.parent / "large") == files(data)
 
 
 def test_a_backup_names_nothing_outside_of_the_data_path(data: Path) -> None:
