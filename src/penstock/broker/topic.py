@@ -635,4 +635,4 @@ class Topic:
             channel.empty()
             self._alarms.cancel(channel)
         self.journal.abandon()
-        self.queues.close()
+        self.queues.abandon()

@@ -357,6 +357,15 @@ def test_a_topic_that_is_split_again_keeps_its_queues(world: World) -> None:
     assert [topic.queues.bounds(queue)[1] for queue in range(3)] == [4, 2, 0]
 
 
+def test_a_topic_of_several_queues_is_deleted_without_an_error(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.broker.split(world.topic, 3, 3)
+    world.fill(9)
+    world.broker.delete_topic("t")
+    assert (caplog.messages, [each for each in world.disk.paths() if "/t@0" in each]) == ([], [])
+
+
 # --- attempts ------------------------------------------------------------------------------------
 
 

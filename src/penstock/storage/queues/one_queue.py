@@ -67,6 +67,10 @@ class Queues(Protocol):
 
     def close(self) -> None: ...
 
+    def abandon(self) -> None:
+        """Close without another word in the files: the log is deleted."""
+        ...
+
 
 class OneQueue:
     """The index of a topic with one queue: its offsets are the log's."""
@@ -113,4 +117,7 @@ class OneQueue:
         """Do nothing: there is nothing to write."""
 
     def close(self) -> None:
+        """Do nothing: there is nothing to close."""
+
+    def abandon(self) -> None:
         """Do nothing: there is nothing to close."""

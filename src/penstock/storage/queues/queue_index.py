@@ -312,6 +312,9 @@ class QueueIndex:
             logger.error(
                 "cannot sync the index of queues, which the log can make again - %s", error
             )
+        self.abandon()
+
+    def abandon(self) -> None:
         for file in self._files:
             file.close()
 
