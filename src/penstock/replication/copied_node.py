@@ -56,8 +56,9 @@ class CopiedBroker(Broker):
                     yield topic
                 continue
             topic.queues = copied.queues
-            first, self._ends[name] = self._ends[name], copied.log.next_offset
-            batches = list(copied.read(first))
+            end = copied.log.next_offset
+            batches = list(copied.read(self._ends[name]))
+            self._ends[name] = end
             for observer in self._observers if batches else ():
                 observer.appended(name, batches)
 

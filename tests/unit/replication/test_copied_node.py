@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import pytest
 
@@ -14,6 +15,7 @@ from penstock.replication.copied_node import CopiedNode
 from penstock.storage.batch import Batch
 from penstock.storage.durability import Durability
 from penstock.testing.clock import FakeClock
+from penstock.testing.disk import FaultyDisk
 from tests.unit.replication.pieces import Primary, new_copy, until_whole
 
 
@@ -48,6 +50,14 @@ async def test_topics_are_shown_when_they_may_be_and_grow() -> None:
     assert topic.queues.bounds(0) == (0, 3)
     node.broker.split(topic, 4, 4)
     assert topic.queues.firsts is None
+    primary.publish("t", b"4")
+    until_whole(primary, copy)
+    copy.topics["t"].log._tail.clear()  # as those of a long answer are not kept in memory
+    cast(FaultyDisk, copy.store.disk).fail("read", within=".log")
+    with pytest.raises(StorageError):
+        list(node.copied.grow(lambda name: True))
+    assert list(node.copied.grow(lambda name: True)) == []
+    assert heard.batches == [("t", 1), ("t", 1)], "heard of once it can be read"
     primary.broker.delete_topic("t")
     until_whole(primary, copy)
     assert "t" not in node.broker.topics

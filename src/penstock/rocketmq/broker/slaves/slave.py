@@ -30,9 +30,10 @@ class Slave:
     def update(self) -> None:
         """Show what the copy has got. Raises StorageError."""
         controller, copied = self._controller, self._copied
-        changed, copied.copy.changed_files = copied.copy.changed_files, set()
+        changed = copied.copy.changed_files
         if changed:
             self._read_again(changed)
+            changed.clear()  # not before: what cannot be read now is read with the next answer
         for topic in copied.grow(controller.store.serials.has):
             controller.store.adopt(topic)
             controller.keys.note(topic.name)

@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 
 from penstock.cli.shared.dialects import register_dialects
+from penstock.core.errors import TooManyFilesError
 from penstock.net.budget import Memory
 from penstock.node.node import NodeOptions
 from penstock.nsq.protocol.letters import Letters
@@ -104,6 +105,28 @@ async def test_messages_tables_and_offsets_follow(following: Following) -> None:
     following.step()
     assert heard == ["T"]
     assert slave.store.bounds("T", 1) == (0, 1)
+
+
+async def test_a_table_that_could_not_be_read_is_read_with_the_next_answer(
+    following: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    master, slave = following.master, following.slave
+    following.step()
+    make(master, "T", 3)
+    read = OsDisk.read_file
+
+    def full(disk: OsDisk, path: str) -> bytes | None:
+        if path == following.copy.store.data_path + "/config/topics.json":
+            raise TooManyFilesError(f"{path}: Too many open files")
+        return read(disk, path)
+
+    monkeypatch.setattr(OsDisk, "read_file", full)
+    with pytest.raises(TooManyFilesError):
+        following.step()
+    monkeypatch.undo()
+    assert slave.topics.get("T") is None
+    following.step()
+    assert slave.topics.get("T") == master.topics.get("T")
 
 
 async def test_a_topic_that_is_deleted_and_made_again_is_another(following: Following) -> None:
