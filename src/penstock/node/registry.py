@@ -114,16 +114,20 @@ class Registry:
 
     async def delete_topic(self, topic: Topic) -> None:
         """Delete a topic with all its channels, durably. Raises StorageError; the topic goes on as
-        it was if its log could not be removed.
+        it was if its log could not be removed, and is gone if it is what observers keep of it.
         """
         topic.exiting = True
         await self._commits.settle(topic)
+        error = None
         if self.topics.get(topic.name) is topic:  # or somebody else has deleted it meanwhile
-            self._remove(topic)
+            error = self._remove(topic)
         if not topic.ephemeral:
             await self.topic_list.write()
+        if error is not None:
+            raise error
 
-    def _remove(self, topic: Topic) -> None:
+    def _remove(self, topic: Topic) -> StorageError | None:
+        """Delete it, and tell everybody; an error that one of them met. Raises StorageError."""
         try:
             self._broker.delete_topic(topic.name)
         except StorageError:
@@ -133,9 +137,14 @@ class Registry:
         for channel in topic.channels.values():
             for observer in self._observers:
                 observer.channel_deleted(topic, channel)
+        failure = None
         for observer in self._observers:
-            observer.topic_deleted(topic.name)
+            try:
+                observer.topic_deleted(topic.name)
+            except StorageError as error:
+                failure = error
         logger.info("TOPIC(%s): deleted", topic.name)
+        return failure
 
     def delete_channel(self, topic: Topic, channel: Channel) -> None:
         """Delete a channel; an ephemeral topic goes with its last one."""

@@ -148,6 +148,24 @@ async def test_a_topic_that_cannot_be_deleted_goes_on(
     assert bench.recorder.heard[2:] == ["deleted t:c", "deleted t"]
 
 
+async def test_a_topic_is_gone_though_an_observer_cannot_write_that_down(bench: Bench) -> None:
+    """Were it left in the list, a start would make it again."""
+
+    class Full(Observer):
+        def topic_deleted(self, name: str) -> None:
+            raise StorageError(f"{name}: full")
+
+    other = Recorder()
+    bench.registry.observe(Full())
+    bench.registry.observe(other)
+    topic = bench.registry.topic("t")
+    with pytest.raises(StorageError, match="t: full"):
+        await bench.registry.delete_topic(topic)
+    assert (bench.recorder.heard[-1], other.heard[-1]) == ("deleted t", "deleted t")
+    assert bench.list.writes == 1
+    assert "t" not in bench.registry.topics
+
+
 async def test_a_list_that_cannot_be_written_is_an_error(bench: Bench) -> None:
     topic = bench.registry.topic("t")
     bench.list.error = StorageError("full")

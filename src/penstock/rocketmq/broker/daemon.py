@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.broker.group_figures import ROCKETMQ_PREFIX, ConsumerGroup, ProducerGroup
@@ -191,11 +191,18 @@ class RocketBroker(Observer):
         self.controller.retention.adopt(topic)
 
     def topic_deleted(self, name: str) -> None:
-        """A topic is gone, deleted by whomever. Raises StorageError."""
-        self.controller.store.forget(name)
-        self.controller.retention.forget(name)
-        self.controller.offsets.forget_topic(name)
-        self.controller.offsets_changed()
+        """A topic is gone, deleted by whomever. Raises StorageError; then some file still has it,
+        until it is written again.
+        """
+        controller = self.controller
+        with ExitStack() as steps:  # the last comes first, and each whatever became of the others
+            steps.callback(self._forget_config, name)
+            steps.callback(controller.offsets_changed)
+            steps.callback(controller.offsets.forget_topic, name)
+            steps.callback(controller.retention.forget, name)
+            steps.callback(controller.store.forget, name)
+
+    def _forget_config(self, name: str) -> None:
         if self.controller.topics.delete(name, self.controller.now_ms) is not None:
             self.controller.topics_changed()
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.errors import ConfigError, PenstockError, StorageError
+from penstock.core.errors import ConfigError, DiskFullError, PenstockError, StorageError
 from penstock.core.units import HOUR
 from penstock.node.node import Node
 from penstock.rocketmq.broker.controller import Controller
@@ -24,6 +24,7 @@ from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.namesrv.daemon import NameServer
 from penstock.rocketmq.namesrv.settings import NamesrvSettings
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.storage.files.disk import OsDisk
 from penstock.storage.retention import Retention
 from tests.unit.rocketmq.broker.conftest import broker_settings, fake_node
 from tests.unit.rocketmq.conftest import LoopThread
@@ -177,6 +178,31 @@ def test_topics_of_others_can_be_found(
     loop_thread.run(create_and_delete())
     assert "after" in table(client)
     assert "before" not in table(client)
+    client.close()
+    loop_thread.run(broker.close())
+
+
+def test_a_topic_that_is_deleted_is_in_no_table_though_not_all_can_be_written(
+    loop_thread: LoopThread, host: Node, settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = host.registry.topic("before")
+    broker = loop_thread.run(RocketBroker.start(settings, host))
+    dropped: list[str] = []
+    broker.controller.store.deleted.append(dropped.append)
+    replace = OsDisk.replace_file
+
+    def full(disk: OsDisk, path: str, *data: bytes, sync: bool = True) -> None:
+        if path.endswith(("serials.json", "consumerOffset.json")):
+            raise DiskFullError(f"{path}: No space left on device")
+        replace(disk, path, *data, sync=sync)
+
+    monkeypatch.setattr(OsDisk, "replace_file", full)
+    with pytest.raises(DiskFullError):
+        loop_thread.run(host.registry.delete_topic(topic))
+    monkeypatch.undo()
+    client = RawClient(broker.port)
+    assert "before" not in table(client)
+    assert dropped == ["before"]
     client.close()
     loop_thread.run(broker.close())
 

@@ -125,10 +125,9 @@ class MessageStore:
             self.forget(name)
 
     def forget(self, name: str) -> None:
-        """A topic is gone. Raises StorageError."""
-        self._bases.pop(name, None)
-        self.serials.forget(name)
+        """A topic is gone. Raises StorageError, if that cannot be written down."""
         self.dropped(name)
+        self.serials.forget(name)
 
     def dropped(self, name: str) -> None:
         """A topic is not here any more, whoever has deleted it."""
