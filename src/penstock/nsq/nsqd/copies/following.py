@@ -11,6 +11,7 @@ from typing import Final
 from penstock.core.clock import Clock
 from penstock.core.errors import PenstockError, StorageError
 from penstock.core.units import SECOND
+from penstock.net import threads
 from penstock.net.tasks import spawn
 from penstock.nsq.nsqd.copies.peer import Peer
 from penstock.replication.copy import Copy
@@ -206,9 +207,22 @@ class Pulling:
 
 
 async def _run(job: SyncJob, ended: Callable[[StorageError | None], object]) -> None:
-    try:
-        await asyncio.to_thread(job.run)
-    except StorageError as error:
-        ended(error)
-        raise
-    ended(None)
+    """Sync in a thread, and wait for its end even when cancelled: else the log would wait for ever,
+    and be synced no more. Raises StorageError.
+    """
+    outcome: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+    threads.run(job.run, outcome.set_result)
+    cancelled = None
+    while not outcome.done():
+        try:
+            await asyncio.shield(outcome)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    found = outcome.result()
+    if found is not None and not isinstance(found, StorageError):
+        found = StorageError(f"{job.directory}: sync failed: {found!r}")
+    ended(found)
+    if cancelled is not None:
+        raise cancelled
+    if found is not None:
+        raise found

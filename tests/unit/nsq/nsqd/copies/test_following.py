@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any, cast
 
 import msgspec
@@ -11,10 +12,15 @@ import pytest
 from penstock.core.errors import DiskFullError
 from penstock.nsq.nsqd.copies.following import BEHIND_NS, FRESH_NS, Pulling
 from penstock.nsq.nsqd.copies.peer import Peer, PeerError
+from penstock.replication.copy import Copy
 from penstock.replication.feed import Source
 from penstock.replication.messages import Hello, ReplicationError, decode_fetch
 from penstock.replication.standing import Standing
+from penstock.storage.durability import Durability
+from penstock.storage.log import LogOptions
+from penstock.storage.store import Store
 from penstock.testing.clock import FakeClock
+from penstock.testing.disk import FaultyDisk, FaultyFile
 from tests.unit.replication.pieces import Primary, new_copy
 
 
@@ -202,6 +208,38 @@ async def test_the_loop_tells_its_error_and_ends_when_it_is_stopped() -> None:
     while story.pulling.error is not None:
         await _turn()
     await story.pulling.stop()
+
+
+async def test_a_sync_whose_step_is_cancelled_comes_to_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As by the time that a promotion gives the old primary; it syncs what is here then."""
+    options = LogOptions(durability=Durability.FSYNC)
+    copy = Copy(Store(FaultyDisk("/data"), "/data", options))
+    story = Story()
+    pulling = Pulling(copy, story.standing, cast(Peer, story.peer), story.clock, story.save, 1)
+    story.primary.publish("t", b"1")
+    await pulling.step()
+    begun, gate, sync = threading.Event(), threading.Event(), FaultyFile.sync
+
+    def waiting(file: FaultyFile) -> None:
+        if file.path.endswith(".log"):
+            begun.set()
+            assert gate.wait(30)
+        sync(file)
+
+    monkeypatch.setattr(FaultyFile, "sync", waiting)
+    step = asyncio.create_task(pulling.step())
+    while not begun.is_set():
+        await _turn()
+    step.cancel()
+    await _turn()
+    gate.set()
+    with pytest.raises(asyncio.CancelledError):
+        await step
+    copy.sync()
+    log = copy.topics["t"].log
+    assert log.synced_offset == log.append_offset == 1
 
 
 async def _turn() -> None:
