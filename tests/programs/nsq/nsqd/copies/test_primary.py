@@ -121,7 +121,6 @@ async def test_small_files_that_cannot_be_read_are_no_news_that_is_lost(
     disk = faulty_disk(monkeypatch)
     nsqd = await start(data_path="/data")
     await nsqd.publish("t", b"1")
-    assert (await nsqd.post("/channel/create?topic=t&channel=c"))[0] == 200
     follower = Follower(nsqd, tmp_path / "copy")
     await follower.follow()
     disk.fail("list", within="config", times=-1)
@@ -129,7 +128,7 @@ async def test_small_files_that_cannot_be_read_are_no_news_that_is_lost(
         assert (await follower.ask())[0] == 500
     disk.heal()
     await follower.until_whole()
-    assert b'"c"' in (follower.copy.store.read_file("nsqd.dat") or b"")
+    assert follower.copy.store.read_file("nsqd.dat") is not None
     disk.fail("list", within="config", times=-1)
     while (asked := await follower.ask())[0] == 200:  # the journal may have grown meanwhile
         follower.copy.take(asked[1])
