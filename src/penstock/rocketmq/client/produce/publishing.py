@@ -126,8 +126,12 @@ class Publisher:
     async def send_one_way(self, message: Message, queue: QueueWanted = None) -> str:
         """Send one without asking for an answer: nobody knows whether it was stored.
 
-        The address that it goes to: somebody waits for it if it takes less than is sent.
+        The address that it goes to: somebody waits for it if it takes less than is sent. Raises
+        ClientError.
         """
+        if self.hub.is_closed:
+            raise Stopped
+        self.begin()  # whoever sends nothing else needs routes that follow its brokers, too
         made = self._draft(message)
         target = await self._target(made, message, queue)
         address = self._address(target)

@@ -162,6 +162,25 @@ def test_a_one_way_send_asks_for_no_answer() -> None:
     assert request.is_one_way
 
 
+def test_a_producer_of_one_way_sends_follows_its_brokers() -> None:
+    hub, publisher = made()
+    hub.does(Job(publisher.send_one_way(T, lambda every: every[0])))
+    hub.known["T"]["brokerDatas"][0]["brokerAddrs"] = {"0": "promoted:10911"}
+    hub.passes(31)
+    hub.does(Job(publisher.send_one_way(T, lambda every: every[0])))
+    hub.work()
+    sent = [address for address, request in hub.log if request.code == SEND]
+    assert sent == ["a:10911", "promoted:10911"]
+
+
+def test_a_one_way_send_of_a_closed_producer_is_no_silent_loss() -> None:
+    hub, publisher = made()
+    hub.does(Job(publisher.send_one_way(T)))
+    hub.close()
+    with pytest.raises(Stopped):
+        hub.does(Job(publisher.send_one_way(T)))
+
+
 def test_a_route_that_failed_is_asked_for_again() -> None:
     hub, publisher = made()
     hub.down |= {"a:10911", "b:10911"}
