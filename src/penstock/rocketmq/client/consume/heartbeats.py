@@ -33,6 +33,8 @@ class Heartbeats:
         self._group = group
         self._timer: Timer | None = None
         self._reached: set[str] = set()
+        self._failed: set[str] = set()
+        """Those that did not hear the last one: they are tried again by the clock."""
         hub.on_lost.append(self._lost)
 
     @property
@@ -54,9 +56,14 @@ class Heartbeats:
         await all_of(beats)
 
     async def introduce(self) -> None:
-        """Tell those brokers that were not told yet."""
+        """Tell those brokers that were not told yet, but for those that could not be told: where a
+        machine is off, each try takes seconds.
+        """
+        await self._tell_others(self._reached | self._failed)
+
+    async def _tell_others(self, told: set[str]) -> None:
         groups = self._describe()
-        new = [each for each in self._addresses(groups) if each not in self._reached]
+        new = [each for each in self._addresses(groups) if each not in told]
         if new:
             await all_of([self._spawn(address, groups) for address in new])
 
@@ -78,6 +85,7 @@ class Heartbeats:
             await self._hub.demand(address, RequestCode.HEART_BEAT, None, body)
         except ClientError as error:
             self._reached.discard(address)
+            self._failed.add(address)
             tell(
                 logging.WARNING, "heartbeat-failed", f"send heart beat to broker failed: {error}",
                 address=address, group=self._group,
@@ -85,6 +93,7 @@ class Heartbeats:
             self._soon()
         else:
             self._reached.add(address)
+            self._failed.discard(address)
 
     def _lost(self, address: str) -> None:
         if address in self._reached:
@@ -97,7 +106,7 @@ class Heartbeats:
 
     def _again(self) -> None:
         self._timer = None
-        self._hub.spawn(self.introduce(), "heartbeat")
+        self._hub.spawn(self._tell_others(self._reached), "heartbeat")
 
     async def leave(self, **group: str) -> None:
         """Tell the brokers that the client leaves this group; those that do not answer are left."""

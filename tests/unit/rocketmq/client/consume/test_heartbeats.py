@@ -72,3 +72,17 @@ def test_leaving_tells_those_that_knew() -> None:
     (first, _) = hub.requests(RequestCode.UNREGISTER_CLIENT)
     assert first.ext == {"clientID": hub.client_id, "consumerGroup": "G"}
     assert not beats.reached
+
+
+def test_nobody_waits_for_a_broker_that_failed_and_is_tried_again_anyhow() -> None:
+    """Its machine may be off: a connection to it takes seconds to fail, each time."""
+    hub, beats = made()
+    hub.answers[BEAT] = lambda address, request: request.answer() if address[0] == "b" else None
+    hub.does(Job(beats.introduce()))
+    assert beats.reached == {"b:10911"}
+    again = Job(beats.introduce())
+    hub.work()
+    assert again.is_done
+    hub.answers[BEAT] = lambda _, request: request.answer()
+    hub.passes(2)
+    assert beats.reached == {"a:10911", "b:10911"}

@@ -55,6 +55,24 @@ def test_a_request_that_nobody_answers() -> None:
     assert not requests._waiting
 
 
+def test_a_broker_that_is_gone_takes_no_time_of_requests() -> None:
+    """Each request would wait for it, and count the time as that of its reply."""
+    hub, requests = made()
+    hub.has_topic("Other", brokers="z")
+    hub.does(Job(hub.routes.of("Other")))
+    beat = RequestCode.HEART_BEAT
+    hub.answers[beat] = lambda address, request: request.answer() if address[0] == "a" else None
+    with pytest.raises(NoReply):
+        hub.does(Job(requests.request(Message("T", b"first"), 3.0)))
+    hub.passes(10)
+    job = Job(requests.request(Message("T", b"x"), 3.0))
+    hub.passes(1)
+    marks = properties.parse(hub.requests(SEND)[-1].text("i"))
+    own = properties.join({"CORRELATION_ID": marks["CORRELATION_ID"]})
+    hub.receive("a:10911", reply_to(own))
+    assert job.result().body == b"answer"
+
+
 def test_a_reply_goes_to_the_topic_of_the_cluster() -> None:
     hub, requests = made()
     asked = received(CLUSTER="c", CORRELATION_ID="id", REPLY_TO_CLIENT="me", TTL="5")
