@@ -88,6 +88,8 @@ class Group:
         self._done_before: dict[MessageQueue, int] = {}
         self._sharing: Job[None] | None = None
         self._share_again = False
+        self._is_joining = False
+        """True from the first heartbeat on: what is subscribed later has to be told."""
         self._soon: Timer | None = None
         self._is_closing = False
         hub.serves[RequestCode.NOTIFY_CONSUMER_IDS_CHANGED] = self._members_changed
@@ -122,7 +124,7 @@ class Group:
         self._change_subscriptions()
 
     def _change_subscriptions(self) -> None:
-        if self._sharing is not None:
+        if self._is_joining:
             self.hub.spawn(self._tell_subscriptions(), "subscriptions")
 
     async def _tell_subscriptions(self) -> None:
@@ -135,9 +137,10 @@ class Group:
         if self.habits.has_retries and not self.is_broadcast:
             name = RETRY + self.name
             self.subscriptions[name] = Subscription(name, Filter(), self.hub.now_ms)
-        for topic in self.subscriptions:
+        for topic in list(self.subscriptions):  # others may be subscribed meanwhile
             await self._look_up(topic)
         await self._check_filters()
+        self._is_joining = True
         await self.heartbeats.beat()
         for work, name in (
             (self.heartbeats.watch(), "heartbeats"),
@@ -157,7 +160,7 @@ class Group:
                 self._tell(logging.WARNING, "route-failed", str(error), topic=topic)
 
     async def _check_filters(self) -> None:
-        for each in self.subscriptions.values():
+        for each in list(self.subscriptions.values()):
             if each.filter.kind != SQL92:
                 continue
             route = await self.hub.routes.of(each.topic)

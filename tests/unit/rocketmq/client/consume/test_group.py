@@ -51,6 +51,34 @@ def test_a_member_alone_has_all_queues() -> None:
     assert [each["topic"] for each in beat["subscriptionDataSet"]] == ["T"]
 
 
+def test_a_topic_is_subscribed_while_the_group_is_being_joined() -> None:
+    hub = MemoryHub()
+    Brokers(hub, "T", "U")
+    group = Consumption("G", hub, Habits())
+    group.subscribe("T", Filter())
+    joining = Job(group.begin())
+    group.subscribe("U", Filter())  # as another task of the program does
+    hub.does(joining)
+    hub.passes(1)
+    assert {queue.topic for queue in group.held} == {"T", "U"}
+    beat = fastjson.loads(hub.requests(RequestCode.HEART_BEAT)[-1].body)["consumerDataSet"][0]
+    assert [each["topic"] for each in beat["subscriptionDataSet"]] == ["T", "U"]
+
+
+def test_a_topic_that_is_subscribed_after_the_first_heartbeat_is_told() -> None:
+    hub = MemoryHub()
+    Brokers(hub, "T", "U")
+    group = Consumption("G", hub, Habits())
+    group.subscribe("T", Filter())
+    hub.does(Job(group.begin()), seconds=0)
+    assert not group.held
+    group.subscribe("U", Filter())
+    hub.passes(1)
+    assert {queue.topic for queue in group.held} == {"T", "U"}
+    beat = fastjson.loads(hub.requests(RequestCode.HEART_BEAT)[-1].body)["consumerDataSet"][0]
+    assert [each["topic"] for each in beat["subscriptionDataSet"]] == ["T", "U"]
+
+
 def test_the_retry_topic_is_subscribed_where_there_is_one() -> None:
     _, _, group = begun(has_retries=True)
     assert {queue.topic for queue in group.held} == {"T", "%RETRY%G"}
