@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from penstock.rocketmq.client.config import Config
 from penstock.rocketmq.client.consume.consuming import Consumption
 from penstock.rocketmq.client.consume.group import Habits
 from penstock.rocketmq.client.network.jobs import Job
 from penstock.rocketmq.client.views import ConsumerView
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 from tests.unit.rocketmq.client.brokers import Brokers
-from tests.unit.rocketmq.client.memory_hub import MemoryHub
+from tests.unit.rocketmq.client.memory_hub import NAME_SERVER, MemoryHub
 
 
 class Client(ConsumerView):
@@ -42,3 +43,16 @@ def test_a_consumer_shows_its_queues_and_connections() -> None:
     client.unsubscribe("T")
     hub.passes(1)
     assert client.queues == []
+
+
+def test_queues_are_paused_by_their_names_in_a_namespace() -> None:
+    hub = MemoryHub(Config(namesrv_addr=NAME_SERVER, client_ip="10.0.0.1", namespace="ns"))
+    Brokers(hub, "ns%T")
+    client = Client(hub)
+    client.subscribe("T")
+    hub.does(Job(client._core.begin()))
+    hub.passes(1)
+    client.pause(MessageQueue("a", 0, "T"))
+    assert [each.is_paused for each in client.queues] == [True, False]
+    client.resume(MessageQueue("a", 0, "ns%T"))
+    assert not any(each.is_paused for each in client.queues)

@@ -473,8 +473,10 @@ class Group:
 
     def pause(self, queues: Collection[MessageQueue], *, is_paused: bool) -> None:
         """Pull no more of these queues, or of all, or go on."""
+        namespace = self.hub.config.namespace
+        named = {each._replace(topic=wrap(namespace, each.topic)) for each in queues}
         for queue, held in self.held.items():
-            if not queues or queue in queues:
+            if not named or queue in named:
                 held.is_paused = is_paused
                 held.wake()
 
