@@ -309,6 +309,7 @@ class BlockingHub(Hub):
         return promise
 
     def fetch(self, url: str) -> Promise[bytes]:
+        import http.client
         import urllib.error
         import urllib.request
 
@@ -316,7 +317,7 @@ class BlockingHub(Hub):
         try:
             with urllib.request.urlopen(url, timeout=self.config.request_timeout) as answer:
                 promise.keep(answer.read(1 << 20))
-        except (urllib.error.URLError, OSError, ValueError) as error:
+        except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
             promise.fail(NoNameServer(f"{url}: {error}", PAGE))
         return promise
 

@@ -58,6 +58,27 @@ def test_name_servers_are_found_through_a_page(servers: Servers) -> None:
             producer.send(Message("BPaged", b"x"))
 
 
+def test_a_page_that_is_no_http_is_told_as_any_other_that_cannot_be_read() -> None:
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(1000)
+            connection.sendall(b"-ERR unknown command\r\n")
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    url = f"http://127.0.0.1:{server.getsockname()[1]}/nsaddr"
+    with (
+        Producer("PG", config=replace(QUICK, namesrv_url=url)) as producer,
+        pytest.raises(NoNameServer, match="none is listed"),
+    ):
+        producer.send(Message("T", b"x"))
+    thread.join()
+    server.close()
+
+
 def test_a_stranger_is_named() -> None:
     server = socket.create_server(("127.0.0.1", 0))
 
