@@ -41,7 +41,11 @@ class Dialling:
         error = OSError("the name has no address")
         while self._addresses:
             family, kind, protocol, _, address = self._addresses.popleft()
-            connection = socket.socket(family, kind, protocol)
+            try:
+                connection = socket.socket(family, kind, protocol)
+            except OSError as failed:  # a family that is switched off, IPv6 for one
+                error = failed
+                continue
             connection.setblocking(False)
             try:
                 connection.connect(address)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import select
 import socket
 import ssl
@@ -160,3 +161,30 @@ def test_a_hub_is_closed_while_it_connects() -> None:
         hub.work(0)
         hub.close()
         assert missed.is_done
+
+
+def test_an_address_of_a_family_that_the_system_lacks_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where IPv6 is switched off, and the name has addresses of both families."""
+    make = socket.socket
+
+    def made(family: int, *more: Any) -> socket.socket:
+        if family == socket.AF_INET6:
+            raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+        return make(family, *more)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        found = [
+            (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", port, 0, 0)),
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port)),
+        ]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        monkeypatch.setattr(socket, "socket", made)
+        with closing(hub_of()) as hub:
+            hub.asked(f"localhost:{port}", Command(ASKED, 0))
+            hub.work(0)
+            (state,) = hub.connections.values()
+            hub.work(5)
+            assert state.is_open
