@@ -182,6 +182,18 @@ class BlockingHub(Hub):
                 self._flush_link(link)
         except (OSError, ClientError) as error:
             self._drop(link, error)
+        except BaseException:
+            self._interrupted(link)
+            raise
+
+    def _interrupted(self, link: Link) -> None:
+        """Give up a connection in whose midst the handler of a signal has raised: half a frame may
+        have gone or come, and what follows would be taken for the rest of it.
+        """
+        if self._links.pop(link.wire, None) is link:  # else it would send what is left first
+            self._selector.unregister(link.socket)
+            link.socket.close()
+        self._drop(link, NotConnected(link.wire.address, "interrupted by a signal"))
 
     def _drop(self, link: Link, error: OSError | ClientError) -> None:
         if isinstance(error, OSError):
@@ -268,14 +280,17 @@ class BlockingHub(Hub):
         self._unsent[wire] = None
 
     def _flush_all(self) -> None:
-        unsent, self._unsent = self._unsent, {}
-        for wire in unsent:
+        for wire in list(self._unsent):
             if (link := self._links.get(wire)) is not None:
                 wire.begin_now()
                 try:
                     self._flush_link(link)
                 except OSError as error:
                     self._drop(link, error)
+                except BaseException:
+                    self._interrupted(link)
+                    raise
+            self._unsent.pop(wire, None)  # not before: another one may be interrupted
 
     def _flush_link(self, link: Link) -> None:
         events = _READ | _WRITE if link.flush() else _READ

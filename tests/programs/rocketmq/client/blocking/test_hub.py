@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import threading
@@ -15,6 +16,7 @@ from penstock.rocketmq.client import Config, Message, NotConnected
 from penstock.rocketmq.client.blocking import LitePullConsumer, Producer
 from penstock.rocketmq.client.blocking.hub import BlockingHub
 from penstock.rocketmq.client.errors import ClientError, NoNameServer, NoPermission
+from penstock.rocketmq.client.network.jobs import Job
 from penstock.rocketmq.protocol.codes import RequestCode
 from tests.ports import unused_address
 from tests.programs.rocketmq.client.secured import page, run_with_rules, run_with_tls
@@ -184,3 +186,54 @@ def test_a_coroutine_is_no_function_of_a_blocking_client(servers: Servers) -> No
         failed = producer._hub.call(lambda: coroutine)
         assert isinstance(failed.error, TypeError)
         coroutine.close()
+
+
+class Interrupted:
+    """A socket, and a signal that comes while it sends or receives; its handler raises."""
+
+    def __init__(self, real: socket.socket, what: str) -> None:
+        self.real = real
+        self.what = what
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.real, name)
+
+    def send(self, data: memoryview) -> int:
+        if self.what == "recv":
+            return self.real.send(data)
+        self.real.send(data[:10])
+        raise KeyboardInterrupt
+
+    def recv(self, size: int) -> bytes:
+        self.real.recv(5)
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("what", ["send", "recv"])
+def test_nothing_follows_half_a_frame_after_a_signal(what: str) -> None:
+    """What is left would be taken for the rest of it, and stored in a message."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        hub = BlockingHub(Config(namesrv_addr=address), SYSTEM_CLOCK, None)
+        first = Job(hub.ask(address, RequestCode.GET_BROKER_CONFIG))
+        while not hub.connections[address].is_open:
+            hub.work(None)
+        connection, _ = server.accept()
+        whole = len(connection.recv(1000))
+        (link,) = hub._links.values()
+        link.socket = Interrupted(link.socket, what)  # type: ignore[assignment]
+        if what == "recv":
+            connection.sendall(b"half an answer")
+        second = Job(hub.ask(address, RequestCode.GET_BROKER_CONFIG))
+        with pytest.raises(KeyboardInterrupt):
+            hub.wait_for(second)
+        for lost in (first, second):
+            assert isinstance(lost.error, ClientError)
+        assert address not in hub.connections
+        rest = b""
+        with contextlib.suppress(ConnectionResetError):  # what came was not read
+            while data := connection.recv(1000):
+                rest += data
+        assert len(rest) == (10 if what == "send" else whole)
+        connection.close()
+        hub.close()
