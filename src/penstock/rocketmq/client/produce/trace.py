@@ -19,7 +19,7 @@ from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import SysFlag
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
 
     from penstock.rocketmq.client.consume.received import Received
     from penstock.rocketmq.client.network.hub import Hub
@@ -32,6 +32,7 @@ GATHERED_MAX: Final = 100
 GATHER_S: Final = 0.5
 HELD_MAX: Final = 2048
 """Entries that may wait while no broker takes them; more are dropped."""
+_KEYS_BYTES_MAX: Final = properties.BYTES_MAX // 2
 _REGION: Final = "DefaultRegion"
 _NORMAL, _HALF, _ENDED, _DELAYED = 0, 1, 2, 3
 """The kinds of messages by their places in Java's ``MessageType``."""
@@ -129,12 +130,28 @@ class Tracer:
     async def flush(self) -> None:
         """Send what is gathered."""
         held, self._held = self._held, []
-        for start in range(0, len(held), GATHERED_MAX):
-            part = held[start : start + GATHERED_MAX]
-            body = "".join(text for text, _ in part).encode("utf-8", "replace")
+        for part in _parts(held, self._hub.config.max_message_size):
+            body = b"".join(text for text, _ in part)
             keys = " ".join(dict.fromkeys(" ".join(keys for _, keys in part).split()))
-            keys = keys[: properties.BYTES_MAX // 2]
+            keys = keys.encode("utf-8", "replace")[:_KEYS_BYTES_MAX].decode("utf-8", "ignore")
             try:
                 await self._send(Message(self._hub.config.trace_topic, body, keys=keys))
             except ClientError as error:
                 tell(logging.WARNING, "trace-failed", f"send trace data failed: {error}")
+
+
+def _parts(held: Iterable[tuple[str, str]], nbytes_max: int) -> Iterator[list[tuple[bytes, str]]]:
+    """Entries, encoded, and their keys, as many together as one message takes: that of a large
+    batch has all its ids.
+    """
+    part: list[tuple[bytes, str]] = []
+    nbytes = 0
+    for text, keys in held:
+        encoded = text.encode("utf-8", "replace")
+        if part and (len(part) == GATHERED_MAX or nbytes + len(encoded) > nbytes_max):
+            yield part
+            part, nbytes = [], 0
+        part.append((encoded, keys))
+        nbytes += len(encoded)
+    if part:
+        yield part

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 import pytest
 
 from penstock.rocketmq.client.config import Config
@@ -104,3 +106,30 @@ def test_traces_that_nobody_takes_are_dropped() -> None:
     assert len(tracing._held) <= HELD_MAX
     hub.passes(5)
     assert traces(hub) == []
+
+
+def test_traces_of_large_batches_are_sent_in_messages_that_brokers_take() -> None:
+    config = Config(
+        namesrv_addr=NAME_SERVER, enable_msg_trace=True, client_ip="10.0.0.1",
+        max_message_size=40_000, compress_msg_body_over_howmuch=1 << 20,
+    )  # fmt: skip
+    hub = MemoryHub(config)
+    hub.has_topic("T", TOPIC)
+    publisher = Publisher("PG", hub)
+    batch = [Message("T", b"x", keys="\u9375" * 20) for _ in range(100)]
+    for _ in range(20):
+        hub.does(Job(publisher.send_batch(batch)))
+    hub.passes(1)
+    assert len(traces(hub)) == 20
+    sent = [r for r in hub.requests(RequestCode.SEND_MESSAGE_V2) if r.text("b") == TOPIC]
+    assert len(sent) > 1
+
+
+def test_long_keys_of_traces_are_cut() -> None:
+    hub = made()
+    publisher = Publisher("PG", hub)
+    for number in range(50):
+        hub.does(Job(publisher.send(Message("T", b"x", keys="\u9375" * 300 + str(number)))))
+    hub.passes(1)
+    (sent,) = [r for r in hub.requests(RequestCode.SEND_MESSAGE_V2) if r.text("b") == TOPIC]
+    assert zlib.decompress(sent.body).count(b"\x02") == 50
