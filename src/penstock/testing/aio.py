@@ -18,7 +18,7 @@ async def in_thread(manager: AbstractContextManager[Entered]) -> AsyncIterator[E
     async with in_thread(run_nsqd()) as nsqd:
         ...
     """
-    entered = await asyncio.to_thread(manager.__enter__)
+    entered = await _entered(manager)
     try:
         yield entered
     except BaseException:
@@ -26,3 +26,17 @@ async def in_thread(manager: AbstractContextManager[Entered]) -> AsyncIterator[E
             raise
     else:
         await asyncio.to_thread(manager.__exit__, None, None, None)
+
+
+async def _entered(manager: AbstractContextManager[Entered]) -> Entered:
+    """What the manager gives. A thread cannot be stopped: what it has begun when its caller is
+    cancelled is ended again, as nobody else would end it.
+    """
+    entering = asyncio.get_running_loop().run_in_executor(None, manager.__enter__)
+    try:
+        return await asyncio.shield(entering)
+    except asyncio.CancelledError:
+        await asyncio.wait([entering])
+        if entering.exception() is None:
+            await asyncio.to_thread(manager.__exit__, *sys.exc_info())
+        raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,6 +34,37 @@ async def test_both_ends_run_in_threads_and_errors_pass_through() -> None:
         async with in_thread(manager()):
             raise KeyError("mine")
     assert seen[2:] == [False, "mine", False]
+
+
+async def test_what_begins_while_its_task_is_cancelled_is_ended() -> None:
+    """The thread cannot be stopped: a daemon would be left running."""
+    begins, goes_on = threading.Event(), threading.Event()
+    seen: list[object] = []
+
+    @contextmanager
+    def manager() -> Iterator[int]:
+        begins.set()
+        goes_on.wait(60)
+        try:
+            yield 7
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            raise
+        finally:
+            seen.append("ended")
+
+    async def use() -> None:
+        async with in_thread(manager()):
+            seen.append("never")
+
+    task = asyncio.create_task(use())
+    await asyncio.to_thread(begins.wait, 60)
+    task.cancel()
+    await asyncio.sleep(0)
+    goes_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert seen == ["cancelled", "ended"]
 
 
 async def test_a_daemon() -> None:
