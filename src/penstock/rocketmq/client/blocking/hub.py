@@ -93,7 +93,21 @@ class BlockingHub(Hub):
 
     def run(self, coroutine: Coroutine[Any, None, T]) -> T:
         """The result of a coroutine of the core."""
+        self.catch_up()
         return self.wait_for(Job(coroutine))
+
+    def catch_up(self) -> None:
+        """Take note of what came while the program did something else, before more is sent: a
+        server lets go of a client that is silent for two minutes.
+        """
+        if self.is_closed or self.is_forked:
+            return
+        self._look_at_pause()
+        if self._was_away:
+            self._take_in(0)
+
+    def _look_at_pause(self) -> None:
+        self._was_away = self.clock.monotonic_ns() - self._left_ns >= PAUSE_NS
 
     def wait_for(self, promise: Promise[T]) -> T:
         """The value of a promise, waited for."""
@@ -127,7 +141,7 @@ class BlockingHub(Hub):
             raise ClientError(
                 "this client was made before its process was forked", "make one in each process"
             )
-        self._was_away = self.clock.monotonic_ns() - self._left_ns >= PAUSE_NS
+        self._look_at_pause()
         # What waits may be done by any of these, and then there is nothing left to wait for here.
         is_moved = self._dial_all()
         self._flush_all()

@@ -123,6 +123,7 @@ class Producer(ClientView):
         Waits only while ``max_pending`` messages are under way. An error that nobody looks at is
         raised by ``flush``.
         """
+        self._hub.catch_up()
         while self._publisher.is_full:
             self._hub.work(None)
         promise = self._publisher.send_soon(message, queue)

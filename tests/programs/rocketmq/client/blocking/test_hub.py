@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.units import SECOND
 from penstock.rocketmq.client import Config, Message, NotConnected
 from penstock.rocketmq.client.blocking import LitePullConsumer, Producer
 from penstock.rocketmq.client.blocking.hub import BlockingHub
 from penstock.rocketmq.client.errors import ClientError, NoNameServer, NoPermission
 from penstock.rocketmq.client.network.jobs import Job
+from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import RequestCode
 from tests.ports import unused_address
 from tests.programs.rocketmq.client.secured import page, run_with_rules, run_with_tls
@@ -237,3 +241,49 @@ def test_nothing_follows_half_a_frame_after_a_signal(what: str) -> None:
         assert len(rest) == (10 if what == "send" else whole)
         connection.close()
         hub.close()
+
+
+@pytest.fixture
+def lets_go_of_idle_clients() -> Iterator[str]:
+    """The address of a server that ends each connection behind its first answer."""
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = server.accept()
+                with connection:
+                    reader = frames.FrameReader()
+                    while (request := reader.next_command()) is None:
+                        data = connection.recv(1 << 16)
+                        if not data:
+                            break
+                        reader.feed(data)
+                    else:
+                        connection.sendall(frames.encode(request.answer(0)))
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+@pytest.mark.parametrize("is_soon", [False, True])
+def test_a_connection_that_ended_while_nobody_looked_is_not_used(
+    lets_go_of_idle_clients: str, is_soon: bool
+) -> None:
+    """A server lets go of a client that is silent for two minutes: a program that seldom sends."""
+    address = lets_go_of_idle_clients
+    hub = BlockingHub(Config(namesrv_addr=address), SYSTEM_CLOCK, None)
+    hub.run(hub.ask(address, RequestCode.GET_BROKER_CONFIG))
+    (link,) = hub._links.values()
+    select.select([link.socket], [], [], 60)
+    hub._left_ns -= 120 * SECOND
+    if is_soon:
+        hub.catch_up()
+        assert hub.wait_for(Job(hub.ask(address, RequestCode.GET_BROKER_CONFIG))).code == 0
+    else:
+        assert hub.run(hub.ask(address, RequestCode.GET_BROKER_CONFIG)).code == 0
+    hub.close()
+    hub.catch_up()  # of no use any more, and no harm
