@@ -242,9 +242,12 @@ class Group:
             return self.assigned
         await self.heartbeats.introduce()
         wanted = set[MessageQueue]()
-        for topic in list(self.subscriptions):
+        # Side by side, as all else here: a broker whose machine is off takes seconds to fail.
+        shares = {topic: Job(self._share_of(topic)) for topic in list(self.subscriptions)}
+        await all_of(list(shares.values()))
+        for topic, found in shares.items():
             try:
-                share = await self._share_of(topic)
+                share = found.result()
             except (ClientError, BodyError) as error:
                 level = logging.DEBUG if topic.startswith(RETRY) else logging.WARNING
                 self._tell(
@@ -276,19 +279,23 @@ class Group:
         new = [queue for queue in sorted(wanted) if queue not in self.held]
         free = [queue for queue in new if queue not in self._leaving]
         granted = await self._locked(free) if self.is_locking else dict.fromkeys(free)
-        taken = 0
-        for queue, locked_ns in granted.items():
-            taken += await self._take(queue, locked_ns)
-        return taken == len(new)
+        taken = [
+            self.hub.spawn(self._take(queue, locked_ns), f"taking {queue}")
+            for queue, locked_ns in granted.items()
+        ]
+        await all_of(taken)
+        return sum(each.result() for each in taken) == len(new)
 
     async def _locked(self, queues: list[MessageQueue]) -> dict[MessageQueue, int | None]:
         """The queues that are this member's now, and when it asked for their locks."""
-        granted: dict[MessageQueue, int | None] = {}
+        asked_ns = self.hub.clock.monotonic_ns()
+        jobs = []
         for broker in sorted({queue.brokerName for queue in queues}):
             there = [queue for queue in queues if queue.brokerName == broker]
-            asked_ns = self.hub.clock.monotonic_ns()
-            granted |= dict.fromkeys(sorted(await self._locks.lock(there) or ()), asked_ns)
-        return granted
+            jobs.append(self.hub.spawn(self._locks.lock(there), f"locks of {broker}"))
+        await all_of(jobs)
+        granted = sorted(queue for job in jobs for queue in job.result() or ())
+        return dict.fromkeys(granted, asked_ns)
 
     async def _take(self, queue: MessageQueue, locked_ns: int | None) -> bool:
         try:

@@ -16,7 +16,7 @@ from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import ONE_WAY, Command
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 from tests.unit.rocketmq.client.brokers import Brokers
-from tests.unit.rocketmq.client.memory_hub import MemoryHub
+from tests.unit.rocketmq.client.memory_hub import Answer, MemoryHub
 
 QUEUES = [MessageQueue("a", number, "T") for number in range(4)]
 CHANGED = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
@@ -77,6 +77,30 @@ def test_a_topic_that_is_subscribed_after_the_first_heartbeat_is_told() -> None:
     assert {queue.topic for queue in group.held} == {"T", "U"}
     beat = fastjson.loads(hub.requests(RequestCode.HEART_BEAT)[-1].body)["consumerDataSet"][0]
     assert [each["topic"] for each in beat["subscriptionDataSet"]] == ["T", "U"]
+
+
+def silenced(hub: MemoryHub, broker: str) -> None:
+    """The broker's machine is off: it answers nothing, and each question takes its whole time."""
+    for code, serve in list(hub.answers.items()):
+
+        def answer(address: str, request: Command, serve: Answer = serve) -> Command | None:
+            return None if address.startswith(f"{broker}:") else serve(address, request)
+
+        hub.answers[code] = answer
+
+
+@pytest.mark.parametrize("is_orderly", [False, True])
+def test_queues_of_a_broker_that_is_gone_hold_up_no_others(is_orderly: bool) -> None:
+    hub = MemoryHub()
+    Brokers(hub, *"TUVW", names="ab", queues=4)
+    silenced(hub, "a")
+    group = Consumption("G", hub, Habits(is_orderly=is_orderly))
+    for topic in "TUVW":
+        group.subscribe(topic, Filter())
+    hub.does(Job(group.begin()))
+    hub.passes(12)  # twice the time of a request: for the list of members, and for a lock
+    assert len([queue for queue in group.held if queue.brokerName == "b"]) == 16
+    assert not [queue for queue in group.held if queue.brokerName == "a"]
 
 
 def test_the_retry_topic_is_subscribed_where_there_is_one() -> None:
