@@ -58,6 +58,19 @@ def test_what_cannot_be_one_batch(messages: list[Message]) -> None:
 
 @pytest.mark.parametrize(
     "message",
+    [Message("T", b"x", keys="\udcff.txt"), Message("T", b"x", tags="\ud800"),
+     Message("T", b"x", properties={"file": "\udcff.txt"})],
+)  # fmt: skip
+def test_half_a_character_is_refused(message: Message) -> None:
+    """As Python reads the name of a file that is no UTF-8: nobody could send it."""
+    with pytest.raises(BadMessage, match="no character"):
+        draft(message, "ID", Config())
+    with pytest.raises(BadMessage, match="no character"):
+        drafts_of([(message, "ID")], Config())
+
+
+@pytest.mark.parametrize(
+    "message",
     [Message("T", b"x", tags="a\x02TRAN_MSG\x01true"), Message("T", b"x", keys="k\x02"),
      Message("T", b"x", keys=("a", "b\x01c")), Message("T", b"x", sharding_key="s\x02DELAY\x013")],
 )  # fmt: skip
