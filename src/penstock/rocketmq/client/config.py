@@ -173,8 +173,10 @@ class Config:
         least=1, most=65535,
     )  # fmt: skip
     broker_suspend_max_time: float = option(
-        15.0, SECONDS, "How long a broker may hold a pull that finds nothing.", least=0, most=MINUTE
-    )
+        15.0, SECONDS,
+        "How long a broker may hold a pull that finds nothing; with 0 it is asked every second.",
+        least=0, most=MINUTE,
+    )  # fmt: skip
     consumer_pull_timeout: float = option(
         30.0, SECONDS, "For the answer to a pull.", least=0.01, most=5 * MINUTE
     )

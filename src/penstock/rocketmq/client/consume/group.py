@@ -43,6 +43,10 @@ from penstock.rocketmq.protocol.message_queue import MessageQueue
 
 SOON_S: Final = 0.5
 """The time after which queues that could not be taken are shared again."""
+PULL_S: Final = 1.0
+"""The time after which a broker that is not to hold pulls is asked again, as by Java's brokers that
+do not hold them long.
+"""
 LATER_S: Final = 2.0
 """The time after which topics without a known route, or members, are shared again."""
 
@@ -456,6 +460,8 @@ class Group:
                 await self.hub.sleep(config.pull_time_delay_when_exception)
             else:
                 self._take_in(held, pulled)
+                if pulled.status is PullStatus.NO_NEW_MSG and not config.broker_suspend_max_time:
+                    await self.hub.sleep(PULL_S)
 
     def _take_in(self, held: HeldQueue, pulled: Pulled) -> None:
         if pulled.status is PullStatus.OFFSET_ILLEGAL:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.rocketmq.client.config import Config
 from penstock.rocketmq.client.consume.consuming import Consumption
 from penstock.rocketmq.client.consume.filters import Filter, sql
 from penstock.rocketmq.client.consume.group import Habits
@@ -16,7 +17,7 @@ from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import ONE_WAY, Command
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 from tests.unit.rocketmq.client.brokers import Brokers
-from tests.unit.rocketmq.client.memory_hub import Answer, MemoryHub
+from tests.unit.rocketmq.client.memory_hub import NAME_SERVER, Answer, MemoryHub
 
 QUEUES = [MessageQueue("a", number, "T") for number in range(4)]
 CHANGED = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
@@ -357,3 +358,24 @@ def test_leaving_commits_unlocks_and_tells_in_this_order() -> None:
     assert codes.index(RequestCode.UNLOCK_BATCH_MQ) < len(codes)
     assert codes[-1] == RequestCode.UNREGISTER_CLIENT
     assert last_commit < len(codes) - 1
+
+
+def test_a_broker_that_is_not_to_hold_pulls_is_asked_now_and_then() -> None:
+    config = Config(namesrv_addr=NAME_SERVER, client_ip="10.0.0.1", broker_suspend_max_time=0)
+    hub = MemoryHub(config)
+    brokers = Brokers(hub, "T", queues=1)
+    pull = hub.answers[RequestCode.PULL_MESSAGE]
+
+    def once(address: str, request: Command) -> Command | None:
+        brokers.answers_waiting_pulls = brokers.pulls >= 20  # else it would never end
+        return pull(address, request)
+
+    hub.answers[RequestCode.PULL_MESSAGE] = once
+    group = Consumption("G", hub, Habits())
+    group.subscribe("T", Filter())
+    hub.does(Job(group.begin()))
+    hub.passes(5)
+    assert 3 <= brokers.pulls <= 10
+    brokers.put(MessageQueue("a", 0, "T"), b"x")
+    hub.passes(2)
+    assert group.held[MessageQueue("a", 0, "T")].count == 1
