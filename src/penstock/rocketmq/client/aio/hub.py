@@ -83,6 +83,11 @@ class Link(asyncio.Protocol):
     def is_open(self) -> bool:
         return self._transport is not None
 
+    @property
+    def is_behind(self) -> bool:
+        """True while something that was said is not sent."""
+        return self._transport is not None and self._transport.get_write_buffer_size() > 0
+
     def abort(self) -> None:
         self.ready.set()
         if self._transport is not None:
@@ -223,8 +228,11 @@ class AioHub(Hub):
         """Close, and wait until the connections are."""
         links = [link for link in self._links.values() if link.is_open]
         self.close()
+        seconds = _CLOSE_S
+        if any(link.is_behind for link in links):  # nobody waits for one-way requests else
+            seconds = max(seconds, self.config.send_msg_timeout)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_CLOSE_S):
+            async with asyncio.timeout(seconds):
                 for link in links:
                     await link.closed.wait()
         for link in links:

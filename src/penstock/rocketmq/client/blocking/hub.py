@@ -48,6 +48,11 @@ class Link:
         self.socket = connection
         self._left = memoryview(b"")
 
+    @property
+    def is_behind(self) -> bool:
+        """True while something that was said is not sent."""
+        return bool(self._left) or self.wire.nbytes_said > 0
+
     def flush(self) -> bool:
         """Send what there is to send; whether something is left. Raises OSError."""
         while True:
@@ -353,7 +358,19 @@ class BlockingHub(Hub):
     def close(self) -> None:
         if self.is_closed:
             return
+        if not self.is_forked:
+            self._send_rest()
         super().close()
         self._selector.close()
         for end in (self._bell, self._rope):
             end.close()
+
+    def _send_rest(self) -> None:
+        """Send what was said, within the time of a send: nobody waits for one-way requests else."""
+        clock = self.clock.monotonic_ns
+        end = clock() + int(self.config.send_msg_timeout * SECOND)
+        while any(link.is_behind for link in self._links.values()):
+            left = end - clock()
+            if left <= 0:
+                return
+            self.work(left / SECOND)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +25,7 @@ from penstock.rocketmq.client.aio.hub import AioHub
 from penstock.rocketmq.client.errors import BadTlsOptions, NoNameServer, NoPermission
 from penstock.rocketmq.protocol.codes import RequestCode
 from tests.programs.rocketmq.client.secured import page, run_with_rules, run_with_tls
-from tests.programs.rocketmq.client.servers import QUICK, Servers, until
+from tests.programs.rocketmq.client.servers import QUICK, SECONDS, Servers, until
 
 
 async def test_tls_both_ways(tmp_path: Path) -> None:
@@ -185,3 +188,29 @@ async def test_what_is_under_way_fails_when_it_is_closed(servers: Servers) -> No
     assert error is None or isinstance(error, Stopped)
     with pytest.raises(Stopped):
         await producer.send(Message("Closing", b"z"))
+
+
+async def test_what_was_said_is_sent_before_the_end() -> None:
+    """A one-way send is all that such a program may do: nobody else would wait for it."""
+    found: list[int] = []
+
+    def serve() -> None:
+        connection, _ = server.accept()
+        with connection:
+            time.sleep(1.5)  # a server, or a network, that is slow
+            with contextlib.suppress(ConnectionResetError):
+                while data := connection.recv(1 << 16):
+                    found.append(len(data))
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        thread = threading.Thread(target=serve)
+        thread.start()
+        config = Config(namesrv_addr=address, send_msg_timeout=SECONDS)
+        hub = AioHub(config, SYSTEM_CLOCK, None)
+        hub.tell(address, RequestCode.SEND_MESSAGE_V2, {}, b"x" * 12_000_000)
+        await until(lambda: hub.connections[address].is_open)
+        await hub.end()
+        await asyncio.to_thread(thread.join)
+    assert sum(found) > 12_000_000

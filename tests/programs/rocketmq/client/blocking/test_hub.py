@@ -24,7 +24,7 @@ from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import RequestCode
 from tests.ports import unused_address
 from tests.programs.rocketmq.client.secured import page, run_with_rules, run_with_tls
-from tests.programs.rocketmq.client.servers import QUICK, Servers
+from tests.programs.rocketmq.client.servers import QUICK, SECONDS, Servers
 
 
 def test_tls_both_ways_with_large_messages(tmp_path: Path) -> None:
@@ -287,3 +287,33 @@ def test_a_connection_that_ended_while_nobody_looked_is_not_used(
         assert hub.run(hub.ask(address, RequestCode.GET_BROKER_CONFIG)).code == 0
     hub.close()
     hub.catch_up()  # of no use any more, and no harm
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_what_was_said_is_sent_before_the_end(reads: bool) -> None:
+    """A one-way send is all that such a program may do: nobody else would wait for it."""
+    found: list[int] = []
+
+    def serve() -> None:
+        connection, _ = server.accept()
+        with connection:
+            ended.wait(0.3 if reads else SECONDS)
+            while reads and (data := connection.recv(1 << 16)):
+                found.append(len(data))
+
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        thread = threading.Thread(target=serve)
+        thread.start()
+        config = Config(namesrv_addr=address, send_msg_timeout=SECONDS if reads else 0.1)
+        hub = BlockingHub(config, SYSTEM_CLOCK, None)
+        hub.tell(address, RequestCode.SEND_MESSAGE_V2, {}, b"x" * 12_000_000)
+        while not hub.connections[address].is_open:
+            hub.work(None)
+        hub.work(0)
+        hub.close()
+        ended.set()
+        thread.join()
+    assert sum(found) > 12_000_000 or not reads
