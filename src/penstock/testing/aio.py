@@ -29,8 +29,10 @@ async def in_thread(manager: AbstractContextManager[Entered]) -> AsyncIterator[E
 
 
 async def _entered(manager: AbstractContextManager[Entered]) -> Entered:
-    """What the manager gives. A thread cannot be stopped: what it has begun when its caller is
-    cancelled is ended again, as nobody else would end it.
+    """Enter the manager in a thread, and return what it gives.
+
+    A thread cannot be stopped: what has begun when the caller is cancelled is ended again, as
+    nobody else would end it.
     """
     entering = asyncio.get_running_loop().run_in_executor(None, manager.__enter__)
     try:

@@ -34,7 +34,7 @@ class Heartbeats:
         self._timer: Timer | None = None
         self._reached: set[str] = set()
         self._failed: set[str] = set()
-        """Those that did not hear the last one: they are tried again by the clock."""
+        """The brokers that the last heartbeat did not reach: the clock has them tried again."""
         hub.on_lost.append(self._lost)
 
     @property
