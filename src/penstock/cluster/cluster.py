@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from penstock.cluster.asker import Asker
 from penstock.cluster.errors import NoAnswerError
-from penstock.cluster.exchange import escaped
+from penstock.cluster.exchange import Endpoint, escaped
 from penstock.cluster.fanout import Warnings, ask_all, try_all
 from penstock.cluster.groups import NodeGroups, groups_kind
 from penstock.cluster.producers import (
@@ -29,7 +29,6 @@ from penstock.cluster.producers import (
 )
 from penstock.cluster.stats import NodeStats, TopicStats, settled
 from penstock.core.clock import Clock
-from penstock.net.address import split_host_port
 
 T = TypeVar("T")
 
@@ -170,7 +169,7 @@ class Cluster:
         """The /info of a node; an old one that does not say where it is, is where it was asked."""
         info = await self.asker.get(address, "/info", Info)
         if not info.broadcast_address:
-            info.broadcast_address, info.http_port = split_host_port(address)
+            info.broadcast_address, info.http_port = Endpoint.of(address).host_and_port()
         info.hostname = info.hostname or info.broadcast_address
         return info
 

@@ -63,6 +63,16 @@ async def test_nodes(two: Two) -> None:
     assert two.nsqds[0].asked == ["GET /info", f"GET {NSQD}&include_clients=false"]
 
 
+async def test_an_old_node_may_be_asked_at_a_url(two: Two) -> None:
+    address = two.nsqds[0].address
+    two.nsqds[0].answers["/info"] = {"version": "0.2.16"}
+    for asked in (f"http://{address}", f"user:password@{address}", f"http://user@{address}/nsqd"):
+        two.nsqds[0].answers["/nsqd/info"] = two.nsqds[0].answers["/info"]
+        two.direct.addresses = Addresses((), (asked,))
+        (found,) = await two.direct.producers(Warnings(), with_topics=False)
+        assert (found.http_address, found.hostname) == (address, "127.0.0.1")
+
+
 async def test_an_old_node_is_where_it_was_asked(two: Two) -> None:
     two.nsqds[0].answers["/info"] = {"version": "0.2.30"}
     (found, _) = await two.direct.topic_producers("t", Warnings())
