@@ -140,8 +140,10 @@ class BlockingHub(Hub):
     def work(self, seconds: float | None) -> None:
         """Do what is due, then take what comes within ``seconds``; None waits for something.
 
-        Raises ClientError in a forked process.
+        Raises ClientError in a forked process, and Stopped once the client is closed.
         """
+        if self.is_closed:
+            raise Stopped
         if self.is_forked:
             raise ClientError(
                 "this client was made before its process was forked", "make one in each process"

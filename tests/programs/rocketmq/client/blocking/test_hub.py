@@ -16,9 +16,9 @@ import pytest
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import SECOND
 from penstock.rocketmq.client import Config, Message, NotConnected
-from penstock.rocketmq.client.blocking import LitePullConsumer, Producer
+from penstock.rocketmq.client.blocking import LitePullConsumer, Producer, PushConsumer
 from penstock.rocketmq.client.blocking.hub import BlockingHub
-from penstock.rocketmq.client.errors import ClientError, NoNameServer, NoPermission
+from penstock.rocketmq.client.errors import ClientError, NoNameServer, NoPermission, Stopped
 from penstock.rocketmq.client.network.jobs import Job
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import RequestCode
@@ -317,3 +317,19 @@ def test_what_was_said_is_sent_before_the_end(reads: bool) -> None:
         ended.set()
         thread.join()
     assert sum(found) > 12_000_000 or not reads
+
+
+@pytest.mark.parametrize("is_started", [False, True])
+def test_a_client_that_was_closed_says_so(servers: Servers, is_started: bool) -> None:
+    consumer = PushConsumer("G-Closed", servers.address, config=QUICK)
+    consumer.subscribe("Closed")
+    if is_started:
+        consumer.start()
+    consumer.close()
+    for threads in (0, 2):
+        with pytest.raises(Stopped):
+            consumer.run(print, threads=threads)
+    producer = Producer("PG", servers.address, config=QUICK)
+    producer.close()
+    with pytest.raises(Stopped):
+        producer.work()
