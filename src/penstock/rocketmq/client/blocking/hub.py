@@ -360,12 +360,14 @@ class BlockingHub(Hub):
     def close(self) -> None:
         if self.is_closed:
             return
-        if not self.is_forked:
-            self._send_rest()
-        super().close()
-        self._selector.close()
-        for end in (self._bell, self._rope):
-            end.close()
+        try:
+            if not self.is_forked:
+                self._send_rest()
+        finally:  # Ctrl-C ends the wait, not the close
+            super().close()
+            self._selector.close()
+            for end in (self._bell, self._rope):
+                end.close()
 
     def _send_rest(self) -> None:
         """Send what was said, within the time of a send: nobody waits for one-way requests else."""

@@ -333,3 +333,18 @@ def test_a_client_that_was_closed_says_so(servers: Servers, is_started: bool) ->
     producer.close()
     with pytest.raises(Stopped):
         producer.work()
+
+
+def test_ctrl_c_ends_the_wait_for_the_rest_but_not_the_close(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    hub = BlockingHub(Config(namesrv_addr="127.0.0.1:1"), SYSTEM_CLOCK, None)
+    monkeypatch.setattr(hub, "_send_rest", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        hub.close()
+    assert hub.is_closed
+    with pytest.raises(ValueError, match="closed"):
+        hub._selector.select(0)
