@@ -140,7 +140,7 @@ NO_FRAMES = {
     "no JSON": frame(b"{" * 50),
     "deep JSON": frame(b'{"a":' * 60_000),
     "JSON of another kind": frame(b"[]"),
-    "no UTF-8": frame(b'{"code":34,"remark":"\xff"}'),
+    "no UTF-8 outside of texts": frame(b'{"code":34,\xff}'),
     "code that is no number": frame(b'{"code":"x","opaque":1}'),
     "no header at all": frame(b""),
     "binary header cut short": frame(BINARY_HEADER, kind=1),

@@ -18,6 +18,7 @@ from penstock.testing.daemons import (
     run_nsqd,
     run_nsqlookupd,
 )
+from tests.metrics_pages import until
 
 STAND_IN = """
 import signal, socket, sys, time
@@ -157,7 +158,8 @@ def test_environment_names_the_program(
 
 def test_the_vip_port_of_a_broker_is_nobody_elses_before_it_opens_it() -> None:
     with run_mqbroker() as broker:
-        assert f"VIP: listening on 127.0.0.1:{broker.port - 2}" in broker.log()
+        vip = f"VIP: listening on 127.0.0.1:{broker.port - 2}"
+        assert until(lambda: vip in broker.log())  # a moment after the port that is waited for
         broker.kill()
         with socket.socket() as other, pytest.raises(OSError, match="already in use"):
             other.bind(("127.0.0.1", broker.port - 2))
@@ -170,7 +172,7 @@ def test_rocketmqs_programs_find_each_other() -> None:
     ):
         assert broker.port
         assert broker.tcp_port
-        assert "boot success" in name_server.log()
+        assert until(lambda: "boot success" in name_server.log())
         port = broker.port
         broker.restart()
         assert broker.port == port

@@ -34,8 +34,8 @@ class FakeGateway:
     def __init__(self) -> None:
         self.closed = False
 
-    def close(self) -> None:
-        self.closed = True
+    def close(self, timeout_s: float) -> None:
+        self.closed = timeout_s > 0
 
 
 @pytest.fixture
