@@ -40,16 +40,22 @@ async def test_a_pipe_that_does_not_wait_gets_all_of_it() -> None:
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     data = bytes(1_000_000)  # more than a pipe holds
+
+    async def write() -> None:
+        try:
+            await Stdout(writer).write(data)
+        finally:
+            os.close(writer)  # after which the reader gets what is left, and the end
+
+    writing = spawn(write(), "write")
     try:
-        writing = spawn(Stdout(writer).write(data), "write")
         got = 0
-        while got < len(data) and not writing.done():
-            got += len(await asyncio.to_thread(os.read, reader, 1 << 16))
+        while part := await asyncio.to_thread(os.read, reader, 1 << 16):
+            got += len(part)
         await writing
         assert got == len(data)
     finally:
         os.close(reader)
-        os.close(writer)
 
 
 async def test_a_reader_who_goes_is_noticed() -> None:
