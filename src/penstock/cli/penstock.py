@@ -21,6 +21,7 @@ from penstock.cli.shared.pipes import spell_out
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.redaction import without_secrets
+from penstock.net.descriptors import make_output_wait
 
 Paths = Annotated[tuple[Path, ...], Parameter(negative="", show_default=False)]
 NameServers = Annotated[
@@ -365,6 +366,7 @@ def java_home() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point; an error of ours is one line on stderr and exit code 1."""
+    make_output_wait()
     spell_out()
     # SIGINT is set too because a shell starts background jobs with SIGINT ignored.
     interrupt = Interrupt()

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import signal
+import subprocess
+import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -10,6 +15,7 @@ import pytest
 from penstock import __version__
 from penstock.cli import penstock
 from penstock.testing.clock import FakeClock
+from tests.forwarding import wait_until
 
 
 def run(*arguments: str) -> int:
@@ -34,6 +40,27 @@ def test_errors_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().err
     assert said.startswith("penstock: say where the nodes are: --lookupd-http-address or")
     assert said.count("\n") == 1
+
+
+def waiting(reader: int) -> int:
+    """The bytes in a pipe."""
+    return int.from_bytes(fcntl.ioctl(reader, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+def test_a_pipe_that_does_not_wait_gets_all_of_the_output() -> None:
+    words = [sys.executable, "-m", "penstock.cli.penstock", "help", "flags", "nsqd"]
+    wanted = subprocess.run(words, capture_output=True, check=True, timeout=60).stdout
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    assert len(wanted) > 4096
+    os.set_blocking(writer, False)
+    program = subprocess.Popen(words, stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    wait_until(lambda: waiting(reader) >= 4096, lambda: f"{waiting(reader)} bytes were written")
+    with open(reader, "rb") as output, program:
+        assert output.read() == wanted
+        assert program.communicate(timeout=60)[1] == b""
+    assert program.returncode == 0
 
 
 def test_the_zip_for_executors_is_named_as_shells_want_it(

@@ -21,6 +21,7 @@ from penstock.core.quote import quote
 from penstock.core.settings.option_kinds import DURATION, Kind
 from penstock.core.settings.options import option
 from penstock.core.units import SECOND
+from penstock.net.descriptors import make_output_wait
 from penstock.nsq.tools.errors import ToolError, writing_stdout
 from penstock.nsq.tools.flags import ToolFlags, check_addresses, parse, user_agent
 from penstock.nsq.tools.run import STOP_SIGNALS, Stop, run_tool, until
@@ -72,6 +73,7 @@ def run(argv: Sequence[str]) -> int:
     """nsq_stat, until its last report or a signal."""
     flags = parse(StatFlags, argv, "nsq_stat")
     check(flags)
+    make_output_wait()
     return run_tool(lambda stop: report(flags, stop), stop_signals=(*STOP_SIGNALS, signal.SIGHUP))
 
 

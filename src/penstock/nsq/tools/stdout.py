@@ -11,6 +11,7 @@ import stat
 import threading
 from contextlib import suppress
 
+from penstock.net.descriptors import write_all
 from penstock.nsq.tools.errors import OutputClosed, writing_stdout
 
 
@@ -25,7 +26,7 @@ class Stdout:
         """Write all of it. Raises OutputClosed, ToolError."""
         with writing_stdout():
             if self._is_file:
-                _write(self._descriptor, data)
+                write_all(self._descriptor, data)
             else:
                 await self._write_beside(data)
 
@@ -64,7 +65,7 @@ class Stdout:
         def work() -> None:
             failure = None
             try:
-                _write(self._descriptor, data)
+                write_all(self._descriptor, data)
             except OSError as error:
                 failure = error
             with suppress(RuntimeError):  # the loop has ended meanwhile
@@ -72,17 +73,3 @@ class Stdout:
 
         threading.Thread(target=work, name="stdout", daemon=True).start()
         await written
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    """Write all of it. A descriptor that does not wait, as whoever shares it may have left it (a
-    terminal after ssh), is waited for.
-    """
-    rest = memoryview(data)
-    while rest:
-        try:
-            rest = rest[os.write(descriptor, rest) :]
-        except BlockingIOError:
-            poll = select.poll()
-            poll.register(descriptor, select.POLLOUT)
-            poll.poll()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import select
 import threading
 from collections.abc import AsyncIterator
 from typing import Final
 
 from penstock.core.reasons import reason
+from penstock.net.descriptors import read_some
 from penstock.nsq.tools.errors import ToolError
 
 BLOCK_BYTES: Final = 256 * 1024
@@ -46,7 +45,7 @@ async def blocks(descriptor: int = 0) -> AsyncIterator[bytes]:
         while block and not isinstance(block, OSError):
             room.acquire()
             try:
-                block = _read(descriptor)
+                block = read_some(descriptor, BLOCK_BYTES)
             except OSError as error:
                 block = error
             try:
@@ -60,19 +59,6 @@ async def blocks(descriptor: int = 0) -> AsyncIterator[bytes]:
             raise ToolError(f"read /dev/stdin: {reason(block)}") from block
         yield block
         room.release()
-
-
-def _read(descriptor: int) -> bytes:
-    """The next bytes. A descriptor that does not wait, as whoever shares it may have left it (a
-    terminal after ssh), is waited for.
-    """
-    while True:
-        try:
-            return os.read(descriptor, BLOCK_BYTES)
-        except BlockingIOError:
-            poll = select.poll()
-            poll.register(descriptor, select.POLLIN)
-            poll.poll()
 
 
 class Splitter:
