@@ -22,6 +22,8 @@ _ROWS: Final = 65_536
 _PIECE: Final = 1 << 20
 # A body a line, as JSON or as it is. CSV may begin with a line of names.
 _LINES: Final = (".txt", ".json", ".log")
+_MARKS: Final = (b"\xfe\xff", b"\xff\xfe")
+"""The beginnings of a file in UTF-16; they stand in front of its first row alone."""
 # Spark's own schema, and the calendar and time zone of old dates: Arrow's types do not show them.
 _OF_SPARK: Final = b"org.apache.spark."
 
@@ -44,7 +46,7 @@ def kind_of(file: Path) -> Kind | None:
     packed = ".gz" if file.suffix == ".gz" else ""
     plain = file.name.removesuffix(packed)
     ending = next((each for each in _LINES if plain.endswith(each)), None)
-    return None if ending is None else Kind(ending + packed, lambda _: None, _merge_lines)
+    return None if ending is None else Kind(ending + packed, _lines_alike, _merge_lines)
 
 
 def merge(kind: Kind, files: Sequence[Path], to: Path) -> int:
@@ -151,10 +153,25 @@ def _same(one: pa.Array, other: pa.Array) -> bool:
 def _in_bits(kind: pa.DataType) -> pa.DataType:
     import pyarrow as pa
 
-    return {pa.float64(): pa.int64(), pa.float32(): pa.int32()}.get(kind, kind)
+    bits = {pa.float64(): pa.int64(), pa.float32(): pa.int32(), pa.float16(): pa.int16()}
+    return bits.get(kind, kind)
 
 
 # --- lines ----------------------------------------------------------------------------------------
+
+
+def _lines_alike(file: Path) -> object:
+    """None for lines that others may follow, and the file, which equals no other, where they may
+    not: its rows end with another ``lineSep`` than a line feed, or it is in UTF-16.
+    """
+    first = last = b""
+    try:
+        with _lines_file(file, "rb") as opened:
+            while piece := opened.read(_PIECE):
+                first, last = first or piece[:2], piece[-1:]
+    except (OSError, EOFError, zlib.error) as error:
+        raise StorageError(f"{file} cannot be read: {error}") from error
+    return None if last in (b"", b"\n") and first not in _MARKS else file
 
 
 def _merge_lines(files: Sequence[Path], to: Path) -> int:
@@ -173,15 +190,11 @@ def _merge_lines(files: Sequence[Path], to: Path) -> int:
 
 
 def _pieces(files: Sequence[Path]) -> Iterator[bytes]:
-    """The lines of all files; a last line without its end gets one."""
+    """The lines of all files."""
     for file in files:
-        last = b"\n"
         with _lines_file(file, "rb") as opened:
             while piece := opened.read(_PIECE):
                 yield piece
-                last = piece[-1:]
-        if last != b"\n":
-            yield b"\n"
 
 
 def _lines_file(path: Path, mode: str) -> IO[bytes]:

@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -41,6 +42,7 @@ def test_parquet_keeps_rows_order_types_and_encodings(tmp_path: Path) -> None:
     ("kind", "values"),
     [
         (pa.float64(), [math.nan, None, 1.5]),
+        (pa.float16(), [np.float16("nan"), None, np.float16(1.5)]),
         (pa.list_(pa.float32()), [[1.5, math.nan], None, []]),
         (pa.struct({"a": pa.float64(), "b": pa.string()}), [{"a": math.nan, "b": "x"}, None, {}]),
         (pa.map_(pa.string(), pa.list_(pa.float64())), [[("k", [math.nan, 1.5])], None, []]),
@@ -66,11 +68,28 @@ def test_files_without_rows(tmp_path: Path) -> None:
 def test_lines_follow_each_other(tmp_path: Path, ending: str) -> None:
     pack, unpack = (gzip.compress, gzip.decompress) if ending.endswith(".gz") else (bytes, bytes)
     files = [tmp_path / f"{number}{ending}" for number in range(3)]
-    for file, text in zip(files, (b"one\ntwo", b"", b"\nfour\n"), strict=True):
+    for file, text in zip(files, (b"one\ntwo\n", b"", b"\nfour\n"), strict=True):
         file.write_bytes(pack(text))
     new = tmp_path / f"new{ending}"
     assert merge(files, new) == 4
     assert unpack(new.read_bytes()) == b"one\ntwo\n\nfour\n"
+
+
+@pytest.mark.parametrize("ending", [".txt", ".json.gz"])
+def test_lines_that_others_may_not_follow(tmp_path: Path, ending: str) -> None:
+    pack = gzip.compress if ending.endswith(".gz") else bytes
+    kind = merging.kind_of(Path(f"x{ending}"))
+    assert kind is not None
+
+    def alike(name: str, data: bytes) -> object:
+        file = tmp_path / f"{name}{ending}"
+        file.write_bytes(pack(data))
+        return kind.alike(file)
+
+    assert [alike(*each) for each in (("a", b"x\n"), ("b", b""), ("c", b"x\r\n"))] == [None] * 3
+    parted = {alike("d", b"x;"), alike("e", b"y;"), alike("f", "x\n".encode("utf-16-le"))}
+    marked = {alike("g", b"\xfe\xff" + "x\n".encode("utf-16-be")), alike("h", b"\xff\xfe\n")}
+    assert len(parted | marked | {None}) == 6
 
 
 def test_kinds_that_are_left_alone() -> None:
@@ -92,6 +111,10 @@ def test_a_damaged_file_is_named_by_its_folder(tmp_path: Path) -> None:
     assert kind is not None
     with pytest.raises(StorageError, match=f"^{broken} cannot be read: "):
         kind.alike(broken)
+    lines = merging.kind_of(cut)
+    assert lines is not None
+    with pytest.raises(StorageError, match=f"^{cut} cannot be read: "):
+        lines.alike(cut)
 
 
 def test_rows_that_come_back_otherwise_are_refused(
