@@ -6,6 +6,7 @@ Daemons over the node observe it, to announce topics and to end the connections 
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import Final, Protocol
 
 from penstock.broker.broker import Broker
@@ -88,10 +89,22 @@ class Registry:
                                         "open files leaves room for")  # fmt: skip
             topic = self._broker.topic(name)
             logger.info("TOPIC(%s): created", name)
-            for observer in self._observers:
-                observer.topic_created(topic)
+            self._introduce(topic)
             self.topic_list.changed()
         return topic
+
+    def _introduce(self, topic: Topic) -> None:
+        """Tell everybody of a new topic; one that not all can take is taken back, so that the next
+        use of its name tries again. Raises StorageError.
+        """
+        try:
+            for observer in self._observers:
+                observer.topic_created(topic)
+        except StorageError:
+            topic.exiting = True
+            with suppress(StorageError):
+                self._remove(topic)
+            raise
 
     def channel(self, topic: Topic, name: str) -> Channel:
         """The channel of that name, made when it is not there."""

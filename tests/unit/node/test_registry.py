@@ -102,6 +102,24 @@ async def test_observers_hear_of_each_change_once(bench: Bench) -> None:
     assert not registry.topics
 
 
+async def test_a_topic_that_an_observer_cannot_take_is_not_there(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(topic: Topic) -> None:
+        raise StorageError("no space left on device")
+
+    later = Recorder()
+    bench.registry.observe(later)
+    monkeypatch.setattr(bench.recorder, "topic_created", full)
+    with pytest.raises(StorageError, match="no space left"):
+        bench.registry.topic("t")
+    assert not bench.registry.topics
+    assert bench.list.changes == 0
+    monkeypatch.undo()
+    bench.registry.topic("t")
+    assert bench.recorder.heard == later.heard == ["deleted t", "created t"]
+
+
 async def test_a_pause_ends_with_what_has_waited(bench: Bench) -> None:
     registry = bench.registry
     topic = registry.topic("t")
