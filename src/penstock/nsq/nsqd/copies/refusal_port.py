@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import cast
+from typing import Final, cast
 
 from penstock.nsq.protocol import frames
+
+SILENCE_S: Final = 60.0
+"""The time after which a client that says nothing is closed, as it is by a primary (NSQ spec 1.9).
+"""
 
 
 class RefusalPort:
@@ -27,6 +31,8 @@ class RefusalPort:
 class _Refusal(asyncio.Protocol):
     """A connection: it is answered when its client has said anything, and ends."""
 
+    _patience: asyncio.TimerHandle
+
     def __init__(self, text: str, connections: set[_Refusal]) -> None:
         self._text = text
         self._connections = connections
@@ -35,6 +41,7 @@ class _Refusal(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._connections.add(self)
+        self._patience = asyncio.get_running_loop().call_later(SILENCE_S, self.close)
 
     def data_received(self, data: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():
@@ -43,6 +50,7 @@ class _Refusal(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
+        self._patience.cancel()
         self._connections.discard(self)
 
     def close(self) -> None:
