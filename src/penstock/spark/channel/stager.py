@@ -14,7 +14,7 @@ from typing import Final
 import pyarrow as pa
 
 from penstock.core.clock import SYSTEM_CLOCK
-from penstock.core.errors import PenstockError, StorageError
+from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.nsq.client.blocking import Consumer
 from penstock.nsq.client.consume.delivery import Delivery
@@ -113,7 +113,7 @@ class Stager:
                 self._pile.give_back()
         except SourceError as error:
             self._fail(error)
-        except (PenstockError, OSError, ValueError) as error:
+        except Exception as error:  # whatever it is: no query may wait for a thread that has ended
             self._fail(SourceError(f"{settings.where} cannot be read: {why(error)}"))
 
     def _turn(self, consumer: Consumer) -> None:

@@ -116,6 +116,20 @@ def test_a_file_ends_when_it_is_big_enough(nsqd: Daemon, tmp_path: Path) -> None
         assert max(file.nbytes for file in folder.files.values()) < 1_000_000
 
 
+def test_an_error_that_nobody_thought_of_ends_the_query(nsqd: Daemon, tmp_path: Path) -> None:
+    class Short(Folder):
+        def write(self, *given: Any) -> int:
+            raise MemoryError("no room for the columns")
+
+    publish(nsqd, "t", [b"a"])
+    with (
+        staging(Short(str(tmp_path)), settings(tmp_path, nsqd.tcp)) as stager,
+        pytest.raises(SourceError, match=r"cannot be read: .*no room for the columns"),
+    ):
+        stager.staged(0, wait_s=60)
+    wait_for(nsqd, depth=1, in_flight_count=0)
+
+
 def test_nodes_keep_what_there_is_no_room_for(nsqd: Daemon, tmp_path: Path) -> None:
     bodies = [b"%05d" % number + b"x" * 995 for number in range(500)]
     publish(nsqd, "t", bodies)
