@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import PenstockError, StorageError
+from penstock.core.log_limit import LogLimit
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.pop.pop_channel import Popped
 from penstock.rocketmq.broker.pop.pop_orders import FILE, OPEN_MAX, Key, OpenBatch, OrderTable
@@ -115,6 +116,7 @@ class OrderedPops:
         self._timers: dict[Key, asyncio.TimerHandle] = {}
         self._ready: dict[Key, set[int]] = {}  # to be looked at in a moment
         self._turn = 0
+        self._log_limit = LogLimit()
         tables.state.add(FILE, self.table.as_json, self.table.load)
         tables.offset_listeners.append(self._moved)
         tables.store.on_append.append(self._appended)
@@ -288,8 +290,11 @@ class OrderedPops:
             if failure is not None:
                 raise failure
             return False
-        if failure is not None:
-            logger.error("the group %s cannot pop every queue of %s: %s", group, topic, failure)
+        if failure is not None and self._log_limit.allows(self._tables.clock.monotonic_ns()):
+            kept_back = self._log_limit.take_kept_back()
+            more = f" ({kept_back} lines like this were kept back)" if kept_back else ""
+            logger.error("the group %s cannot pop every queue of %s: %s%s",
+                         group, topic, failure, more)  # fmt: skip
         self._tables.stats.got(topic, group, len(request.pieces), request.nbytes)
         answer = request.request.answer(0, "FOUND", ext=request.fields())
         head = frames.encode_head(answer, request.nbytes)

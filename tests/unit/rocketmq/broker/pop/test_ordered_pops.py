@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from penstock.core import log_limit
 from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker.answering import RefusedError
@@ -224,6 +225,27 @@ async def test_a_queue_that_cannot_be_read_holds_up_no_other(
         ask(topic)
     monkeypatch.undo()
     assert bodies(ask(topic)) == [b"a", b"b", b"c"]
+
+
+async def test_an_unread_queue_is_told_a_few_times(
+    topic: Controller, clock: FakeClock, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    slices = topic.store.slices
+
+    def read(name: str, queue: int, offset: int, count: int) -> Any:
+        if queue == 0:
+            raise StorageError("Input/output error")
+        return slices(name, queue, offset, count)
+
+    monkeypatch.setattr(topic.store, "slices", read)
+    monkeypatch.setattr(log_limit, "LINES", 1)
+    for _ in range(3):
+        assert bodies(ask(topic, attemptId="again")) == [b"z"]
+    clock.advance(log_limit.WINDOW_NS)
+    assert bodies(ask(topic, attemptId="again")) == [b"z"]
+    told = "the group G cannot pop every queue of T: Input/output error"
+    assert caplog.messages == [told, f"{told} (2 lines like this were kept back)"]
 
 
 async def test_nothing_in_time(topic: Controller) -> None:
