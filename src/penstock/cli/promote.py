@@ -20,6 +20,8 @@ PROMOTE_S: Final = 90.0
 whose hook may take longer says so.
 """
 _POLL_S: Final = 0.05
+_WAIT_S_MAX: Final = 24 * 3600.0
+_NUMBER_MAX: Final = 1 << 63
 
 
 def run_promote(
@@ -36,7 +38,7 @@ def run_promote(
     if status.get("role") == "primary":
         print(f"{shown} is primary already, in epoch {status.get('epoch')}")
         return
-    wait_s = max(wait_s, ASK_S + float(status.get("promotion_seconds") or 0))
+    wait_s = max(wait_s, ASK_S + min(_number(status, "promotion_seconds") or 0, _WAIT_S_MAX))
     with Daemon(url, wait_s, tls=tls, headers=access.headers) as node:
         reply = node.ask("POST", "/replication/promote" + ("?force=true" if force else ""))
         answer = parsed(reply.body)
@@ -54,7 +56,7 @@ def _told(address: str, answer: dict[str, Any], before: str) -> list[str]:
     lines = [f"{address} is primary in epoch {epoch}"]
     if answer.get("old_primary_told") and answer.get("whole"):
         return [*lines, f"{before} has stepped back, and all that it had is here"]
-    seconds, messages = answer.get("lag_seconds"), int(answer.get("lag_messages") or 0)
+    seconds, messages = _number(answer, "lag_seconds"), int(_number(answer, "lag_messages") or 0)
     if answer.get("old_primary_told"):
         lines.append(f"{before} has stepped back, but has not handed over all that it had")
     else:
@@ -72,6 +74,13 @@ def _told(address: str, answer: dict[str, Any], before: str) -> list[str]:
         lines.append(f"what was published in the last {seconds:g} s may not be here; it knew of "
                      f"{counted(messages, 'message')} that it had not")  # fmt: skip
     return lines
+
+
+def _number(answer: dict[str, Any], name: str) -> float | None:
+    """A number in an answer; None where there is another value, or no number of that size."""
+    value = answer.get(name)
+    is_number = isinstance(value, int | float) and 0 <= value < _NUMBER_MAX
+    return value if is_number else None
 
 
 def _wait_until_ready(url: str, tls: Tls | None, access: Access, wait_s: float) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any, ClassVar
 
 import pytest
 
@@ -193,3 +196,36 @@ def test_an_old_primary_that_follows_already_is_no_hindrance(
         assert done.code == 0, done.err
         until_copied(b, a, "t")
         assert until(a)["history"] == history
+
+
+class OddNode(BaseHTTPRequestHandler):
+    """What answers as a follower does, with texts and numbers that make no sense."""
+
+    role: ClassVar[str]
+
+    def do_GET(self) -> None:
+        self._answer({"role": self.role, "epoch": [], "promotion_seconds": "soon"})
+
+    def do_POST(self) -> None:
+        type(self).role = "primary"
+        self._answer({"lag_seconds": "few", "lag_messages": 1e400, "old_primary_told": 3})
+
+    def _answer(self, values: dict[str, Any]) -> None:
+        body = json.dumps(values).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_a_node_that_tells_no_numbers(command: Commands) -> None:
+    OddNode.role = "follower"
+    with ThreadingHTTPServer(("127.0.0.1", 0), OddNode) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        done = command("promote", f"127.0.0.1:{server.server_port}")
+        server.shutdown()
+    assert (done.code, done.err) == (0, "")
+    assert done.out.endswith("at least 0 messages are not here\nit takes publishes now\n")

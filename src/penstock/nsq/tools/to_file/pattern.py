@@ -34,3 +34,5 @@ def _compiled(pattern: str) -> Any:
         (reason,) = error.args
         text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
         raise ToolError(f"invalid --topic-pattern {quote(pattern)}: {text}") from None
+    except UnicodeEncodeError:  # surrogates, which stand for the command line's bytes
+        raise ToolError(f"invalid --topic-pattern {quote(pattern)}: invalid UTF-8") from None

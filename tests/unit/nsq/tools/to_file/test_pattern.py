@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from penstock.nsq.tools.errors import ToolError
@@ -29,3 +31,8 @@ def test_what_re2_does_not_know_is_refused(pattern: str, capfd: pytest.CaptureFi
     with pytest.raises(ToolError, match="invalid --topic-pattern"):
         check_pattern(pattern)
     assert capfd.readouterr() == ("", "")
+
+
+def test_bytes_that_are_no_utf_8_are_refused() -> None:
+    with pytest.raises(ToolError, match=r"invalid --topic-pattern .*: invalid UTF-8$"):
+        check_pattern(os.fsdecode(b"x\xe9"))
