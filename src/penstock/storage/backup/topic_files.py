@@ -27,11 +27,11 @@ _SMALL: Final = (".journal", ".json", ".index")
 """The files whose content is replaced; others, such as the index of keys, are made of the log."""
 
 
-class Growing:
-    """An open file that only grows; ``end`` is the position behind its last whole batch."""
+class HeldFile:
+    """A file held open, to be read while it may grow; only its end may change."""
 
     def __init__(self, path: str, *, is_newest: bool = False) -> None:
-        """Open the data path. Raises StorageError."""
+        """Open it; ``is_newest`` is for the segment that a node writes to. Raises StorageError."""
         self.path = path
         self._is_newest = is_newest
         with reported(path):
@@ -68,7 +68,7 @@ class QueueFiles:
 
     def __init__(self) -> None:
         self.small: dict[str, bytes] = {}
-        self.growing: dict[str, Growing] = {}
+        self.growing: dict[str, HeldFile] = {}
 
 
 @contextmanager
@@ -102,7 +102,7 @@ def _look(disk: Disk, directory: str, held: ExitStack) -> QueueFiles | None:
     names += [segment_name(first) for first in segments_in(disk, directory)]
     for name in names:
         try:
-            file = Growing(os.path.join(directory, name), is_newest=name == names[-1])
+            file = HeldFile(os.path.join(directory, name), is_newest=name == names[-1])
         except TooManyFilesError:
             raise
         except StorageError:

@@ -14,7 +14,7 @@ from xxhash import xxh3_128_hexdigest
 
 from penstock.core.errors import StorageError
 from penstock.storage.backup.manifest import Entry, Manifest
-from penstock.storage.backup.topic_files import Growing
+from penstock.storage.backup.topic_files import HeldFile
 from penstock.storage.files.disk import Disk, LogFile
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
@@ -104,13 +104,13 @@ class Vault:
             return
         if not os.path.exists(source):
             raise StorageError(f"{source} is missing")
-        stored = Growing(source)  # which may be where nothing can be written
+        stored = HeldFile(source)  # which may be where nothing can be written
         try:
             self._restore(stored, entry.nbytes, target)
         finally:
             stored.close()
 
-    def _restore(self, stored: Growing, nbytes: int, target: str) -> None:
+    def _restore(self, stored: HeldFile, nbytes: int, target: str) -> None:
         if stored.end(0) < nbytes:
             raise StorageError(f"{stored.path} is cut short")
         file = self._disk.open(target)

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.core.errors import StorageError, TooManyFilesError
 from penstock.storage.backup import topic_files
-from penstock.storage.backup.topic_files import Growing, queue_files
+from penstock.storage.backup.topic_files import HeldFile, queue_files
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.identity import IDENTITY_FILE
 from penstock.storage.journal import JOURNAL_FILE
@@ -101,10 +101,10 @@ def test_too_many_open_files_are_an_error_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = healthy(tmp_path)
-    opened: list[Growing] = []
-    closed: list[Growing] = []
+    opened: list[HeldFile] = []
+    closed: list[HeldFile] = []
 
-    class Limited(Growing):
+    class Limited(HeldFile):
         def __init__(self, path: str, *, is_newest: bool = False) -> None:
             if len(opened) == 2:
                 raise TooManyFilesError(f"{path}: Too many open files")
@@ -115,7 +115,7 @@ def test_too_many_open_files_are_an_error_at_once(
             super().close()
             closed.append(self)
 
-    monkeypatch.setattr(topic_files, "Growing", Limited)
+    monkeypatch.setattr(topic_files, "HeldFile", Limited)
     with pytest.raises(TooManyFilesError, match="Too many open files"):
         queue_files(OsDisk(), str(folder)).__enter__()
     assert closed == opened[::-1] != []
@@ -164,7 +164,7 @@ def test_the_newest_segment_ends_with_its_last_whole_batch(tmp_path: Path, behin
     size = newest.stat().st_size
     with newest.open("ab") as file:
         file.write(behind)
-    growing = Growing(str(newest), is_newest=True)
+    growing = HeldFile(str(newest), is_newest=True)
     assert growing.end(0) == size
     assert growing.end(size) == size
     growing.close()
@@ -174,7 +174,7 @@ def test_a_batch_that_is_being_written_is_left_out(tmp_path: Path) -> None:
     newest = segments(healthy(tmp_path))[-1]
     data = newest.read_bytes()
     newest.write_bytes(data + data[:100])
-    growing = Growing(str(newest), is_newest=True)
+    growing = HeldFile(str(newest), is_newest=True)
     assert growing.end(0) == len(data)
     growing.close()
 
@@ -185,6 +185,6 @@ def test_batches_larger_than_a_window_are_found(
     newest = segments(healthy(tmp_path))[-1]
     size = newest.stat().st_size
     monkeypatch.setattr("penstock.storage.backup.topic_files.WINDOW_BYTES", 100)
-    growing = Growing(str(newest), is_newest=True)
+    growing = HeldFile(str(newest), is_newest=True)
     assert growing.end(0) == size
     growing.close()
