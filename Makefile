@@ -70,7 +70,7 @@ check: dev lint types  ## the loop of a minute: lint, types, and the tests witho
 
 test: install $(CLASSES)  ## the tests, 15 to 30 minutes; `make long` has the few that take a Spark for themselves
 	@echo "all tests take 15 minutes on two fast processors, 30 on slow ones; make check is the minute before"
-	@$(PYTEST) -q $(TOGETHER) -m "not long"
+	@$(PYTEST) -q $(TOGETHER) -m "not long" -o faulthandler_exit_on_timeout=true
 
 long: install $(CLASSES)  ## the few that `make test` leaves out, as each takes a Spark for itself: 3 minutes
 	@$(PYTEST) -v -m long

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Timer
 from typing import Any, NamedTuple
 
 from penstock.rocketmq.blocking import RemotingLink
@@ -21,7 +22,8 @@ SECONDS = 60.0
 TOPIC = "trades"
 QUEUES = 4
 QUICK = {"flushConsumerOffsetInterval": 100, "transactionTimeOut": 100,
-         "transactionCheckInterval": 200, "defaultTopicQueueNums": QUEUES}  # fmt: skip
+         "transactionCheckInterval": 200, "transactionCheckMax": 10_000,
+         "defaultTopicQueueNums": QUEUES}  # fmt: skip
 CONFIG = Config(
     request_timeout=SECONDS,
     send_msg_timeout=SECONDS,
@@ -106,7 +108,7 @@ def committed(broker: MqBroker, group: str, topic: str = TOPIC) -> list[int]:
 
 
 def consume(name_server: MqNamesrv, group: str, count: int) -> list[bytes]:
-    """The bodies that a group is given, until there are so many."""
+    """The bodies that a group is given, until there are ``count``; fewer after two minutes."""
     bodies: list[bytes] = []
     with PushConsumer(group, name_server.rocketmq, config=CONFIG) as consumer:
         consumer.subscribe(TOPIC)
@@ -116,7 +118,12 @@ def consume(name_server: MqNamesrv, group: str, count: int) -> list[bytes]:
             if len(bodies) >= count:
                 consumer.stop()
 
-        consumer.run(take)
+        patience = Timer(2 * SECONDS, consumer.stop)
+        patience.start()
+        try:
+            consumer.run(take)
+        finally:
+            patience.cancel()
     return bodies
 
 

@@ -72,6 +72,7 @@ def broker(name_server: MqNamesrv) -> Iterator[MqBroker]:
         name_server=name_server.rocketmq, enablePropertyFilter="true",
         messageDelayLevel=" ".join(f"{ms // 1000}s" for ms in DELAYS_MS),
         transactionTimeOut=50, transactionCheckInterval=100,
+        transactionCheckMax=10_000,
     ) as daemon:  # fmt: skip
         yield daemon
 

@@ -41,6 +41,7 @@ def broker(name_server: MqNamesrv) -> Iterator[MqBroker]:
     with run_mqbroker(
         name_server=name_server.rocketmq, brokerIP1=ADVERTISED, enablePropertyFilter="true",
         messageDelayLevel="0s 0s 0s 0s 0s", transactionTimeOut=50, transactionCheckInterval=100,
+        transactionCheckMax=10_000,
     ) as daemon:  # fmt: skip
         yield daemon
 

@@ -54,6 +54,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MqBroker]:
         aclDirectory=folder,
         transactionTimeOut=300,
         transactionCheckInterval=100,
+        transactionCheckMax=10_000,
     ) as daemon:
         yield daemon
 

@@ -28,6 +28,7 @@ def quick(settings: BrokerSettings) -> BrokerSettings:
     """Before the broker starts: it asks soon."""
     settings.transaction_time_out = 50
     settings.transaction_check_interval = 100
+    settings.transaction_check_max = 10_000
     return settings
 
 
