@@ -31,6 +31,7 @@ from penstock.testing.daemons import (
     run_nsqd,
     run_nsqlookupd,
 )
+from tests.conformance.admin_scenes import PATIENT
 from tests.conformance.certificates import Certificates
 from tests.forwarding import create, publish, wait_until
 from tests.ports import unused_address
@@ -94,6 +95,8 @@ def running_site(folder: Path) -> Iterator[Site]:
                 f"--lookupd-http-address={lookupd.http}",
                 f"--rocketmq-namesrv-address={shop.name_server.rocketmq}",
                 "--history-interval=1s",
+                *PATIENT,
+                "--rocketmq-client-opt=request_timeout,60s",
             ) as admin,
             Producer(nsqd.tcp) as producer,
         ):

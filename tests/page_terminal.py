@@ -67,7 +67,7 @@ class Terminal:
         with self._publishing("events" if "nsq_tail" in script else ""):
             ended = subprocess.run(
                 ["bash", "-ec", self._here(script)], cwd=self._site.folder, env=ENVIRONMENT,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300,
             )  # fmt: skip
         assert fails or ended.returncode == 0, (script, ended.stdout)
         return ended.stdout

@@ -106,7 +106,8 @@ def running_shop() -> Iterator[Shop]:
         stack.enter_context(_member("failing", shop, lambda each: _refuse(shop, each)))
         _until(lambda: len(shop.consumed) >= MESSAGES)
         _until(lambda: _is_routed(name_server.rocketmq, DEAD_LETTERS))
-        _until(lambda: sum(shop.committed("failing", queue) for queue in range(QUEUES)) >= MESSAGES)
+        _until(lambda: _committed(shop, "failing") >= MESSAGES)
+        _until(lambda: _committed(shop, "billing") >= MESSAGES)
         yield shop
 
 
@@ -191,6 +192,10 @@ def _has_producer(broker: str) -> bool:
     answer = link.ask(RequestCode.GET_ALL_PRODUCER_INFO, {})
     link.close()
     return b"desk" in answer.body
+
+
+def _committed(shop: Shop, group: str) -> int:
+    return sum(shop.committed(group, queue) for queue in range(QUEUES))
 
 
 def _until(state: Callable[[], object]) -> None:

@@ -8,6 +8,7 @@ import inspect
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from penstock.rocketmq.client import (
     LitePullConsumer,
     Message,
     MessageQueue,
+    PopConsumer,
     Producer,
     PushConsumer,
     Received,
@@ -36,8 +38,14 @@ NOT_RUN = ("rpc.", "schedule.TimerMessageProducer")
 """They wait for a reply, or for a time: tests/programs/rocketmq/client has them."""
 
 
+_PATIENT = Config(request_timeout=60, send_msg_timeout=60, connect_timeout=60)
+_KINDS = (LitePullConsumer, PopConsumer, Producer, PushConsumer)
+"""Those that a fragment makes itself wait as long as ours do."""
+
+
 def _code(row: Row) -> Any:
-    return compile("\n".join(row.ours), row.example, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    text = "\n".join(row.ours).replace("poll()", "poll(60)")  # 5 s are little on a busy machine
+    return compile(text, row.example, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
 def _example(row: Row) -> str:
@@ -68,7 +76,7 @@ def servers() -> Iterator[Servers]:
 @pytest.fixture
 async def fed(servers: Servers) -> AsyncIterator[None]:
     """Messages come to the topic until the test ends."""
-    async with Producer("feed", servers.address) as producer:
+    async with Producer("feed", servers.address, config=_PATIENT) as producer:
 
         async def feed() -> None:
             while True:
@@ -95,12 +103,15 @@ async def _names(row: Row, servers: Servers) -> AsyncIterator[dict[str, Any]]:
         return TransactionState.COMMIT
 
     async with AsyncExitStack() as stack:
-        producer = await stack.enter_async_context(Producer("g", a, on_check=commit))
+        producer = await stack.enter_async_context(
+            Producer("g", a, config=_PATIENT, on_check=commit)
+        )
         kind = LitePullConsumer if "LitePullConsumer" in "".join(row.ours) else PushConsumer
-        consumer: Any = kind("g", a)
+        consumer: Any = kind("g", a, config=_PATIENT)
         stack.push_async_callback(consumer.close)
         names: dict[str, Any] = {
             **{name: getattr(client, name) for name in client.__all__}, "asyncio": asyncio,
+            **{kind.__name__: partial(kind, config=_PATIENT) for kind in _KINDS},
             "a": a, "producer": producer, "consumer": consumer, "handler": handler, "seen": [],
             "body": b"x", "id": 7, "message": Message("T", b"x"), "time": 0.0, "offset": 0,
             "messages": [Message("T", b"x")] * 3, "queue": MessageQueue("broker-a", 0, "T"),
@@ -120,7 +131,7 @@ async def test_each_fragment_works(row: Row, servers: Servers) -> None:
             with pytest.raises(RetryLater):
                 await _run(row, names)
             return
-        await asyncio.wait_for(_run(row, names), 60)
+        await asyncio.wait_for(_run(row, names), 240)
         if "await consumer.run(handler)" in "".join(row.ours):
             assert names["seen"]
         if "poll()" in "".join(row.ours) or "receive" in "".join(row.ours):

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from penstock.nsq.client import Config, Consumer
+from penstock.rocketmq import client
 from penstock.rocketmq.client import Message, Producer, PushConsumer, blocking, sql
 from penstock.spark.nodes.access import close_connections
 from penstock.testing.daemons import Daemon, RocketMQ, run_nsqd, run_rocketmq
@@ -29,6 +30,7 @@ from tests.forwarding import channel, create, publish
 from tests.page_blocks import sample, without_row
 from tests.pages import DOCS, replaced
 
+PATIENT = client.Config(request_timeout=60, send_msg_timeout=60)
 FRAGMENTS = {
     "arrow.md": ["import duckdb"],
     "client.md": ["consumer.deliveries()", "config = Config(", "class Count", "import pytest"],
@@ -75,7 +77,7 @@ async def running(text: str, names: dict[str, Any]) -> AsyncIterator[None]:
 
 
 async def until(done: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while not done():  # noqa: ASYNC110 - the state is another process's
             await asyncio.sleep(0.01)
 
@@ -89,8 +91,12 @@ async def test_each_way_of_consuming(nsqd: Daemon, number: int) -> None:
     async with Consumer(topic, "billing", nsqd_tcp_addresses=[nsqd.tcp]) as consumer:
         names = {"consumer": consumer, "total": 0, "handler": lambda message: message.body}
         async with running(part, names):
-            await until(lambda: channel(nsqd, topic, "billing")["in_flight_count"] == 0
-                        and channel(nsqd, topic, "billing")["depth"] == 0)  # fmt: skip
+
+            def is_empty() -> bool:
+                now = channel(nsqd, topic, "billing")  # once: they may be delivered meanwhile
+                return bool(now["in_flight_count"] == now["depth"] == 0)
+
+            await until(is_empty)
     assert names["total"] == (9 if number == 1 else 0)
 
 
@@ -145,7 +151,7 @@ def test_the_fixtures_of_a_service(tmp_path: Path) -> None:
 @asynccontextmanager
 async def sending(rocketmq: RocketMQ, topic: str) -> AsyncIterator[None]:
     """Messages that come all the time."""
-    async with Producer("shop", rocketmq.address) as producer:
+    async with Producer("shop", rocketmq.address, config=PATIENT) as producer:
 
         async def send() -> None:
             while True:
@@ -171,7 +177,7 @@ async def test_each_way_of_being_pushed(rocketmq: RocketMQ, way: str) -> None:
     async with (
         sending(rocketmq, "orders"),
         sending(rocketmq, "stock"),
-        PushConsumer("billing-" + way.strip("("), rocketmq.address) as consumer,
+        PushConsumer("billing-" + way.strip("("), rocketmq.address, config=PATIENT) as consumer,
         running(text, names | {"consumer": consumer}),
     ):
         await until(lambda: len(seen) > 1)

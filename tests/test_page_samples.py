@@ -30,6 +30,7 @@ from penstock.rocketmq.broker.acl.rules import Account
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.protocol.messages import message
 from penstock.testing.daemons import Daemon, run_nsqadmin, run_nsqd
+from tests.conformance.admin_scenes import PATIENT
 from tests.conformance.auth_server import run_auth_server
 from tests.forwarding import create, publish, wait_until
 from tests.page_blocks import sample
@@ -140,7 +141,7 @@ def test_a_line_of_the_log_as_json(tmp_path: Path) -> None:
 
 def test_a_group_in_nsqadmin(nsqd: Daemon) -> None:
     shown = json.loads(sample("nsqadmin.md", '"kind":"log"'))
-    with run_nsqadmin(f"--nsqd-http-address={nsqd.http}") as admin:
+    with run_nsqadmin(f"--nsqd-http-address={nsqd.http}", *PATIENT) as admin:
         wait_until(lambda: get(admin.http, "/api/groups")["groups"], lambda: "no groups")
         assert keys(shown) == keys(get(admin.http, "/api/groups"))
 
@@ -160,7 +161,7 @@ def test_a_notification_of_nsqadmin(nsqd: Daemon) -> None:
     thread = Thread(target=server.handle_request)
     thread.start()
     to_us = f"--notification-http-endpoint=http://127.0.0.1:{server.server_port}/"
-    with run_nsqadmin(f"--nsqd-http-address={nsqd.http}", to_us) as admin:
+    with run_nsqadmin(f"--nsqd-http-address={nsqd.http}", to_us, *PATIENT) as admin:
         post(f"http://{admin.http}/api/topics/t/c", {"action": "pause"}, Authorization=ALICE)
         thread.join(60)
     server.server_close()
@@ -229,7 +230,7 @@ def test_the_answer_of_an_auth_server() -> None:
     with run_auth_server() as server:
         server.answer("billing", (200, sample("security.md", "```json")))
         with (
-            run_nsqd(f"--auth-http-address={server.address}") as nsqd,
+            run_nsqd(*server.flags) as nsqd,
             Producer(nsqd.tcp, config=Config(auth_secret="billing")) as producer,
         ):
             producer.publish("invoices", b"tea")

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -29,6 +30,7 @@ from tests.pages import ROOT, blocks, commands, replaced
 
 README = ROOT / "README.md"
 ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+PATIENCE_S = 300.0
 DAEMONS = {"nsqlookupd", "nsqd", "mqnamesrv", "mqbroker"}
 CONSUMED = {"curl", "to_nsq", "nsq_tail", "echo"}
 """Programs whose commands a reader gives one after another, beside penstock's that end."""
@@ -94,14 +96,17 @@ def said_until_ctrl_c(text: str, folder: Path, awaited: str) -> str:
     ) as process:  # fmt: skip
         assert process.stdout is not None
         said = ""
-        while awaited not in said:
-            line = process.stdout.readline()
-            assert line, said
-            said += line
-        process.send_signal(signal.SIGINT)
+        patience = Timer(PATIENCE_S, process.kill)  # and nothing more is read then
+        patience.start()
         try:
+            while awaited not in said:
+                line = process.stdout.readline()
+                assert line, said
+                said += line
+            process.send_signal(signal.SIGINT)
             said += process.communicate(timeout=60)[0]
         finally:
+            patience.cancel()
             process.kill()
     assert process.returncode == 0, said
     return said
@@ -120,7 +125,7 @@ def test_commands_after_one_another_end_and_say_what_they_should(
     said = ""
     for line in lines:
         ended = subprocess.run(cluster.here(line), shell=True, capture_output=True, text=True,
-                               timeout=60, env=ENVIRONMENT, cwd=tmp_path)  # fmt: skip
+                               timeout=PATIENCE_S, env=ENVIRONMENT, cwd=tmp_path)  # fmt: skip
         assert ended.returncode == 0, (line, ended.stderr)
         said += ended.stdout
         if line.startswith("curl") and "/pub" in line:

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -41,6 +42,7 @@ ABOUT_NSQ = [
 OF_GOS = ["from-nsqd", "nsqd"]
 FOLLOWED = [*ABOUT_NSQ, *OF_GOS, "tutorial-rocketmq", "from-rocketmq"]
 """The pages of these tests; tests/page_blocks.py has them too."""
+PATIENCE_S = 300.0
 ENDING = {"--version", "-p"}
 """Flags with which they print something and end."""
 
@@ -179,7 +181,7 @@ def test_a_worker_before_and_after_the_move_from_pynsq(name: str, tmp_path: Path
         running(f"{name}.py", nsqd, tmp_path),
     ):
         message = None
-        for _ in range(60):  # pynsq drops what comes before its writer is connected
+        for _ in range(int(PATIENCE_S)):  # pynsq drops what comes before its writer is connected
             producer.publish("jobs", b"tea")
             if message := consumer.get(timeout=1):
                 break
@@ -232,9 +234,12 @@ def running(name: str, nsqd: Daemon, folder: Path) -> Iterator[subprocess.Popen[
 
 @contextmanager
 def started(file: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A program of Python, killed at the end."""
+    """A program of Python, killed at the end, or when it has said nothing for too long."""
     with subprocess.Popen([sys.executable, "-u", str(file)], stdout=subprocess.PIPE) as program:
+        patience = Timer(PATIENCE_S, program.kill)
+        patience.start()
         try:
             yield program
         finally:
+            patience.cancel()
             program.kill()

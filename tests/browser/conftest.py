@@ -46,7 +46,7 @@ from tests.browser.shooting import DESKTOP
 from tests.browser.site import Site, running_site
 from tests.browser.watching import Watcher
 
-PATIENCE_MS = 30_000
+PATIENCE_MS = 60_000
 
 expect.set_options(timeout=PATIENCE_MS)
 DEFAULTS: dict[str, Any] = {"viewport": DESKTOP, "reduced_motion": "reduce"}

@@ -10,8 +10,9 @@ from tempfile import TemporaryDirectory
 from penstock.testing.daemons import run_mqbroker, run_mqnamesrv, run_nsqadmin
 from tests.rocketmq_shop import TOPIC, Shop, running_shop
 
-from .site import ask, until
+from .site import PATIENT, ask, until
 
+PATIENT_OF_ROCKETMQ = "--rocketmq-client-opt=request_timeout,20s"
 SECRET = "secret-of-the-admin"
 RULES = f"""
 globalWhiteRemoteAddresses: [10.7.0.*]
@@ -54,7 +55,9 @@ def running_guarded() -> Iterator[str]:
 @contextmanager
 def _admin(name_server: str, *flags: str) -> Iterator[str]:
     address = f"--rocketmq-namesrv-address={name_server}"
-    with run_nsqadmin(address, "--admin-user=alice", *flags) as admin:
+    with run_nsqadmin(
+        *PATIENT, PATIENT_OF_ROCKETMQ, address, "--admin-user=alice", *flags
+    ) as admin:
         alice = {"X_Forwarded_User": "alice"}
         path = "/api/rocketmq"
         until(lambda: ask(admin.http, "GET", path, **alice)[1]["brokers"], "the broker's name")

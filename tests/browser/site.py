@@ -15,7 +15,12 @@ from urllib.parse import quote
 
 from penstock.testing.daemons import Daemon, Nsqadmin, run_nsqadmin, run_nsqd, run_nsqlookupd
 
-SECONDS_MAX = 30.0
+SECONDS_MAX = 60.0
+PATIENT = ("--http-client-connect-timeout=20s", "--http-client-request-timeout=20s")
+"""Flags of an nsqadmin. It waits for longer than a busy machine keeps a node from answering, which
+would be an error on a page, and for less than pages are waited for: a node may hang on purpose.
+"""
+_QUICK = ("--history-interval=1s", *PATIENT)
 _LOOK_S = 0.02
 _LATENCIES = "--e2e-processing-latency-percentile=0.99,0.95"
 
@@ -129,9 +134,6 @@ class Site:
     def _listed(self) -> set[str]:
         nodes = self.api("/api/nodes")["nodes"] or []
         return {f"{each['broadcast_address']}:{each['http_port']}" for each in nodes}
-
-
-_QUICK = ("--history-interval=1s", "--http-client-request-timeout=5s")
 
 
 def _agreed(address: str, method: str, target: str, body: Any = None) -> Any:

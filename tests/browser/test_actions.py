@@ -14,7 +14,7 @@ from penstock.testing.daemons import run_nsqadmin
 
 from .conftest import OpenPage, StartAdmin
 from .shooting import shoot
-from .site import Site, ask, until
+from .site import PATIENT, Site, ask, until
 
 BODIES = (b"one", b"two", b"three")
 
@@ -226,7 +226,7 @@ def test_a_part_that_failed_is_a_warning(open_page: OpenPage, site: Site) -> Non
     with site.another_nsqd() as nsqd:
         make_on(nsqd.http, "act-part")
         nodes = (f"--nsqd-http-address={each}" for each in (site.nodes[0], nsqd.http))
-        with run_nsqadmin(*nodes, "--history-interval=0") as admin:
+        with run_nsqadmin(*PATIENT, *nodes, "--history-interval=0") as admin:
             page = open_page(url=f"http://{admin.http}")
             page.goto("/topics/act-part")
             dialog = press(page, "Pause")
@@ -242,7 +242,7 @@ def test_a_part_that_failed_is_a_warning(open_page: OpenPage, site: Site) -> Non
 @contextmanager
 def other_admin_there(address: str, *flags: str) -> Iterator[None]:
     """An nsqadmin at the address of one that has ended."""
-    with run_nsqadmin(*flags, f"--http-address={address}"):
+    with run_nsqadmin(*PATIENT, *flags, f"--http-address={address}"):
         yield
 
 
@@ -279,7 +279,9 @@ def test_an_nsqadmin_that_is_gone(open_page: OpenPage, site: Site, watcher_of: A
 def test_no_nsqlookupd_to_ask(open_page: OpenPage, site: Site, watcher_of: Any) -> None:
     with site.another_nsqd() as nsqd:
         make_on(nsqd.http, "act-none")
-        with run_nsqadmin(f"--nsqd-http-address={nsqd.http}", "--history-interval=0") as admin:
+        with run_nsqadmin(
+            *PATIENT, f"--nsqd-http-address={nsqd.http}", "--history-interval=0"
+        ) as admin:
             page = open_page(url=f"http://{admin.http}")
             page.goto("/topics/act-none")
             dialog = press(page, "Pause")

@@ -15,7 +15,7 @@ from penstock.testing.daemons import Daemon, run_nsqadmin
 
 from .conftest import OpenPage
 from .shooting import PHONE, shoot
-from .site import Site, ask, until
+from .site import PATIENT, Site, ask, until
 from .watching import Watcher
 
 
@@ -100,7 +100,9 @@ def test_delivery_by_distance(open_page: OpenPage, site: Site) -> None:
         here = {"topology_region": "eu", "topology_zone": "eu-1"}
         with (
             consumer(nsqd, "near", "c", 5, **here),
-            run_nsqadmin(f"--nsqd-http-address={nsqd.http}", "--history-interval=1s") as admin,
+            run_nsqadmin(
+                *PATIENT, f"--nsqd-http-address={nsqd.http}", "--history-interval=1s"
+            ) as admin,
         ):
             ask(nsqd.http, "POST", "/pub?topic=near", b"1")
             page = open_page(url=f"http://{admin.http}")
@@ -148,7 +150,7 @@ def test_a_channel_that_is_deleted_while_one_looks(
 def test_a_node_that_does_not_answer(open_page: OpenPage, site: Site) -> None:
     with site.another_nsqd() as nsqd:
         nodes = (f"--nsqd-http-address={each}" for each in (site.nodes[0], nsqd.http))
-        with run_nsqadmin(*nodes, "--history-interval=0") as admin:
+        with run_nsqadmin(*PATIENT, *nodes, "--history-interval=0") as admin:
             page = open_page(url=f"http://{admin.http}")
             page.goto("/topics/orders/billing")
             expect(page.locator("#table-nodes tbody tr")).to_have_count(1)

@@ -16,7 +16,7 @@ from tests.unit.rocketmq.raw_client import RawClient
 
 from .conftest import OpenPage, StartAdmin
 from .shooting import shoot
-from .site import Site, ask, until
+from .site import PATIENT, Site, ask, until
 from .watching import Watcher
 
 BODIES = [b"letter one", b'{"letter":2}', b"\x00\xff three", b"<script>window.broken=1</script>"]
@@ -75,7 +75,7 @@ def test_the_topics(page: Page, site: Site) -> None:
 
 
 def test_without_any_it_is_explained(open_page: OpenPage) -> None:
-    with run_nsqd() as nsqd, run_nsqadmin(f"--nsqd-http-address={nsqd.http}") as admin:
+    with run_nsqd() as nsqd, run_nsqadmin(*PATIENT, f"--nsqd-http-address={nsqd.http}") as admin:
         page = open_page(url=f"http://{admin.http}")
         page.goto("/deadletters")
         expect(page.get_by_text("No topic has dead letters")).to_be_visible()

@@ -13,7 +13,7 @@ from penstock.testing.daemons import run_nsqadmin
 from .conftest import OpenPage, StartAdmin
 from .scripted import scripted
 from .shooting import FITS, PHONE, shoot
-from .site import Site, ask, until
+from .site import PATIENT, Site, ask, until
 from .watching import Watcher
 
 TOPIC = "found-orders"
@@ -109,7 +109,7 @@ def test_a_go_nsqd_is_said_to_keep_no_log(open_page: OpenPage, site: Site, order
             "/stats": {"version": "1.3.0", "topics": [{"topic_name": TOPIC, "channels": []}]},
         }  # fmt: skip
         addresses = [f"--nsqd-http-address={each}" for each in (site.nodes[0], node.address)]
-        with run_nsqadmin(*addresses) as admin:
+        with run_nsqadmin(*PATIENT, *addresses) as admin:
             page = open_page(url=f"http://{admin.http}")
             page.goto(orders)
             expect(rows(page)).to_have_count(ORDERS // 2)

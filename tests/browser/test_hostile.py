@@ -13,6 +13,7 @@ from penstock.testing.daemons import run_nsqadmin
 
 from .conftest import OpenPage
 from .scripted import Scripted, scripted
+from .site import PATIENT
 from .watching import Watcher
 
 IMAGE = '"><img src=x onerror="window.broken=\'image\'">'
@@ -81,7 +82,7 @@ def hostile() -> Iterator[str]:
     with scripted() as nsqd, scripted() as lookupd, scripted() as broken:
         fill(nsqd, lookupd, broken)
         flags = (f"--lookupd-http-address={lookupd.address}", "--history-interval=1s")
-        with run_nsqadmin(*flags) as admin:
+        with run_nsqadmin(*PATIENT, *flags) as admin:
             yield f"http://{admin.http}"
 
 

@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from penstock.testing.daemons import run_nsqadmin, run_nsqd
 
 from .conftest import OpenPage, StartAdmin
-from .site import Site, ask, until
+from .site import PATIENT, Site, ask, until
 from .test_actions import agree
 
 NOWHERE = "127.0.0.1:9"
@@ -91,7 +91,7 @@ def test_an_nsqlookupd_that_does_not_answer(
 
 
 def test_without_nsqlookupds_topics_are_created_on_the_nodes(open_page: OpenPage) -> None:
-    with run_nsqd() as nsqd, run_nsqadmin(f"--nsqd-http-address={nsqd.http}") as admin:
+    with run_nsqd() as nsqd, run_nsqadmin(*PATIENT, f"--nsqd-http-address={nsqd.http}") as admin:
         page = open_page(url=f"http://{admin.http}")
         page.goto("/lookup")
         expect(page.get_by_text("without an nsqlookupd")).to_be_visible()

@@ -15,7 +15,7 @@ from penstock.testing.daemons import Daemon, run_nsqadmin, run_nsqd, run_nsqlook
 
 from .conftest import OpenPage
 from .shooting import shoot
-from .site import ask, until
+from .site import PATIENT, ask, until
 
 TOPIC = "half"
 
@@ -42,7 +42,7 @@ def running_pair() -> Iterator[Pair]:
                 assert ask(nsqd.http, "POST", f"/mpub?topic={TOPIC}", bodies)[0] == 200
                 ask(nsqd.http, "POST", f"/channel/create?topic={TOPIC}&channel=c")
             admin_flags = f"--lookupd-http-address={lookupd.http}", "--history-interval=1s"
-            with run_nsqadmin(*admin_flags) as admin:
+            with run_nsqadmin(*PATIENT, *admin_flags) as admin:
                 pair = Pair(f"http://{admin.http}", stays, goes)
                 until(lambda: waiting(pair) == 5, "nsqadmin counting all messages")
                 yield pair

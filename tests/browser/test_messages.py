@@ -15,7 +15,7 @@ from . import modules
 from .conftest import OpenPage
 from .scripted import scripted
 from .shooting import PHONE, shoot
-from .site import Site, ask, until
+from .site import PATIENT, Site, ask, until
 from .traffic import NOTES
 from .watching import Watcher
 
@@ -298,7 +298,7 @@ def test_a_node_that_does_not_let_anybody_look(
                       "tcp_port": 1, "http_port": node.server_port},
             "/stats": {"version": "1.3.0", "topics": [{"topic_name": "t", "channels": []}]},
         }  # fmt: skip
-        with run_nsqadmin(f"--nsqd-http-address={node.address}") as admin:
+        with run_nsqadmin(*PATIENT, f"--nsqd-http-address={node.address}") as admin:
             page = open_page(url=f"http://{admin.http}")
             watcher_of(page).expect(501)
             page.goto("/topics/t?tab=messages")

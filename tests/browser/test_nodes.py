@@ -14,7 +14,7 @@ from penstock import __version__
 from penstock.testing.daemons import Daemon, run_nsqadmin
 
 from .conftest import OpenPage
-from .site import Site, ask
+from .site import PATIENT, Site, ask
 
 FIGURE = re.compile(r"\d")
 
@@ -161,7 +161,7 @@ def test_an_old_version_is_marked(page: Page, site: Site) -> None:
 def test_without_nsqlookupds_a_dead_node_is_a_warning(open_page: OpenPage, site: Site) -> None:
     with site.another_nsqd() as nsqd:
         flags = [f"--nsqd-http-address={node}" for node in (*site.nodes, nsqd.http)]
-        with run_nsqadmin(*flags, "--history-interval=1s") as admin:
+        with run_nsqadmin(*PATIENT, *flags, "--history-interval=1s") as admin:
             page = open_page(url=f"http://{admin.http}")
             page.goto("/nodes")
             expect(row_of(page, nsqd.http)).to_be_visible()

@@ -17,7 +17,7 @@ from penstock.testing.daemons import run_nsqadmin, run_nsqd, run_nsqlookupd
 
 from .conftest import OpenPage
 from .other_sites import empty_pages, proxy
-from .site import ask
+from .site import PATIENT, ask
 from .test_actions import agree, make_on, press
 from .watching import Watcher
 
@@ -65,7 +65,7 @@ class Cluster(NamedTuple):
 def running_cluster(*flags: str) -> Iterator[Cluster]:
     with run_nsqd(*flags) as nsqd, run_nsqlookupd(*flags) as lookupd:
         nodes = (f"--nsqd-http-address={nsqd.http}", "--history-interval=0")
-        with run_nsqadmin(*nodes, *flags) as admin:
+        with run_nsqadmin(*PATIENT, *nodes, *flags) as admin:
             cluster = Cluster(nsqd.http, lookupd.http, admin.http)
             cluster.fill()
             yield cluster
@@ -153,7 +153,7 @@ def test_behind_a_proxy_with_a_prefix_and_another_name(
     with proxy() as server:
         origin = f"http://ops.test:{server.server_port}"
         nodes = (f"--nsqd-http-address={cluster.nsqd}", "--history-interval=0", "--base-path=/nsq")
-        with run_nsqadmin(*nodes, way.format(origin)) as admin:
+        with run_nsqadmin(*PATIENT, *nodes, way.format(origin)) as admin:
             server.upstream = admin.http
             pause(open_page(url=f"{origin}/nsq/"), cluster, f"paused-by{way[:9]}")
 

@@ -15,9 +15,9 @@ from tests.rocketmq_shop import BAD, DEAD_LETTERS, MESSAGES, TOPIC, Shop
 
 from .axe import followed, in_all_looks, problems, settled
 from .conftest import OpenPage
-from .rocketmq_site import SECRET, running_guarded, running_rocketmq
+from .rocketmq_site import PATIENT_OF_ROCKETMQ, SECRET, running_guarded, running_rocketmq
 from .shooting import FITS, PHONE
-from .site import until
+from .site import PATIENT, until
 
 PATHS = (
     "/", "/rocketmq", "/rocketmq?tab=topics", "/rocketmq?tab=groups", "/rocketmq?tab=servers",
@@ -346,7 +346,11 @@ def test_who_may_only_look_has_no_buttons(open_page: OpenPage, url: str) -> None
 
 
 def test_over_rocketmq_alone(open_page: OpenPage, shop: Shop) -> None:
-    with run_nsqadmin(f"--rocketmq-namesrv-address={shop.name_server.rocketmq}") as admin:
+    with run_nsqadmin(
+        *PATIENT,
+        PATIENT_OF_ROCKETMQ,
+        f"--rocketmq-namesrv-address={shop.name_server.rocketmq}",
+    ) as admin:
         page = open_page(url=f"http://{admin.http}")
         page.goto("/")
         expect(page.locator("#attention li").filter(has_text=DEAD_LETTERS)).to_be_visible()

@@ -11,7 +11,7 @@ from penstock.testing.daemons import run_nsqadmin
 
 from .conftest import OpenPage
 from .shooting import PHONE, shoot
-from .site import Site, ask, until
+from .site import PATIENT, Site, ask, until
 from .watching import Watcher
 
 
@@ -161,7 +161,7 @@ def test_a_node_that_does_not_answer(open_page: OpenPage, site: Site) -> None:
     """Without nsqlookupds it stays one of the nodes: a warning beside the rest, and only one."""
     with site.another_nsqd() as nsqd:
         nodes = (f"--nsqd-http-address={each}" for each in (site.nodes[0], nsqd.http))
-        with run_nsqadmin(*nodes, "--history-interval=1s") as admin:
+        with run_nsqadmin(*PATIENT, *nodes, "--history-interval=1s") as admin:
             page = open_page(url=f"http://{admin.http}")
             page.goto("/topics/orders")
             expect(page.locator("#table-nodes tbody tr")).to_have_count(1)

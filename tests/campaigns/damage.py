@@ -21,7 +21,16 @@ from penstock.net.http.client.once import request
 from penstock.storage.recovery.scan import scan
 from penstock.testing.daemons import DaemonError
 
-from .furnished import FLAGS, PLAIN, ROCKET, ROCKET_FIRST, Contents, examine, furnish
+from .furnished import (
+    FLAGS,
+    PLAIN,
+    ROCKET,
+    ROCKET_FIRST,
+    SECONDS_MAX,
+    Contents,
+    examine,
+    furnish,
+)
 from .node import Node, run_node
 from .report import Result, explained, progress, say
 
@@ -166,7 +175,7 @@ async def _try(case: Case, pristine: Path, spoiled: Path, contents: Contents) ->
 
 
 async def _outcome(node: Node, case: Case, pristine: Path, contents: Contents) -> str:
-    health = await request("GET", f"http://{node.http}/ping", 30.0)
+    health = await request("GET", f"http://{node.http}/ping", SECONDS_MAX)
     found = await examine(node, contents)
     log = node.log()
     missing = (contents.plain - found.unread) | (contents.unfinished - found.read)

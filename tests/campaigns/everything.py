@@ -23,7 +23,8 @@ BATCH: Final = 400
 """Messages of an MPUB; a life is short, and most of it goes into small requests."""
 PROPERTIES: Final = {
     "flushConsumerOffsetInterval": rocketmq_load.OFFSET_FLUSH_MS,
-    "transactionTimeOut": 50, "transactionCheckInterval": 100, "transactionCheckMax": 1000,
+    "transactionTimeOut": 50, "transactionCheckInterval": 100, "transactionCheckMax": 10_000,
+    "syncFlushTimeout": 600_000,
 }  # fmt: skip
 
 

@@ -30,7 +30,7 @@ COMMITTED: Final = 30
 """The offset that RocketMQ's group has in each queue, and a group of the log in NSQ's topic."""
 SILENCE_S: Final = 0.02
 _BOUNDS: Final = (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET)
-SECONDS_MAX: Final = 20.0
+SECONDS_MAX: Final = 120.0
 ROCKET_FIRST: Final = 100_000
 """The first number of RocketMQ's topic. In both topics numbers follow the offsets of the log."""
 

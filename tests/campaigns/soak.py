@@ -16,7 +16,7 @@ import subprocess
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 from penstock.net.http.client.once import request
 from penstock.rocketmq.protocol.codes import RequestCode
@@ -276,17 +276,22 @@ async def soak(seconds: float, every_s: float, table: Path, rng: random.Random) 
         churn = Churn(node, rng)
         start = time.monotonic()
         samples: list[Sample] = []
+
+        async def look(file: TextIO) -> None:
+            second = round(time.monotonic() - start)
+            seen = churn.ledger.report().seen
+            samples.append(await Sample.take(node, second, churn.rounds, seen))
+            print(*samples[-1], sep=",", file=file, flush=True)
+            say(f"{second} of {seconds:.0f} s: {samples[-1]}")
+
         running = asyncio.ensure_future(churn.run(seconds))
         with table.open("w") as file:
             print(*Sample._fields, sep=",", file=file, flush=True)
             while not running.done():
-                second = round(time.monotonic() - start)
-                seen = churn.ledger.report().seen
-                samples.append(await Sample.take(node, second, churn.rounds, seen))
-                print(*samples[-1], sep=",", file=file, flush=True)
-                say(f"{second} of {seconds:.0f} s: {samples[-1]}")
+                await look(file)
                 await asyncio.wait([running], timeout=every_s)
-        running.result()
+            running.result()
+            await look(file)  # on a busy machine the first one may have taken all of the time
         assert node.stop() == 0
     return _result(samples, churn)
 

@@ -25,7 +25,9 @@ from tests.ports import unused_address
 from .replay_lookupd import Peer
 from .tool_peers import Request, Sink, run_sink
 
-WAIT_S = 30.0
+WAIT_S = 120.0
+PATIENT = ("--http-client-connect-timeout=60s", "--http-client-request-timeout=60s")
+"""Flags of an nsqd or nsqadmin that waits for others which a busy machine keeps from answering."""
 POLL_S = 0.01
 
 
@@ -52,7 +54,7 @@ class Cluster:
     def __init__(self, stack: ExitStack, *nsqd_flags: str) -> None:
         self.lookupd = stack.enter_context(run_nsqlookupd())
         told = f"--lookupd-tcp-address={self.lookupd.tcp}"
-        self.nsqds = [stack.enter_context(run_nsqd(told, *nsqd_flags)) for _ in range(2)]
+        self.nsqds = [stack.enter_context(run_nsqd(told, *PATIENT, *nsqd_flags)) for _ in range(2)]
         self.noted: list[Request] = []
         self.graphite, graphite = stack.enter_context(run_sink("graphite", self.noted))
         _, notify = stack.enter_context(run_sink("notify", self.noted))

@@ -27,6 +27,9 @@ class AuthServer:
 
     def __init__(self, address: str) -> None:
         self.address = address
+        self.flags = [f"--auth-http-address={address}", "--http-client-connect-timeout=60s",
+                      "--http-client-request-timeout=60s"]  # fmt: skip
+        """Those of an nsqd that asks it, and waits for this process on a busy machine."""
         self._answers: dict[str, list[tuple[int, str]]] = {}
         self._asked: dict[str, list[Asked]] = {}
         self._lock = threading.Lock()

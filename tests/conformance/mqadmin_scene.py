@@ -260,9 +260,11 @@ def consuming(name_server: str) -> Iterator[None]:
 
 def _wait_for_commits(broker: str, offsets: tuple[int, ...]) -> None:
     link = RemotingLink(broker, SECONDS)
+    deadline = time.monotonic() + 2 * SECONDS
     for queue, offset in enumerate(offsets):
         fields = {"consumerGroup": GROUP, "topic": TOPIC, "queueId": queue}
         while True:
+            assert time.monotonic() < deadline, f"queue {queue} was never consumed"
             answer = link.ask(RequestCode.QUERY_CONSUMER_OFFSET, fields)
             if answer.code == 0 and answer.int64("offset") == offset:
                 break
@@ -273,7 +275,9 @@ def _wait_for_commits(broker: str, offsets: tuple[int, ...]) -> None:
 def _wait_for_heartbeat(broker: str, producer: Producer) -> None:
     link = RemotingLink(broker, SECONDS)
     fields = {"producerGroup": PRODUCERS, "topic": TOPIC}
+    deadline = time.monotonic() + 2 * SECONDS
     while link.ask(RequestCode.GET_PRODUCER_CONNECTION_LIST, fields).code:
+        assert time.monotonic() < deadline, "the producer never sent a heartbeat"
         producer.work(0.05)  # its heartbeats are sent while a method runs
     link.close()
 

@@ -24,7 +24,7 @@ from penstock.core.gojson import dumps
 from penstock.testing.daemons import DaemonError, run_nsqadmin, run_nsqd
 from tests.ports import unused_address
 
-from .admin_scenes import BEFORE, WAIT_S, Cluster, eventually
+from .admin_scenes import BEFORE, PATIENT, WAIT_S, Cluster, eventually
 from .certificates import Certificates
 from .page_settings import page_problem
 from .samples import Case, load, matches
@@ -106,7 +106,7 @@ class _Play:
             name = case["name"]
             if name.startswith("notification: "):
                 return self._notified(case)
-            self.cluster.values["admin"] = self._admin(case["flags"])
+            self.cluster.values["admin"] = self._admin(case)
             if name in BEFORE:
                 BEFORE[name](self.cluster)
             self._number = len(self.cluster.noted)
@@ -114,12 +114,14 @@ class _Play:
         except Exception as error:
             return f"{type(error).__name__}: {error}"
 
-    def _admin(self, flags: str) -> str:
-        """The address of the nsqadmin with these flags."""
-        flags = flags.partition("   (")[0]
+    def _admin(self, case: Case) -> str:
+        """The address of the nsqadmin with a case's flags, patient unless it is asked for that."""
+        flags = case["flags"].partition("   (")[0]
         notify = " --notification-http-endpoint=http://{notify}/n"
         if flags == "--lookupd-http-address={lookupd_http}":
             flags += notify
+        if "http_client" not in case["request"]["path"]:
+            flags = " ".join((*PATIENT, flags))  # a flag of the case comes later, and wins
         if flags not in self._admins:
             words = filled(flags, self.cluster.values).replace("'", "").split()
             address = unused_address()  # as the configuration shows it
@@ -205,7 +207,7 @@ def _upstream_scene(stack: ExitStack, cases: list[Case]) -> Outcomes:
     for case in cases:
         flags = case["flags"]
         if flags not in admins:
-            words = [*filled(flags, values).split(), *_OURS]
+            words = [*PATIENT, *filled(flags, values).split(), *_OURS]
             admins[flags] = stack.enter_context(run_nsqadmin(*words)).http
         body: dict[str, Any] = {**node, "producers": [node], "channels": ["c"]}
         asks_topics = case["request"]["path"].partition("?")[0] == "/api/topics"

@@ -50,7 +50,13 @@ PEER = {
     "topology_zone": "z",
     "topology_region": "r",
 }
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
+TRIES_MAX = 5
+LATE_S = 0.3
+"""A run of the HTTP cases in which one took longer proves nothing: producers and tombstones are
+there for seconds only. It is played again.
+"""
+PAUSES_S = {"lookup tombstone expired": 2.2, "lookup inactive": 3.2}
 QUIET_S = 0.02
 """How long an open connection is watched for an end that should not come."""
 
@@ -275,11 +281,30 @@ def replay_http(file: Path, program: str | None = None) -> Outcomes:
     """Replays the HTTP cases, which all have the same flags."""
     cases = load(file)
     (flags,) = {case["flags"] for case in cases}
+    for _ in range(TRIES_MAX):
+        outcomes, slowest_s = _replay_http(cases, flags.split(), program)
+        is_as_wanted = all(bool(each) == (name in DIFFERENCES) for name, each in outcomes.items())
+        if is_as_wanted or slowest_s < LATE_S:
+            break
+    return outcomes
+
+
+def _replay_http(
+    cases: list[Case], flags: list[str], program: str | None
+) -> tuple[Outcomes, float]:
+    """The outcomes of a run, and how long it took the slowest case, pauses left out."""
+    outcomes: Outcomes = {}
+    slowest_s = 0.0
     with ExitStack() as stack:
-        daemon = stack.enter_context(run_nsqlookupd(*flags.split(), program=program))
+        daemon = stack.enter_context(run_nsqlookupd(*flags, program=program))
         world = World(daemon)
         stack.callback(world.close)
-        return {case["name"]: _http_case(case, world) for case in cases}
+        for case in cases:
+            begun = time.monotonic()
+            outcomes[case["name"]] = _http_case(case, world)
+            took_s = time.monotonic() - begun - PAUSES_S.get(case["name"], 0.0)
+            slowest_s = max(slowest_s, took_s)
+    return outcomes, slowest_s
 
 
 def _http_case(case: Case, world: World) -> str:

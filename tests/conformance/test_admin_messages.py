@@ -23,7 +23,7 @@ from penstock.testing.daemons import Daemon, run_mqbroker, run_nsqadmin, run_nsq
 from tests.unit.cli.nodes_at_work import ask, consume, depths, kill_letters, make, publish
 from tests.unit.rocketmq.raw_client import RawClient
 
-from .admin_scenes import WAIT_S, eventually
+from .admin_scenes import PATIENT, WAIT_S, eventually
 
 LETTERS = [b"first", b"\xff\xfe", b"x" * 70_000]
 STRANGER = {"version": "1.3.0", "broadcast_address": "127.0.0.1", "hostname": "go", "tcp_port": 1}
@@ -35,8 +35,8 @@ class Site:
     def __init__(self, stack: ExitStack) -> None:
         lookupd = stack.enter_context(run_nsqlookupd())
         told = f"--lookupd-tcp-address={lookupd.tcp}"
-        self.nsqds = [stack.enter_context(run_nsqd(told)) for _ in range(2)]
-        flags = (f"--lookupd-http-address={lookupd.http}", "--admin-user=alice")
+        self.nsqds = [stack.enter_context(run_nsqd(told, *PATIENT)) for _ in range(2)]
+        flags = (f"--lookupd-http-address={lookupd.http}", "--admin-user=alice", *PATIENT)
         self.admin = stack.enter_context(run_nsqadmin(*flags))
         eventually("both at nsqlookupd", lambda: len(self.get("/api/nodes")["nodes"]) == 2)
 
@@ -218,7 +218,7 @@ def test_a_node_that_offers_none_of_it() -> None:
     node = f"127.0.0.1:{server.server_port}"
     not_offered = (501, {"message": "NOT_OFFERED"})
     try:
-        with run_nsqadmin(f"--nsqd-http-address={node}") as admin:
+        with run_nsqadmin(f"--nsqd-http-address={node}", *PATIENT) as admin:
             for path in (
                 f"/api/messages?topic=t&node={node}",
                 f"/api/messages?topic=t&channel=c&node={node}",
@@ -240,7 +240,10 @@ def test_a_node_that_offers_none_of_it() -> None:
 
 def test_rocketmqs_letters_are_shown_and_exported_and_not_sent() -> None:
     name = "%DLQ%group"
-    with run_mqbroker() as broker, run_nsqadmin(f"--nsqd-http-address={broker.http}") as admin:
+    with (
+        run_mqbroker() as broker,
+        run_nsqadmin(f"--nsqd-http-address={broker.http}", *PATIENT) as admin,
+    ):
         client = RawClient(broker.port)
         made = client.ask(
             RequestCode.UPDATE_AND_CREATE_TOPIC, topic=name, defaultTopic="TBW102",

@@ -20,7 +20,7 @@ async def all_bodies(topic: str, nsqds: list[Daemon], wanted: set[bytes]) -> lis
     found: list[bytes] = []
     async with (
         Consumer(topic, CHANNEL, nsqd_tcp_addresses=tcp(nsqds), max_in_flight=100) as consumer,
-        asyncio.timeout(30),
+        asyncio.timeout(60),
     ):
         while not wanted <= set(found):
             message = await anext(consumer)
@@ -59,11 +59,13 @@ async def test_a_deferred_message_does_not_come_early(site: Site, topic: str) ->
         await producer.publish(topic, b"now")
     addresses = [nsqd.tcp]
     async with Consumer(topic, CHANNEL, nsqd_tcp_addresses=addresses, max_in_flight=2) as consumer:
-        for body in (b"now", b"later"):
+        came: dict[bytes, float] = {}
+        for _ in range(2):  # on a busy machine both may be due before anybody consumes
             message = await anext(consumer)
-            assert message.body == body
+            came[message.body] = time.monotonic() - begun
             message.finish()
-        assert time.monotonic() - begun >= 1
+        assert came.keys() == {b"now", b"later"}
+        assert came[b"later"] >= 1
 
 
 @pytest.mark.parametrize("end", ["killed", "hangs"])
@@ -72,7 +74,8 @@ async def test_a_node_that_goes_while_messages_are_published(
 ) -> None:
     """What it was asked and has not answered goes to another one."""
     going, staying = await site.nsqd(), (await site.nsqds(1))[0]
-    config = Config(heartbeat_interval=1, read_timeout=20)
+    # Nobody is to be left for a silence before it is asked, however busy the machine is.
+    config = Config(heartbeat_interval=6, read_timeout=60)
     bodies = [b"%d" % number for number in range(500)]
     async with Producer(*tcp([going, staying]), config=config, mode="round-robin") as producer:
         for _ in range(2):
@@ -93,7 +96,7 @@ async def test_a_node_that_goes_while_messages_are_published(
 
 async def test_what_is_not_allowed_and_then_is(site: Site, topic: str) -> None:
     with run_auth_server() as auth:
-        nsqd = await site.nsqd(f"--auth-http-address={auth.address}")
+        nsqd = await site.nsqd(*auth.flags)
         auth.allow("mine", "^another$", ttl=1)
         async with Producer(nsqd.tcp, config=Config(auth_secret="mine")) as producer:
             await producer.publish("another", b"x")

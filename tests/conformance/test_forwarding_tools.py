@@ -5,6 +5,8 @@ The endpoint fails, hangs, ends in the middle of an answer; a destination goes a
 
 from __future__ import annotations
 
+import os
+import signal
 import ssl
 import threading
 from collections.abc import Iterator
@@ -120,13 +122,14 @@ def test_no_more_requests_at_once_than_allowed(nsqd: Daemon, tmp_path: Path) -> 
             most = max(most, under_way)
             if under_way == 5:
                 busy.set()
-        busy.wait(30)
+        busy.wait(60)
         with lock:
             under_way -= 1
         return 200
 
     with serving(answer) as sink:
-        flags = to_http(nsqd, "crowd", f"--post=http://{sink.address}/", "--n=5")
+        patience = "--http-client-request-timeout=120s"
+        flags = to_http(nsqd, "crowd", f"--post=http://{sink.address}/", "--n=5", patience)
         with running(tmp_path, "nsq_to_http", *flags) as tool:
             wait_until_empty(nsqd, "crowd", tool)
     assert most == 5
@@ -141,14 +144,15 @@ def test_term_while_requests_are_under_way(nsqd: Daemon, tmp_path: Path) -> None
 
     def answer(request: Request) -> int:
         asked.release()
-        go_on.wait(30)
+        go_on.wait(60)
         return 200
 
     with serving(answer) as sink:
-        flags = to_http(nsqd, "under-way", f"--post=http://{sink.address}/", "--n=3")
+        patience = "--http-client-request-timeout=120s"
+        flags = to_http(nsqd, "under-way", f"--post=http://{sink.address}/", "--n=3", patience)
         with running(tmp_path, "nsq_to_http", *flags) as tool:
             for _ in range(3):
-                assert asked.acquire(timeout=30)
+                assert asked.acquire(timeout=60)
             tool.process.terminate()
             tool.wait_until_said("stopping")
             go_on.set()
@@ -223,8 +227,12 @@ def test_a_destination_that_is_killed_under_load(nsqd: Daemon, tmp_path: Path) -
         flags = [*to_nsq(nsqd, "load", destination), *SOON]
         with running(tmp_path, "nsq_to_nsq", *flags) as tool:
             for first in range(0, 20_000, 10_000):
-                publish(nsqd, "load", sent[first : first + 10_000])
+                publish(nsqd, "load", sent[first : first + 9990])
                 wait_until(lambda: channel(nsqd, "load", "c")["depth"] < 8000, tool.said)
+                # Some is under way when it is killed, even if all of this was passed on meanwhile.
+                os.kill(destination.pid, signal.SIGSTOP)
+                publish(nsqd, "load", sent[first + 9990 : first + 10_000])
+                wait_until(lambda: channel(nsqd, "load", "c")["in_flight_count"] > 0, tool.said)
                 destination.kill()
                 destination.start()
                 wait_until_empty(nsqd, "load", tool)

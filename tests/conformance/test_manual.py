@@ -127,9 +127,9 @@ def test_a_tool_that_is_authorized(certificates: Certificates, tmp_path: Path) -
     """The command of the chapter AUTH: what was --reader-opt then still is."""
     with run_auth_server() as auth:
         auth.allow("good", topic="^secret$")
-        flags = [f"--auth-http-address={auth.address}", *certificates.flags()]
+        flags = [*auth.flags, *certificates.flags()]
         with run_nsqd(*flags, "--tls-required=tcp-https") as nsqd:
-            http = KeptConnection("127.0.0.1", nsqd.http_port, 20, 1000)
+            http = KeptConnection("127.0.0.1", nsqd.http_port, 60, 1000)
             assert http.ask("POST", "/pub?topic=secret", b"for some").status == 200
             http.close()
             source = f"-topic=secret -nsqd-tcp-address={nsqd.tcp} -n=1"

@@ -216,7 +216,7 @@ def test_every_layer_on_plain_sockets(
 async def test_producer_and_consumer_over_all_of_it(
     start: Start, certificates: Certificates, auth: AuthServer, topic: str
 ) -> None:
-    node = start(*certificates.flags(), f"--auth-http-address={auth.address}")
+    node = start(*certificates.flags(), *auth.flags)
     auth.allow("both", topic=topic)
     config = Config(
         tls_v1=True,
@@ -321,7 +321,7 @@ def test_a_node_that_wants_tls(start: Start, certificates: Certificates) -> None
 
 
 async def test_auth(start: Start, talk: Callable[[], Talk], auth: AuthServer, topic: str) -> None:
-    node = start(f"--auth-http-address={auth.address}")
+    node = start(*auth.flags)
     auth.allow("good", topic=f"^{topic}$", identity="somebody")
     consumer = talk()
     await consumer.open(node.tcp, Config(auth_secret="good"), topic, "c")
@@ -338,7 +338,7 @@ async def test_auth(start: Start, talk: Callable[[], Talk], auth: AuthServer, to
 
 
 def test_auth_refused(start: Start, auth: AuthServer) -> None:
-    node = start(f"--auth-http-address={auth.address}")
+    node = start(*auth.flags)
     both_refused(node.tcp, Config(), HandshakeFailed, "Auth Required: the server requires")
     both_refused(node.tcp, Config(auth_secret="wrong"), AuthFailed, "E_AUTH_FAILED")
     auth.answer("nothing", (200, '{"ttl":60,"authorizations":[]}'))
@@ -352,7 +352,7 @@ async def test_auth_expired(
     start: Start, talk: Callable[[], Talk], auth: AuthServer, topic: str
 ) -> None:
     """The node asks again when the time is over, and the answer is another."""
-    node = start(f"--auth-http-address={auth.address}")
+    node = start(*auth.flags)
     auth.allow("short", topic=topic, ttl=1)
     producer = talk()
     await producer.open(node.tcp, Config(auth_secret="short"))
@@ -386,11 +386,12 @@ async def test_a_sample_is_a_part(start: Start, talk: Callable[[], Talk], topic:
     consumer.link.set_ready(2500)
     total = 2000
     await producer.publish(topic, *[b"%d" % number for number in range(total)])
-    while await asyncio.to_thread(unanswered, node, topic):
-        while not consumer.frames.empty():
-            block = consumer.frames.get_nowait()
-            assert isinstance(block, MessageBlock)
-            consumer.link.answer(block.finish_commands())
+    async with asyncio.timeout(120):
+        while await asyncio.to_thread(unanswered, node, topic):
+            while not consumer.frames.empty():
+                block = consumer.frames.get_nowait()
+                assert isinstance(block, MessageBlock)
+                consumer.link.answer(block.finish_commands())
     assert 0.3 * total < consumer.link.state.finished < 0.55 * total
 
 

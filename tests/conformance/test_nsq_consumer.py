@@ -148,7 +148,7 @@ async def test_closing_gives_back_what_nobody_saw(site: Site, topic: str) -> Non
     consumer = Consumer(topic, CHANNEL, nsqd_tcp_addresses=[nsqd.tcp], max_in_flight=20)
     held = [await anext(consumer) for _ in range(3)]
     await until(lambda: consumer.in_flight == 20)
-    closing = asyncio.ensure_future(consumer.close(grace=20))
+    closing = asyncio.ensure_future(consumer.close(grace=120))
 
     async def is_now(*wanted: int) -> bool:
         return await counts(topic, nsqd) == wanted
@@ -161,13 +161,13 @@ async def test_closing_gives_back_what_nobody_saw(site: Site, topic: str) -> Non
 
 async def test_touching(site: Site, topic: str) -> None:
     (nsqd,) = await site.nsqds(1)
-    config = Config(msg_timeout=2)
+    config = Config(msg_timeout=14)  # a machine that is busy for 10 s is to change nothing
     async with Consumer(topic, CHANNEL, nsqd_tcp_addresses=[nsqd.tcp], config=config) as consumer:
         await publish(topic, nsqd, b"long")
         message = await consumer.get(30)
         assert message is not None
-        for _ in range(5):
-            await asyncio.sleep(0.5)
+        for _ in range(6):
+            await asyncio.sleep(2.5)
             assert message.touch()
         assert message.finish()
         await until(lambda: is_empty(topic, nsqd))

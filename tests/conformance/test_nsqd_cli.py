@@ -116,7 +116,7 @@ def test_the_help_lists_every_flag_with_its_type_and_default() -> None:
 async def config(http: str, keys: set[str]) -> dict[str, str]:
     answers = {}
     for key in sorted(keys):
-        answer = await get(f"http://{http}/config/{key}", 5)
+        answer = await get(f"http://{http}/config/{key}", 60)
         assert answer.status == 200, key
         answers[key] = answer.body.decode()
     return answers

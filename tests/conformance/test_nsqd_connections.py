@@ -95,7 +95,14 @@ async def test_unix_sockets_for_both_protocols(tmp_path: Path) -> None:
         try:
 
             async def listening() -> bool:
-                return tcp.is_socket() and http.is_socket()
+                """A socket is there a moment before it listens."""
+                for path in (tcp, http):
+                    try:
+                        _, writer = await asyncio.open_unix_connection(str(path))
+                    except OSError:
+                        return False
+                    writer.close()
+                return True
 
             await until(listening, lambda: "the sockets")
             client = Client(await Connection.open_unix(str(tcp)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections import Counter
 
 import pytest
 
@@ -18,7 +19,26 @@ ROOMY = [
 ]
 OURS = "PENSTOCK_NSQD" not in os.environ
 SOON_TIMED_OUT = "--msg-timeout=1500ms"
-"""Soon to wait for, and long enough for what has to come before, on a busy machine."""
+"""Soon to wait for. What has to come before may take longer on a busy machine: then the messages
+come once more, so the tests count how often they came.
+"""
+
+
+async def not_ready(nsqd: Server, topic: str, consumer: Client) -> None:
+    """Set the only consumer's ready count to 0, and wait until nsqd knows."""
+    await consumer.ready(0)
+
+    async def is_known() -> bool:
+        (client,) = (await nsqd.channel(topic))["clients"]
+        return int(client["ready_count"]) == 0
+
+    await until(is_known, lambda: "a ready count of 0")
+
+
+async def all_timed_out(nsqd: Server, topic: str, count: int) -> int:
+    """Wait until so many messages wait again; how many deliveries have timed out."""
+    await nsqd.until_channel(topic, in_flight_count=0, depth=count, requeue_count=0)
+    return int((await nsqd.channel(topic))["timeout_count"])
 
 
 # --- one consumer
@@ -49,12 +69,12 @@ async def test_ready_lowered_below_what_is_in_flight(nsqd: Server, topic: str) -
 
 
 async def test_touch_puts_the_deadline_off(start: Start, topic: str) -> None:
-    nsqd = await start("--msg-timeout=3s")
+    nsqd = await start("--msg-timeout=14s")  # a machine that is busy for 10 s is to change nothing
     await nsqd.publish(topic, b"x")
     consumer = await nsqd.consumer(topic, ready=1)
     message = await consumer.message()
     for _ in range(6):
-        await asyncio.sleep(0.6)
+        await asyncio.sleep(2.5)
         await consumer.send(b"TOUCH %s\n" % message.id)
     await consumer.finish(message)
     await nsqd.until_channel(topic, in_flight_count=0, timeout_count=0, requeue_count=0)
@@ -68,8 +88,8 @@ async def test_a_message_that_timed_out_is_not_in_flight(start: Start, topic: st
     await consumer.identify(msg_timeout=1000)
     await consumer.subscribe(topic, ready=1)
     message = await consumer.message()
-    await consumer.ready(0)
-    await nsqd.until_channel(topic, timeout_count=1, requeue_count=0, in_flight_count=0, depth=1)
+    await not_ready(nsqd, topic, consumer)
+    await consumer.messages(await all_timed_out(nsqd, topic, 1) - 1)
     assert await consumer.error(b"FIN %s\n" % message.id) == (
         f"E_FIN_FAILED FIN {message.id.decode()} failed ID not in flight"
     )
@@ -80,14 +100,15 @@ async def test_many_in_flight_all_time_out(start: Start, topic: str) -> None:
     await nsqd.publish(topic, *[b"x"] * 250)
     consumer = await nsqd.consumer(topic, ready=2500)
     begun = time.monotonic()
-    first = {message.id for message in await consumer.messages(250)}
-    await consumer.ready(0)
-    await nsqd.until_channel(topic, timeout_count=250, in_flight_count=0, depth=250)
-    assert not OURS or time.monotonic() - begun < 10
+    first = await consumer.messages(250)
+    await not_ready(nsqd, topic, consumer)
+    timed_out = await all_timed_out(nsqd, topic, 250)
+    assert not OURS or time.monotonic() - begun < 25
+    came = Counter(message.id for message in first + await consumer.messages(timed_out - 250))
+    assert len(came) == 250
     await consumer.ready(2500)
     again = await consumer.messages(250)
-    assert {message.id for message in again} == first
-    assert {message.attempts for message in again} == {2}
+    assert {message.id: message.attempts - 1 for message in again} == came
 
 
 @pytest.mark.parametrize("rate", [42, 1])
@@ -113,8 +134,10 @@ async def test_what_a_departed_consumer_held_goes_to_another(start: Start, topic
     first.connection.reset()
     await nsqd.until_channel(topic, client_count=1, in_flight_count=1)
     again = await second.message()
-    assert (again.id, again.attempts) == (message.id, 2)
-    await nsqd.until_channel(topic, timeout_count=1, requeue_count=0)
+    channel = await nsqd.channel(topic)
+    assert again.id == message.id
+    assert 2 <= again.attempts <= channel["timeout_count"] + 1
+    assert channel["requeue_count"] == 0
 
 
 async def test_no_more_consumers_than_allowed(start: Start, topic: str) -> None:
@@ -201,10 +224,12 @@ async def test_a_paused_channel_still_times_out(start: Start, topic: str) -> Non
     consumer = await nsqd.consumer(topic, ready=1)
     await consumer.message()
     await nsqd.call("POST", f"/channel/pause?topic={topic}&channel=c")
-    await nsqd.until_channel(topic, timeout_count=1, in_flight_count=0, depth=1, paused=True)
+    timed_out = await all_timed_out(nsqd, topic, 1)
+    assert (await nsqd.channel(topic))["paused"]
+    await consumer.messages(timed_out - 1)
     assert await consumer.silent(0.05)
     await nsqd.call("POST", f"/channel/unpause?topic={topic}&channel=c")
-    assert (await consumer.message()).attempts == 2
+    assert (await consumer.message()).attempts == timed_out + 1
 
 
 async def test_deferred_messages_are_counted_and_emptied(nsqd: Server, topic: str) -> None:

@@ -155,7 +155,7 @@ async def test_what_an_auth_server_is_asked(
 ) -> None:
     secret = f"se cret/{method}/{identity}"
     auth.allow(secret, topic="test", identity="me", identity_url="http://u")
-    flags = [f"--auth-http-address={auth.address}", f"--auth-http-request-method={method}"]
+    flags = [*auth.flags, f"--auth-http-request-method={method}"]
     nsqd = await start(*flags, *certificates.flags())
     if identity:
         client = await secure(nsqd, certificates.context(identity))
@@ -202,7 +202,7 @@ async def test_an_auth_server_is_told_the_name_in_the_certificate(
 ) -> None:
     auth.allow("named")
     root = f"--tls-root-ca-file={certificates.ca}"
-    flags = [*certificates.flags(), VERIFY, root, f"--auth-http-address={auth.address}"]
+    flags = [*certificates.flags(), VERIFY, root, *auth.flags]
     nsqd = await start(*flags)
     client = await secure(nsqd, certificates.context("client"))
     assert json.loads(await client.ask(b"AUTH\n" + sized(b"named")))["permission_count"] == 1
@@ -214,7 +214,7 @@ async def test_an_auth_server_that_allows_nothing(
     start: Start, certificates: Certificates, auth: AuthServer
 ) -> None:
     auth.answer("nothing", (200, json.dumps({"ttl": 1, "authorizations": []})))
-    nsqd = await start(f"--auth-http-address={auth.address}")
+    nsqd = await start(*auth.flags)
     client = await nsqd.client()
     assert await client.error(b"AUTH\n" + sized(b"nothing")) == (
         "E_UNAUTHORIZED AUTH no authorizations found"

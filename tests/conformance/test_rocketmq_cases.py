@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from penstock.rocketmq.broker.store.key_index import CATCH_UP_S
 from penstock.rocketmq.protocol import fastjson, frames
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from penstock.rocketmq.protocol.codes import ResponseCode
@@ -39,8 +40,9 @@ from .rocketmq_consumer import (
 
 Join: TypeAlias = Callable[..., Consumer]
 PREPARED, COMMIT, ROLLBACK, UNKNOWN = 4, 8, 12, 0
-DELAYS_MS = (1000, 3000, 5000)
+DELAYS_MS = (1000, 600_000, 3000, 600_000)
 ALWAYS = (1 << 63) - 1
+SEARCHES_MAX = 5
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.number:02}")
@@ -113,11 +115,10 @@ def has_its_own(*members: Consumer) -> None:
     even = QUEUES // len(members)
 
     def is_even() -> bool:
-        return all(len(member.queues) == even for member in members)
+        queues = {queue for member in members for queue in member.queues}
+        return len(queues) == QUEUES and all(len(member.queues) == even for member in members)
 
     run(is_even, *members)
-    queues = [queue for member in members for queue in member.queues]
-    assert len(set(queues)) == QUEUES
 
 
 def progress(client: RawClient, topic: str, group: str) -> dict[int, tuple[int, int]]:
@@ -148,8 +149,12 @@ def each_queue(count: int) -> dict[int, list[int]]:
 
 
 def query(client: RawClient, topic: str, key: str, count: int, **more: Any) -> list[StoredMessage]:
-    answer = client.ask(Code.QUERY_MESSAGE, topic=topic, key=key, maxNum=count, beginTimestamp=0,
-                        endTimestamp=ALWAYS, **more)  # fmt: skip
+    for _ in range(SEARCHES_MAX):
+        begun = time.monotonic()
+        answer = client.ask(Code.QUERY_MESSAGE, topic=topic, key=key, maxNum=count,
+                            beginTimestamp=0, endTimestamp=ALWAYS, **more)  # fmt: skip
+        if time.monotonic() - begun < CATCH_UP_S:
+            break  # no search ends so soon with only a part of what there is
     assert answer.code in (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
     return list(decode_all(answer.body))
 
@@ -383,7 +388,7 @@ def test_14_producers_of_a_group_are_told_apart_by_their_names(
 def test_17_delayed_messages_come_neither_early_nor_a_level_late(
     client: RawClient, join: Join
 ) -> None:
-    levels = (1, 2)
+    levels = (1, 3)  # far from the next one each, which a busy machine is not to reach
     for level in levels:
         fill(client, "C17", f"{level}", 3, DELAY=str(level))
     consumer = join("a", {"C17": "*"})
@@ -662,8 +667,12 @@ def test_32_a_topic_is_routed_to_the_brokers_that_have_it(
             make_topic(each, "C32")
         assert brokers_of(routes, "C32") == ["broker-a", "broker-b"]
         assert other.ask(Code.DELETE_TOPIC_IN_BROKER, topic="C32").code == ResponseCode.SUCCESS
-        assert routes.ask(Code.DELETE_TOPIC_IN_NAMESRV, topic="C32").code == ResponseCode.SUCCESS
-        assert brokers_of(routes, "C32") == []
+        # Both at once, as broker-a tells of the topic again every now and then.
+        codes = (Code.DELETE_TOPIC_IN_NAMESRV, Code.GET_ROUTEINFO_BY_TOPIC)
+        asked = [routes.request(code, topic="C32") for code in codes]
+        routes.send(b"".join(map(frames.encode, asked)))
+        answers = [routes.answer_to(each).code for each in asked]
+        assert answers == [ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST]
         make_topic(client, "C32b")
         make_topic(other, "C32c")  # each tells of all that it has
         assert brokers_of(routes, "C32") == ["broker-a"]

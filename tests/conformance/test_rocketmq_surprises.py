@@ -114,7 +114,7 @@ def raw_answer(broker: MqBroker, header: dict[str, Any], body: bytes = b"") -> t
     """Header and body of the first frame that is answered to a JSON header, as bytes."""
     head = json.dumps({"opaque": 1, "flag": 0, "version": 409, "language": "JAVA", **header})
     data = struct.pack(">ii", 4 + len(head) + len(body), len(head)) + head.encode() + body
-    with socket.create_connection(("127.0.0.1", broker.port), 5) as connection:
+    with socket.create_connection(("127.0.0.1", broker.port), 60) as connection:
         connection.sendall(data)
         with connection.makefile("rb") as file:
             length, head_length = struct.unpack(">ii", file.read(8))

@@ -99,7 +99,7 @@ class FakeNsqd:
         self.rest: list[bytes] = []
 
     def serve(self, connection: Any) -> None:
-        connection.settimeout(2.0)
+        connection.settimeout(60.0)
         try:
             self._serve(connection)
         except OSError:

@@ -19,6 +19,8 @@ from penstock.testing.daemons import Daemon
 from penstock.testing.ledger import Ledger, make_body, read_body
 
 OK = b"OK"
+NOT_COPIED = (b"copies follow", b"not copied within")
+"""What refusals say where an OK waits for copies, and a busy machine keeps those from asking."""
 BATCH = 50
 RDY = 100
 DRAIN_RDY = 2500
@@ -31,6 +33,10 @@ SILENCE_S = 1.0
 SILENCE_S_MAX = 30.0
 """How long to wait for one that is missing."""
 ANSWER_S_MAX = 60.0
+
+
+class NotCopiedError(Exception):
+    """A publish was refused, or given up, for want of a copy; nsqd ends the connection."""
 
 
 class Connection:
@@ -59,9 +65,13 @@ class Connection:
                 return kind, data
 
     async def ask(self, command: bytes, body: bytes) -> None:
-        """Send a command with a body and wait for its OK; anything else is a failure."""
+        """Send a command with a body and wait for its OK; anything else is a failure. Raises
+        NotCopiedError.
+        """
         self.writer.write(command + struct.pack(">i", len(body)) + body)
         answer = await self.frame()
+        if answer[0] == 1 and any(words in answer[1] for words in NOT_COPIED):
+            raise NotCopiedError(answer[1])
         assert answer == (0, OK), answer
 
 

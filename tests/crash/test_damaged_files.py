@@ -20,7 +20,7 @@ HEADER_BYTES = 64
 
 def ask(daemon: Daemon, path: str, body: bytes | None = None) -> tuple[int, bytes]:
     try:
-        with urllib.request.urlopen(f"http://{daemon.http}{path}", body, timeout=30) as answer:
+        with urllib.request.urlopen(f"http://{daemon.http}{path}", body, timeout=60) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         return error.code, error.read()
@@ -35,7 +35,8 @@ def journal_knows(folder: Path, synced: int) -> bool:
     """True if the newest frame of the journal says that this number of messages is synced."""
     data = (folder / "cursors.journal").read_bytes()
     at = data.rfind(b"PSJ1")
-    return bool(struct.unpack_from("<Q", data, at + 32)[0] == synced)
+    is_whole = at >= 0 and len(data) >= at + 40  # it may be about to be written
+    return is_whole and bool(struct.unpack_from("<Q", data, at + 32)[0] == synced)
 
 
 def synced(daemon: Daemon) -> Path:
@@ -44,7 +45,7 @@ def synced(daemon: Daemon) -> Path:
         assert ask(daemon, "/pub?topic=t", b"%06d" % number) == (200, b"OK")
     assert daemon.data_path is not None
     folder = Path(daemon.data_path) / "topics" / "t@0"
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while not journal_knows(folder, COUNT):
         assert time.monotonic() < end, "never synced"
         time.sleep(0.02)

@@ -15,7 +15,7 @@ from penstock.nsq.client.blocking import Consumer, Producer
 from penstock.testing.daemons import Daemon, run_nsqd
 
 ROUNDS = 3
-SECONDS = 30.0
+SECONDS = 60.0
 _SYNCED = 10
 _LOST = b"lost in the power cut"
 

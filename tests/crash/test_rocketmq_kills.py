@@ -23,7 +23,10 @@ async def test_acknowledged_messages_survive_kills(
     flush: str, rounds: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rng = random.Random(SEED)
-    broker = Mqbroker(tmp_path, flushDiskType=flush, flushConsumerOffsetInterval=OFFSET_FLUSH_MS)
+    broker = Mqbroker(
+        tmp_path, flushDiskType=flush, flushConsumerOffsetInterval=OFFSET_FLUSH_MS,
+        syncFlushTimeout=600_000,
+    )  # fmt: skip
     load = Load(broker, rng)
     try:
         broker.start()

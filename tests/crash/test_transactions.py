@@ -25,7 +25,7 @@ def test_transactions_and_delays_survive_kills(
     rng = random.Random(SEED)
     broker = Mqbroker(
         tmp_path, flushDiskType=flush, transactionTimeOut=50, transactionCheckInterval=100,
-        transactionCheckMax=1000,
+        transactionCheckMax=10_000, syncFlushTimeout=600_000,
     )  # fmt: skip
     load = Load(broker, rng)
     try:

@@ -6,15 +6,24 @@ import time
 
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from tests.metrics_pages import until
 
 from .conftest import SECONDS, Both, bodies
 from .popping import Popper, popped
+
+WAIT_MS = int(SECONDS * 1000)
 
 
 def until_something(popper: Popper, **more: int) -> list[tuple[bytes, int]]:
     """Bodies and tries of what comes next, whenever that is."""
     return [(each.body, each.message.reconsume_times)
-            for each in popper.pop(poll_ms=int(SECONDS * 1000), **more)]  # fmt: skip
+            for each in popper.pop(poll_ms=WAIT_MS, **more)]  # fmt: skip
+
+
+def until_waiting(popper: Popper, count: int) -> None:
+    """Wait until so many requests of a group wait for messages."""
+    wanted = {"pollingNum": str(count)}
+    until(lambda: popper.client.ask(RequestCode.POLLING_INFO, **popper.fields()).ext == wanted)
 
 
 def test_popped_messages_are_hidden_until_they_are_acknowledged(both: Both) -> None:
@@ -46,12 +55,12 @@ def test_what_is_not_acknowledged_comes_again(both: Both) -> None:
     both.send(client, "t", b"again", TAGS="a")
     popper = Popper(client, "t")
     (first,) = popper.pop(invisible_ms=50)
-    (second,) = popper.pop(invisible_ms=50, poll_ms=10_000)
+    (second,) = popper.pop(invisible_ms=50, poll_ms=WAIT_MS)
     assert (second.body, second.message.reconsume_times) == (b"again", 1)
     assert second.message.properties == first.message.properties
     # The first receipt is worth nothing any more, though it is answered.
     assert popper.ack(first).code == ResponseCode.SUCCESS
-    (third,) = popper.pop(poll_ms=10_000)
+    (third,) = popper.pop(poll_ms=WAIT_MS)
     assert third.message.reconsume_times == 2
     assert popper.ack(third).code == ResponseCode.SUCCESS
     assert popper.pop() == []
@@ -65,13 +74,11 @@ def test_a_request_waits_for_messages_of_either_dialect(both: Both) -> None:
     for send in (lambda: both.publish("t", b"new"), lambda: both.send(other, "t", b"new")):
         request = client.request(
             RequestCode.POP_MESSAGE,
-            **popper.fields(maxMsgNums=8, invisibleTime=60_000, pollTime=10_000, bornTime=1,
+            **popper.fields(maxMsgNums=8, invisibleTime=60_000, pollTime=WAIT_MS, bornTime=1,
                             initMode=0),
         )  # fmt: skip
         client.send(frames.encode(request))
-        assert Popper(other, "t").client.ask(
-            RequestCode.POLLING_INFO, **popper.fields()
-        ).ext == {"pollingNum": "1"}  # fmt: skip
+        until_waiting(Popper(other, "t"), 1)
         send()
         assert [each.body for each in popped(client.next_command())] == [b"new"]
 
@@ -120,11 +127,11 @@ def test_what_failed_too_often_goes_to_the_dead_letters(both: Both) -> None:
             found += until_something(popper, invisible_ms=30)
         assert sorted(found) == [(b"bad", tries), (b"poison", tries)]
     assert popper.ask(poll_ms=500).code == ResponseCode.POLLING_TIMEOUT
+    channel = both.topic("t").channels["G"]
+    until(lambda: (channel.state.depth, channel.state.in_flight_count) == (0, 0))
     dead = both.pulled(client, "%DLQ%G")
     assert sorted(each.body for each in dead) == [b"bad", b"poison"]
     assert [each.reconsume_times for each in dead] == [2, 2]
-    channel = both.topic("t").channels["G"]
-    assert (channel.state.depth, channel.state.in_flight_count) == (0, 0)
 
 
 def test_filters_finish_what_is_not_wanted(both: Both) -> None:
@@ -136,7 +143,7 @@ def test_filters_finish_what_is_not_wanted(both: Both) -> None:
     tagged = popper.pop(10, exp="a", expType="TAG", poll_ms=1000)
     assert tagged
     assert {each.message.properties.partition("TAGS\x01")[2][:1] for each in tagged} == {"a"}
-    large = popper.pop(10, exp="size > 97", expType="SQL92", poll_ms=10_000)
+    large = popper.pop(10, exp="size > 97", expType="SQL92", poll_ms=WAIT_MS)
     assert {each.body for each in large} <= {b"98", b"99"}
     assert popper.ask(exp="size >", expType="SQL92").code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
 
@@ -184,15 +191,13 @@ def test_a_client_that_leaves_takes_nothing_along(both: Both) -> None:
     popper.pop()
     request = leaving.request(
         RequestCode.POP_MESSAGE,
-        **popper.fields(maxMsgNums=8, invisibleTime=60_000, pollTime=10_000, bornTime=1,
+        **popper.fields(maxMsgNums=8, invisibleTime=60_000, pollTime=WAIT_MS, bornTime=1,
                         initMode=0),
     )  # fmt: skip
     leaving.send(frames.encode(request))
-    while client.ask(RequestCode.POLLING_INFO, **popper.fields()).ext != {"pollingNum": "1"}:
-        pass
+    until_waiting(popper, 1)
     leaving.close()
-    while client.ask(RequestCode.POLLING_INFO, **popper.fields()).ext != {"pollingNum": "0"}:
-        pass
+    until_waiting(popper, 0)
     both.publish("t", b"2")
     assert [each.body for each in popper.pop()] == [b"2"]
 
@@ -217,7 +222,7 @@ def test_a_notice_that_there_is_something(both: Both) -> None:
     client, other = both.client(), both.client()
     both.publish("t", b"1")
     popper = Popper(client, "t")
-    fields = popper.fields(pollTime=10_000, bornTime=1)
+    fields = popper.fields(pollTime=WAIT_MS, bornTime=1)
     assert (client.ask(RequestCode.NOTIFICATION, **fields).ext or {})["hasMsg"] == "true"
     popper.pop()
     none = client.ask(RequestCode.NOTIFICATION, **{**fields, "pollTime": 50})
@@ -225,7 +230,8 @@ def test_a_notice_that_there_is_something(both: Both) -> None:
     client.send(frames.encode(client.request(RequestCode.NOTIFICATION, **fields)))
     both.send(other, "t", b"2")
     assert (client.next_command().ext or {})["hasMsg"] == "true"
-    assert not both.controller.store.on_append.count(both.controller.arrivals._appended)
+    store, arrivals = both.controller.store, both.controller.arrivals
+    until(lambda: not store.on_append.count(arrivals._appended))
 
 
 def test_where_a_new_group_begins(both: Both) -> None:

@@ -128,8 +128,8 @@ def test_a_held_pull_gets_what_nsq_publishes(both: Both) -> None:
     both.publish("held", b"first")
     request = client.request(
         RequestCode.PULL_MESSAGE, consumerGroup="G", topic="held", queueId=0, queueOffset=1,
-        maxMsgNums=32, sysFlag=6, commitOffset=0, suspendTimeoutMillis=10_000, subscription="*",
-        subVersion=1,
+        maxMsgNums=32, sysFlag=6, commitOffset=0, suspendTimeoutMillis=int(SECONDS * 1000),
+        subscription="*", subVersion=1,
     )  # fmt: skip
     client.send(frames.encode(request))
     both.publish("held", b"second")

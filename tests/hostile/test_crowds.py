@@ -8,24 +8,23 @@ from contextlib import ExitStack
 
 import pytest
 
-from .conftest import Victim, ask, publish, read_to_end, running, wait_until
+from .conftest import IMPATIENT, Victim, ask, publish, read_to_end, running, wait_until
 
 CROWD = 1000
 STORM = 2000
 
 
-def test_silent_connections_hold_up_nobody_and_are_cut_off(victim: Victim) -> None:
-    victim.check_alive()
-    before, rss = victim.open_files, victim.rss
-    with ExitStack() as opened:
-        crowd = [opened.enter_context(victim.connect(b"")) for _ in range(CROWD)]
-        started = time.monotonic()
+def test_silent_connections_hold_up_nobody_and_are_cut_off() -> None:
+    with running(IMPATIENT) as victim:
         victim.check_alive()
-        assert time.monotonic() - started < 20
-        assert victim.rss - rss < CROWD * 40_000
-        assert all(read_to_end(sock) == b"" for sock in crowd)
-    assert wait_until(lambda: victim.open_files <= before)
-    victim.check_alive()
+        before, rss = victim.open_files, victim.rss
+        with ExitStack() as opened:
+            crowd = [opened.enter_context(victim.connect(b"")) for _ in range(CROWD)]
+            victim.check_alive()
+            assert victim.rss - rss < CROWD * 40_000
+            assert all(read_to_end(sock) == b"" for sock in crowd)
+        assert wait_until(lambda: victim.open_files <= before)
+        victim.check_alive()
 
 
 def storm(victim: Victim, count: int) -> None:
@@ -68,15 +67,20 @@ def test_more_connections_than_file_handles(loop: str) -> None:
         assert sum(map(_is_closed, crowd)) < 400
         # Who is in is served, and files can still be opened: a new topic has some.
         assert ask(kept, publish("meanwhile", b"x")) == b"OK"
-        before = victim.cpu_s
-        time.sleep(1)
-        assert victim.cpu_s - before < 0.3, "it spins"
+        assert wait_until(lambda: _rests(victim)), "it spins"
         log = victim.daemon.log()
         assert log.count("too many open files") == 1
         assert len(log) < 200 * 400, "the log is flooded"
         opened.close()
         assert wait_until(lambda: _serves(victim))
         victim.check_alive()
+
+
+def _rests(victim: Victim) -> bool:
+    """Whether it does little for a second; at first it may have something left to do."""
+    before = victim.cpu_s
+    time.sleep(1)
+    return victim.cpu_s - before < 0.3
 
 
 def _is_closed(sock: socket.socket) -> bool:

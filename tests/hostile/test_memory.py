@@ -19,6 +19,8 @@ FLAGS = (f"--max-request-memory={BUDGET}", f"--max-answer-memory={BUDGET}")
 CROWD = 128
 TOGETHER_MAX = BUDGET + CROWD * MIB // 4 + BUDGET
 """The most that they may take together: the budget, one read each, and memory that Python keeps."""
+GIVEN_UP = "its command takes too long while --max-request-memory is used up"
+TRIES_MAX = 5
 FETCH = f"/log/fetch?topic=kept&offset=0&max_bytes={BUDGET}"
 
 
@@ -69,7 +71,7 @@ def test_commands_that_are_not_complete(stack: ExitStack) -> None:
         senders = half_sent(victim, stack, CROWD)
         started = time.monotonic()
         victim.check_alive()  # small ones are not held up
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started < 40  # in turn it would wait some 10 s, time and again
         assert victim.rss - before < TOGETHER_MAX
         with urlopen(f"http://{victim.daemon.http}/metrics", timeout=30) as page:
             assert f"\nnsqd_request_bytes_max {BUDGET}\n" in page.read().decode()
@@ -86,8 +88,7 @@ def test_those_that_get_nowhere_give_way_to_one_that_does(stack: ExitStack) -> N
         senders = half_sent(victim, stack, 20)
         with victim.connect() as large:
             assert ask(large, publish("whole", bytes(MIB))) == b"OK"
-        log = victim.daemon.log()
-        assert "its command takes too long while --max-request-memory is used up" in log
+        assert GIVEN_UP in victim.daemon.log()
         for sender in senders:
             sender.end()
         victim.check_alive()
@@ -99,12 +100,28 @@ def test_all_that_send_to_the_end_have_their_answers(stack: ExitStack) -> None:
         whole = publish("turns", bytes(MIB))
         senders = [Sender(stack.enter_context(victim.connect()), whole) for _ in range(CROWD)]
         for sender in senders:
-            assert read_frame(sender.sock) == (0, b"OK")
+            for _ in range(TRIES_MAX):
+                if outcome(sender) == (0, b"OK"):
+                    break
+                # All of this process were kept from sending for the 10 s after which that happens.
+                assert GIVEN_UP in victim.daemon.log()
+                sender.end()
+                sender = Sender(stack.enter_context(victim.connect()), whole)
+            else:
+                raise AssertionError("it was given up time and again")
             sender.end()
         (topic,) = victim.get("/stats?format=json")["topics"]
         assert topic["message_count"] == CROWD
         assert held(victim)["request_bytes"] == 0
         victim.check_alive()
+
+
+def outcome(sender: Sender) -> tuple[int, bytes]:
+    """The answer to what it sends; one of no kind where the connection ends without."""
+    try:
+        return read_frame(sender.sock)
+    except ConnectionError:
+        return -1, b""
 
 
 class Sender(threading.Thread):

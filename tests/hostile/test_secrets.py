@@ -11,9 +11,11 @@ import pytest
 
 from penstock.net.http.client.once import request
 from penstock.testing.daemons import Daemon, run_nsqadmin, run_nsqd
+from tests.conformance.admin_scenes import PATIENT
 from tests.conformance.connection import Connection
 
 PASSWORD = "hunter2"
+SECONDS = 60.0
 URL = f"http://user:{PASSWORD}@127.0.0.1:1/x?token={PASSWORD}"
 ADDRESS = f"user:{PASSWORD}@127.0.0.1:1"
 HIDDEN = "http://user:***@127.0.0.1:1/x?token=***"
@@ -21,14 +23,14 @@ HIDDEN = "http://user:***@127.0.0.1:1/x?token=***"
 
 def page(daemon: Daemon, path: str) -> str:
     """The body of the answer to a GET, which must succeed."""
-    answer = asyncio.run(request("GET", f"http://{daemon.http}{path}", 10))
+    answer = asyncio.run(request("GET", f"http://{daemon.http}{path}", SECONDS))
     assert answer.status == 200, answer.body
     return answer.body.decode()
 
 
 def status(method: str, daemon: Daemon, path: str, body: bytes = b"") -> int:
     """The status of an answer."""
-    return asyncio.run(request(method, f"http://{daemon.http}{path}", 10, body=body)).status
+    return asyncio.run(request(method, f"http://{daemon.http}{path}", SECONDS, body=body)).status
 
 
 def test_nsqd_shows_no_password_of_its_auth_servers() -> None:
@@ -56,13 +58,14 @@ async def refused(nsqd: Daemon) -> None:
 
 def test_nsqadmin_shows_no_password_of_graphite_nor_of_whom_it_notifies() -> None:
     graphite = f"http://user:{PASSWORD}@127.0.0.1:1/graphite"
-    urls = (f"--graphite-url={graphite}", f"--notification-http-endpoint={URL}")
+    urls = (f"--graphite-url={graphite}", f"--notification-http-endpoint={URL}", *PATIENT)
     with run_nsqd() as nsqd, run_nsqadmin(f"--nsqd-http-address={nsqd.http}", *urls) as admin:
         assert page(admin, "/config/graphite_url") == "http://user:***@127.0.0.1:1/graphite"
         assert page(admin, "/config/notification_http_endpoint") == HIDDEN
         document = page(admin, "/")
         assert status("POST", admin, "/api/topics", b'{"topic": "t"}') == 200
         assert status("GET", admin, "/api/graphite?metric=rate&target=t") == 500
+        admin.wait_for("failed to POST notification")
         assert admin.stop() == 0
         log = admin.log()
     assert '"url":"http://127.0.0.1:1/graphite"' in document

@@ -27,11 +27,14 @@ DEFER_MS = 400
 REQUEUED = "requeued"
 REQUEUE_MS = 100
 TOUCHED = "touched"
-TOUCHES = 4
-TOUCH_EVERY_S = 0.6
-"""Together longer than the message timeout of the nsqd under test, which is 2 s."""
-HEARTBEAT_S = 1
-IDLE_S = 2.6
+MSG_TIMEOUT_S = 12.5
+"""Of the nsqd under test: a client may stand still for 10 s between two touches."""
+TOUCHES = 9
+TOUCH_EVERY_S = 1.5
+"""Together longer than the message timeout."""
+HEARTBEAT_S = 11
+"""Longer than a client may stand still: nsqd closes a connection that is silent for two of them."""
+IDLE_S = 23.0
 """An idle connection that answered no heartbeats would be closed after two intervals."""
 LAST = "last"
 BEFORE = "before"
@@ -50,7 +53,7 @@ EXPECTED: dict[str, dict[str, int]] = {
         ("tls-snappy", "tls-deflate", "deflate"), dict.fromkeys([SINGLE, *MULTIPLE, LONG], 1)
     ),
 }
-FLOW_S_MAX = 90.0
+FLOW_S_MAX = 300.0
 
 
 def arguments() -> tuple[str, str, str]:

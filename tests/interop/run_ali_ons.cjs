@@ -25,7 +25,9 @@ async function until (done, seconds = Infinity) {
 }
 
 async function openProducer () {
-  const producer = new Producer({ ...options, producerGroup: name })
+  const isRestarted = ['broker', 'namesrv'].includes(mode)
+  const patient = isRestarted ? {} : { sendMsgTimeout: flow.SEND_MS }
+  const producer = new Producer({ ...options, ...patient, producerGroup: name })
   producer.on('error', silent)
   await producer.ready()
   return producer

@@ -10,7 +10,9 @@ import flow
 from ansq import ConnectionFeatures, ConnectionOptions
 
 OPTIONS = ConnectionOptions(
-    features=ConnectionFeatures(heartbeat_interval=flow.HEARTBEAT_S * 1000, msg_timeout=2000)
+    features=ConnectionFeatures(
+        heartbeat_interval=flow.HEARTBEAT_S * 1000, msg_timeout=round(flow.MSG_TIMEOUT_S * 1000)
+    )
 )
 
 

@@ -22,11 +22,11 @@ Handler = Callable[[Any], int]
 class Client:
     """A producer, and what consumers got."""
 
-    def __init__(self, name_server: str, name: str) -> None:
+    def __init__(self, name_server: str, name: str, send_ms: int | None) -> None:
         self.name_server = name_server
         self.name = name
         self.progress = threading.Condition()
-        self.producer = Producer(name)
+        self.producer = Producer(name, timeout=send_ms)
         self.producer.set_namesrv_addr(name_server)
         self.producer.start()
         self.consumers: list[PushConsumer] = []
@@ -257,11 +257,9 @@ def play_create(client: Client) -> Any:
 
 def main() -> None:
     mode, name_server, name = flow.arguments()
-    client = Client(name_server, name)
-    if mode in ("broker", "namesrv"):
-        result = play_restart(client, mode)
-    else:
-        result = globals()["play_" + mode](client)
+    is_restarted = mode in ("broker", "namesrv")
+    client = Client(name_server, name, None if is_restarted else flow.SEND_MS)
+    result = play_restart(client, mode) if is_restarted else globals()["play_" + mode](client)
     flow.report(result)
     os._exit(0)  # the client's threads do not always end
 

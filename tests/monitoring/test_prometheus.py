@@ -21,7 +21,7 @@ from penstock.testing.daemons import (
     run_nsqd,
     run_nsqlookupd,
 )
-from tests.metrics_pages import ask, until
+from tests.metrics_pages import PATIENCE_S, ask, until
 from tests.monitoring.alerts import Settings, groups
 from tests.monitoring.dashboard import dashboard
 from tests.monitoring.prometheus import Prometheus, program, run_prometheus
@@ -114,12 +114,15 @@ def test_a_channel_that_grows_without_consumers(watched: Watched) -> None:
     assert alert["annotations"]["summary"] == f"{node.http}: nobody reads t/c, and it grows"
     assert alert["labels"]["severity"] == "warning"
     with Consumer("t", "c", nsqd_tcp_addresses=[node.tcp]) as consumer:
-        for message in consumer:
-            message.finish()
-            if not watched.prometheus.firing(name):
-                break
+
+        def is_over() -> bool:
             ask(node.http, "/pub?topic=t", b"x")
-    assert not watched.prometheus.firing(name)
+            message = consumer.get(PATIENCE_S)
+            assert message is not None
+            message.finish()
+            return not watched.prometheus.firing(name)
+
+        assert until(is_over)  # while somebody reads
 
 
 def test_a_node_that_is_killed_and_comes_back(watched: Watched) -> None:

@@ -51,7 +51,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def lent(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
-    """The one Spark in the place of those that commands start and end: each takes ten seconds."""
+    """The one Spark in the place of those that commands start and end: each takes ten seconds.
+
+    The first look of commands at nodes waits as long as a busy machine takes to answer.
+    """
+    monkeypatch.setattr("penstock.cli.pipeline.run._PREFLIGHT_TIMEOUT_S", 60)
     monkeypatch.setattr("penstock.spark.session.session", lambda *_, **__: spark)
     monkeypatch.setattr("penstock.spark.session.stop", lambda _: None)
     return spark

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 ROWS = 60_000
 CHUNK = 500
+FEW = 500
+"""Rows of a batch: the first run must not come to the end before it is killed."""
 ASKED = ["--lookupd-http-address", "127.0.0.1:4161"]
 NOW = "--available-now"
 
@@ -91,7 +93,7 @@ def test_killed_and_resumed_without_loss_or_doubles(
     """As a program, and then over the one Spark."""
     publish(nsqd, 0, ROWS)
     where = f"--nsqd-http-address={nsqd.http}"
-    small = "--max-records-per-trigger=4000"
+    small = f"--max-records-per-trigger={FEW}"
     with (tmp_path / "out").open("wb") as out:
         first = subprocess.Popen(
             process(pipeline(tmp_path, where, small, "--trigger=10ms")),
@@ -101,7 +103,7 @@ def test_killed_and_resumed_without_loss_or_doubles(
         # The whole group: the JVM must not get the time to finish what it is writing.
         os.killpg(first.pid, signal.SIGKILL)
         first.wait(60)
-    assert committed_batches(tmp_path) < ROWS // 4000
+    assert committed_batches(tmp_path) < ROWS // FEW
 
     publish(nsqd, ROWS, ROWS + 777)
     penstock(*pipeline(tmp_path, where, NOW))
@@ -175,11 +177,11 @@ def test_a_node_that_dies_under_the_pipeline(
     killer = threading.Thread(target=kill)
     killer.start()
     with pytest.raises(PenstockError) as failed:
-        penstock(*pipeline(tmp_path, "--nsqd-http-address", nsqd.http, "--timeout=1s"))
+        penstock(*pipeline(tmp_path, "--nsqd-http-address", nsqd.http, "--timeout=15s"))
     killer.join()
     assert str(failed.value) == (
         f"node {nsqd.http} cannot be reached for topic test: connection refused "
-        "(tried for 1 s; --timeout); start it and run the same command to go on "
+        "(tried for 15 s; --timeout); start it and run the same command to go on "
         "(10 rows read, 10 written in this run)"
     )
 

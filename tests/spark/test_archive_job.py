@@ -16,6 +16,7 @@ import pytest
 from penstock.cli.live import archive_file, archive_job
 from penstock.nsq.client.blocking import Producer
 from penstock.testing.daemons import run_nsqd, run_nsqlookupd
+from tests.spark.test_sink import wait_for_topic
 
 
 @pytest.mark.usefixtures("lent")
@@ -29,6 +30,7 @@ def test_it_proves_what_is_in_the_archive(
             producer.multi_publish(
                 "flights", [b'{"seq":%d,"carrier":"UA","dep_delay":2}' % n for n in range(400)]
             )
+        wait_for_topic(lookupd, nsqd, "flights")
         archive_file.write(tmp_path, "flights", "127.0.0.1:9")
         monkeypatch.setattr(sys, "argv", ["archive_job", str(tmp_path), lookupd.http])
         archive_job.main()

@@ -41,8 +41,23 @@ EACH = 3000
     ],
     ids=["ours", "go"],
 )
-def nsqd(request: pytest.FixtureRequest) -> Iterator[Daemon]:
-    with run_nsqd("--msg-timeout=10s", program=request.param or None) as daemon:
+def program(request: pytest.FixtureRequest) -> str | None:
+    """The nsqd to start, ours if None."""
+    found: str | None = request.param or None
+    return found
+
+
+@pytest.fixture
+def nsqd(program: str | None) -> Iterator[Daemon]:
+    with run_nsqd(program=program) as daemon:
+        create(daemon, "t", "c")
+        yield daemon
+
+
+@pytest.fixture
+def hasty_nsqd(program: str | None) -> Iterator[Daemon]:
+    """What a killed query had in flight comes again soon."""
+    with run_nsqd("--msg-timeout=10s", program=program) as daemon:
         create(daemon, "t", "c")
         yield daemon
 
@@ -127,7 +142,7 @@ def test_a_query_that_is_stopped_gives_back_what_it_has(
             create(known, "t", "c")
             publish(known, "t", bodies(0, EACH))
             query = started(spark, given, tmp_path)
-            wait_until(lambda: len(committed(tmp_path)) == EACH, lambda: str(query.lastProgress))
+            wait_long(lambda: len(committed(tmp_path)) == EACH, lambda: str(query.lastProgress))
             query.stop()
             wait_until(
                 lambda: channel(known, "t", "c")["clients"] in ([], None),
@@ -154,8 +169,10 @@ class Program:
         self._given = json.dumps(given)
         self._log = folder / "driver.log"
         self._process: subprocess.Popen[bytes] | None = None
+        self._before = 0
 
     def start(self) -> None:
+        self._before = self.batches
         command = [sys.executable, "-m", "tests.spark.channel_query", self._given]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -174,12 +191,11 @@ class Program:
         return len([*(self._folder / "checkpoint" / "commits").glob("[0-9]*")])
 
     def get_on(self) -> None:
-        """Wait until it has committed a batch more."""
-        before = self.batches
+        """Wait until it has committed a batch since its start."""
         process = self._process
         assert process is not None
         wait_long(
-            lambda: self.batches > before or process.poll() is not None,
+            lambda: self.batches > self._before or process.poll() is not None,
             lambda: self._log.read_text()[-2000:],
         )
         assert process.poll() is None, self._log.read_text()[-2000:]
@@ -191,8 +207,9 @@ def _kill(pid: int) -> None:
 
 
 def test_whatever_is_killed_nothing_is_missing(
-    spark: SparkSession, nsqd: Daemon, tmp_path: Path
+    spark: SparkSession, hasty_nsqd: Daemon, tmp_path: Path
 ) -> None:
+    nsqd = hasty_nsqd
     program = Program(options(nsqd, tmp_path), tmp_path)
     published = 0
     try:

@@ -14,6 +14,7 @@ import pytest
 
 from penstock.testing.daemons import Daemon
 from tests.spark.test_sink import Start, failure, killing, start, write, written
+from tests.spark.test_triggers import wait_for
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,7 +89,8 @@ def test_a_write_that_fails_leaves_nothing(spark: SparkSession, start: Start) ->
     said = failure(bad, node, **EXACT, writerId="w", writerBatch="1")
     assert said.startswith("row 25000 of partition 0: 2000000 bytes are more than node")
     assert written(spark, "t", node) == []
-    assert not any(each["staged_bytes"] for each in staged(node.http))
+    # The driver has not waited long for the node to drop them.
+    wait_for(lambda: not any(each["staged_bytes"] for each in staged(node.http)))
 
 
 def test_a_node_that_is_killed_and_started_again(
@@ -99,16 +101,15 @@ def test_a_node_that_is_killed_and_started_again(
     marker = tmp_path / "killed"
 
     def revive() -> None:
-        while not marker.exists():
-            time.sleep(0.01)
+        wait_for(marker.exists)
         node.kill()
         node.start()
 
-    reviving = Thread(target=revive)
-    reviving.start()
     doomed = frame.mapInArrow(killing(node.pid, marker), "body string")
+    reviving = Thread(target=revive, daemon=True)
+    reviving.start()
     write(doomed, node, other, **EXACT, writerId="w", writerBatch="0")
-    reviving.join()
+    reviving.join(WAIT_S_MAX)
     assert written(spark, "t", node, other) == numbers(100_000)
 
 

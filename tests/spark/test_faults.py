@@ -14,7 +14,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -35,7 +35,7 @@ FILE = """
 topic = "t"
 nsqd_http_address = "{node}"
 startingOffsets = "earliest"
-timeout = 2
+timeout = {timeout}
 {source}
 [parse]
 {parse}
@@ -70,13 +70,13 @@ class Site:
 
     def file(
         self, source: str = "", parse: str = "", query: str = "select offset from input",
-        sink: str = "parquet", mode: str = "append",
+        sink: str = "parquet", mode: str = "append", timeout: int = 60,
     ) -> Path:  # fmt: skip
         file = self.folder / "p.toml"
         file.write_text(
             FILE.format(
                 node=self.nsqd.http, source=source, parse=parse, query=query, sink=sink, mode=mode,
-                folder=self.folder,
+                folder=self.folder, timeout=timeout,
             )
         )  # fmt: skip
         return file
@@ -127,7 +127,7 @@ def test_a_row_that_the_sql_cannot_take_stays_to_be_read(site: Site) -> None:
 
 def test_a_state_of_other_columns_is_not_gone_on_with(site: Site) -> None:
     site.publish(b'{"n": 1}')
-    shape = {"query": "select n, count(*) c from input group by n", "sink": "noop"}
+    shape: dict[str, Any] = {"query": "select n, count(*) c from input group by n", "sink": "noop"}
     file = site.file(parse='json = "n int"', mode="update", **shape)
     run_pipeline(Pipeline.from_file(file), AVAILABLE_NOW)
     site.publish(b'{"n": 2}')
@@ -166,7 +166,7 @@ def test_a_node_that_dies_with_most_of_its_rows_unread(site: Site) -> None:
     for _ in range(10):
         site.publish(*[b"x" * 100] * 300)
     site.after_a_batch(site.nsqd.kill)
-    said = site.refused(site.file(source="maxRecordsPerTrigger = 20"))
+    said = site.refused(site.file(source="maxRecordsPerTrigger = 20", timeout=15))
     # The planner or a task may be first to meet it.
     planner = f"node {site.nsqd.http} cannot be reached for topic t: connection refused"
     task = f"topic t (queue 0) on node {site.nsqd.http} cannot be read from offset"

@@ -11,7 +11,7 @@ import pytest
 from penstock.spark.errors import SinkError
 from penstock.spark.pipelines import Pipeline
 from penstock.testing.daemons import Daemon, run_nsqlookupd
-from tests.spark.test_sink import Start, start, wait_for_node, write, written
+from tests.spark.test_sink import Start, start, wait_for_node, wait_for_topic, write, written
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,6 +68,7 @@ def test_a_pipeline_keeps_the_nodes_that_nsqlookupd_named(
         file.write_text(METRICS.format(lookupd=lookupd.http, folder=tmp_path))
         come = spark.createDataFrame([(json.dumps(request(0, 1.5)),), ("broken",)], "body string")
         write(come, first, topic="api_requests")
+        wait_for_topic(lookupd, first, "api_requests")
         run(spark, file)
         kept = tmp_path / "api-metrics/penstock.nodes.json"
         assert json.loads(kept.read_text()) == [first.http]
@@ -78,6 +79,7 @@ def test_a_pipeline_keeps_the_nodes_that_nsqlookupd_named(
             second,
             topic="api_requests",
         )
+        wait_for_topic(lookupd, second, "api_requests")
         run(spark, file)
         # The second node's rows are read, and what becomes of them is written to the first alone.
         assert [json.loads(body) for body in written(spark, "api_metrics", first)] == [

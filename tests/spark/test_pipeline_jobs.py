@@ -17,6 +17,7 @@ from penstock.spark.pipelines import Pipeline
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 from tests.pages import replaced
 from tests.programs.spark.http.endpoint import Endpoint
+from tests.spark.test_sink import wait_for_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,6 +52,7 @@ def cluster() -> Iterator[Cluster]:
     ):
         cluster = Cluster(lookupd, nsqd)
         cluster.publish("events", EVENTS)
+        wait_for_topic(lookupd, nsqd, "events")
         yield cluster
 
 

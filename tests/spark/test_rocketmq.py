@@ -27,7 +27,7 @@ def brokers() -> Iterator[Brokers]:
 
 
 def read(spark: SparkSession, brokers: Brokers, way: str, topic: str, **options: str) -> DataFrame:
-    given = {"topic": topic, "timeout": "5", **brokers.options(way), **options}
+    given = {"topic": topic, "timeout": "60", **brokers.options(way), **options}
     return spark.read.format("rocketmq").options(**given).load()
 
 

@@ -7,16 +7,18 @@ import os
 import signal
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from penstock.nsq.client.blocking import Consumer
+from penstock.nsq.client.lookup import lookup
 from penstock.spark.errors import explain
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 from tests.conformance.certificates import Certificates
+from tests.forwarding import wait_until
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -103,24 +105,41 @@ def test_a_stream_forwards_a_topic_as_it_is(
 
 
 def wait_for_node(lookupd: Daemon, node: Daemon) -> None:
-    while True:
+    """Until nsqlookupd knows the node."""
+
+    def known() -> bool:
         with urllib.request.urlopen(f"http://{lookupd.http}/nodes", timeout=30) as answer:
-            if str(node.http_port).encode() in answer.read():
-                return
+            return str(node.http_port).encode() in answer.read()
+
+    wait_until(known, node.log)
+
+
+def wait_for_topic(lookupd: Daemon, node: Daemon, topic: str) -> None:
+    """Until nsqlookupd knows that the node has the topic."""
+
+    def known() -> bool:
+        return node.http_port in [each.http_port for each in lookup([lookupd.http], topic, 60.0)]
+
+    wait_until(known, node.log)
 
 
 def killing(
     pid: int, marker: Path
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A step that kills a process after 20,000 rows of a partition, once."""
+    """A step that kills a process after 20,000 rows of a partition, once; the marker is there when
+    that is done.
+    """
+    claimed = marker.with_suffix(".claimed")
 
     def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         seen = 0
         for batch in batches:
             seen += batch.num_rows
-            if seen > 20_000 and not marker.exists():
-                marker.touch()
-                os.kill(pid, signal.SIGKILL)
+            if seen > 20_000 and not claimed.exists():
+                with suppress(FileExistsError):  # the other partition has come first
+                    claimed.touch(exist_ok=False)
+                    os.kill(pid, signal.SIGKILL)
+                    marker.touch()
             yield batch
 
     return rows

@@ -35,7 +35,7 @@ def fill(server: FakeLogServer, topic: str, batches: int = 8, queue: int = 0) ->
 
 
 def read(spark: SparkSession, server: FakeLogServer, topic: str, **options: str) -> DataFrame:
-    given = {"topic": topic, "nsqd_http_address": server.address, "timeout": "5", **options}
+    given = {"topic": topic, "nsqd_http_address": server.address, "timeout": "60", **options}
     return spark.read.format("nsq").options(**given).load()
 
 
@@ -45,7 +45,7 @@ class Query:
     def __init__(self, spark: SparkSession, folder: Path, **options: str) -> None:
         self.spark = spark
         self.folder = folder
-        self.options = {"startingOffsets": "earliest", "timeout": "5", **options}
+        self.options = {"startingOffsets": "earliest", "timeout": "60", **options}
 
     def run(self) -> list[int]:
         """Rows of each batch of this run."""
@@ -131,7 +131,7 @@ def test_nodes_are_found_by_nsqlookupd(spark: SparkSession, server: FakeLogServe
 def test_a_short_outage_is_sat_out(spark: SparkSession, server: FakeLogServer) -> None:
     bodies = fill(server, "t", 2)
     server.fail_fetches = 2
-    assert read(spark, server, "t", timeout="5").count() == len(bodies)
+    assert read(spark, server, "t").count() == len(bodies)
     assert server.fetches > 2
 
 

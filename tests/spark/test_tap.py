@@ -8,7 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from penstock.nsq.client.log import LogClient
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 from tests.forwarding import create, publish, wait_until
 from tests.pages import replaced
+from tests.spark.test_channel import wait_long
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,12 +42,14 @@ def command(program: str) -> list[str]:
 class Tap:
     """All that the page starts, beside a cluster of one node."""
 
-    def __init__(self, stack: ExitStack, spark: SparkSession, folder: Path, program: str) -> None:
+    def __init__(
+        self, stack: ExitStack, spark: SparkSession, folder: Path, program: str, *flags: str
+    ) -> None:
         self._spark = spark
         self._folder = folder
         self._lookupd = stack.enter_context(run_nsqlookupd())
-        flags = (f"--lookupd-tcp-address={self._lookupd.tcp}", "--msg-timeout=3s")
-        self.source = stack.enter_context(run_nsqd(*flags, program=program or None))
+        known = f"--lookupd-tcp-address={self._lookupd.tcp}"
+        self.source = stack.enter_context(run_nsqd(known, *flags, program=program or None))
         create(self.source, "events", "spark_tap")
         own = [word for word in command("nsqd")[1:] if word.partition("=")[0] not in WHERE]
         self.node = stack.enter_context(run_nsqd(*own))
@@ -84,7 +87,7 @@ class Tap:
     def wait_until_copied(self) -> int:
         """Wait until everything is in the lake; how many rows there are."""
         everything = {b"%d" % number for number in range(self.published)}
-        wait_until(lambda: set(self.rows()) == everything, lambda: f"{len(self.rows())} rows")
+        wait_long(lambda: set(self.rows()) == everything, lambda: f"{len(self.rows())} rows")
         return len(self.rows())
 
     def rows(self) -> list[bytes]:
@@ -115,9 +118,12 @@ class Tap:
     ],
     ids=["ours", "go"],
 )
-def tap(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[Tap]:
+def make_tap(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path
+) -> Iterator[Callable[..., Tap]]:
+    """Makes a tap beside a cluster whose node has these flags."""
     with ExitStack() as stack:
-        yield Tap(stack, spark, tmp_path, request.param)
+        yield lambda *flags: Tap(stack, spark, tmp_path, request.param, *flags)
 
 
 def has_topic(node: Daemon) -> bool:
@@ -130,7 +136,8 @@ def log_end(node: Daemon) -> int:
         return log.offsets("events").queues[0].end
 
 
-def test_clean_stops_lose_and_double_nothing(tap: Tap) -> None:
+def test_clean_stops_lose_and_double_nothing(make_tap: Callable[..., Tap]) -> None:
+    tap = make_tap()
     tap.publish()
     tap.start_copying()
     wait_until(lambda: has_topic(tap.node), lambda: "nothing is copied")
@@ -146,7 +153,10 @@ def test_clean_stops_lose_and_double_nothing(tap: Tap) -> None:
     assert tap.wait_until_copied() == 2 * EACH
 
 
-def test_whatever_is_killed_every_message_arrives_once_for_each_copy(tap: Tap) -> None:
+def test_whatever_is_killed_every_message_arrives_once_for_each_copy(
+    make_tap: Callable[..., Tap],
+) -> None:
+    tap = make_tap("--msg-timeout=3s")
     tap.start_copying()
     tap.publish()
     wait_until(lambda: has_topic(tap.node), lambda: "nothing is copied")

@@ -11,8 +11,14 @@ import pytest
 from penstock.admin import notifications
 from penstock.admin.notifications import Action
 from penstock.nsq.http_api import EMPTY, error_response
-from tests.unit.admin.conftest import StartFake, hang, until
+from tests.unit.admin.conftest import UPSTREAM_S, StartFake, hang, until
 from tests.unit.admin.test_notifications import notifier, request
+
+
+@pytest.fixture(autouse=True)
+def _last_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits at the end is told, however long that takes on a busy machine."""
+    monkeypatch.setattr(notifications, "LAST_WORDS_S", UPSTREAM_S)
 
 
 async def test_one_after_another(fake: StartFake) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import http.client
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,13 +16,16 @@ from penstock.cli.live.small_client import Wire
 from penstock.nsq.protocol import encode
 from penstock.nsq.protocol.frames import MessageBlock
 from penstock.replication.copy import FILES, TABLES
+from penstock.rocketmq.client import Config
 from penstock.rocketmq.client.blocking import LitePullConsumer, Producer
 from penstock.rocketmq.client.errors import NoRoute
 from penstock.rocketmq.client.message import Message
+from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.messages.message import decode
 from penstock.storage.batch import iter_batches
 from penstock.testing.daemons import Daemon, MqBroker, run_mqbroker, run_mqnamesrv, run_nsqd
+from tests.forwarding import wait_until
 from tests.unit.cli.doctor.patients import healthy, segments
 from tests.unit.cli.nodes_at_work import Commands, ask, consume, make
 from tests.unit.rocketmq.raw_client import RawClient
@@ -33,6 +35,7 @@ T = TypeVar("T")
 SMALL = "--max-bytes-per-file=65536"
 AFTERWARDS = ("--max-rdy-count=1000000", "--retention-time=1h")
 PILE = 20
+PATIENT = Config(request_timeout=60.0, send_msg_timeout=60.0, consumer_pull_timeout=120.0)
 
 
 class Load:
@@ -171,15 +174,15 @@ def test_a_rocketmq_broker_is_restored_with_its_queues_and_offsets(
     data, folder, restored = (str(tmp_path / each) for each in ("data", "backups", "restored"))
     with run_mqnamesrv() as names:
         with run_mqbroker(name_server=names.rocketmq, data_path=data) as broker:
-            with Producer("p", names.rocketmq) as producer:
+            with Producer("p", names.rocketmq, config=PATIENT) as producer:
                 sent = [routed(lambda: producer.send(Message("t", b"0")))]
                 sent += [producer.send(Message("t", b"%d" % each)) for each in range(1, 40)]
                 younger = producer.send(Message("a", b"of the younger topic"))
-            with LitePullConsumer("g", names.rocketmq) as consumer:
+            with LitePullConsumer("g", names.rocketmq, config=PATIENT) as consumer:
                 consumer.subscribe("t")
                 first = {each.body for each in consumer.poll(30)}
                 consumer.commit()
-            until_written(Path(data), "consumerOffset.json", b'"t@g"')
+            until_written(Path(data), "t@g", len(first))
             ended = command("backup", folder, f"--data-path={data}")
             assert ended.code == 0, ended.err
             broker.kill()
@@ -188,15 +191,20 @@ def test_a_rocketmq_broker_is_restored_with_its_queues_and_offsets(
         with run_mqbroker(name_server=names.rocketmq, data_path=restored) as broker:
             found = [viewed(broker, each.physical_offset) for each in (sent[0], younger)]
             assert found == [b"0", b"of the younger topic"]
-            with LitePullConsumer("g", names.rocketmq) as consumer:
+            broker.wait_for("registered")  # in the place of the one before
+            with LitePullConsumer("g", names.rocketmq, config=PATIENT) as consumer:
                 queues = {each.queue for each in sent}
                 ends = {q: max(s.queue_offset for s in sent if s.queue == q) + 1 for q in queues}
                 routed(lambda: consumer.topic_queues("t"))
                 assert {queue: consumer.max_offset(queue) for queue in queues} == ends
                 consumer.subscribe("t")
                 rest: set[bytes] = set()
-                while len(rest) < 40 - len(first):
-                    rest |= {each.body for each in consumer.poll(30)}
+
+                def has_all() -> bool:
+                    rest.update(each.body for each in consumer.poll(0.05))
+                    return len(rest) >= 40 - len(first)
+
+                wait_until(has_all, lambda: f"{len(rest)} of {40 - len(first)}")
             assert (len(rest | first), rest & first) == (40, set())
 
 
@@ -210,18 +218,26 @@ def viewed(broker: MqBroker, physical_offset: int) -> bytes:
 
 def routed(ask: Callable[[], T]) -> T:
     """The answer once the broker has told the name server of itself."""
-    while True:
-        try:
-            return ask()
-        except NoRoute:
-            time.sleep(0.05)
+    answers: list[T] = []
+
+    def is_answered() -> bool:
+        with suppress(NoRoute):
+            answers.append(ask())
+        return bool(answers)
+
+    wait_until(is_answered, lambda: "there is no route")
+    return answers[0]
 
 
-def until_written(data: Path, name: str, said: bytes) -> None:
-    """Wait until the broker has written a table that says so."""
-    file = data / "config" / name
-    while not (file.exists() and said in file.read_bytes()):
-        time.sleep(0.05)
+def until_written(data: Path, group: str, consumed: int) -> None:
+    """Wait until the broker has written that a topic's group has consumed so many messages."""
+    file = data / "config" / "consumerOffset.json"
+
+    def written() -> int:
+        table = fastjson.loads(file.read_bytes())["offsetTable"] if file.exists() else {}
+        return sum(table.get(group, {}).values())
+
+    wait_until(lambda: written() == consumed, lambda: f"{written()} instead of {consumed}")
 
 
 def test_backups_are_listed_and_forgotten(tmp_path: Path, command: Commands) -> None:

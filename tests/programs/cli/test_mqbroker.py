@@ -43,9 +43,14 @@ def test_it_serves_until_sigterm(tmp_path: Path) -> None:
         assert rest == "boot success. serializeType=JSON and name server is 127.0.0.1:1\n"
         client = RawClient(int(address.rpartition(":")[2]))
         assert client.ask(21).code == 0
+        log = ""
+        while "not registered" not in log:  # what it tries beside all else
+            line = process.stderr.readline()
+            assert line, log
+            log += line
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
-        log = process.stderr.read()
+        log += process.stderr.read()
         assert "the property odd is unknown" in log
         assert "name server 127.0.0.1:1: not registered" in log
         assert "TCP: listening" not in log

@@ -62,4 +62,4 @@ def test_a_signal_while_a_node_hangs() -> None:
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
     assert process.returncode == 0
-    assert time.monotonic() - began < 20  # connecting alone is given 60
+    assert time.monotonic() - began < 50  # connecting alone is given 60

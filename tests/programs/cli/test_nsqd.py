@@ -83,7 +83,7 @@ async def test_ping_soon_after_the_start(capsys: pytest.CaptureFixture[str]) -> 
     with capsys.disabled():
         print(f" /ping after {elapsed:.2f} s, {used:.2f} s of the processor", end="")
     assert (answer.status, answer.body) == (200, b"OK")
-    assert elapsed < 15  # 0.4 s on an idle machine
+    assert elapsed < 50  # 0.4 s on an idle machine
     assert used < 3  # 0.4 s, the end included
 
 
@@ -149,7 +149,7 @@ def test_idle_and_silent_connections_do_not_hold_it_up(number: int, tmp_path: Pa
         assert nsq_frame(peers[0]) == (0, b"OK")
         process.send_signal(number)
         process.send_signal(number)
-        assert process.wait(20) == 0  # by force it would be 30 s, by silence longer
+        assert process.wait(29) == 0  # by force it would be 30 s, by silence longer
         for peer in peers:
             peer.close()
 

@@ -119,7 +119,8 @@ def test_the_hooks_of_an_operator_are_asked_before_and_told_after(
     allowed, told = tmp_path / "allowed", tmp_path / "told"
     before = f"--promote-before-hook=echo epoch=5; test -e {allowed} || (echo c has it; exit 4)"
     after = f'--promote-after-hook=echo "$PENSTOCK_EPOCH $PENSTOCK_OLD_PRIMARY" >>{told}; exit 1'
-    with run_nsqd() as a, run_nsqd(f"--follow={a.http}", before, after) as b:
+    hooks = (before, after, "--promote-hook-timeout=60s")
+    with run_nsqd() as a, run_nsqd(f"--follow={a.http}", *hooks) as b:
         publish(a, "t", "1")
         until_copied(a, b, "t")
         refused = command("promote", b.http)

@@ -17,7 +17,9 @@ from penstock.net import tcp
 from penstock.net.http.server.service import HttpServer, Later, Request, Response, Router
 from penstock.nsq.http_api import error_response, json_response
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 120.0
+UPSTREAM_S = 60.0
+"""Time for a daemon to answer who is tested, where that is not what the test is about."""
 
 
 class FakeDaemon:
@@ -109,7 +111,7 @@ async def fake() -> AsyncIterator[StartFake]:
 
 @pytest.fixture
 async def asker() -> AsyncIterator[Asker]:
-    asker = Asker(Timeouts(5, 5), agent="test")
+    asker = Asker(Timeouts(UPSTREAM_S, UPSTREAM_S), agent="test")
     yield asker
     await asker.close()
 

@@ -13,9 +13,10 @@ from penstock.cluster.exchange import Timeouts
 from penstock.core.quote import quote
 from penstock.net.http.server.service import Response
 from penstock.nsq.http_api import NSQ_HEADER, error_response, plain_response
-from tests.programs.cluster.conftest import StartFake, hang
+from tests.programs.cluster.conftest import UPSTREAM_S, StartFake, hang
 
 DEAD = "127.0.0.1:9"
+PATIENT = Timeouts(UPSTREAM_S, UPSTREAM_S)
 
 
 class Topics(Struct):
@@ -73,7 +74,7 @@ async def test_what_is_not_expected(fake: StartFake, asker: Asker, body: bytes) 
 async def test_a_daemon_that_hangs(fake: StartFake) -> None:
     daemon = await fake()
     daemon.answers["/topics"] = hang()
-    asker = Asker(Timeouts(1, 0.03), agent="test")
+    asker = Asker(Timeouts(UPSTREAM_S, 0.03), agent="test")
     assert "context deadline exceeded" in await failure(asker, daemon.address)
     await asker.close()
 
@@ -150,7 +151,7 @@ REFUSAL = Response(403, b'{"message":"TLS_REQUIRED","https_port":1}')
 async def test_no_secret_goes_over_plain_http_where_the_node_wants_tls(fake: StartFake) -> None:
     daemon = await fake()
     daemon.answers = {"/ping": REFUSAL, "/topics": REFUSAL}
-    async with Asker(Timeouts(5, 5), agent="test", access=Access(auth_secret="s")) as asker:
+    async with Asker(PATIENT, agent="test", access=Access(auth_secret="s")) as asker:
         assert await failure(asker, daemon.address) == (
             'Get "https://127.0.0.1:1/topics": dial tcp 127.0.0.1:1: connect: connection refused'
         )
@@ -161,7 +162,7 @@ async def test_where_tls_is_wanted_nothing_is_asked_over_plain_http(fake: StartF
     daemon = await fake()
     daemon.answers = {"/ping": Response(200, b"OK"), "/topics": {"topics": ["t"]}}
     access = Access(tls=True, https_port=1)
-    async with Asker(Timeouts(5, 5), agent="test", access=access, manner=PLAIN) as asker:
+    async with Asker(PATIENT, agent="test", access=access, manner=PLAIN) as asker:
         for _ in range(2):  # asked again: it may have come back at another port
             text = "127.0.0.1:1 cannot be reached: connection refused"
             assert await failure(asker, daemon.address) == text
@@ -172,7 +173,7 @@ async def test_where_tls_is_wanted_nothing_is_asked_over_plain_http(fake: StartF
 async def test_the_secret_goes_to_a_node_without_tls(fake: StartFake) -> None:
     daemon = await fake()
     daemon.answers = {"/ping": Response(200, b"OK"), "/topics": {"topics": ["t"]}}
-    async with Asker(Timeouts(5, 5), agent="test", access=Access(auth_secret="s")) as asker:
+    async with Asker(PATIENT, agent="test", access=Access(auth_secret="s")) as asker:
         for _ in range(2):
             assert await asker.get(daemon.address, "/topics", Topics) == Topics(["t"])
     assert daemon.asked == ["GET /ping", "GET /topics", "GET /topics"]

@@ -9,9 +9,18 @@ from contextlib import asynccontextmanager
 import pytest
 
 from penstock.net import tcp
+from penstock.net.http.client import link
 from penstock.net.http.server.service import HttpServer, Router
+from penstock.net.tls import layered
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 120.0
+
+
+@pytest.fixture(autouse=True)
+def _slow_handshakes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Handshakes may take long on a busy machine; tests of their limit set it themselves."""
+    monkeypatch.setattr(layered, "HANDSHAKE_S", TIMEOUT_S)
+    monkeypatch.setattr(link, "TLS_HANDSHAKE_S", TIMEOUT_S)
 
 
 async def until(condition: Callable[[], bool]) -> None:

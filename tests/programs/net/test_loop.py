@@ -19,7 +19,7 @@ for number in range(3):
     os.close(number)
 os._exit(run(main()))
 """
-    done = subprocess.run([sys.executable, "-c", text], check=False, timeout=30)
+    done = subprocess.run([sys.executable, "-c", text], check=False, timeout=120)
     assert done.returncode > 2
 
 
@@ -38,6 +38,6 @@ async def main():
 run(main())
 """
     printed = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
     )
     assert printed.stdout == "True 50000\n"

@@ -43,6 +43,8 @@ class Manager:
             return not self.next()
         except BlockingIOError:
             return True
+        finally:
+            self._socket.settimeout(TIMEOUT_S)
 
     def hears_within(self, seconds: float) -> bool:
         self._socket.settimeout(seconds)
@@ -82,7 +84,12 @@ def test_every_daemon_says_that_it_is_ready_that_it_lives_and_that_it_ends(
     manager: Manager, started: subprocess.Popen[bytes]
 ) -> None:
     assert [manager.next() for _ in range(4)] == ["READY=1", *["WATCHDOG=1"] * 3]
+    started.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, started.pid, os.WSTOPPED)
+    while not manager.is_quiet():  # the socket has room for the last notices then
+        pass
     started.send_signal(signal.SIGTERM)
+    started.send_signal(signal.SIGCONT)
     assert set(manager.until("STOPPING=1")) <= {"WATCHDOG=1"}
     assert started.wait(TIMEOUT_S) == 0
 

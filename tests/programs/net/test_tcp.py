@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.net import tcp
+from tests.ports import unused_address
 
 
 class Echo(asyncio.Protocol):
@@ -110,8 +111,8 @@ async def test_a_taken_port_is_one_clear_line() -> None:
 
 
 async def test_an_address_is_free_or_refused_like_listening_on_it() -> None:
-    listener = await tcp.listen(Echo, "127.0.0.1:0")
-    address = f"127.0.0.1:{listener.port}"
+    address = unused_address()
+    listener = await tcp.listen(Echo, address)
     with pytest.raises(tcp.ListenError, match="address already in use"):
         tcp.check_free(address)
     await listener.close()

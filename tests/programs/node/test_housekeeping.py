@@ -104,11 +104,25 @@ async def test_deadlines_are_kept_closely(start: Start) -> None:
     nsqd = await start(msg_timeout=100 * MILLISECOND)
     consumer = await nsqd.consumer("t")
     loop = asyncio.get_running_loop()
+    held_up = 0.0
+
+    async def watch() -> None:
+        """Add up what the loop itself is late, on a busy machine."""
+        nonlocal held_up
+        while True:
+            due = loop.time() + 0.01
+            await asyncio.sleep(0.01)
+            held_up += loop.time() - due
+
+    watching = asyncio.create_task(watch())
     begun = loop.time()
     await nsqd.publish("t", b"x")
     await consumer.message()
     await consumer.message()
-    assert 0.09 <= loop.time() - begun < 3
+    took = loop.time() - begun
+    await asyncio.sleep(0.01)  # so that the last delay is counted
+    watching.cancel()
+    assert 0.09 <= took < 3 + held_up
 
 
 async def test_an_error_does_not_stop_the_clockwork(

@@ -6,8 +6,11 @@ import asyncio
 import logging
 import signal
 import sys
+import time
 import tracemalloc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from typing import TypeVar
 
 import pytest
 
@@ -20,6 +23,8 @@ from tests.programs.net.conftest import until
 from tests.unit.net.profiles.proto import read
 
 TIMEOUT_S = 30.0
+
+T = TypeVar("T")
 
 
 class Pages:
@@ -93,14 +98,24 @@ async def test_a_profile_of_the_processor(pages: Pages) -> None:
             sum(range(50_000))
             await asyncio.sleep(0)
 
+    async def while_working(look: Callable[[], Awaitable[T]]) -> T:
+        """A look at a second in which this process has worked: it may not get a processor."""
+        async with asyncio.timeout(10 * TIMEOUT_S):
+            while True:
+                began = time.process_time()
+                found = await look()
+                if time.process_time() - began > 0.2:
+                    return found
+
     working = asyncio.create_task(work())
-    found = read(await pages.binary("/profile?seconds=1"))
+    began = time.monotonic_ns()
+    found = read(await while_working(lambda: pages.binary("/profile?seconds=1")))
     assert found.types[1] == ("cpu", "nanoseconds")
-    assert 900_000_000 < found.duration_ns < 10_000_000_000
+    assert 900_000_000 < found.duration_ns < time.monotonic_ns() - began
     assert found.totals()[1] > 20_000_000  # more than a look or two, on the busiest machine
     assert any(name.endswith(".work") for name in found.functions())
     for page in ("/profile?seconds=1&debug=1", "/profile?seconds=1&format=collapsed"):
-        assert ".work" in await pages.text(page)
+        assert ".work" in await while_working(partial(pages.text, page))
     working.cancel()
 
 

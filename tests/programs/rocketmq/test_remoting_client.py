@@ -11,11 +11,13 @@ import trustme
 
 from penstock.core.errors import ConfigError
 from penstock.net import tcp
+from penstock.net.tls import layered
 from penstock.net.tls.tls_layer import ServerTls
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.remoting import Connection, NoAnswerError, RemotingServer
 from penstock.rocketmq.remoting_client import UnreachableError, connect, tls_to
+from tests.ports import unused_address
 
 
 class Echo:
@@ -60,8 +62,9 @@ async def test_the_end_of_a_connection(listener: tcp.Listener, echo: Echo) -> No
     lost = asyncio.Event()
     connection = await connect(listener.address, 30, lost=lost.set)
     asking = asyncio.ensure_future(connection.invoke(1, seconds=30))
-    while not echo.connections:  # noqa: ASYNC110  # the loop has it soon
-        await asyncio.sleep(0)
+    async with asyncio.timeout(60):
+        while not echo.connections:  # noqa: ASYNC110  # the loop has it soon
+            await asyncio.sleep(0)
     echo.connections[0].close()
     with pytest.raises(NoAnswerError, match="is gone"):
         await asking
@@ -76,18 +79,17 @@ async def test_a_peer_that_does_not_answer(listener: tcp.Listener) -> None:
     connection.close()
 
 
-async def test_nobody_there(listener: tcp.Listener) -> None:
-    port = listener.port
-    await listener.close()
+async def test_nobody_there() -> None:
     with pytest.raises(UnreachableError):
-        await connect(f"127.0.0.1:{port}", 30)
+        await connect(unused_address(), 30)
     with pytest.raises(UnreachableError, match="port"):
         await connect("nonsense", 30)
     with pytest.raises(UnreachableError):
         await connect("name.invalid:9876", 30)
 
 
-async def test_tls(echo: Echo, tmp_path: Path) -> None:
+async def test_tls(echo: Echo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layered, "HANDSHAKE_S", 60.0)
     authority = trustme.CA()
     certificate = authority.issue_cert("localhost")
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")

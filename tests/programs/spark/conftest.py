@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
+from penstock.core.units import SECOND
+from penstock.spark.nodes import access
 from penstock.spark.nodes.access import close_connections
+from penstock.spark.sink import publishing
+from penstock.spark.sink.rocketmq import publishing as rocketmq_publishing
+from penstock.testing.clock import FakeClock
 from tests.spark.fake_log_server import FakeLogServer
 
 
@@ -15,3 +21,15 @@ def server() -> Iterator[FakeLogServer]:
     with FakeLogServer() as server:
         yield server
     close_connections()
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses between tries take no time, and nothing but them counts for the option ``timeout``: a
+    busy machine tries as often as any, and no answer is waited for so briefly that it may be late.
+    """
+    clock = FakeClock()
+    pauses = SimpleNamespace(sleep=lambda seconds: clock.advance(int(seconds * SECOND)))
+    for module in (access, publishing, rocketmq_publishing):
+        monkeypatch.setattr(module, "SYSTEM_CLOCK", clock)
+        monkeypatch.setattr(module, "time", pauses)

@@ -21,11 +21,13 @@ def test_the_command_holds_the_settings() -> None:
     assert "--add-modules=jdk.incubator.vector" not in line
 
 
-@pytest.mark.parametrize(("timeout_s", "ending"), [(0.2, -signal.SIGKILL), (60, 0)])
+@pytest.mark.parametrize(
+    ("timeout_s", "takes_s", "ending"), [(0.2, 600, -signal.SIGKILL), (60, 1, 0)]
+)
 def test_a_jvm_that_takes_its_time_at_the_end_is_waited_for_as_long_as_told(
-    timeout_s: float, ending: int
+    timeout_s: float, takes_s: int, ending: int
 ) -> None:
-    program = "import sys, time; sys.stdin.read(); time.sleep(1)"
+    program = f"import sys, time; sys.stdin.read(); time.sleep({takes_s})"
     process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE)
     Gateway(process, 0, "").close(timeout_s)
     assert process.returncode == ending

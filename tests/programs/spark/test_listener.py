@@ -44,13 +44,24 @@ class Progress:
         )  # fmt: skip
 
 
+WAIT_S_MAX = 120.0
+PATIENT = Access(timeout_s=60.0)
+before: set[threading.Thread] = set()
+"""The threads that a test did not start: sessions of other tests have listeners, too."""
+
+
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports go out soon, and have the time that a busy machine takes for them."""
     monkeypatch.setattr(listener, "EVERY_S", 0.001)
+    monkeypatch.setattr(listener, "_TIMEOUT_S", 60.0)
+    monkeypatch.setattr(listener, "END_S", WAIT_S_MAX)
+    before.clear()
+    before.update(threading.enumerate())
 
 
 def until(look: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + WAIT_S_MAX
     while not (found := look()):
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -59,9 +70,9 @@ def until(look: Callable[[], Any]) -> Any:
 
 def finished() -> None:
     """The threads of all tellers are through."""
-    for thread in threading.enumerate():
+    for thread in set(threading.enumerate()) - before:
         if thread.name == "penstock-progress":
-            thread.join(30)
+            thread.join(WAIT_S_MAX)
             assert not thread.is_alive()
 
 
@@ -77,7 +88,7 @@ def states(server: FakeLogServer) -> list[tuple[str, int, str]]:
 
 
 def test_a_query_from_its_start_to_its_end(server: FakeLogServer) -> None:
-    listens: Any = ProgressListener()
+    listens: Any = ProgressListener(PATIENT)
     listens.expect("q", About("nsq t", "noop", "select 1", nodes=lambda: [server.address]))
     listens.onQueryStarted(Event())
     until(lambda: server.told)
@@ -91,7 +102,7 @@ def test_a_query_from_its_start_to_its_end(server: FakeLogServer) -> None:
 
 
 def test_a_query_that_fails_says_why_in_our_words(server: FakeLogServer) -> None:
-    listens: Any = ProgressListener()
+    listens: Any = ProgressListener(PATIENT)
     listens.onQueryStarted(Event())
     listens.onQueryProgress(Progress(server.address))
     wall = "org.apache.spark.SparkException: x\npenstock.spark.errors.SourceError: no node\n\tat y"
@@ -103,7 +114,7 @@ def test_a_query_that_fails_says_why_in_our_words(server: FakeLogServer) -> None
 def test_a_query_that_was_running_before_is_told_of_from_its_next_batch(
     server: FakeLogServer,
 ) -> None:
-    listens: Any = ProgressListener()
+    listens: Any = ProgressListener(PATIENT)
     listens.onQueryProgress(Progress(server.address))
     listens.onQueryTerminated(Event())
     finished()
@@ -114,7 +125,7 @@ def test_a_query_without_news_is_told_of_as_alive(
     server: FakeLogServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listener, "ALIVE_NS", 1_000_000)
-    listens: Any = ProgressListener()
+    listens: Any = ProgressListener(PATIENT)
     listens.onQueryStarted(Event())
     listens.onQueryProgress(Progress(server.address))
     until(lambda: len(server.told) > 5)
@@ -135,8 +146,8 @@ def test_farewell_waits_until_the_end_is_told(server: FakeLogServer) -> None:
 
 def test_a_secret_goes_along(server: FakeLogServer) -> None:
     for teller, about in (
-        (Teller(Access(auth_secret="s3cret")), {}),
-        (Teller(), {"access": Access(auth_secret="s3cret")}),
+        (Teller(Access(auth_secret="s3cret", timeout_s=60.0)), {}),
+        (Teller(), {"access": Access(auth_secret="s3cret", timeout_s=60.0)}),
     ):
         teller.tell(query(server.address, **about))
         finished()
@@ -145,7 +156,7 @@ def test_a_secret_goes_along(server: FakeLogServer) -> None:
 
 def test_a_node_that_is_not_there_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    teller = Teller()
+    teller = Teller(PATIENT)
     for _ in range(3):
         teller.tell(query("127.0.0.1:9"))
         finished()
@@ -159,7 +170,7 @@ def test_a_node_that_is_not_there_is_left_alone(caplog: pytest.LogCaptureFixture
 def test_a_node_of_go_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     with FakeLogServer(kind="go") as server:
         server.kind = "go"
-        teller = Teller()
+        teller = Teller(PATIENT)
         for _ in range(3):
             teller.tell(query(server.address))
             finished()
@@ -177,7 +188,7 @@ def test_nodes_that_are_not_found_are_no_failure(
     found = QueryFigures("4f1c", "q", About(nodes=nodes))
     found.read_nodes.add(server.address)
     found.end()
-    Teller().tell(found)
+    Teller(PATIENT).tell(found)
     finished()
     assert len(server.told) == 1
     assert "no nsqlookupd answers" in caplog.text
@@ -190,12 +201,12 @@ def test_only_the_newest_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     def post(teller: Teller, node: str, access: Access, status: Any) -> None:
         posted.append(status["rows_read"])
         began.set()
-        assert go_on.wait(30)
+        assert go_on.wait(WAIT_S_MAX)
 
     monkeypatch.setattr(Teller, "_post", post)
-    teller, found = Teller(), query("n:1")
+    teller, found = Teller(PATIENT), query("n:1")
     teller.tell(found)
-    assert began.wait(30)
+    assert began.wait(WAIT_S_MAX)
     for batch in range(3):
         found.take(Progress("n:1", batch).progress)
         teller.tell(found)
@@ -205,7 +216,7 @@ def test_only_the_newest_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_is_raised_into_spark(caplog: pytest.LogCaptureFixture) -> None:
-    listens: Any = ProgressListener()
+    listens: Any = ProgressListener(PATIENT)
     for _ in range(2):
         listens.onQueryStarted(None)
         listens.onQueryProgress(None)
@@ -216,7 +227,7 @@ def test_nothing_is_raised_into_spark(caplog: pytest.LogCaptureFixture) -> None:
 def test_queries_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener, "QUERIES_MAX", 2)
     monkeypatch.setattr(Teller, "tell", lambda *_: None)
-    listens: Any = ProgressListener()
+    listens: Any = ProgressListener(PATIENT)
     for id in ("a", "b", "c", "d"):
         listens.onQueryStarted(Event(id))
         if id == "b":

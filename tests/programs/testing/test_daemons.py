@@ -36,7 +36,7 @@ for name in ("tcp", "http", "https"):
         servers.append(socket.create_server((host, int(port))))
         address = "%s:%d" % servers[-1].getsockname()
         print("[nsqd] INFO:", name.upper() + ": listening on", address, file=sys.stderr, flush=True)
-signal.sigtimedwait({signal.SIGUSR1 if "deaf" in flags else signal.SIGTERM}, 30)
+signal.sigtimedwait({signal.SIGUSR1 if "deaf" in flags else signal.SIGTERM}, 300)
 """
 
 
@@ -177,4 +177,4 @@ def test_rocketmqs_programs_find_each_other() -> None:
         broker.restart()
         assert broker.port == port
         assert broker.stop() == 0
-        assert "the broker b at 127.0.0.1:" in name_server.log()
+        assert until(lambda: "the broker b at 127.0.0.1:" in name_server.log())

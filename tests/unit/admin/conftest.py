@@ -11,9 +11,11 @@ import pytest
 
 from penstock.admin.daemon import Nsqadmin
 from penstock.admin.options import AdminOptions
+from penstock.core.units import SECOND
 from penstock.net.http.client.once import request
 from tests.programs.cluster.conftest import (
     TIMEOUT_S,
+    UPSTREAM_S,
     FakeDaemon,
     StartFake,
     Two,
@@ -28,6 +30,7 @@ from tests.programs.cluster.conftest import (
 
 __all__ = [
     "TIMEOUT_S",
+    "UPSTREAM_S",
     "FakeDaemon",
     "Running",
     "StartAdmin",
@@ -68,6 +71,9 @@ class Running:
 
 
 StartAdmin = Callable[..., Awaitable[Running]]
+PATIENT: dict[str, Any] = dict.fromkeys(
+    ("http_client_connect_timeout", "http_client_request_timeout"), int(UPSTREAM_S * SECOND)
+)
 
 
 @pytest.fixture
@@ -76,7 +82,7 @@ async def admin() -> AsyncIterator[StartAdmin]:
     async with AsyncExitStack() as stack:
 
         async def start(**options: Any) -> Running:
-            given = {"http_address": "127.0.0.1:0", "history_interval": 0, **options}
+            given = {"http_address": "127.0.0.1:0", "history_interval": 0, **PATIENT, **options}
             running = Running(await Nsqadmin.start(AdminOptions(**given)))
             stack.push_async_callback(running.admin.close)
             return running

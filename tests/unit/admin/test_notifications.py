@@ -10,6 +10,8 @@ from penstock.net.http.server.head import parse_head
 from penstock.net.http.server.service import Request
 from penstock.testing import FakeClock
 
+from .conftest import UPSTREAM_S
+
 
 def request(*headers: str, target: str = "/api/topics") -> Request:
     lines = [f"POST {target} HTTP/1.1", "Host: h:1", *headers]
@@ -45,7 +47,7 @@ def test_no_user(authorization: str) -> None:
 
 
 def notifier(endpoint: str) -> Notifier:
-    return Notifier(endpoint, 1, 5, FakeClock())
+    return Notifier(endpoint, UPSTREAM_S, UPSTREAM_S, FakeClock())
 
 
 async def test_nobody_to_tell() -> None:

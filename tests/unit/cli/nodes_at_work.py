@@ -16,6 +16,7 @@ from penstock.nsq.client.log import LogClient
 from penstock.nsq.protocol import encode
 from penstock.nsq.protocol.frames import MessageBlock
 from penstock.testing.daemons import Daemon
+from tests.forwarding import wait_until
 
 
 class Ended(NamedTuple):
@@ -113,8 +114,7 @@ def kill_letters(node: Daemon, topic: str, channel: str, bodies: Sequence[bytes]
         if isinstance(block, MessageBlock):
             seen += len(block)
             wire.send(b"".join(encode.requeue(message.id, 0) for message in block))
-    while dead(node, topic, channel) < len(bodies):
-        pass
+    wait_until(lambda: dead(node, topic, channel) >= len(bodies), node.log)
     wire.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Callable
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
@@ -17,9 +18,13 @@ class WatchedSelector(selectors.DefaultSelector):
     def __init__(self) -> None:
         super().__init__()
         self.timeouts: list[float | None] = []
+        self.asleep: Callable[[], object] | None = None
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         self.timeouts.append(timeout)
+        if timeout is None and self.asleep is not None:
+            self.asleep()
+            timeout, self.asleep = 0, None
         return super().select(timeout)
 
 
@@ -30,7 +35,9 @@ def looks_before_sleep(work: Callable[[Wakefulness], None]) -> int:
     async def main() -> None:
         work(Wakefulness(asyncio.get_running_loop()))
         selector.timeouts.clear()
-        await asyncio.sleep(0.05)
+        asleep = asyncio.get_running_loop().create_future()
+        selector.asleep = partial(asleep.set_result, None)
+        await asleep
 
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
         runner.run(main())

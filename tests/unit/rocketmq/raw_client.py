@@ -9,7 +9,7 @@ from typing import Any
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.command import ONE_WAY, Command, Language, Serialization
 
-SECONDS = 30.0
+SECONDS = 60.0
 
 
 class RawClient:

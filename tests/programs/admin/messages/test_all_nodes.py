@@ -120,8 +120,6 @@ async def test_a_node_that_ends_its_page_early(site: Site) -> None:
 
 
 async def test_a_node_that_does_not_answer_is_a_warning(pair: Pair, site: Site) -> None:
-    running = pair.running
-    running.admin.asker._seconds = 5
     pair.go.answers["/log/offsets"] = {"queues": []}
     page = await at(pair, "oldest", 200)
     assert bodies(page) == ALL

@@ -13,7 +13,7 @@ from penstock.net.http.server.service import Response
 from penstock.nsq.dead_letters import letters
 from penstock.nsq.dead_letters.topics import CHANNEL
 from penstock.testing.daemons import Daemon
-from tests.unit.admin.conftest import StartAdmin, StartFake, until
+from tests.unit.admin.conftest import TIMEOUT_S, StartAdmin, StartFake, until
 from tests.unit.cli.nodes_at_work import ask, consume, publish
 
 from .conftest import BODIES, Site, message
@@ -40,8 +40,9 @@ async def test_without_what_was_dealt_with(
     ask(dead, "POST", f"/channel/create?topic=orders.dead&channel={CHANNEL}&from=oldest")
     assert await exported(asker, dead) == BODIES
     consume(dead, "orders.dead", CHANNEL, 2)
-    while await exported(asker, dead) != BODIES[2:]:
-        pass
+    async with asyncio.timeout(TIMEOUT_S):
+        while await exported(asker, dead) != BODIES[2:]:
+            pass
 
 
 async def test_many_letters_in_small_pieces(dead: Daemon, asker: Asker) -> None:

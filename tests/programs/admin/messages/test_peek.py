@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from penstock.net.http.server.service import Response
-from tests.unit.admin.conftest import hang
+from penstock.net.http.server.service import Later, Response
+from penstock.nsq.http_api import json_response
+from tests.unit.admin.conftest import hang, until
 
 from .conftest import Site, message
 
@@ -43,11 +46,22 @@ async def test_refusals(site: Site, query: str, status: int, code: str) -> None:
     assert await site.get(f"/api/messages?{query}") == (status, {"message": code})
 
 
-@pytest.mark.parametrize("answer", [hang(), Response(200, b"<html>"), {"messages": "none"}])
-async def test_a_node_that_hangs_or_talks_nonsense(site: Site, answer: object) -> None:
+@pytest.mark.parametrize("answer", [Response(200, b"<html>"), {"messages": "none"}])
+async def test_a_node_that_talks_nonsense(site: Site, answer: object) -> None:
     site.ours.answers["/topic/peek"] = answer
-    site.running.admin.asker._seconds = 0.2
     status, found = await site.get(f"/api/messages?topic=t&node={site.node}")
+    assert status == 502
+    assert found["message"].startswith(f'UPSTREAM_ERROR: Get "http://{site.node}/topic/peek')
+
+
+async def test_a_node_that_hangs(site: Site) -> None:
+    site.ours.answers["/topic/peek"] = hang()
+    nodes, site.lookupd.answers["/nodes"] = site.lookupd.answers["/nodes"], Later()
+    asked = asyncio.ensure_future(site.get(f"/api/messages?topic=t&node={site.node}"))
+    await until(lambda: bool(site.lookupd.asked))
+    site.running.admin.asker._seconds = 0.2  # from the next request on, which is the node's
+    site.lookupd.answers["/nodes"].complete(json_response(nodes))
+    status, found = await asked
     assert status == 502
     assert found["message"].startswith(f'UPSTREAM_ERROR: Get "http://{site.node}/topic/peek')
 

@@ -12,13 +12,13 @@ from penstock.nsq.dead_letters.topics import CHANNEL
 from penstock.testing.daemons import Daemon
 from tests.unit.cli.nodes_at_work import ask, consume, depths, kill_letters, make, publish
 
-from .conftest import BODIES, letters_in, producer_of
+from .conftest import BODIES, LONG_S, letters_in, producer_of
 
 DEAD = "orders.dead"
 
 
 async def send(
-    asker: Asker, nsqd: Daemon, *ids: str, to: str = "", seconds: float = 10, count: int = 6
+    asker: Asker, nsqd: Daemon, *ids: str, to: str = "", seconds: float = LONG_S, count: int = 6
 ) -> Outcome:
     outcome = Outcome()
     ends_at = asyncio.get_running_loop().time() + seconds

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from penstock.cli.dlq.letters import (
@@ -42,8 +44,9 @@ async def test_a_channel_tells_what_is_open() -> None:
         consume(nsqd, "t.dead", CHANNEL, 2)
         async with Where().asker() as asker:
             (topic,) = await dead_topic(asker, [Place(nsqd.http)], "t.dead")
-            while await open_runs(asker, topic) != [Run(2, 6)]:
-                pass
+            async with asyncio.timeout(60):
+                while await open_runs(asker, topic) != [Run(2, 6)]:
+                    pass
 
 
 async def test_what_is_not_there() -> None:

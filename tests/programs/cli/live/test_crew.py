@@ -37,7 +37,7 @@ for line in sys.stdin:
     if word == "leave":
         break
 """
-DAEMON = "import time\ntime.sleep(60)\n"
+DAEMON = "import time\ntime.sleep(600)\n"
 
 
 class Stage:

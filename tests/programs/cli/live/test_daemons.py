@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 import urllib.request
 from collections.abc import Iterator
 from itertools import islice
@@ -21,7 +20,8 @@ from penstock.core.ids import counter
 from penstock.nsq.client import Config
 from penstock.nsq.client.blocking import Consumer, Producer
 from penstock.nsq.client.log import LogClient
-from penstock.nsq.client.lookup import lookup
+from penstock.nsq.client.lookup import Node, lookup
+from tests.forwarding import wait_until
 from tests.metrics_pages import ask
 
 
@@ -38,6 +38,11 @@ def nodes_of(admin: str) -> list[object]:
         return list(json.load(answer)["nodes"] or ())
 
 
+def found_by(daemons: Daemons) -> list[Node]:
+    """The nodes with topic t that nsqlookupd knows."""
+    return lookup([daemons.lookupd_http], "t", 60.0)
+
+
 def test_a_topic_is_found_and_held(tmp_path: Path, children: list[Child]) -> None:
     board = Board("test")
     daemons = Daemons(tmp_path, Ports.free(), board)
@@ -47,13 +52,12 @@ def test_a_topic_is_found_and_held(tmp_path: Path, children: list[Child]) -> Non
         ("nsqlookupd", "ready"), ("nsqd", "ready"), ("nsqadmin", "ready"),
     ]  # fmt: skip
     admin = board.service("nsqadmin").detail
-    while not (nodes := nodes_of(admin)):
-        time.sleep(0.01)  # nsqd has not told nsqlookupd of itself yet
-    assert len(nodes) == 1
+    wait_until(lambda: bool(nodes_of(admin)), lambda: "nsqd has not told nsqlookupd of itself")
+    assert len(nodes_of(admin)) == 1
     for address in (daemons.lookupd_http, daemons.nsqd_http, urlsplit(admin).netloc):
         assert ask(address, "/metrics")[0] == 200
     daemons.create_topic("t")
-    (node,) = lookup([daemons.lookupd_http], "t")
+    (node,) = found_by(daemons)
     assert f"{node.broadcast_address}:{node.tcp_port}" == daemons.nsqd_tcp
     daemons.hold_for_archive("t")
     with LogClient(daemons.nsqd_http) as log:
@@ -78,8 +82,8 @@ def test_several_nodes_share_a_directory_and_an_admin(
     for node in daemons.nodes:
         with Producer(node.tcp) as producer:
             producer.publish("t", node.name.encode())
-    while len(found := lookup([daemons.lookupd_http], "t")) < 2:
-        time.sleep(0.01)
+    wait_until(lambda: len(found_by(daemons)) == 2, lambda: str(found_by(daemons)))
+    found = found_by(daemons)
     tcp = {f"{node.broadcast_address}:{node.tcp_port}" for node in found}
     assert tcp == {node.tcp for node in daemons.nodes}
     with Consumer(

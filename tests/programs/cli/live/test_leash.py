@@ -17,9 +17,9 @@ from pathlib import Path
 from penstock.cli.live.services import start
 child = start("sleeper", "sleeping_child", [], Path(sys.argv[1]), talks=True)
 print(child.process.stdout.readline(), flush=True)
-time.sleep(60)
+time.sleep(600)
 """
-CHILD = "import sys, time\nprint('up', sys.argv[1:], __name__, flush=True)\ntime.sleep(60)\n"
+CHILD = "import sys, time\nprint('up', sys.argv[1:], __name__, flush=True)\ntime.sleep(600)\n"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's help is Linux only")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 
 from penstock.cli.live.reports import Reports
 from penstock.cli.live.services import ServiceError, start, stop_all, wait_for_ping
+from tests.forwarding import wait_until
 
 CHILD = """
 import sys
@@ -40,9 +40,12 @@ def test_reports_come_in_order_and_death_is_noticed(module: str, tmp_path: Path)
     child.require_alive()
     child.tell("die")
     child.process.wait(60)
-    while len(heard) < 3:
+
+    def all_came() -> bool:
         reports.deliver()
-        time.sleep(0.01)
+        return len(heard) >= 3
+
+    wait_until(all_came, lambda: str(heard))
     assert heard == [{"state": "ready"}, {"heard": "one"}, {"heard": "die"}]
     with pytest.raises(ServiceError, match=r"(?s)talker ended with code 3.*to the log"):
         child.require_alive()

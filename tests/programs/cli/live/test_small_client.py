@@ -13,8 +13,10 @@ import pytest
 from penstock.cli.live.small_client import Wire, WireError
 from penstock.nsq.protocol.frames import HEARTBEAT_FRAME, OK_FRAME, MessageBlock, Response, error
 from penstock.testing.daemons import run_nsqd
+from tests.ports import unused_address
 from tests.streams import exactly
 
+SECONDS = 60
 Script = Callable[[socket.socket], None]
 
 
@@ -26,13 +28,13 @@ def scripted(script: Script) -> Iterator[str]:
         def serve() -> None:
             peer, _ = listener.accept()
             with peer:
-                peer.settimeout(10)
+                peer.settimeout(SECONDS)
                 script(peer)
 
-        thread = threading.Thread(target=serve)
+        thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         yield f"127.0.0.1:{listener.getsockname()[1]}"
-        thread.join(10)
+        thread.join(SECONDS)
 
 
 def message(body: bytes) -> bytes:
@@ -79,8 +81,7 @@ def test_an_error_frame_is_raised() -> None:
 
 
 def test_nobody_there() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        address = f"127.0.0.1:{listener.getsockname()[1]}"
+    address = unused_address()
     with pytest.raises(WireError, match=f"nsqd at {address} cannot be reached"):
         Wire(address)
 

@@ -112,6 +112,7 @@ class FakeRun:
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[FakeRun], None]:
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setattr(run_module, "_PREFLIGHT_TIMEOUT_S", 60)
 
     def start(run: FakeRun) -> None:
         monkeypatch.setattr(run_module, "PipelineRun", lambda *_: run)

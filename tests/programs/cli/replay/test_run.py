@@ -21,6 +21,7 @@ from penstock.cli.replay.run import Order, Part, Progressing
 from penstock.cli.shared.nodes import Place
 from penstock.nsq.client.log import LogClient
 from penstock.testing.daemons import Daemon, run_nsqd
+from tests.forwarding import wait_until
 from tests.processes import unread
 from tests.unit.cli.nodes_at_work import Commands, ask, consume, depths, make, publish
 
@@ -211,12 +212,16 @@ def test_a_target_that_refuses_says_how_to_go_on(nsqd: Daemon, command: Commands
 def test_interrupted_and_gone_on_with(nsqd: Daemon, command: Commands) -> None:
     """What both runs published is everything once."""
     make(nsqd, "copy", "c")
-    words = ["replay", "t", at(nsqd), "--to=copy", "--rate=100"]
+    # Slow enough to be interrupted before its end, whenever that is.
+    words = ["replay", "t", at(nsqd), "--to=copy", "--rate=2"]
     program = subprocess.Popen(
         [sys.executable, "-m", "penstock.cli.penstock", *words], stderr=subprocess.PIPE, text=True
     )
-    while depths(nsqd, "copy")["c"] < 5:
-        assert program.poll() is None
+    wait_until(
+        lambda: depths(nsqd, "copy")["c"] >= 5 or program.poll() is not None,
+        lambda: str(depths(nsqd, "copy")),
+    )
+    assert program.poll() is None
     program.send_signal(signal.SIGINT)
     _, said = program.communicate(timeout=60)
     assert program.returncode == 130

@@ -15,8 +15,10 @@ from penstock.cluster.access import Access
 from penstock.core.errors import ConfigError
 from penstock.nsq.client.blocking import Producer
 from penstock.nsq.client.config import Config
+from penstock.nsq.client.lookup import lookup
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 from tests.conformance.certificates import Certificates
+from tests.forwarding import wait_until
 from tests.unit.cli.nodes_at_work import Commands
 
 
@@ -83,11 +85,9 @@ def test_replay_over_tls(site: Site, command: Commands, address: str) -> None:
 
 
 def test_dead_letters_over_tls(site: Site, command: Commands) -> None:
-    while True:  # until nsqlookupd knows the topic
-        ended = command("dlq", "list", f"--lookupd-http-address={site.lookupd.http}", "--json",
-                        *site.flags)  # fmt: skip
-        if ended.out:
-            break
+    wait_until(lambda: bool(lookup([site.lookupd.http], "orders.dead", 60.0)), site.nsqd.log)
+    ended = command("dlq", "list", f"--lookupd-http-address={site.lookupd.http}", "--json",
+                    *site.flags)  # fmt: skip
     assert json.loads(ended.out)["letters"] == 1, ended.err
     node = f"--nsqd-http-address={site.nsqd.http}"
     ended = command("dlq", "show", "orders.dead", node, *site.flags)

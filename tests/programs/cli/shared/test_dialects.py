@@ -33,5 +33,5 @@ print(bytes(dialects.nsq_view(batch).frames), sorted(loaded() & {"nsq", "rocketm
 )  # fmt: skip
 def test_a_dialect_is_loaded_when_a_batch_needs_it(dialect: str, lines: list[str]) -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM, dialect], capture_output=True, text=True,
-                          timeout=20, check=True)  # fmt: skip
+                          timeout=60, check=True)  # fmt: skip
     assert done.stdout.splitlines() == ["[]", *lines]

@@ -7,6 +7,7 @@ import pytest
 from penstock.cli.shared.nodes import DEFAULT_NODE, Place, Where, places, tcp_address
 from penstock.core.errors import PenstockError
 from penstock.testing.daemons import run_nsqd, run_nsqlookupd
+from tests.forwarding import wait_until
 from tests.unit.cli.nodes_at_work import Commands, ask, make, publish
 
 
@@ -23,8 +24,7 @@ async def test_without_addresses_it_is_this_machines_nsqd() -> None:
 async def test_given_nodes_and_those_that_nsqlookupd_names() -> None:
     with run_nsqlookupd() as lookupd, run_nsqd(f"--lookupd-tcp-address={lookupd.tcp}") as nsqd:
         make(nsqd, "t")
-        while not ask(lookupd, "GET", "/topics")["topics"]:
-            pass
+        wait_until(lambda: ask(lookupd, "GET", "/topics")["topics"] == ["t"], nsqd.log)
         named = Place(nsqd.http, nsqd.tcp)
         given = Place("10.0.0.1:4151")
         assert await found([given.http], [lookupd.http], "t") == [given, named]

@@ -19,6 +19,7 @@ from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.testing.daemons import Daemon, MqBroker, run_mqbroker, run_nsqd
 from tests.conformance.certificates import Certificates
 from tests.copies import ask, until_copied
+from tests.forwarding import wait_until
 from tests.unit.rocketmq.raw_client import RawClient
 
 
@@ -91,7 +92,7 @@ def test_names_that_nsq_does_not_have_are_no_trouble_to_it(tmp_path: Path) -> No
 
 def rocketmq_port(nsqd: Daemon) -> int:
     """Read from its log, where it stands soon after the others."""
-    for _ in range(6000):
+    for _ in range(12_000):
         found = re.search(r"RocketMQ: listening on 127\.0\.0\.1:(\d+)\n", nsqd.log())
         if found:
             return int(found[1])
@@ -124,8 +125,7 @@ def test_a_follower_opens_the_port_once_promoted_and_has_queues_and_offsets(
         committed: dict[str, Any] = {"consumerGroup": "g", "topic": "T", "queueId": 2}
         assert client.ask(15, commitOffset=1, **committed).code == 0
         table = old.data_path / "config" / "consumerOffset.json"
-        while b"T@g" not in table.read_bytes():
-            time.sleep(0.01)
+        wait_until(lambda: table.exists() and b"T@g" in table.read_bytes(), old.log)
         client.close()
         until_copied(old, new, "T")
         assert "RocketMQ: listening" not in new.log()

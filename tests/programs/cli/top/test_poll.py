@@ -11,6 +11,7 @@ from penstock.cli.top.all_nodes import Cluster
 from penstock.cli.top.poll import TIMEOUT_S, Poller
 from penstock.cluster.groups import LOG
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
+from tests.forwarding import wait_until
 from tests.unit.cli.nodes_at_work import ask, make
 
 
@@ -18,8 +19,7 @@ async def test_nodes_by_address_and_by_nsqlookupd_and_one_that_is_none() -> None
     with run_nsqlookupd() as lookupd, run_nsqd(f"--lookupd-tcp-address={lookupd.tcp}") as nsqd:
         make(nsqd, "t", "c")
         ask(nsqd, "POST", "/log/commit?topic=t&group=spark", b'{"offsets":{}}')
-        while not ask(lookupd, "GET", "/nodes")["producers"]:
-            pass
+        wait_until(lambda: bool(ask(lookupd, "GET", "/nodes")["producers"]), nsqd.log)
         cluster = Cluster()
         nodes, lookupds = [lookupd.http, "127.0.0.1:1"], [lookupd.http, "127.0.0.1:2"]
         where = Where(nodes, lookupds)

@@ -7,17 +7,18 @@ from penstock.rocketmq.client.message import Message
 from penstock.testing.daemons import run_mqbroker, run_mqnamesrv
 from tests.metrics_pages import ask, missing, page_of, until
 from tests.ports import unused_address
-from tests.programs.rocketmq.client.servers import make_topic, wait_for_route
+from tests.programs.rocketmq.client.servers import QUICK, make_topic, wait_for_route
 
 
 def test_both_ports_show_the_whole_list() -> None:
     address = unused_address()
     with run_mqnamesrv() as name_server, run_mqbroker(
-        name_server=name_server.rocketmq, monitoringAddress=address
+        name_server=name_server.rocketmq, monitoringAddress=address,
+        registerBrokerTimeoutMills=60_000,
     ) as broker:  # fmt: skip
         make_topic(broker, "t")
         wait_for_route(name_server.rocketmq, "t")
-        with Producer("p", name_server.rocketmq) as producer:
+        with Producer("p", name_server.rocketmq, config=QUICK) as producer:
             producer.send(Message("t", b"one"))
         assert ask(address, "/ready") == (200, "OK")
         page = page_of(address, "mqbroker")

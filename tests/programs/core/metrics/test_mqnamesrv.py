@@ -11,7 +11,9 @@ def test_the_page_has_the_whole_list_and_a_registered_broker_makes_it_ready() ->
     with run_mqnamesrv(monitoringAddress=address) as name_server:
         waiting = "NOK - no broker has registered within 45 s of the start yet"
         assert ask(address, "/ready") == (503, waiting)
-        with run_mqbroker(name_server=name_server.rocketmq) as broker:
+        with run_mqbroker(
+            name_server=name_server.rocketmq, registerBrokerTimeoutMills=60_000
+        ) as broker:
             assert until(lambda: ask(address, "/ready") == (200, "OK"))
             page = page_of(address, "mqnamesrv")
             broker.kill()

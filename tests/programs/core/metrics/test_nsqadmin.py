@@ -11,7 +11,8 @@ def test_the_page_has_the_whole_list_and_counts_nodes_that_do_not_answer() -> No
     silent, endpoint = unused_address(), unused_address()
     with run_nsqd() as nsqd, run_nsqadmin(
         "--metrics", f"--nsqd-http-address={nsqd.http}", f"--nsqd-http-address={silent}",
-        f"--notification-http-endpoint=http://{endpoint}",
+        f"--notification-http-endpoint=http://{endpoint}", "--http-client-connect-timeout=1m",
+        "--http-client-request-timeout=1m",
     ) as admin:  # fmt: skip
         ask(nsqd.http, "/topic/create?topic=t", b"")
         assert until(lambda: ask(admin.http, "/ready") == (200, "OK"))

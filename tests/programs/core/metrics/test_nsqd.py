@@ -32,8 +32,8 @@ def test_ready_means_registered_once_and_stays_when_the_directory_goes() -> None
         assert page_of(nsqd.http, "nsqd")[process.READY.name].value() == 0
         with run_nsqlookupd(f"--tcp-address={address}"):
             assert until(lambda: ask(nsqd.http, "/ready") == (200, "OK"))
-            page = page_of(nsqd.http, "nsqd")
-            assert page[metrics.LOOKUPDS_CONNECTED.name].value() == 1
+            assert until(lambda: page_of(nsqd.http, "nsqd")[
+                metrics.LOOKUPDS_CONNECTED.name].value() == 1)  # fmt: skip
         assert until(lambda: _connected(nsqd.http) == 0)
         assert ask(nsqd.http, "/ready") == (200, "OK")
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from penstock.core.metrics import nsqlookupd as metrics
 from penstock.testing.daemons import run_nsqd, run_nsqlookupd
-from tests.metrics_pages import ask, missing, page_of, until
+from tests.metrics_pages import Page, ask, missing, page_of, until
 
 
 def test_the_page_has_the_whole_list_and_follows_what_is_registered() -> None:
@@ -14,9 +14,15 @@ def test_the_page_has_the_whole_list_and_follows_what_is_registered() -> None:
             assert until(lambda: page_of(lookupd.http, "nsqlookupd")[metrics.CHANNELS.name].value())
             ask(lookupd.http, "/lookup?topic=t")
             ask(lookupd.http, "/lookup?topic=unknown")
-            ask(lookupd.http, f"/topic/tombstone?topic=t&node=127.0.0.1:{nsqd.http_port}", b"")
-            page = page_of(lookupd.http, "nsqlookupd")
-        gone = page[metrics.PRODUCERS_GONE.name].value()  # a slow answer makes nsqd connect again
+
+            def hidden() -> Page:
+                node = f"127.0.0.1:{nsqd.http_port}"
+                ask(lookupd.http, f"/topic/tombstone?topic=t&node={node}", b"")
+                page = page_of(lookupd.http, "nsqlookupd")
+                return page if page[metrics.TOMBSTONES.name].value() else {}
+
+            page = until(hidden)  # a slow answer makes nsqd connect again, and not be hidden
+        gone = page[metrics.PRODUCERS_GONE.name].value()
         assert until(lambda: page_of(lookupd.http, "nsqlookupd")[
             metrics.PRODUCERS_GONE.name].value() > gone)  # fmt: skip
     assert not missing(page, metrics.LIST.metrics)

@@ -12,6 +12,7 @@ import pytest
 
 from penstock.net import tcp
 from penstock.net.http.client.once import HttpError, request
+from penstock.net.http.server import connection as http_connection
 from penstock.net.http.server.service import HttpServer, Request, Response, Router, text
 from penstock.net.tcp import Listener
 from penstock.net.tls import layered
@@ -65,8 +66,9 @@ async def test_requests_with_long_bodies_and_answers(
 
 
 async def test_a_refused_request_is_answered_although_its_body_still_comes(
-    listener: Listener, files: Certificates
+    listener: Listener, files: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(http_connection, "LINGER_S", 120.0)
     answer = await request(
         "POST", url(listener, "/echo"), 30, body=bytes(2 * SIZE), tls=files.context()
     )

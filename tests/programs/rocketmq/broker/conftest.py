@@ -9,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from penstock.rocketmq.broker import registration
+from penstock.rocketmq.broker.admin import client_relays, offset_reset
 from penstock.rocketmq.broker.daemon import RocketBroker
+from penstock.rocketmq.broker.send import request_reply
+from penstock.rocketmq.broker.slaves import master_address
+from penstock.rocketmq.broker.store import key_index
 from penstock.rocketmq.namesrv.daemon import NameServer
 from penstock.rocketmq.namesrv.settings import NamesrvSettings
 from tests.unit.rocketmq.broker.conftest import clock, connect, controller, rocket, settings
@@ -18,8 +23,24 @@ from tests.unit.rocketmq.raw_client import RawClient
 
 __all__ = ["clock", "connect", "controller", "rocket", "settings"]
 
+PATIENT_S = 60.0
 SLOW_S = 0.3
 """A name server's time for a registration, far longer than an answer takes that waits for none."""
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that gives up nothing which a busy machine does late."""
+    for module, names in (
+        (registration, ("PATIENCE_S", "FAREWELL_S")),
+        (client_relays, ("ANSWER_S",)),
+        (offset_reset, ("STATUS_S",)),
+        (request_reply, ("PUSH_S",)),
+        (master_address, ("ASK_S",)),
+        (key_index, ("CATCH_UP_S", "SEARCH_S")),
+    ):
+        for name in names:
+            monkeypatch.setattr(module, name, PATIENT_S)
 
 
 async def _after_a_while(register: Callable[[], Awaitable[None]]) -> None:
@@ -41,7 +62,7 @@ def routes(rocket: RocketBroker, loop_thread: LoopThread, tmp_path: Path) -> Ite
 
     async def register() -> None:
         servers.set_addresses([f"127.0.0.1:{server.port}"])
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENT_S):
             while not servers.connected:  # noqa: ASYNC110 - nothing tells
                 await asyncio.sleep(0.01)
         for link in servers._links.values():

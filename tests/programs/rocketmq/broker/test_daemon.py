@@ -8,7 +8,7 @@ import random
 import re
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from penstock.rocketmq.namesrv.settings import NamesrvSettings
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.retention import Retention
+from penstock.testing.held_ports import hold
 from tests.unit.rocketmq.broker.conftest import broker_settings, fake_node
 from tests.unit.rocketmq.conftest import LoopThread
 from tests.unit.rocketmq.raw_client import RawClient
@@ -66,12 +67,18 @@ def test_ids_carry_the_real_port(rocket: RocketBroker) -> None:
 
 
 def free_port() -> int:
-    """A port with the one two below it free too, not among those that are given to whoever asks."""
+    """A port with the one two below it free too, not among those that are given to whoever asks;
+    both are held until this process ends.
+    """
     while True:
         port = random.randrange(20_000, 30_000)
-        with suppress(OSError):
-            for one in (port, port - 2):
-                socket.create_server(("127.0.0.1", one)).close()
+        held = [each for each in (hold(port), hold(port - 2)) if each is not None]
+        for each in held:
+            if len(held) == 2:
+                each.detach()
+            else:
+                each.close()
+        if len(held) == 2:
             return port
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Timer
 
 from penstock.rocketmq.blocking import RemotingLink
 from penstock.rocketmq.client import Config
@@ -85,7 +86,9 @@ def wait_for_broker(name_server: MqNamesrv, broker: str) -> None:
 def wait_for_route(name_server: str, topic: str) -> None:
     """Wait until the name server knows a topic; a new one is told a moment after it was made."""
     link = RemotingLink(name_server, SECONDS)
+    ends = time.monotonic() + SECONDS
     while link.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic}).code:
+        assert time.monotonic() < ends, f"no name server knows {topic}"
         time.sleep(0.05)
     link.close()
 
@@ -102,6 +105,17 @@ def make_topic(broker: MqBroker | Elsewhere, topic: str, queues: int = 4) -> Non
     )  # fmt: skip
     link.close()
     assert answer.code == 0, answer.remark
+
+
+@contextmanager
+def patience(stop: Callable[[], object]) -> Iterator[None]:
+    """Stop what the block waits for, in the end, so that a test fails rather than hangs."""
+    end = Timer(2 * SECONDS, stop)
+    end.start()
+    try:
+        yield
+    finally:
+        end.cancel()
 
 
 async def until(state: Callable[[], object], seconds: float = SECONDS) -> None:

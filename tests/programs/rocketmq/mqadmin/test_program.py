@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from penstock.core.errors import ConfigError
+from penstock.rocketmq.mqadmin import admin
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.program import config_of, run
 from tests.ports import unused_address
 from tests.programs.rocketmq.client.secured import run_with_tls
 from tests.programs.rocketmq.client.servers import run_servers
+from tests.programs.rocketmq.mqadmin.patient import PatientAdmin
 
 
 def test_without_words_the_sub_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,6 +94,7 @@ def test_the_account_of_tools_yml_and_options_of_the_client(
 def test_access_rules_are_changed_by_an_account_that_may(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(admin, "Admin", PatientAdmin)
     (tmp_path / "conf").mkdir()
     (tmp_path / "plain_acl.yml").write_text(
         "accounts:\n  - accessKey: the-admin\n    secretKey: secret-1\n    admin: true\n"
@@ -115,7 +118,10 @@ def test_access_rules_are_changed_by_an_account_that_may(
         assert by_key["the-admin"]["admin"]
 
 
-def test_servers_that_speak_tls_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_servers_that_speak_tls_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(admin, "Admin", PatientAdmin)
     with run_with_tls(tmp_path) as (servers, config):
         options = ["tls_enable,true", f"tls_trust_cert_path,{config.tls_trust_cert_path}"]
         words = [word for each in options for word in ("--client-opt", each)]

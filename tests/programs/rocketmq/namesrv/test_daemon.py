@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.errors import PenstockError
+from penstock.net.tls import layered
 from penstock.rocketmq.namesrv.daemon import NameServer
 from penstock.rocketmq.namesrv.settings import NamesrvSettings
 from tests.conformance.certificates import Certificates
@@ -37,8 +38,11 @@ def test_closing_ends_connections(loop_thread: LoopThread, settings: NamesrvSett
 
 
 @pytest.fixture
-def certificates(tmp_path: Path, settings: NamesrvSettings) -> Certificates:
-    """Known to the settings, too."""
+def certificates(
+    tmp_path: Path, settings: NamesrvSettings, monkeypatch: pytest.MonkeyPatch
+) -> Certificates:
+    """Known to the settings, too; no handshake is late."""
+    monkeypatch.setattr(layered, "HANDSHAKE_S", 60.0)
     certificates = Certificates(tmp_path)
     settings.tls_cert_path = str(certificates.cert)
     settings.tls_key_path = str(certificates.key)

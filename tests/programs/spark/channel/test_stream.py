@@ -20,7 +20,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
 from penstock.core.errors import LockedError
-from penstock.spark.channel import stager
+from penstock.spark.channel import stager, stream
 from penstock.spark.channel.folder import Folder, StagedFile
 from penstock.spark.channel.settings import COLUMNS, ChannelSettings
 from penstock.spark.channel.stream import SPLIT_BYTES, ChannelStreamReader, split
@@ -32,6 +32,12 @@ from tests.forwarding import channel, create, publish, wait_until
 
 ALL = ReadAllAvailable()
 Offset = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stager has all the time to end, after which the folder is free for the next."""
+    monkeypatch.setattr(stager, "_STOP_S", 60.0)
 
 
 @pytest.fixture
@@ -250,7 +256,10 @@ def test_two_queries_in_one_folder_are_refused(query: Query, nsqd: Daemon, tmp_p
         Query(nsqd, tmp_path / "staging", timeout="1")
 
 
-def test_a_run_of_available_now_reads_what_was_there(nsqd: Daemon, query: Query) -> None:
+def test_a_run_of_available_now_reads_what_was_there(
+    nsqd: Daemon, query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "QUIET_S", 60.0)  # it is what comes late that ends the run
     bodies = [b"%d" % number for number in range(5000)]
     publish(nsqd, "t", bodies)
     query.reader.prepareForTriggerAvailableNow()
@@ -264,13 +273,17 @@ def test_a_run_of_available_now_reads_what_was_there(nsqd: Daemon, query: Query)
     assert len(found) < len(bodies) + 100
 
 
-def test_a_run_of_available_now_that_has_ended_takes_no_more(nsqd: Daemon, query: Query) -> None:
+def test_a_run_of_available_now_that_has_ended_takes_no_more(
+    nsqd: Daemon, query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Messages in flight to a run that has ended would come a time-out late to the next."""
     publish(nsqd, "t", [b"a"])
     query.reader.prepareForTriggerAvailableNow()
-    at = query.start
-    while (end := query.reader.latestOffset(at, ALL)) != at:
-        at = end
+    monkeypatch.setattr(stream, "QUIET_S", 60.0)
+    at = query.reader.latestOffset(query.start, ALL)
+    assert at != query.start
+    monkeypatch.setattr(stream, "QUIET_S", 0.1)  # all that there was has been read
+    assert query.reader.latestOffset(at, ALL) == at
     publish(nsqd, "t", [b"b"] * 10)
     assert query.reader.latestOffset(at, ALL) == at
     statistics = channel(nsqd, "t", "c")
@@ -331,9 +344,11 @@ def test_sigterm_gives_back_what_there_is(nsqd: Daemon, tmp_path: Path, wait_s: 
     program = """
 import json, sys
 from pyspark.sql.streaming.datasource import ReadAllAvailable
+from penstock.spark.channel import stager
 from penstock.spark.channel.settings import ChannelSettings
 from penstock.spark.channel.stream import ChannelStreamReader
 
+stager._STOP_S = 60.0
 reader = ChannelStreamReader(ChannelSettings.parse(json.loads(sys.argv[1])), ("body",))
 at = reader.initialOffset()
 try:

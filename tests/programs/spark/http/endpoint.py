@@ -50,7 +50,7 @@ class Endpoint:
             self.headers.append(headers)
             self.tries[body] = self.tries.get(body, 0) + 1
         if body == "together":
-            self.gate.wait(20)
+            self.gate.wait(60)
         status, _, times = body.partition(" ")
         if not status.isdecimal() or self.tries[body] > int(times):
             return 200

@@ -23,7 +23,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
 
 
 def post(url: str, *bodies: str, **options: str) -> list[Refused]:
-    with Poster(Settings.parse({"url": url, **options})) as poster:
+    with Poster(Settings.parse({"url": url, "requestTimeout": "60", **options})) as poster:
         return list(poster.post_all((url, body.encode()) for body in bodies))
 
 

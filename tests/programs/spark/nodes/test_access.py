@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +19,7 @@ from penstock.spark.read.batch import NsqBatchReader
 from penstock.spark.settings import Settings
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 from tests.conformance.certificates import Certificates
+from tests.forwarding import wait_until
 
 
 class Site(NamedTuple):
@@ -47,8 +47,7 @@ def secured(files: Certificates) -> Iterator[Site]:
         with Producer(nsqd.tcp, config=config) as producer:
             for _ in range(10):
                 producer.publish("t", b"x")
-        while not lookup([lookupd.http], "t"):
-            time.sleep(0.01)
+        wait_until(lambda: bool(lookup([lookupd.http], "t", 60.0)), nsqd.log)
         yield Site(nsqd, lookupd)
 
 
@@ -62,7 +61,7 @@ def options(secured: Site, files: Certificates, **more: str) -> dict[str, str]:
     return {
         "topic": "t",
         "nsqd_http_address": secured.nsqd.http,
-        "timeout": "2",
+        "timeout": "60",
         "tls_root_ca_file": str(files.ca),
         "tls_cert": str(files.placeholders()["ca"]).replace("ca.pem", "client.pem"),
         **more,
@@ -160,6 +159,6 @@ def test_the_usual_port_of_a_node_that_takes_plain_http_too(files: Certificates)
     with run_nsqd(*files.flags()) as nsqd:
         with Producer(nsqd.tcp) as producer:
             producer.publish("t", b"x")
-        given = {"topic": "t", "nsqd_http_address": nsqd.http, "timeout": "2",
+        given = {"topic": "t", "nsqd_http_address": nsqd.http, "timeout": "60",
                  "tls_root_ca_file": str(files.ca)}  # fmt: skip
         assert rows({**given, "nsqd_https_port": str(nsqd.https_port)}) == 1

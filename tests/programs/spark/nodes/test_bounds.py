@@ -13,8 +13,14 @@ from penstock.spark.settings import Settings
 from tests.spark.fake_log_server import FakeLogServer
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log server that is slow to answer on a busy machine is there all the same."""
+    monkeypatch.setattr(bounds_module, "_GIVE_UP_S", 60.0)
+
+
 def settings(server: FakeLogServer, topic: str = "t", **options: str) -> Settings:
-    given = {"topic": topic, "nsqd_http_address": server.address, "timeout": "1"}
+    given = {"topic": topic, "nsqd_http_address": server.address, "timeout": "60"}
     return Settings.parse({**given, **options})
 
 
@@ -60,7 +66,7 @@ def test_a_node_without_the_topics_is_not_asked_for_its_https_port(
     server: FakeLogServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.queue("t").append([b"a"])
-    given = {"topicPattern": "t", "lookupd_http_address": server.address, "timeout": "1"}
+    given = {"topicPattern": "t", "lookupd_http_address": server.address, "timeout": "60"}
     asked: list[str] = []
 
     def secured(address: str, _: Access) -> str:

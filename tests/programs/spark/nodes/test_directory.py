@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.spark.nodes import directory as module
 from penstock.spark.nodes.directory import Directory
 from penstock.spark.settings import Settings
 from tests.spark.fake_log_server import FakeLogServer
 
 
 def directory(**options: str) -> Directory:
-    return Directory(Settings.parse({"timeout": "1", **options}))
+    return Directory(Settings.parse({"timeout": "60", **options}))
 
 
 def test_given_nodes_are_asked_for_all_topics() -> None:
@@ -37,7 +38,10 @@ def test_topics_that_match_a_pattern(server: FakeLogServer, where: str) -> None:
     assert found == {server.address: ["log.a", "log.b"]}
 
 
-def test_nsqlookupd_is_asked_once_in_a_while(server: FakeLogServer) -> None:
+def test_nsqlookupd_is_asked_once_in_a_while(
+    server: FakeLogServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOOKUP_EVERY_NS", 1 << 62)
     server.producers += ["h:1"]
     asked = directory(topic="a,b", lookupd_http_address=server.address)
     for _ in range(3):

@@ -16,10 +16,11 @@ def split(server: FakeLogServer, start: int, log: str = "") -> Split:
     return Split(Place("t", "node:1", 0), server.address, start, 99, 10.0, log)
 
 
+@pytest.mark.usefixtures("hasty")
 def test_fetch_says_what_is_wrong(server: FakeLogServer) -> None:
     server.queue("t").append([b"a"] * 10)
     server.queue("t").start = 5
-    given = Settings.parse({"topic": "t", "nsqd_http_address": server.address, "timeout": "1"})
+    given = Settings.parse({"topic": "t", "nsqd_http_address": server.address, "timeout": "60"})
     assert len(fetch(split(server, 5), 5, 1000, given)) > 0
     with pytest.raises(SourceError, match=r"offset 4 of topic t .*node:1 is gone: .* starts at 5"):
         fetch(split(server, 4), 4, 1000, given)
@@ -39,7 +40,7 @@ def test_fetch_says_what_is_wrong(server: FakeLogServer) -> None:
 def test_a_topic_that_was_made_again_since_it_was_planned(server: FakeLogServer) -> None:
     server.queue("t").append([b"a"] * 10)
     planned = split(server, 5, server.queue("t").log)
-    given = Settings.parse({"topic": "t", "nsqd_http_address": server.address, "timeout": "1"})
+    given = Settings.parse({"topic": "t", "nsqd_http_address": server.address, "timeout": "60"})
     assert len(fetch(planned, 5, 1000, given)) > 0
     server.delete("t")
     server.queue("t").append([b"b"] * 20)

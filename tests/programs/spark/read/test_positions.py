@@ -15,7 +15,7 @@ from tests.spark.fake_log_server import FakeLogServer
 
 
 def settings(server: FakeLogServer, **options: str) -> Settings:
-    given = {"topic": "t", "nsqd_http_address": server.address, "timeout": "1", **options}
+    given = {"topic": "t", "nsqd_http_address": server.address, "timeout": "60", **options}
     return Settings.parse(given)
 
 

@@ -17,7 +17,7 @@ COLUMNS = ("offset", "body")
 
 
 def settings(server: FakeLogServer, **options: str) -> Settings:
-    given = {"topic": "t", "nsqd_http_address": server.address, "timeout": "1", **options}
+    given = {"topic": "t", "nsqd_http_address": server.address, "timeout": "60", **options}
     return Settings.parse(given)
 
 

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from penstock.spark.errors import GroupTakenError, OptionError, SourceError
+from penstock.spark.nodes import directory
 from penstock.spark.read import holding
 from penstock.spark.read.stream import NsqStreamReader
 from penstock.spark.settings import Settings
@@ -18,8 +19,15 @@ from tests.spark.fake_log_server import FakeLogServer
 ALL = ReadAllAvailable()
 
 
+@pytest.fixture(autouse=True)
+def leisure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is done again after some seconds is not done meanwhile, however long a test takes."""
+    monkeypatch.setattr(directory, "LOOKUP_EVERY_NS", 1 << 62)
+    monkeypatch.setattr(holding, "_AGAIN_NS", 1 << 62)
+
+
 def reader(server: FakeLogServer, **options: str) -> NsqStreamReader:
-    given = {"topic": "t", "nsqd_http_address": server.address, "timeout": "1",
+    given = {"topic": "t", "nsqd_http_address": server.address, "timeout": "60",
              "startingOffsets": "earliest", "group": "g", **options}  # fmt: skip
     return NsqStreamReader(Settings.parse(given), ("offset",))
 
@@ -124,7 +132,7 @@ def test_available_now_reads_a_node_that_nsqlookupd_does_not_name_any_more(
         for each in (server, other):
             each.queue("t").append([b"x"] * 10)
             server.producers.append(each.address)
-        given = {"topic": "t", "lookupd_http_address": server.address, "timeout": "1",
+        given = {"topic": "t", "lookupd_http_address": server.address, "timeout": "60",
                  "startingOffsets": "earliest"}  # fmt: skip
         start = NsqStreamReader(Settings.parse(given), ("offset",)).initialOffset()
         server.producers.remove(other.address)
@@ -141,7 +149,7 @@ def test_available_now_reads_on_where_nsqlookupd_names_no_node_any_more(
 ) -> None:
     server.queue("t").append([b"x"] * 10)
     server.producers.append(server.address)
-    given = {"topic": "t", "lookupd_http_address": server.address, "timeout": "1",
+    given = {"topic": "t", "lookupd_http_address": server.address, "timeout": "60",
              "startingOffsets": "earliest"}  # fmt: skip
     start = NsqStreamReader(Settings.parse(given), ("offset",)).initialOffset()
     server.producers.clear()

@@ -7,7 +7,7 @@ from tests.unit.spark.rocketmq.scripted_broker import ScriptedBroker
 
 
 def test_a_connection_is_kept_for_a_broker(broker: ScriptedBroker) -> None:
-    access = BrokerAccess(timeout_s=5.0, group="g")
+    access = BrokerAccess(timeout_s=60.0, group="g")
     log = client(broker.address, access)
     assert isinstance(log, BrokerLog)
     assert client(broker.address, access) is log

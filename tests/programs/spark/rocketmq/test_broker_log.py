@@ -15,6 +15,7 @@ from penstock.nsq.client.log import (
 from penstock.rocketmq.blocking import RemotingLink
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.messages.message import decode_all
+from penstock.spark.rocketmq import broker_log
 from penstock.spark.rocketmq.broker_log import BrokerLog
 from tests.unit.spark.rocketmq.scripted_broker import NAME, STORED_MS, ScriptedBroker
 
@@ -23,7 +24,7 @@ MS = 1_000_000
 
 @pytest.fixture
 def log(broker: ScriptedBroker) -> Iterator[BrokerLog]:
-    log = BrokerLog(RemotingLink(broker.address, 30.0), "g")
+    log = BrokerLog(RemotingLink(broker.address, 60.0), "g")
     yield log
     log.close()
 
@@ -102,8 +103,9 @@ def test_the_offset_of_a_time(broker: ScriptedBroker, log: BrokerLog, last_of_ol
 
 
 def test_a_group_is_a_member_that_tells_how_far_it_is(
-    broker: ScriptedBroker, log: BrokerLog
+    broker: ScriptedBroker, log: BrokerLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(broker_log, "_BEAT_EVERY_NS", 1 << 62)
     for number in (0, 1):
         broker.queue(number=number)
     broker.queue("u")
@@ -139,7 +141,7 @@ def test_the_first_commit_of_a_group_in_a_topic_is_answered_before_the_next(
 
 def test_without_a_group_nobody_is_told(broker: ScriptedBroker) -> None:
     broker.queue().append([b"x"])
-    log = BrokerLog(RemotingLink(broker.address, 30.0), "")
+    log = BrokerLog(RemotingLink(broker.address, 60.0), "")
     assert log.commit_all("spark-1234", {"t": {0: 1}}) == {}
     assert log.delete_groups("spark-1234", ["t"]) == {}
     assert broker.requests == []

@@ -19,7 +19,7 @@ PLACE = Place("t", NAME, 0)
 
 
 def offsets(broker: ScriptedBroker, start: int, end: int, **options: str) -> list[int]:
-    given = {"topic": "t", "namesrvaddr": broker.address, "timeout": "1", **options}
+    given = {"topic": "t", "namesrvaddr": broker.address, "timeout": "60", **options}
     split = Split(PLACE, broker.address, start, end, 100.0)
     batches = read_split(split, ("queue_offset",), RocketmqSettings.parse(given))
     return [row["queue_offset"] for batch in batches for row in batch.to_pylist()]
@@ -40,7 +40,7 @@ def test_messages_that_unpack_to_too_much_at_once_come_one_batch_after_the_other
         [zlib.compress(b"%d" % number * 10_000) for number in range(10)], SysFlag.COMPRESSED
     )
     split = Split(PLACE, broker.address, 0, 10, 100.0)
-    given = {"topic": "t", "namesrvaddr": broker.address, "timeout": "1"}
+    given = {"topic": "t", "namesrvaddr": broker.address, "timeout": "60"}
     found = list(read_split(split, ("body",), RocketmqSettings.parse(given)))
     assert [each.num_rows for each in found] == [2] * 5
     assert [row["body"][:1] for each in found for row in each.to_pylist()] == [

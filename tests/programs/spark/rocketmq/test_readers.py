@@ -19,7 +19,7 @@ COLUMNS = ("queue", "queue_offset")
 
 
 def stream(broker: ScriptedBroker, **options: str) -> RocketmqStreamReader:
-    given = {"topic": "t", "namesrvaddr": broker.address, "timeout": "1",
+    given = {"topic": "t", "namesrvaddr": broker.address, "timeout": "60",
              "startingoffsets": "earliest", **options}  # fmt: skip
     return RocketmqStreamReader(RocketmqSettings.parse(given), COLUMNS)
 
@@ -76,7 +76,7 @@ def test_a_topic_that_was_deleted_before_it_was_read(
 
 def test_a_batch_is_planned_once(broker: ScriptedBroker) -> None:
     broker.queue(number=2).append([b"x"] * 50)
-    given = {"topic": "t", "namesrvaddr": broker.address, "timeout": "1"}
+    given = {"topic": "t", "namesrvaddr": broker.address, "timeout": "60"}
     reader = RocketmqBatchReader(RocketmqSettings.parse(given), COLUMNS)
     partitions = reader.partitions()
     broker.queue(number=2).append([b"x"] * 50)
@@ -87,7 +87,7 @@ def test_a_batch_is_planned_once(broker: ScriptedBroker) -> None:
 
 def test_a_node_that_knows_nsq_only_is_named(server: FakeLogServer) -> None:
     server.queue("t").append([b"x"])
-    given = {"topic": "t", "nsqd_http_address": server.address, "timeout": "1"}
+    given = {"topic": "t", "nsqd_http_address": server.address, "timeout": "60"}
     reader = RocketmqBatchReader(RocketmqSettings.parse(given), COLUMNS)
     with pytest.raises(SourceError, match=f"node {server.address} does not serve RocketMQ's queue"):
         reader.partitions()

@@ -15,7 +15,7 @@ from tests.unit.spark.rocketmq.scripted_broker import ScriptedBroker
 
 
 def routes(namesrv: str, topic: str = "t") -> Routes:
-    given = {"topic": topic, "namesrvaddr": namesrv, "timeout": "1"}
+    given = {"topic": topic, "namesrvaddr": namesrv, "timeout": "60"}
     return Routes(RocketmqSettings.parse(given))
 
 
@@ -32,6 +32,7 @@ def test_every_topic_is_listed_by_the_name_server(broker: ScriptedBroker) -> Non
     assert routes(broker.address, "*").topics_at() == {broker.address: ["t", "u"]}
 
 
+@pytest.mark.usefixtures("hasty")
 def test_a_name_server_that_is_down_is_passed_over(broker: ScriptedBroker) -> None:
     broker.queue("t")
     down = unused_address()

@@ -57,6 +57,7 @@ def test_a_node_that_works_on_a_commit_is_waited_for(node: FakeNode) -> None:
     assert node.bodies == BODIES
 
 
+@pytest.mark.usefixtures("hasty")
 def test_several_nodes_where_only_one_had_committed(start_node: Callable[..., FakeNode]) -> None:
     one, two = start_node(), start_node()
     access = settings(one, two).access
@@ -72,7 +73,7 @@ def test_several_nodes_where_only_one_had_committed(start_node: Callable[..., Fa
 def test_two_names_of_one_node_are_refused(node: FakeNode) -> None:
     alias = node.address.replace("127.0.0.1", "localhost")
     wanted = Settings.parse(
-        {"nsqd_http_address": f"{node.address},{alias}", "exactlyOnce": "true", "timeout": "5"}
+        {"nsqd_http_address": f"{node.address},{alias}", "exactlyOnce": "true", "timeout": "60"}
     )
     staged = stage_rows([batch(BODIES)], reader("t"), wanted, BATCH)
     with pytest.raises(SinkError, match=f"{node.address} and {alias} are one node: name it once"):

@@ -74,7 +74,7 @@ def test_a_node_that_is_down_is_followed_by_the_next(node: FakeNode) -> None:
 def test_a_node_in_trouble_is_tried_again(node: FakeNode) -> None:
     troubles: list[Answer] = [(503, {"message": "EXITING"}), (500, {"message": "INTERNAL_ERROR"})]
     node.refuse = lambda *_: troubles.pop() if troubles else None
-    assert publish([batch([b"a"])], settings(node, topic="t", timeout="5")) == 1
+    assert publish([batch([b"a"])], settings(node, topic="t")) == 1
     assert node.bodies == [b"a"]
 
 
@@ -90,13 +90,14 @@ def test_no_node_takes_them() -> None:
     assert said.endswith("tried for 1 s, option timeout)")
 
 
+@pytest.mark.usefixtures("hasty")
 def test_a_node_in_trouble_is_quoted(node: FakeNode) -> None:
     node.refuse = lambda *_: (503, {"message": "DISK_FULL"})
     with pytest.raises(SinkError) as failed:
         publish([batch([b"a"])], settings(node, topic="t"))
     assert str(failed.value) == (
         f"row 0 of partition 3: no node takes messages of topic t ({node.address}: 503 DISK_FULL; "
-        "tried for 1 s, option timeout)"
+        "tried for 60 s, option timeout)"
     )
 
 

@@ -115,6 +115,7 @@ def test_go_cannot_stage(start_node: Callable[..., FakeNode]) -> None:
     )
 
 
+@pytest.mark.usefixtures("hasty")
 def test_a_node_without_room(node: FakeNode) -> None:
     node.refuse = lambda *_: (507, {"message": "STAGE_FULL", "limit": 5})
     with pytest.raises(

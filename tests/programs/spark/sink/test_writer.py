@@ -40,7 +40,7 @@ def task(monkeypatch: pytest.MonkeyPatch) -> Task:
 
 
 def options(node: FakeNode, **more: str) -> dict[str, str]:
-    return {"topic": "t", "nsqd_http_address": node.address, "timeout": "1", **more}
+    return {"topic": "t", "nsqd_http_address": node.address, "timeout": "60", **more}
 
 
 def test_at_least_once_there_is_nothing_to_commit(node: FakeNode, task: Task) -> None:

@@ -98,7 +98,7 @@ class FakeNsqd:
 
     def wait(self, condition: Any) -> None:
         with self.changed:
-            assert self.changed.wait_for(condition, 30), self.asked
+            assert self.changed.wait_for(condition, 120), self.asked
 
     @property
     def last_ready(self) -> int:

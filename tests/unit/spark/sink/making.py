@@ -59,4 +59,4 @@ def reader(topic: str | None = "t", partition: int = 3, delay: bool = False) -> 
 
 def settings(*nodes: FakeNode, **options: str) -> Settings:
     addresses = ",".join(node.address for node in nodes)
-    return Settings.parse({"nsqd_http_address": addresses, "timeout": "1", **options})
+    return Settings.parse({"nsqd_http_address": addresses, "timeout": "60", **options})

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from penstock.net.http.client.kept import KeptConnection, Tls
+from tests.programs.net.conftest import TIMEOUT_S
 from tests.unit.net.certificates import Certificates
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Name: v\r\n\r\nhi"
@@ -59,7 +60,7 @@ def _request(peer: socket.socket) -> bytes:
 
 
 def connection(serve: Callable[..., list[bytes]]) -> KeptConnection:
-    return KeptConnection("127.0.0.1", serve.port, 5.0, 100)  # type: ignore[attr-defined]
+    return KeptConnection("127.0.0.1", serve.port, TIMEOUT_S, 100)  # type: ignore[attr-defined]
 
 
 def test_one_connection_for_several_requests(serve: Callable[..., list[bytes]]) -> None:
@@ -114,17 +115,17 @@ def test_a_server_without_room_just_now_is_asked_again(
     monkeypatch.setattr(time, "sleep", waits.append)
     busy = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: %d\r\nContent-Length: 0\r\n\r\n"
     heard = serve([busy % 1, busy % 3600, OK])
-    connection = KeptConnection("127.0.0.1", serve.port, 10, 100)  # type: ignore[attr-defined]
-    assert connection.ask("GET", "/x").status == 200
+    kept = connection(serve)
+    assert kept.ask("GET", "/x").status == 200
     assert (len(heard), waits) == (3, [1, 5])
-    connection.close()
+    kept.close()
 
 
 def test_one_that_only_refuses_is_not(serve: Callable[..., list[bytes]]) -> None:
     serve([b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"])
-    connection = KeptConnection("127.0.0.1", serve.port, 10, 100)  # type: ignore[attr-defined]
-    assert connection.ask("GET", "/x").status == 503
-    connection.close()
+    kept = connection(serve)
+    assert kept.ask("GET", "/x").status == 503
+    kept.close()
 
 
 def test_a_refusal_that_comes_before_the_body_is_sent_is_read() -> None:
@@ -139,7 +140,7 @@ def test_a_refusal_that_comes_before_the_body_is_sent_is_read() -> None:
 
         thread = threading.Thread(target=refuse)
         thread.start()
-        kept = KeptConnection("127.0.0.1", server.getsockname()[1], 10, 100)
+        kept = KeptConnection("127.0.0.1", server.getsockname()[1], TIMEOUT_S, 100)
         reply = kept.ask("POST", "/", bytes(64 << 20))
         thread.join()
         kept.close()
@@ -166,7 +167,8 @@ def test_headers_and_another_name_in_the_certificate(tmp_path: Path) -> None:
         port = server.getsockname()[1]
         for name in ("example.org", "localhost"):
             tls = Tls(files.context(), name)
-            kept = KeptConnection("127.0.0.1", port, 10, 100, tls=tls, headers={"X-Name": "v"})
+            headers = {"X-Name": "v"}
+            kept = KeptConnection("127.0.0.1", port, TIMEOUT_S, 100, tls=tls, headers=headers)
             if name == "localhost":
                 assert kept.ask("GET", "/").body == b"hi"
             else:

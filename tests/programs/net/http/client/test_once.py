@@ -10,6 +10,7 @@ import pytest
 from penstock.net import tcp
 from penstock.net.http.client import once as http_client
 from penstock.net.http.client.once import HttpError, get, post
+from tests.ports import unused_address
 
 Script = Callable[[bytes], Awaitable[str]]
 
@@ -105,10 +106,8 @@ async def test_no_answer(
 
 
 async def test_nobody_there() -> None:
-    listener = await tcp.listen(Scripted, "127.0.0.1:0")
-    await listener.close()
     with pytest.raises(HttpError, match=r"^GET http://127\.0\.0\.1:\d+: "):
-        await get(f"http://127.0.0.1:{listener.port}", 30)
+        await get(f"http://{unused_address()}", 30)
 
 
 @pytest.mark.parametrize("url", ["ftp://h/", "h:1", "http://"])

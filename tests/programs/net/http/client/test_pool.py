@@ -12,6 +12,7 @@ from penstock.net.http.client import pool as http_pool
 from penstock.net.http.client.answer import AnswerReader
 from penstock.net.http.client.link import Origin
 from penstock.net.http.client.pool import ConnectError, HttpPool
+from tests.ports import unused_address
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -215,10 +216,9 @@ async def test_secure_origins() -> None:
 
 
 async def test_nobody_there(pool: HttpPool) -> None:
-    listener = await tcp.listen(asyncio.Protocol, "127.0.0.1:0")
-    await listener.close()
+    host, _, port = unused_address().rpartition(":")
     with pytest.raises(ConnectError) as caught:
-        await pool.ask(Origin(False, "127.0.0.1", listener.port), b"x", reader)
+        await pool.ask(Origin(False, host, int(port)), b"x", reader)
     assert isinstance(caught.value.cause, ConnectionRefusedError)
 
 

@@ -288,6 +288,7 @@ async def test_a_refusal_waits_for_what_is_owed(serve: Serve) -> None:
     owed = Owed()
     wire = await (await serve(owed.router))()
     wire.send(ask("later") + b"garbage\n" + ask("now"))
+    await until(lambda: bool(owed.laters))
     assert await wire.is_silent()
     owed.laters[0].complete(text("late"))
     assert (await wire.read_response())[2] == b"late"
@@ -320,20 +321,45 @@ async def test_a_stalled_request_is_given_up(
 async def test_who_is_idle_or_goes_on_is_not_given_up(
     router: Router, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_connection, "STALL_S", 1.0)
+    """The time is over after each byte here, however long that took."""
+    begun: list[http_connection.Connection] = []
+    begin = http_connection.Connection.connection_made
+
+    def noted(connection: http_connection.Connection, transport: asyncio.BaseTransport) -> None:
+        begun.append(connection)
+        begin(connection, transport)
+
+    monkeypatch.setattr(http_connection.Connection, "connection_made", noted)
+    monkeypatch.setattr(http_connection, "STALL_S", 3600.0)
     monkeypatch.setattr(http_connection, "STALL_BYTES", 1)
     wire = await (await serve(router))()
     data = post("/echo", b"slow but sure")
     head = data.index(b"\r\n\r\n") + 4
     wire.send(GET + data[:head])
-    for byte in data[head:]:
+    assert (await wire.read_response())[2] == b"OK"
+    (connection,) = begun
+    reader = connection._reader
+
+    def look() -> None:
+        timer = connection._timer
+        assert timer is not None
+        seen = timer._args
+        timer.cancel()
+        connection._look_again(*seen)
+
+    for size, byte in enumerate(data[head:-1], 1):
         wire.send(bytes([byte]))
-        await asyncio.sleep(0.09)
+        await until(lambda: reader.size == size)  # noqa: B023  # it is called within the turn
+        look()
+    wire.send(data[-1:])
+    assert (await wire.read_response())[2] == b"slow but sure"
     wire.send(GET[:5])
-    await asyncio.sleep(0.09)
+    await until(lambda: reader.unfinished)
+    look()
     wire.send(GET[5:])
-    assert [(await wire.read_response())[2] for _ in range(3)] == [b"OK", b"slow but sure", b"OK"]
-    assert await wire.is_silent(1.2)
+    assert (await wire.read_response())[2] == b"OK"
+    look()
+    assert await wire.is_silent()
 
 
 async def test_a_half_closed_client_gets_what_is_owed(serve: Serve) -> None:

@@ -315,17 +315,25 @@ def test_a_server_that_takes_slowly_stays(loop: Callable[[], asyncio.AbstractEve
         with contextlib.ExitStack() as stack:
             listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
             address = f"127.0.0.1:{listener.getsockname()[1]}"
-            opening = asyncio.ensure_future(owner.open(address, Config(write_timeout=0.6)))
+            opening = asyncio.ensure_future(owner.open(address, Config(write_timeout=60)))
             peer, _ = await asyncio.to_thread(listener.accept)
             stack.enter_context(peer)
             peer.sendall(frames.response(b"{}"))
             link = await opening
             link.send(bytes(24 << 20))
-            taken = 0
-            while taken < 24 << 20:  # each round within the time, all of them well beyond it
-                await asyncio.sleep(0.04)
-                taken += len(await asyncio.to_thread(peer.recv, 1 << 20))
+            outflow, taken, rounds = link._outflow, 0, 0
+            while outflow._watch is not None:  # until the transport has taken all
+                before = outflow._taken_by_now()
+                while outflow._watch is not None and outflow._taken_by_now() == before:
+                    taken += len(await asyncio.to_thread(peer.recv, 1 << 20))
+                    await asyncio.sleep(0.005)
+                if outflow._watch is not None:
+                    outflow._watch.cancel()
+                    outflow._look()  # as when the time is over
+                    rounds += 1
             assert owner.losses == []
+            assert rounds > 2
+            assert taken < 24 << 20
             await link.close()
 
     on(loop, work())

@@ -59,11 +59,15 @@ async def test_a_plain_function(nsqd: FakeNsqd) -> None:
 async def test_so_many_at_once(nsqd: FakeNsqd, concurrency: int) -> None:
     nsqd.put(*[b"x"] * 10)
     under_way = most = 0
+    reached = asyncio.Event()
 
     async def handle(message: Message) -> None:
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)
+        if under_way == concurrency:
+            reached.set()
+        await reached.wait()  # messages may come one by one
         await asyncio.sleep(0.005)
         under_way -= 1
 
@@ -151,7 +155,8 @@ async def test_close_lets_handlers_finish(nsqd: FakeNsqd) -> None:
 
     consumer = consume(nsqd)
     task = asyncio.ensure_future(consumer.run(handle, 2))
-    await started.wait()
+    async with asyncio.timeout(30):
+        await started.wait()
     closing = asyncio.ensure_future(consumer.close())
     await until(lambda: len(nsqd.requeued) == 6)
     go_on.set()
@@ -174,11 +179,12 @@ async def test_cancelling(nsqd: FakeNsqd) -> None:
             await consumer.run(handle, 2)
 
     task = asyncio.ensure_future(main())
-    await started.wait()
+    async with asyncio.timeout(30):
+        await started.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert nsqd.count(Close) == 1
+    await until(lambda: nsqd.count(Close) == 1)
     assert not consumer._tasks
 
 
@@ -302,7 +308,7 @@ async def test_an_exception_in_the_block_waits_for_no_answers(nsqd: FakeNsqd) ->
     async with asyncio.timeout(30):
         with pytest.raises(KeyError):
             await fail()
-    assert nsqd.count(Close) == 1
+    await until(lambda: nsqd.count(Close) == 1)
 
 
 async def test_the_loop_gets_its_turn(nsqd: FakeNsqd) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -27,6 +28,7 @@ from penstock.nsq.client.errors import (
 from penstock.nsq.protocol import frames
 from penstock.nsq.protocol.commands import CommandReader, Identify, Nop, Publish
 from penstock.nsq.protocol.limits import Limits
+from penstock.testing.clock import FakeClock
 from tests.ports import unused_address
 from tests.unit.nsq.client.fakes import FakeNsqd, fake_nsqd
 
@@ -349,10 +351,11 @@ async def test_a_cancelled_publish_does_not_confuse_the_next(nsqd: FakeNsqd) -> 
 
 
 async def test_no_answer(nsqd: FakeNsqd) -> None:
-    config = Config(read_timeout=0.5, heartbeat_interval=0.5)
-    async with Producer(nsqd.address, config=config, resend=False) as producer:
-        await producer.publish("t", b"1")
+    async with Producer(nsqd.address, resend=False) as producer:
+        await producer.ping()
         nsqd.silent = True
+        node = producer._nodes[nsqd.address]  # which is impatient from now on
+        node._config = replace(node._config, read_timeout=0.5)
         with pytest.raises(TimedOut, match="no answer to a publish in time"):
             await producer.publish("t", b"1")
 
@@ -379,7 +382,7 @@ async def test_a_dead_node_is_not_dialled_for_each_message(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO", "penstock.nsq.client")
-    async with Producer(unused_address()) as producer:
+    async with Producer(unused_address(), clock=FakeClock()) as producer:
         for _ in range(20):
             with pytest.raises(NotConnected):
                 await producer.publish("t", b"1")

@@ -32,6 +32,7 @@ def saying(answer: bytes) -> Iterator[tuple[str, list[socket.socket]]]:
     """A server that says this to whoever comes, and reads nothing."""
     peers: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(60)
 
         def accept() -> None:
             peer, _ = listener.accept()
@@ -60,7 +61,7 @@ def test_a_conversation() -> None:
         assert block.bodies() == [b"a"]
         assert connection.answer(encode.finish(block[0].id))
         connection.send(encode.CLS)
-        assert connection.receive(5) == Response(b"CLOSE_WAIT")
+        assert connection.receive(60) == Response(b"CLOSE_WAIT")
         assert nsqd.asked.count(Ready(7)) == 1
         assert connection.receive_ready() == []
         assert (connection.state.finished, connection.ready, connection.state.left) == (1, 7, True)
@@ -91,7 +92,7 @@ def test_a_lost_connection() -> None:
         connection = Connection(nsqd.address)
         nsqd.drop_connections()
         with pytest.raises(NotConnected, match="the server closed the connection"):
-            connection.receive(5)
+            connection.receive(60)
         assert not connection.answer(encode.NOP)
         with pytest.raises(NotConnected, match="is closed"):
             connection.receive_ready()
@@ -141,7 +142,7 @@ def test_garbage_ends_it() -> None:
         connection = Connection(nsqd.address)
         nsqd.send(b"\xff" * 20)
         with pytest.raises(NotConnected, match="is no NSQ frame"):
-            connection.receive(5)
+            connection.receive(60)
         assert not connection.is_open
 
 
@@ -161,7 +162,7 @@ def test_heartbeats_are_answered_while_something_is_received() -> None:
     with fake_nsqd() as nsqd:
         connection = Connection(nsqd.address)
         nsqd.send(frames.HEARTBEAT_FRAME + frames.OK_FRAME)
-        assert connection.receive(5) == Response(b"OK")
+        assert connection.receive(60) == Response(b"OK")
         nsqd.wait(lambda: nsqd.count(Nop) == 1)
         assert connection.state.last_heartbeat is not None
         connection.close()
@@ -176,25 +177,27 @@ def test_a_server_that_takes_nothing_is_gone() -> None:
 
 
 def test_a_server_that_takes_slowly_stays() -> None:
+    """Each wait for room has the whole time, however long all of them take together."""
+    waits: list[float] = []
+
+    class Slow:
+        """A socket that has room again whenever that is waited for, after the server took some."""
+
+        def poll(self, ms: float) -> object:
+            waits.append(ms)
+            peers[0].recv(1 << 20)
+            while not (found := real.poll(100)):
+                peers[0].recv(1 << 20)
+            return found
+
     with saying(frames.response(b"{}")) as (address, peers):
-        connection = Connection(address, Config(write_timeout=0.6))
-        size = 24 << 20
-        done = threading.Event()
-
-        def take() -> None:
-            taken = 0
-            while taken < size and not done.wait(0.04):
-                taken += len(peers[0].recv(1 << 20))
-
-        thread = threading.Thread(target=take)
-        thread.start()
-        try:
-            connection.send(bytes(size))
-        finally:
-            done.set()
-            thread.join()
+        connection: Any = Connection(address, Config(write_timeout=0.6))
+        real, connection._writable = connection._writable, Slow()
+        connection.send(bytes(24 << 20))
         assert connection.is_open
         connection.close()
+    assert len(waits) > 2
+    assert set(waits) == {600}
 
 
 def test_a_write_that_a_signal_interrupts_ends_it() -> None:

@@ -145,9 +145,9 @@ def test_two_nodes_share_what_may_be_in_flight(nsqd: FakeNsqd) -> None:
                 assert message is not None
                 bodies.add(message.body)
                 message.finish()
-            for one in (nsqd, other):
-                one.wait(lambda one=one: one.last_ready in (2, 3))
-            assert nsqd.last_ready + other.last_ready == 5
+            for _ in range(2):  # which of them gets the odd one may change
+                for one in (nsqd, other):
+                    one.wait(lambda: {nsqd.last_ready, other.last_ready} == {2, 3})
 
 
 def test_a_lost_node_is_found_again(nsqd: FakeNsqd) -> None:
@@ -230,13 +230,13 @@ def test_a_node_that_hangs_holds_up_nobody(nsqd: FakeNsqd) -> None:
     nsqd.put(b"a")
     with socket.create_server(("127.0.0.1", 0)) as hanging:
         addresses = [f"127.0.0.1:{hanging.getsockname()[1]}", nsqd.address]
-        config = Config(heartbeat_interval=1, read_timeout=60)
+        config = Config(read_timeout=60)
         with Consumer("t", "c", nsqd_tcp_addresses=addresses, config=config) as consumer:
             assert consumer.get(30) is not None
 
 
 def test_a_silent_server_is_left(nsqd: FakeNsqd, caplog: pytest.LogCaptureFixture) -> None:
-    with consume(nsqd, heartbeat_interval=0.05, read_timeout=1) as consumer:
+    with consume(nsqd, heartbeat_interval=0.05) as consumer:
         work_until(consumer, lambda: nsqd.count(Subscribe) >= 2)
     assert f"[t/c] ({nsqd.address}) IO error - silent for 0.1 s" in caplog.messages
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import pytest
@@ -24,8 +25,6 @@ from penstock.nsq.protocol import frames
 from penstock.nsq.protocol.commands import Auth, Nop, Publish
 from tests.ports import unused_address
 from tests.unit.nsq.client.fakes import FakeNsqd, fake_nsqd
-
-QUICK = Config(read_timeout=0.5, heartbeat_interval=0.5)
 
 
 @pytest.fixture
@@ -68,9 +67,11 @@ def test_a_connection_lost_in_between_is_replaced(nsqd: FakeNsqd) -> None:
 
 
 def test_no_answer(nsqd: FakeNsqd) -> None:
-    with Producer(nsqd.address, config=QUICK, resend=False) as producer:
+    with Producer(nsqd.address, resend=False) as producer:
         producer.ping()
         nsqd.silent = True
+        connection: Any = producer._nodes[nsqd.address].connection  # this one alone is impatient
+        connection.config = replace(connection.config, read_timeout=0.5)
         with pytest.raises(TimedOut, match=nsqd.address):
             producer.publish("t", b"1")
         nsqd.silent = False
@@ -89,11 +90,21 @@ def test_a_host_whose_name_has_an_empty_part() -> None:
         producer.publish("t", b"x")
 
 
+def once_published(nsqd: FakeNsqd, answer: bytes) -> None:
+    """Let the server say this when a publish has come."""
+
+    def work() -> None:
+        nsqd.wait(lambda: nsqd.count(Publish) == 1)
+        nsqd.send(answer)
+
+    threading.Thread(target=work).start()
+
+
 def test_not_an_nsqd() -> None:
     with fake_nsqd() as nsqd, Producer(nsqd.address, resend=False) as producer:
         producer.ping()
         nsqd.silent = True
-        threading.Timer(0.05, lambda: nsqd.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")).start()
+        once_published(nsqd, b"HTTP/1.1 400 Bad Request\r\n\r\n")
         with pytest.raises(NotConnected, match="E_BAD_FRAME"):
             producer.publish("t", b"x")
 
@@ -102,7 +113,7 @@ def test_an_unexpected_answer(nsqd: FakeNsqd) -> None:
     with Producer(nsqd.address) as producer:
         producer.ping()
         nsqd.silent = True
-        threading.Timer(0.05, lambda: nsqd.send(frames.response(b"WHAT"))).start()
+        once_published(nsqd, frames.response(b"WHAT"))
         with pytest.raises(ClientError, match="unexpected answer"):
             producer.publish("t", b"x")
 
@@ -113,7 +124,7 @@ def test_heartbeats_are_answered_while_waiting(nsqd: FakeNsqd) -> None:
         nsqd.wait(lambda: nsqd.count(Nop) == 1)
         nsqd.silent = True
         beat = frames.HEARTBEAT_FRAME
-        threading.Timer(0.05, lambda: nsqd.send(beat + beat + frames.OK_FRAME)).start()
+        once_published(nsqd, beat + beat + frames.OK_FRAME)
         producer.publish("t", b"x")
         nsqd.wait(lambda: nsqd.count(Nop) == 3)
 
@@ -207,7 +218,7 @@ class Torn:
 
 
 def test_nothing_follows_half_a_command(nsqd: FakeNsqd) -> None:
-    with Producer(nsqd.address, config=QUICK) as producer:
+    with Producer(nsqd.address) as producer:
         producer.ping()
         connection: Any = producer._nodes[nsqd.address].connection
         connection._socket = Torn(connection._socket)

@@ -8,15 +8,15 @@ from penstock.nsq.nsqd.copies.peer import Peer, PeerError, address_of
 from penstock.nsq.nsqd.copies.secret import Secret
 from penstock.nsq.nsqd.options import NsqdOptions
 from tests.ports import unused_address
-from tests.programs.nsq.nsqd.conftest import Running
+from tests.programs.nsq.nsqd.conftest import TIMEOUT_S, Running
 
 
 async def test_a_node_tells_its_role(nsqd: Running) -> None:
     peer = Peer(address_of(nsqd.nsqd.options, nsqd.nsqd.ports), NsqdOptions(), Secret())
-    status = await peer.status(10)
+    status = await peer.status(TIMEOUT_S)
     assert (status.role, status.epoch) == ("primary", 0)
     with pytest.raises(PeerError, match="refuses: INVALID_BODY") as refused:
-        await peer.post("/replication/fetch", b"nothing", 10)
+        await peer.post("/replication/fetch", b"nothing", TIMEOUT_S)
     assert refused.value.code == "INVALID_BODY"
     await peer.close()
 
@@ -25,7 +25,7 @@ async def test_a_node_that_is_away_is_named() -> None:
     address = unused_address()
     peer = Peer(address, NsqdOptions(), Secret())
     with pytest.raises(PeerError, match=f"{address} cannot be reached"):
-        await peer.status(10)
+        await peer.status(TIMEOUT_S)
     await peer.close()
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.core.units import SECOND
 from penstock.net.address import join_host_port
 from penstock.nsq.nsqd.copies.pace import WINDOW_NS
 from penstock.nsq.nsqd.copies.peer import Fence
@@ -22,7 +21,8 @@ from penstock.storage.durability import Durability
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
-from tests.programs.nsq.nsqd.conftest import Running, Start, faulty_disk, pub
+from penstock.testing.clock import FakeClock
+from tests.programs.nsq.nsqd.conftest import TIMEOUT_S, Running, Start, faulty_disk, pub
 
 MIB = 1024 * 1024
 
@@ -51,9 +51,10 @@ class Follower:
         return len(body)
 
     async def until_whole(self) -> None:
-        await self.follow()
-        while not self.copy.is_whole:
+        async with asyncio.timeout(4 * TIMEOUT_S):
             await self.follow()
+            while not self.copy.is_whole:
+                await self.follow()
 
 
 async def test_a_request_waits_for_news_and_gets_it(nsqd: Running, tmp_path: Path) -> None:
@@ -61,8 +62,9 @@ async def test_a_request_waits_for_news_and_gets_it(nsqd: Running, tmp_path: Pat
     follower = Follower(nsqd, tmp_path / "copy")
     await follower.until_whole()
     await nsqd.publish("t", b"2")
-    while follower.copy.topics["t"].log.next_offset < 2:
-        await follower.follow()
+    async with asyncio.timeout(TIMEOUT_S):
+        while follower.copy.topics["t"].log.next_offset < 2:
+            await follower.follow()
     [shown] = (await nsqd.json("/replication"))["followers"]
     assert shown["address"] == "127.0.0.1:1"
     assert shown["lag_messages"] <= 1
@@ -130,8 +132,9 @@ async def test_small_files_that_cannot_be_read_are_no_news_that_is_lost(
     await follower.until_whole()
     assert follower.copy.store.read_file("nsqd.dat") is not None
     disk.fail("list", within="config", times=-1)
-    while (asked := await follower.ask())[0] == 200:  # the journal may have grown meanwhile
-        follower.copy.take(asked[1])
+    async with asyncio.timeout(TIMEOUT_S):
+        while (asked := await follower.ask())[0] == 200:  # the journal may have grown meanwhile
+            follower.copy.take(asked[1])
     assert asked[0] == 500
     assert "housekeeping failed" not in caplog.text
     disk.heal()
@@ -197,10 +200,19 @@ async def test_a_fence_of_a_higher_epoch_ends_publishing_at_once(
     follower.copy.close()
 
 
+async def go_on(clock: FakeClock) -> None:
+    """Let time pass."""
+    while True:
+        clock.advance(WINDOW_NS)
+        await asyncio.sleep(0.01)
+
+
 @pytest.mark.parametrize("is_waited_for", [False, True])
 async def test_a_follower_that_is_behind_is_answered_gently_while_many_publish(
-    nsqd: Running, tmp_path: Path, is_waited_for: bool
+    start: Start, tmp_path: Path, is_waited_for: bool
 ) -> None:
+    clock = FakeClock()  # many a second, however long a busy machine takes for them
+    nsqd = await start(clock)
     if is_waited_for:  # by the sends of a SYNC_MASTER, say
         nsqd.nsqd.node.followers.changed.append(lambda: None)
     for _ in range(80):
@@ -208,10 +220,12 @@ async def test_a_follower_that_is_behind_is_answered_gently_while_many_publish(
     follower = Follower(nsqd, tmp_path / "copy")
     await follower.follow()
     full = await follower.follow()
-    await asyncio.sleep(WINDOW_NS / SECOND)
+    clock.advance(WINDOW_NS)
     await nsqd.publish("t", *[b"x"] * 5000)
     gentle = await follower.follow()
     assert (gentle < full / 2) is not is_waited_for
+    going = asyncio.create_task(go_on(clock))
     await follower.until_whole()
+    going.cancel()
     assert follower.copy.topics["t"].log.next_offset == 5080
     follower.copy.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,15 @@ import pytest
 from penstock.testing.daemons import Daemon, DaemonError, run_nsqd
 from tests.conformance.certificates import Certificates
 from tests.copies import WAIT_S_MAX, ask, publish, until, until_copied
+from tests.forwarding import wait_until
+
+PATIENT = [
+    sys.executable,
+    "-c",
+    "from penstock.nsq.nsqd.copies import successor; successor.ASK_S = 60.0\n"
+    "from penstock.cli.nsqd import main; main()",
+]
+"""A node that waits for the primary before, although that has no processor for seconds."""
 
 
 def channel(daemon: Daemon, topic: str, name: str) -> dict[str, Any]:
@@ -22,7 +32,10 @@ def channel(daemon: Daemon, topic: str, name: str) -> dict[str, Any]:
 
 
 def test_a_follower_copies_refuses_shows_and_is_promoted(tmp_path: Path) -> None:
-    with run_nsqd("--metrics") as old, run_nsqd(f"--follow={old.http}", "--metrics") as new:
+    with (
+        run_nsqd("--metrics") as old,
+        run_nsqd(f"--follow={old.http}", "--metrics", program=PATIENT) as new,
+    ):
         assert ask(old, "POST", "/channel/create?topic=t&channel=c")[0] == 404
         publish(old, "t", "1", "2", "3")
         assert ask(old, "POST", "/channel/create?topic=t&channel=c")[0] == 200
@@ -66,17 +79,23 @@ def refuses_all_but_reading(old: Daemon, new: Daemon) -> None:
         until(third, error=f"{new.http} refuses: FOLLOWER")
 
 
+def replication(daemon: Daemon) -> dict[str, Any]:
+    found: dict[str, Any] = ask(daemon, "GET", "/stats?format=json")[1]["replication"]
+    return found
+
+
+def metrics(daemon: Daemon) -> str:
+    return str(ask(daemon, "GET", "/metrics")[1].decode())
+
+
 def shows_the_lag(old: Daemon, new: Daemon) -> None:
-    copied = ask(new, "GET", "/stats?format=json")[1]["replication"]
-    assert (copied["lag_messages"], copied["lag_bytes"], copied["lag_seconds"]) == (0, 0, 0)
-    [follower] = ask(old, "GET", "/stats?format=json")[1]["replication"]["followers"]
+    nothing = {"lag_messages": 0, "lag_bytes": 0, "lag_seconds": 0}
+    wait_until(lambda: replication(new).items() >= nothing.items(), new.log)
+    [follower] = replication(old)["followers"]
     assert (follower["address"], follower["lag_messages"]) == (new.http, 0)
-    text = ask(new, "GET", "/metrics")[1].decode()
-    assert "\nnsqd_replication_primary 0\n" in text
-    assert "\nnsqd_replication_lag_seconds 0\n" in text
-    assert f'nsqd_follower_lag_messages{{follower="{new.http}"}} 0' in ask(
-        old, "GET", "/metrics"
-    )[1].decode()  # fmt: skip
+    assert "\nnsqd_replication_primary 0\n" in metrics(new)
+    wait_until(lambda: "\nnsqd_replication_lag_seconds 0\n" in metrics(new), new.log)
+    assert f'nsqd_follower_lag_messages{{follower="{new.http}"}} 0' in metrics(old)
     assert b"lag_seconds" in ask(new, "GET", "/stats")[1]
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from penstock.core.errors import ConfigError
 from penstock.net.address import join_host_port
+from penstock.nsq.nsqd.copies import peer, starting
 from penstock.nsq.nsqd.copies.peer import CONNECT_S
 from penstock.nsq.nsqd.copies.secret import Secret
 from penstock.nsq.nsqd.copies.starting import decide, standby_for
@@ -20,6 +21,13 @@ from penstock.replication.standing import Role, Standing, write_standing
 from penstock.storage.files.disk import OsDisk
 from tests.ports import unused_address
 from tests.programs.nsq.nsqd.conftest import Running, Start, options
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that is only late is waited for."""
+    monkeypatch.setattr(peer, "CONNECT_S", 60.0)
+    monkeypatch.setattr(starting, "ASK_S", 60.0)
 
 
 async def decided(standing: Standing | None, **changes: Any) -> Standing | None:
@@ -94,7 +102,11 @@ async def test_the_successor_is_the_one_that_takes_publishes_not_a_copy_of_it() 
             )  # fmt: skip
 
 
-async def test_a_successor_that_is_slow_to_answer_is_waited_for() -> None:
+async def test_a_successor_that_is_slow_to_answer_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(peer, "CONNECT_S", CONNECT_S)
+
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         await asyncio.sleep(CONNECT_S + 0.5)

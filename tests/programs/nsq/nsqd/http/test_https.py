@@ -18,7 +18,7 @@ from penstock.nsq.client.errors import HandshakeFailed
 from penstock.testing.daemons import run_nsqd
 from tests.conformance.certificates import Certificates
 from tests.forwarding import wait_until
-from tests.programs.nsq.nsqd.conftest import Start
+from tests.programs.nsq.nsqd.conftest import TIMEOUT_S, Start
 
 
 @pytest.fixture(scope="module")
@@ -93,13 +93,13 @@ async def test_where_tls_is_required_plain_http_only_says_so(
         ("PUT", "/no/such/path", b"x"),
     ):
         url = f"http://127.0.0.1:{daemon.http}{path}"
-        answer = await request(method, url, 5, body=body)
+        answer = await request(method, url, TIMEOUT_S, body=body)
         assert (answer.status, answer.body) == (403, expected)
         assert answer.headers["content-type"] == "application/json; charset=utf-8"
         assert answer.headers["x-nsq-content-type"] == "nsq; version=1.0"
     assert not nsqd.nsqd.node.broker.topics
     url = f"https://localhost:{daemon.https}/config/tls_required"
-    assert (await request("GET", url, 5, tls=certificates.context())).body == b"2"
+    assert (await request("GET", url, TIMEOUT_S, tls=certificates.context())).body == b"2"
 
 
 async def test_tcp_https_leaves_plain_http_open(start: Start, certificates: Certificates) -> None:

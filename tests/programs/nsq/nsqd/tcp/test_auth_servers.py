@@ -27,7 +27,7 @@ from tests.programs.nsq.nsqd.auth_server import (
     http,
     run_auth_server,
 )
-from tests.programs.nsq.nsqd.conftest import options
+from tests.programs.nsq.nsqd.conftest import PATIENCE_NS, options
 
 CLIENT = Credentials(b"s", "1.2.3.4")
 
@@ -48,8 +48,8 @@ class Always:
 def servers(*addresses: str, start: int = 0, **changes: Any) -> AuthServers:
     settings = {
         "method": "get",
-        "connect_timeout_ns": 2 * SECOND,
-        "request_timeout_ns": 5 * SECOND,
+        "connect_timeout_ns": PATIENCE_NS,
+        "request_timeout_ns": PATIENCE_NS,
         "chance": Always(start),
     }
     return AuthServers(addresses, **{**settings, **changes})
@@ -118,7 +118,8 @@ async def test_each_in_turn_from_a_random_one_on(
 
 async def test_the_start_is_random(auth: AuthServer) -> None:
     auth.answers["s"] = granted()
-    asked = AuthServers([f"http://{auth.address}/{i}" for i in range(3)], "get", SECOND, SECOND)
+    addresses = [f"http://{auth.address}/{i}" for i in range(3)]
+    asked = AuthServers(addresses, "get", PATIENCE_NS, PATIENCE_NS)
     for _ in range(40):
         assert await asked.ask(CLIENT, "c") is not None
     assert {each.target[1] for each in auth.asked} == set("012")
@@ -162,8 +163,13 @@ async def test_addresses_of_no_use(address: str, caplog: pytest.LogCaptureFixtur
 
 
 async def test_a_slow_server_has_its_time_and_the_next_one_its_own(
-    auth: AuthServer, caplog: pytest.LogCaptureFixture
+    auth: AuthServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def shown(address: str) -> str:
+        asked._request_ns = PATIENCE_NS  # from now on: the next one is only late at the worst
+        return address
+
+    monkeypatch.setattr(auth_servers, "without_secrets", shown)
     auth.answers["s"] = SLOW
     with run_auth_server() as other:
         other.answers["s"] = granted()
@@ -245,6 +251,7 @@ async def test_who_waits_too_long_for_his_turn_is_told(
     line = "PROTOCOL(V2): [c] AUTH failed too many clients (1) are asked about"
     assert warnings(caplog) == [line]
     asked._slots.release()
+    asked._request_ns = PATIENCE_NS
     auth.answers["s"] = granted()
     assert await asked.ask(CLIENT, "c") is not None
 

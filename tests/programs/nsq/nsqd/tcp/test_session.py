@@ -370,12 +370,16 @@ async def test_a_time_out_delivers_again(start: Start) -> None:
 
 
 async def test_what_a_departed_consumer_held_times_out(start: Start) -> None:
-    nsqd = await start(msg_timeout=500 * MILLISECOND)
+    clock = FakeClock()
+    nsqd = await start(clock, msg_timeout=500 * MILLISECOND)
     await nsqd.publish("t", b"x")
     gone = await nsqd.consumer("t")
     first = await gone.message()
+    session = (await served(nsqd, gone)).session
     gone.writer.close()
+    await nsqd.until(lambda: session not in nsqd.nsqd.sessions)
     other = await nsqd.consumer("t")
+    clock.advance(500 * MILLISECOND)
     assert await other.message() == first._replace(attempts=2)
 
 

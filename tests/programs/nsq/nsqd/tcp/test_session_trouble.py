@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.errors import StorageError
-from penstock.core.units import MILLISECOND, SECOND
+from penstock.core.units import MILLISECOND
 from penstock.nsq.nsqd.tcp import connection
 from penstock.nsq.protocol.frames import error
 from penstock.storage.durability import Durability
@@ -121,7 +121,7 @@ async def test_a_client_that_reads_no_answers_is_heard_no_more(
         client.send(bad)
         sent += 1
         await asyncio.sleep(0)
-    await asyncio.sleep(0.05)
+    await nsqd.until(lambda: not own.transport.is_reading())
     unsent = own.transport.get_write_buffer_size()
     assert 20_000 < unsent < 2_000_000
     client.send(bad)
@@ -290,7 +290,7 @@ async def test_a_restart_delivers_what_was_in_flight_again(start: Start, tmp_pat
         lambda: nsqd.nsqd.node.broker.topics["t"].channels["c"].state.in_flight_count == 1
     )
     await nsqd.stop()
-    nsqd = await start(data_path=tmp_path, msg_timeout=SECOND)
+    nsqd = await start(data_path=tmp_path)
     consumer = await nsqd.consumer("t", ready=2)
     assert await consumer.message() == second._replace(attempts=2)
     assert await consumer.silent(0.05)

@@ -10,6 +10,7 @@ import json
 import os
 import ssl
 import struct
+import sys
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack
@@ -25,6 +26,7 @@ from penstock.net.tls.tls_layer import TlsLayer
 from penstock.nsq.protocol.commands import MAGIC_V2
 from penstock.nsq.protocol.deflate import DeflateLayer
 from penstock.nsq.protocol.snappy import SnappyLayer
+from penstock.testing.clock import FakeClock
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.conformance.certificates import COMMON_NAME, Certificates
 from tests.conformance.connection import ERROR, MESSAGE, Connection
@@ -32,6 +34,13 @@ from tests.conformance.layers import SNAPPY_IDENTIFIER, Deflate, LayerError, Sna
 from tests.programs.nsq.nsqd.conftest import TIMEOUT_S, Start, identify, mpub, pub
 
 OK = (0, b"OK")
+PATIENT = [
+    sys.executable,
+    "-c",
+    "from penstock.net.tls import layered; layered.HANDSHAKE_S = 60\n"
+    "from penstock.cli.nsqd import main; main()",
+]
+"""A real nsqd that waits for a handshake of a test that is held up for seconds."""
 COMBINATIONS = [
     {"tls_v1": True},
     {"snappy": True},
@@ -55,7 +64,7 @@ def daemons(certificates: Certificates) -> Iterator[Callable[..., Daemon]]:
         def daemon(*flags: str) -> Daemon:
             if flags not in running:
                 given = [*certificates.flags(), "--https-address=127.0.0.1:0", *flags]
-                running[flags] = stack.enter_context(run_nsqd(*given))
+                running[flags] = stack.enter_context(run_nsqd(*given, program=PATIENT))
             return running[flags]
 
         yield daemon
@@ -124,7 +133,7 @@ async def connect(certificates: Certificates) -> AsyncIterator[Connect]:
 
 async def stats_of(nsqd: Daemon, client_id: str) -> dict[str, Any]:
     """What /stats says of a client that has published."""
-    answer = await get(f"http://{nsqd.http}/stats?format=json", 5)
+    answer = await get(f"http://{nsqd.http}/stats?format=json", TIMEOUT_S)
     producers = json.loads(answer.body)["producers"]
     found: dict[str, Any] = next(each for each in producers if each["client_id"] == client_id)
     return found
@@ -276,12 +285,18 @@ async def test_a_later_identify_may_begin_tls_anew(nsqd: Daemon, connect: Connec
     assert await client.ask(pub("anew", b"x")) == OK
 
 
-async def test_heartbeats_go_through_the_layers(nsqd: Daemon, connect: Connect) -> None:
-    client = await connect(nsqd)
+async def test_heartbeats_go_through_the_layers(start: Start, certificates: Certificates) -> None:
+    # With a clock that stands still, who is late to answer is not taken for silent.
+    nsqd = await start(FakeClock(), tls_cert=str(certificates.cert), tls_key=str(certificates.key),
+                       https_address="")  # fmt: skip
+    connection = await Connection.open(nsqd.nsqd.ports.tcp)
+    client = Client(connection, certificates)
+    await connection.send(MAGIC_V2)
     await client.upgrade(tls_v1=True, snappy=True, heartbeat_interval=1000)
-    assert await client.connection.frame() == (0, b"_heartbeat_")
-    await client.connection.send(b"NOP\n")
-    assert await client.connection.frame() == (0, b"_heartbeat_")
+    assert await connection.frame() == (0, b"_heartbeat_")
+    await connection.send(b"NOP\n")
+    assert await connection.frame() == (0, b"_heartbeat_")
+    connection.close()
 
 
 # --- pipelining and odd streams -------------------------------------------------------------------
@@ -433,11 +448,12 @@ async def test_a_bomb_is_taken_in_pieces(nsqd: Daemon, connect: Connect) -> None
     await client.connection.send(end)
     answer = asyncio.create_task(client.connection._reader.read(1))
     seen = 0
-    while not answer.done():
-        other = await Client.open(nsqd, client.certificates)
-        assert await other.ask(pub("aside", b"others are served")) == OK
-        other.connection.close()
-        seen = max(seen, resident(nsqd.pid))
+    async with asyncio.timeout(20 * TIMEOUT_S):
+        while not answer.done():
+            other = await Client.open(nsqd, client.certificates)
+            assert await other.ask(pub("aside", b"others are served")) == OK
+            other.connection.close()
+            seen = max(seen, resident(nsqd.pid))
     assert await answer
     assert seen - before < 16 << 20  # of 192 MB
 
@@ -505,7 +521,7 @@ async def test_a_policy_alone_requires_tls_of_all(
     client = await connect(nsqd)
     text = b"E_INVALID cannot PUB in current state (TLS required)"
     assert await client.ask(pub("t", b"x")) == (ERROR, text)
-    assert (await get(f"http://{nsqd.http}/ping", 5)).status == 403
+    assert (await get(f"http://{nsqd.http}/ping", TIMEOUT_S)).status == 403
 
 
 @pytest.mark.parametrize("newest", ["", "12"], ids=["tls1.3", "tls1.2"])

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
+from tests.forwarding import wait_until
 from tests.nsq_to_file import POLL_S, WAIT_S_MAX, ToFile, publish
 
 
@@ -60,6 +61,11 @@ def unfinished(daemon: Daemon, topic: str) -> int:
     return sum(each["depth"] + each["in_flight_count"] for each in channels)
 
 
+def until_finished(daemon: Daemon, topic: str) -> None:
+    """Wait until nsqd has read the last words of a tool that has ended."""
+    wait_until(lambda: unfinished(daemon, topic) == 0, daemon.log)
+
+
 def test_messages_become_lines_and_are_finished_at_the_end(
     start: Start, daemon: Daemon, topic: str, tmp_path: Path
 ) -> None:
@@ -70,7 +76,7 @@ def test_messages_become_lines_and_are_finished_at_the_end(
     wait_for_text(tmp_path / "out" / "a.log", "one\ntwo\nthree\n")
     assert unfinished(daemon, topic) == 2, "finished only when synced"
     assert tool.stop() == 0
-    assert unfinished(daemon, topic) == 0
+    until_finished(daemon, topic)
     assert tool.own_lines() == [
         f"INFO: [{topic}/nsq_to_file] opening {tmp_path}/out/a.log",
         f"INFO: [{topic}/nsq_to_file] syncing 1 records to disk",
@@ -159,7 +165,7 @@ def test_a_full_disk(start: Start, daemon: Daemon, topic: str, tmp_path: Path) -
     again = start(f"--topic={topic}", "--filename-format=a.log")
     wait_for_lines(tmp_path / "out" / "a.log", {"one", "two"})
     assert again.stop() == 0
-    assert unfinished(daemon, topic) == 0
+    until_finished(daemon, topic)
 
 
 def wait_for_lines(path: Path, lines: set[str]) -> None:

@@ -17,6 +17,8 @@ from tests.unit.rocketmq.raw_client import RawClient
 Connect = Callable[[], RawClient]
 
 SEND, PULL, SEND_V2 = 10, 11, 310
+FOR_LONG_MS = 600_000
+"""A pull's time that is never up: no client of a test waits so long for an answer."""
 
 
 def send(client: RawClient, topic: str, body: bytes, queue: int = 0, **fields: Any) -> Command:
@@ -117,9 +119,9 @@ def test_tags_are_filtered_and_the_offset_moves_on(client: RawClient) -> None:
 
 
 def wait_until_held(rocket: RocketBroker, count: int) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while len(rocket.controller.held_pulls) != count:
-        assert time.monotonic() < deadline
+        assert time.monotonic() < deadline, len(rocket.controller.held_pulls)
         time.sleep(0.01)
 
 
@@ -129,16 +131,14 @@ def test_a_pull_waits_for_a_message_that_it_wants(
     send(client, "TopicW", b"first")
     waiting = connect()
     fields = pull_fields(
-        "TopicW", 0, 1, sysFlag=6, suspendTimeoutMillis=10_000, subscription="TagB"
+        "TopicW", 0, 1, sysFlag=6, suspendTimeoutMillis=FOR_LONG_MS, subscription="TagB"
     )
     request = waiting.request(PULL, **fields)
     waiting.send(frames.encode(request))
     wait_until_held(rocket, 1)
     send(client, "TopicW", b"not wanted", i="TAGS\x01TagA\x02")
-    start = time.monotonic()
     send(client, "TopicW", b"wanted", i="TAGS\x01TagB\x02")
     answer = waiting.next_command()
-    assert time.monotonic() - start < 8
     assert (answer.opaque, answer.code) == (request.opaque, 0)
     assert [m.body for m in decode_all(answer.body)] == [b"wanted"]
     assert answer.ext is not None
@@ -149,7 +149,7 @@ def test_a_pull_that_waits_in_vain_is_told_so(client: RawClient) -> None:
     send(client, "TopicV", b"first")
     start = time.monotonic()
     answer, _ = pull(client, "TopicV", 0, 1, sysFlag=6, suspendTimeoutMillis=200)
-    assert 0.15 < time.monotonic() - start < 10
+    assert time.monotonic() - start > 0.15
     assert (answer.code, answer.remark) == (19, "OFFSET_OVERFLOW_ONE")
 
 
@@ -158,7 +158,7 @@ def test_pulls_of_a_connection_that_ends_are_forgotten(
 ) -> None:
     send(client, "TopicE", b"first")
     waiting = connect()
-    fields = pull_fields("TopicE", 0, 1, sysFlag=6, suspendTimeoutMillis=10_000)
+    fields = pull_fields("TopicE", 0, 1, sysFlag=6, suspendTimeoutMillis=FOR_LONG_MS)
     waiting.send(frames.encode(waiting.request(PULL, **fields)))
     wait_until_held(rocket, 1)
     waiting.close()

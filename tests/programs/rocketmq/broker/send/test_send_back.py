@@ -9,7 +9,7 @@ import pytest
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import StoredMessage
-from tests.programs.rocketmq.broker.pull.test_pulling import pull, send
+from tests.programs.rocketmq.broker.pull.test_pulling import FOR_LONG_MS, pull, send
 from tests.unit.rocketmq.broker.peers import heartbeat
 from tests.unit.rocketmq.raw_client import RawClient
 
@@ -23,7 +23,7 @@ def settings(settings: BrokerSettings) -> BrokerSettings:
 
 def arrived(client: RawClient, topic: str, offset: int) -> StoredMessage:
     """Waits for the message at this offset of a topic with one queue."""
-    answer, messages = pull(client, topic, 0, offset, sysFlag=6, suspendTimeoutMillis=20_000)
+    answer, messages = pull(client, topic, 0, offset, sysFlag=6, suspendTimeoutMillis=FOR_LONG_MS)
     assert (answer.code, len(messages)) == (0, 1), answer.remark
     return messages[0]
 

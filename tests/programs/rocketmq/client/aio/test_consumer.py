@@ -23,7 +23,14 @@ from penstock.rocketmq.client import (
 )
 from penstock.rocketmq.client.errors import BadFilter
 from penstock.testing.daemons import run_mqbroker
-from tests.programs.rocketmq.client.servers import QUICK, Servers, make_topic, run_servers, until
+from tests.programs.rocketmq.client.servers import (
+    QUICK,
+    SECONDS,
+    Servers,
+    make_topic,
+    run_servers,
+    until,
+)
 
 
 async def fill(servers: Servers, topic: str, count: int, start: int = 0, queues: int = 4) -> None:
@@ -309,7 +316,8 @@ async def test_a_run_that_was_cancelled_goes_on_with_the_message_at_hand(
     ) as consumer:
         consumer.subscribe(topic)
         task = asyncio.create_task(consumer.run(hang, concurrency=1))
-        await hangs.wait()
+        async with asyncio.timeout(SECONDS):
+            await hangs.wait()
         task.cancel()
         await asyncio.wait([task])
         task = asyncio.create_task(consumer.run(lambda message: seen.append(message.body)))
@@ -411,10 +419,11 @@ async def test_consuming_goes_on_while_the_name_server_is_away_and_after() -> No
                     )
                 )
                 queues = list[MessageQueue]()
-                while not queues:
-                    await asyncio.sleep(0.1)
-                    every = await producer.queues("Alone")
-                    queues = [each for each in every if each.brokerName == "broker-b"]
+                async with asyncio.timeout(SECONDS):
+                    while not queues:
+                        await asyncio.sleep(0.1)
+                        every = await producer.queues("Alone")
+                        queues = [each for each in every if each.brokerName == "broker-b"]
                 await producer.send(Message("Alone", b"20"), queue=queues[0])
                 await until(lambda: 20 in numbers(member))
                 await member.close()

@@ -91,14 +91,16 @@ async def test_a_stranger_and_a_silent_server() -> None:
     says = b"HTTP/1.1 400 Bad Request\r\n\r\n"
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    quick = replace(QUICK, request_timeout=0.2)
-    async with Producer("PG", address, config=quick) as producer:
+    async with Producer("PG", address, config=QUICK) as producer:
         with pytest.raises(NoNameServer, match="it speaks HTTP"):
             await producer.send(Message("T", b"x"))
-        says = b""
+    says = b""
+    quick = replace(QUICK, request_timeout=0.2)
+    async with Producer("PG", address, config=quick) as producer:
         with pytest.raises(NoNameServer, match=r"no answer within 0\.2 s"):
             await producer.send(Message("T", b"x"))
-    await asyncio.wait([task for task in served if task is not None])
+    _, late = await asyncio.wait([task for task in served if task is not None], timeout=SECONDS)
+    assert not late
     server.close()
     await server.wait_closed()
 
@@ -124,7 +126,8 @@ async def test_a_connection_on_which_nothing_comes_is_closed(
                 assert ended.empty(), "it was made while the first request waited"
                 with pytest.raises(NoNameServer, match=r"no answer within 0\.2 s"):
                     await producer.send(Message("T", b"x"))
-            await ended.get()
+            async with asyncio.timeout(SECONDS):
+                await ended.get()
             assert not producer.connections
 
 
@@ -165,7 +168,8 @@ async def test_what_asks_for_no_answer_waits_for_a_server_that_takes_no_more() -
         await asyncio.sleep(0)
         await hub.end()
         await sending
-        await ended.wait()
+        async with asyncio.timeout(SECONDS):
+            await ended.wait()
 
 
 async def test_a_cancelled_send_is_ended(servers: Servers) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from penstock.core.units import SECOND
 from penstock.rocketmq.client import (
     ConfigError,
     LitePullConsumer,
@@ -22,7 +24,9 @@ from penstock.rocketmq.client import (
     TransactionState,
 )
 from penstock.rocketmq.client.errors import BadMessage, BadName, NoNameServer, NoRoute
-from tests.programs.rocketmq.client.servers import QUICK, Servers, run_servers
+from penstock.rocketmq.protocol.messages.properties import CHECK_IMMUNITY
+from tests.programs.rocketmq.client.blocking.test_producer import Leaping
+from tests.programs.rocketmq.client.servers import QUICK, SECONDS, Servers, run_servers
 
 
 async def received(servers: Servers, topic: str, count: int, group: str = "") -> list[Received]:
@@ -31,7 +35,9 @@ async def received(servers: Servers, topic: str, count: int, group: str = "") ->
     async with LitePullConsumer(group or f"G-{topic}", servers.address, config=QUICK) as consumer:
         consumer.subscribe(topic)
         while len(found) < count:
-            found += await consumer.poll(timeout=30)
+            more = await consumer.poll(timeout=60)
+            assert more, f"all that comes: {[each.body for each in found]}"
+            found += more
     return found
 
 
@@ -126,7 +132,7 @@ async def test_a_namespace_keeps_topics_apart(servers: Servers) -> None:
     assert sent.queue.topic == "ns%Apart"
     async with LitePullConsumer("GApart", servers.address, config=inside) as consumer:
         consumer.subscribe("Apart")
-        (found,) = await consumer.poll(timeout=30)
+        (found,) = await consumer.poll(timeout=60)
     assert (found.topic, found.body) == ("Apart", b"in")
 
 
@@ -147,7 +153,9 @@ async def test_a_transaction_is_delivered_when_it_is_committed(servers: Servers)
 
     async with Producer("TG", servers.address, config=QUICK, on_check=check) as producer:
         for body in (b"no", b"yes", b"asked"):
-            await producer.send_in_transaction(Message("Tx", body), later)
+            # None is asked for that ends at once, however long that takes.
+            properties = {CHECK_IMMUNITY: "600"} if body in states else {}
+            await producer.send_in_transaction(Message("Tx", body, properties=properties), later)
         with pytest.raises(ZeroDivisionError):
             await producer.send_in_transaction(Message("Tx", b"failed"), lambda _: 1 // 0)
         found = await received(servers, "Tx", 3)
@@ -181,9 +189,10 @@ async def test_a_producer_without_check_sends_no_transactions(servers: Servers) 
 # --- request and reply ----------------------------------------------------------------------------
 
 
-async def test_a_request_gets_its_reply(servers: Servers) -> None:
+async def test_a_request_gets_its_reply(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Leaping()
     async with (
-        Producer("Asks", servers.address, config=QUICK) as producer,
+        Producer("Asks", servers.address, config=QUICK, clock=clock) as producer,
         Producer("Replies", servers.address, config=QUICK) as replier,
         PushConsumer("RG", servers.address, config=QUICK) as consumer,
     ):
@@ -193,8 +202,16 @@ async def test_a_request_gets_its_reply(servers: Servers) -> None:
         )
         answer = await producer.request(Message("Questions", b"tea?"), timeout=60)
         assert answer.body == b"re: tea?"
+        deliver = producer._publisher.deliver
+
+        async def delivered(*arguments: Any) -> Any:
+            found = await deliver(*arguments)
+            clock.ahead_ns += round(SECONDS * SECOND)  # and no reply comes in this time
+            return found
+
+        monkeypatch.setattr(producer._publisher, "deliver", delivered)
         with pytest.raises(NoReply, match=r"Unheard.* see that a consumer"):
-            await producer.request(Message("Unheard", b"anybody?"), timeout=1.0)
+            await producer.request(Message("Unheard", b"anybody?"), timeout=SECONDS)
         await consumer.close()
         await task
 

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.rocketmq.client import Message, Received, RetryLater
 from penstock.rocketmq.client.blocking import Producer, PushConsumer
-from tests.programs.rocketmq.client.servers import QUICK, SECONDS, Servers
+from tests.programs.rocketmq.client.servers import QUICK, SECONDS, Servers, patience
 
 
 def fill(servers: Servers, topic: str, count: int) -> None:
@@ -36,7 +36,8 @@ def test_each_message_is_handled_once_and_again_when_it_fails(
 
     with PushConsumer(f"G-{topic}", servers.address, config=QUICK, orderly=orderly) as consumer:
         consumer.subscribe(topic)
-        consumer.run(handle, threads=threads)
+        with patience(consumer.stop):
+            consumer.run(handle, threads=threads)
         assert sum(each.commit_offset for each in consumer.queues if each.topic == topic) == 50
     assert sorted(seen) == sorted(b"%d" % n for n in range(50))
 
@@ -51,11 +52,8 @@ def test_a_handler_that_ends_the_program_ends_the_run(servers: Servers, threads:
 
     with PushConsumer(f"G-{topic}", servers.address, config=QUICK) as consumer:
         consumer.subscribe(topic)
-        end = threading.Timer(SECONDS, consumer.stop)
-        end.start()
-        with pytest.raises(SystemExit, match=topic):
+        with patience(consumer.stop), pytest.raises(SystemExit, match=topic):
             consumer.run(handle, threads=threads)
-        end.cancel()
 
 
 @pytest.mark.parametrize("orderly", [False, True])
@@ -71,11 +69,9 @@ def test_a_consumer_that_was_stopped_goes_on_where_it_was(servers: Servers, orde
 
     with PushConsumer(f"G-{topic}", servers.address, config=QUICK, orderly=orderly) as consumer:
         consumer.subscribe(topic)
-        end = threading.Timer(SECONDS, consumer.stop)
-        end.start()
         for _ in range(3):
-            consumer.run(handle, threads=0)
-        end.cancel()
+            with patience(consumer.stop):
+                consumer.run(handle, threads=0)
     assert sorted(seen) == [b"0", b"1", b"2"]  # Java makes queues of its own as it likes
 
 
@@ -107,7 +103,8 @@ def test_batches(servers: Servers) -> None:
 
     with PushConsumer("BaG", servers.address, config=config) as consumer:
         consumer.subscribe("Batches")
-        consumer.run_batches(handle, threads=0)
+        with patience(consumer.stop):
+            consumer.run_batches(handle, threads=0)
     assert sum(sizes) == 40
     assert max(sizes) == 8
 
@@ -128,7 +125,9 @@ def test_slow_handlers_do_not_cost_the_membership(servers: Servers) -> None:
 
     with PushConsumer("SBG", servers.address, config=QUICK) as consumer:
         consumer.subscribe("SlowBlocking")
-        consumer.run(handle, threads=1)
+        with patience(consumer.stop):
+            consumer.run(handle, threads=1)
+    assert len(beats) == 2
     assert all(beats)
 
 

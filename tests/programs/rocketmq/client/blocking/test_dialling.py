@@ -69,7 +69,8 @@ def answering(context: ssl.SSLContext | None = None) -> Iterator[socket.socket]:
 
 def hub_of(clock: Clock = SYSTEM_CLOCK, **options: Any) -> BlockingHub:
     """A hub that is patient unless ``options`` say otherwise."""
-    config = Config(namesrv_addr="127.0.0.1:1", **{"connect_timeout": 60.0} | options)
+    patient: dict[str, Any] = {"connect_timeout": 60.0, "request_timeout": 60.0}
+    config = Config(namesrv_addr="127.0.0.1:1", **patient | options)
     return BlockingHub(config, clock, None)
 
 

@@ -120,7 +120,7 @@ def test_no_wait_goes_on_after_what_it_waits_for(
 ) -> None:
     """It would only end with the next timer: after half a minute, or never."""
     address = unused_address()
-    hub = BlockingHub(Config(namesrv_addr=address), SYSTEM_CLOCK, None)
+    hub = BlockingHub(replace(QUICK, namesrv_addr=address), SYSTEM_CLOCK, None)
     waits: list[float | None] = []
     select = hub._selector.select
 
@@ -141,7 +141,7 @@ def test_no_wait_goes_on_after_what_it_waits_for(
 def test_what_asks_for_no_answer_waits_for_a_server_that_takes_no_more() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        hub = BlockingHub(Config(namesrv_addr=address), SYSTEM_CLOCK, None)
+        hub = BlockingHub(replace(QUICK, namesrv_addr=address), SYSTEM_CLOCK, None)
         drained: list[int] = []
 
         def send() -> None:
@@ -220,7 +220,7 @@ def test_nothing_follows_half_a_frame_after_a_signal(what: str) -> None:
     """What is left would be taken for the rest of it, and stored in a message."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        hub = BlockingHub(Config(namesrv_addr=address), SYSTEM_CLOCK, None)
+        hub = BlockingHub(replace(QUICK, namesrv_addr=address), SYSTEM_CLOCK, None)
         first = Job(hub.ask(address, RequestCode.GET_BROKER_CONFIG))
         while not hub.connections[address].is_open:
             hub.work(None)
@@ -277,7 +277,7 @@ def test_a_connection_that_ended_while_nobody_looked_is_not_used(
 ) -> None:
     """A server lets go of a client that is silent for two minutes: a program that seldom sends."""
     address = lets_go_of_idle_clients
-    hub = BlockingHub(Config(namesrv_addr=address), SYSTEM_CLOCK, None)
+    hub = BlockingHub(replace(QUICK, namesrv_addr=address), SYSTEM_CLOCK, None)
     hub.run(hub.ask(address, RequestCode.GET_BROKER_CONFIG))
     (link,) = hub._links.values()
     select.select([link.socket], [], [], 60)

@@ -11,10 +11,10 @@ import pytest
 
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import SECOND
-from penstock.rocketmq.client import Message, SendFailed, Stopped, TransactionState
+from penstock.rocketmq.client import Message, Received, SendFailed, Stopped, TransactionState
 from penstock.rocketmq.client.blocking import LitePullConsumer, Producer, PushConsumer
 from penstock.rocketmq.client.errors import BadMessage, NotConnected
-from tests.programs.rocketmq.client.servers import QUICK, Servers, run_servers
+from tests.programs.rocketmq.client.servers import QUICK, SECONDS, Servers, patience, run_servers
 
 
 def bodies(servers: Servers, topic: str, count: int) -> list[bytes]:
@@ -23,7 +23,9 @@ def bodies(servers: Servers, topic: str, count: int) -> list[bytes]:
     with LitePullConsumer(f"G-{topic}", servers.address, config=QUICK) as consumer:
         consumer.subscribe(topic)
         while len(found) < count:
-            found += [message.body for message in consumer.poll(timeout=60)]
+            more = consumer.poll(timeout=60)
+            assert more, f"all that comes: {found}"
+            found += [message.body for message in more]
     return sorted(found)
 
 
@@ -66,8 +68,9 @@ class Leaping:
 def until_answered(producer: Producer, address: str) -> None:
     """Wait until the answer to a send has come from a server, and leave it unread."""
     (link,) = (each for each in producer._hub._links.values() if each.wire.address == address)
-    said = b""
+    said, ends = b"", time.monotonic() + SECONDS
     while b"msgId" not in said:
+        assert time.monotonic() < ends, said
         with suppress(BlockingIOError):
             said = link.socket.recv(1 << 16, socket.MSG_PEEK)
         time.sleep(0.01)
@@ -90,16 +93,18 @@ def test_no_send_is_late_because_the_program_did_something_else(servers: Servers
 
 
 def test_transactions_and_their_checks(servers: Servers) -> None:
-    checked = []
+    checked: list[bytes] = []
 
-    def check(message: object) -> TransactionState:
-        checked.append(message)
+    def check(message: Received) -> TransactionState:
+        checked.append(message.body)
         return TransactionState.COMMIT
 
     with Producer("BTG", servers.address, config=QUICK, on_check=check) as producer:
         producer.send_in_transaction(Message("BTx", b"1"), lambda _: TransactionState.COMMIT)
         producer.send_in_transaction(Message("BTx", b"2"), lambda _: TransactionState.UNKNOWN)
-        while not checked:
+        ends = time.monotonic() + SECONDS
+        while b"2" not in checked:  # of the other it asks, too, if that is not ended at once
+            assert time.monotonic() < ends, checked
             producer.work(0.1)
         producer.work()
     assert bodies(servers, "BTx", 2) == [b"1", b"2"]
@@ -111,7 +116,10 @@ def test_a_request_gets_its_reply(servers: Servers) -> None:
     def answer() -> None:
         with consumer, Producer("BR", servers.address, config=QUICK) as replier:
             consumer.subscribe("BQuestions")
-            consumer.run(lambda message: replier.reply(message, b"re: " + message.body), threads=1)
+            with patience(consumer.stop):
+                consumer.run(
+                    lambda message: replier.reply(message, b"re: " + message.body), threads=1
+                )
 
     thread = threading.Thread(target=answer)
     thread.start()

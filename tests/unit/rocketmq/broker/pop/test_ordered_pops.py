@@ -141,7 +141,7 @@ async def test_those_who_wait_are_woken_when_the_time_is_over(
     ask(topic, queueId=0, invisibleTime=1)
     waiting = ask(topic, queueId=0)
     clock.advance(MILLISECOND)
-    await asyncio.wait_for(waiting.answered.wait(), 10)
+    await asyncio.wait_for(waiting.answered.wait(), 60)
     assert bodies(waiting) == [b"a", b"b", b"c"]
 
 

@@ -18,13 +18,13 @@ def rows(topic: str | None = "t") -> RocketmqRows:
 
 
 def settings(brokers: Brokers, **options: str) -> Settings:
-    return Settings.parse({"namesrvAddr": brokers.namesrv.rocketmq, "timeout": "5", **options})
+    return Settings.parse({"namesrvAddr": brokers.namesrv.rocketmq, "timeout": "60", **options})
 
 
 def exact(*brokers: Brokers, **options: str) -> Settings:
     """Exactly once, at these brokers."""
     addresses = ",".join(each.broker.http for each in brokers)
-    given = {"exactlyOnce": "true", "nsqd_http_address": addresses, "timeout": "5"}
+    given = {"exactlyOnce": "true", "nsqd_http_address": addresses, "timeout": "60"}
     return Settings.parse({**given, **options})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -13,14 +14,15 @@ from penstock.rocketmq.mqadmin.commands.messages import sending, traces
 from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output
-from tests.programs.rocketmq.client.servers import run_servers, wait_for_route
+from tests.programs.rocketmq.client.servers import SECONDS, run_servers, wait_for_route
+from tests.programs.rocketmq.mqadmin.patient import PatientAdmin
 from tests.unit.rocketmq.mqadmin.fake_admin import FakeAdmin, in_json, printed
 
 
 @pytest.fixture(scope="module")
 def admin() -> Iterator[Admin]:
     with run_servers(traceTopicEnable="true") as servers:
-        found = Admin(servers.address)
+        found = PatientAdmin(servers.address)
         yield found
         found.close()
 
@@ -32,7 +34,9 @@ def test_a_message_with_a_trace_that_is_found(admin: Admin) -> None:
     )["sent"][0]  # fmt: skip
     assert (sent["broker"], sent["status"]) == ("broker-a", "SEND_OK")
     found = None
+    ends = time.monotonic() + SECONDS
     while found is None:  # traces are indexed a moment later
+        assert time.monotonic() < ends, "no trace is found"
         with suppress(Refused):
             found = in_json(traces.query_trace, admin, msgId=sent["id"])["traces"]
     assert [each["type"] for each in found] == ["Pub"]
