@@ -31,7 +31,7 @@ from penstock.testing.held_ports import hold
 
 POLL_S = 0.005
 START_S_MAX = 60.0
-STOP_S_MAX = 20.0
+STOP_S_MAX = 60.0
 LOG_TAIL_LINES = 30
 
 # In a log of JSON a quotation mark ends the message.
