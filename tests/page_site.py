@@ -31,9 +31,9 @@ from penstock.testing.daemons import (
     run_nsqd,
     run_nsqlookupd,
 )
-from tests.conformance.admin_scenes import PATIENT
 from tests.conformance.certificates import Certificates
 from tests.forwarding import create, publish, wait_until
+from tests.patience import PATIENT
 from tests.ports import unused_address
 from tests.rocketmq_shop import Shop, running_shop
 

@@ -20,14 +20,13 @@ from contextlib import ExitStack
 from typing import Any, BinaryIO
 
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
+from tests.patience import PATIENT
 from tests.ports import unused_address
 
 from .replay_lookupd import Peer
 from .tool_peers import Request, Sink, run_sink
 
 WAIT_S = 120.0
-PATIENT = ("--http-client-connect-timeout=60s", "--http-client-request-timeout=60s")
-"""Flags of an nsqd or nsqadmin that waits for others which a busy machine keeps from answering."""
 POLL_S = 0.01
 
 

@@ -10,6 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+from tests.patience import PATIENT
+
 UNKNOWN_SECRET = 404
 
 
@@ -27,8 +29,7 @@ class AuthServer:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self.flags = [f"--auth-http-address={address}", "--http-client-connect-timeout=60s",
-                      "--http-client-request-timeout=60s"]  # fmt: skip
+        self.flags = [f"--auth-http-address={address}", *PATIENT]
         """Those of an nsqd that asks it, and waits for this process on a busy machine."""
         self._answers: dict[str, list[tuple[int, str]]] = {}
         self._asked: dict[str, list[Asked]] = {}

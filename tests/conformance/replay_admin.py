@@ -22,9 +22,10 @@ from typing import Any
 
 from penstock.core.gojson import dumps
 from penstock.testing.daemons import DaemonError, run_nsqadmin, run_nsqd
+from tests.patience import PATIENT
 from tests.ports import unused_address
 
-from .admin_scenes import BEFORE, PATIENT, WAIT_S, Cluster, eventually
+from .admin_scenes import BEFORE, WAIT_S, Cluster, eventually
 from .certificates import Certificates
 from .page_settings import page_problem
 from .samples import Case, load, matches

@@ -11,8 +11,8 @@ import pytest
 
 from penstock.net.http.client.once import request
 from penstock.testing.daemons import Daemon, run_nsqadmin, run_nsqd
-from tests.conformance.admin_scenes import PATIENT
 from tests.conformance.connection import Connection
+from tests.patience import PATIENT
 
 PASSWORD = "hunter2"
 SECONDS = 60.0

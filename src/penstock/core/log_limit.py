@@ -37,3 +37,8 @@ class LogLimit:
         """The number of lines kept back since the last call."""
         count, self.kept_back = self.kept_back, 0
         return count
+
+    def told_kept_back(self) -> str:
+        """The end of a line, which tells how many before it were kept back; empty for 0."""
+        count = self.take_kept_back()
+        return f" ({count} lines like this were kept back)" if count else ""

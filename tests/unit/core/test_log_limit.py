@@ -10,3 +10,12 @@ def test_so_many_lines_a_window_and_the_rest_is_counted() -> None:
     assert not limit.allows(5 + WINDOW_NS - 1)
     assert limit.allows(5 + WINDOW_NS)
     assert (limit.take_kept_back(), limit.take_kept_back()) == (8, 0)
+
+
+def test_the_end_of_a_line_tells_how_many_were_kept_back() -> None:
+    limit = LogLimit()
+    assert limit.told_kept_back() == ""
+    for _ in range(LINES + 2):
+        limit.allows(5)
+    assert limit.told_kept_back() == " (2 lines like this were kept back)"
+    assert limit.told_kept_back() == ""

@@ -65,7 +65,9 @@ def chosen(root: Path, file_bytes: int) -> dict[Path, list[Group]]:
         by_folder.setdefault(file.parent, []).append(file)
     found = {}
     for folder, files in by_folder.items():
-        groups = list(_groups(files, file_bytes)) if len(files) > 1 else []
+        if len(files) < 2:  # which is known without a look into the file
+            continue
+        groups = list(_groups(files, file_bytes))
         if groups and folder != root and not any(each.is_dir() for each in folder.iterdir()):
             found[folder] = groups
     return found

@@ -291,10 +291,8 @@ class OrderedPops:
                 raise failure
             return False
         if failure is not None and self._log_limit.allows(self._tables.clock.monotonic_ns()):
-            kept_back = self._log_limit.take_kept_back()
-            more = f" ({kept_back} lines like this were kept back)" if kept_back else ""
             logger.error("the group %s cannot pop every queue of %s: %s%s",
-                         group, topic, failure, more)  # fmt: skip
+                         group, topic, failure, self._log_limit.told_kept_back())  # fmt: skip
         self._tables.stats.got(topic, group, len(request.pieces), request.nbytes)
         answer = request.request.answer(0, "FOUND", ext=request.fields())
         head = frames.encode_head(answer, request.nbytes)

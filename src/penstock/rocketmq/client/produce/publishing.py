@@ -271,8 +271,7 @@ class Publisher:
         """A try has; of a thousand messages under way a hundred say so."""
         broker = queue.brokerName
         if self._log_limit.allows(self.hub.clock.monotonic_ns()):
-            kept_back = self._log_limit.take_kept_back()
-            more = f" ({kept_back} lines like this were kept back)" if kept_back else ""
+            more = self._log_limit.told_kept_back()
             tell(
                 logging.WARNING, "send-failed",
                 f"sendKernelImpl exception, resend at once: {error}{more}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,9 @@ from penstock.testing.daemons import Daemon, DaemonError, run_nsqd
 from tests.conformance.certificates import Certificates
 from tests.copies import WAIT_S_MAX, ask, publish, until, until_copied
 from tests.forwarding import wait_until
+from tests.patience import patient_nsqd
 
-PATIENT = [
-    sys.executable,
-    "-c",
-    "from penstock.nsq.nsqd.copies import successor; successor.ASK_S = 60.0\n"
-    "from penstock.cli.nsqd import main; main()",
-]
+PATIENT = patient_nsqd("penstock.nsq.nsqd.copies.successor", "ASK_S")
 """A node that waits for the primary before, although that has no processor for seconds."""
 
 

@@ -18,6 +18,7 @@ from penstock.nsq.nsqd.tcp import auth as auth_module
 from penstock.nsq.nsqd.tcp.auth import GuardedSession
 from penstock.nsq.protocol.commands import MAGIC_V2
 from penstock.testing.daemons import Daemon, run_nsqd
+from tests.patience import PATIENT
 from tests.ports import unused_address
 from tests.programs.nsq.nsqd.auth_server import (
     SLOW,
@@ -494,8 +495,6 @@ async def client(program: Program) -> AsyncIterator[Client]:
     client.writer.close()
 
 
-PATIENT = ("--http-client-connect-timeout=60s", "--http-client-request-timeout=60s")
-"""For answers of a test that may be held up."""
 SPECIAL = "a b&c=d/é%+~?#\"'\n"
 
 

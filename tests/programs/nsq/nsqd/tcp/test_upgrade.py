@@ -10,7 +10,6 @@ import json
 import os
 import ssl
 import struct
-import sys
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack
@@ -31,15 +30,11 @@ from penstock.testing.daemons import Daemon, run_nsqd
 from tests.conformance.certificates import COMMON_NAME, Certificates
 from tests.conformance.connection import ERROR, MESSAGE, Connection
 from tests.conformance.layers import SNAPPY_IDENTIFIER, Deflate, LayerError, Snappy
+from tests.patience import patient_nsqd
 from tests.programs.nsq.nsqd.conftest import TIMEOUT_S, Start, identify, mpub, pub
 
 OK = (0, b"OK")
-PATIENT = [
-    sys.executable,
-    "-c",
-    "from penstock.net.tls import layered; layered.HANDSHAKE_S = 60\n"
-    "from penstock.cli.nsqd import main; main()",
-]
+PATIENT = patient_nsqd("penstock.net.tls.layered", "HANDSHAKE_S")
 """A real nsqd that waits for a handshake of a test that is held up for seconds."""
 COMBINATIONS = [
     {"tls_v1": True},

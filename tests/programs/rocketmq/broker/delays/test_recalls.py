@@ -8,7 +8,6 @@ from typing import cast
 
 import pytest
 
-from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import MINUTE
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.settings import BrokerSettings
@@ -17,6 +16,7 @@ from penstock.testing.clock import FakeClock
 from tests.programs.rocketmq.broker.pull.test_pulling import FOR_LONG_MS, pull, send
 from tests.unit.rocketmq.broker.conftest import fake_node
 from tests.unit.rocketmq.conftest import LoopThread
+from tests.unit.rocketmq.leaping import Leaping
 from tests.unit.rocketmq.raw_client import RawClient
 
 RECALL = 370
@@ -26,19 +26,6 @@ RECALL = 370
 def settings(settings: BrokerSettings) -> BrokerSettings:
     settings.recall_message_enable = True
     return settings
-
-
-class Leaping:
-    """A clock that the test puts forward."""
-
-    def __init__(self) -> None:
-        self.ahead_ns = 0
-
-    def monotonic_ns(self) -> int:
-        return SYSTEM_CLOCK.monotonic_ns() + self.ahead_ns
-
-    def wall_ns(self) -> int:
-        return SYSTEM_CLOCK.wall_ns() + self.ahead_ns
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ from contextlib import suppress
 
 import pytest
 
-from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import SECOND
 from penstock.rocketmq.client import Message, Received, SendFailed, Stopped, TransactionState
 from penstock.rocketmq.client.blocking import LitePullConsumer, Producer, PushConsumer
 from penstock.rocketmq.client.errors import BadMessage, NotConnected
 from tests.programs.rocketmq.client.servers import QUICK, SECONDS, Servers, patience, run_servers
+from tests.unit.rocketmq.leaping import Leaping
 
 
 def bodies(servers: Servers, topic: str, count: int) -> list[bytes]:
@@ -50,19 +50,6 @@ def test_a_failure_of_send_soon_is_raised_by_flush(servers: Servers) -> None:
         with pytest.raises(BadMessage):
             producer.flush()
         producer.flush()
-
-
-class Leaping:
-    """A clock that the test puts forward."""
-
-    def __init__(self) -> None:
-        self.ahead_ns = 0
-
-    def monotonic_ns(self) -> int:
-        return SYSTEM_CLOCK.monotonic_ns() + self.ahead_ns
-
-    def wall_ns(self) -> int:
-        return SYSTEM_CLOCK.wall_ns()
 
 
 def until_answered(producer: Producer, address: str) -> None:

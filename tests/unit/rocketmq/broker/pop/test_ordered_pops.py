@@ -209,9 +209,8 @@ async def test_an_answer_has_its_size(topic: Controller) -> None:
     assert bodies(ask(topic, queueId=0)) == [b"a"]
 
 
-async def test_a_queue_that_cannot_be_read_holds_up_no_other(
-    topic: Controller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def spoil_queue_0(topic: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the disk refuse to read a queue."""
     slices = topic.store.slices
 
     def read(name: str, queue: int, offset: int, count: int) -> Any:
@@ -220,6 +219,12 @@ async def test_a_queue_that_cannot_be_read_holds_up_no_other(
         return slices(name, queue, offset, count)
 
     monkeypatch.setattr(topic.store, "slices", read)
+
+
+async def test_a_queue_that_cannot_be_read_holds_up_no_other(
+    topic: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoil_queue_0(topic, monkeypatch)
     assert bodies(ask(topic)) == [b"z"]
     with pytest.raises(StorageError, match="Input/output error"):  # nothing else is left to say
         ask(topic)
@@ -231,14 +236,7 @@ async def test_an_unread_queue_is_told_a_few_times(
     topic: Controller, clock: FakeClock, monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
-    slices = topic.store.slices
-
-    def read(name: str, queue: int, offset: int, count: int) -> Any:
-        if queue == 0:
-            raise StorageError("Input/output error")
-        return slices(name, queue, offset, count)
-
-    monkeypatch.setattr(topic.store, "slices", read)
+    spoil_queue_0(topic, monkeypatch)
     monkeypatch.setattr(log_limit, "LINES", 1)
     for _ in range(3):
         assert bodies(ask(topic, attemptId="again")) == [b"z"]
