@@ -10,6 +10,7 @@ from typing import Final
 BRIEFLY: Final[dict[str, tuple[str, ...]]] = {
     "test_accessibility": ("test_every_page",),
     "test_actions": (
+        "test_a_page_does_not_ask_for_what_it_deletes",
         "test_alice_may_and_bob_may_not",
         "test_creating_a_channel_on_its_topics_page",
         "test_damage_is_shown_until_it_is_accepted",

@@ -17,6 +17,16 @@ from .shooting import shoot
 from .site import PATIENT, Site, ask, until
 
 BODIES = (b"one", b"two", b"three")
+SLOW_DELETIONS = """
+const quick = window.fetch;
+window.fetch = async (url, options) => {
+  const response = await quick(url, options);
+  const isSlow = options?.method === "DELETE";
+  if (isSlow) await new Promise((resolve) => setTimeout(resolve, 5_000));
+  return response;
+};
+"""
+"""The answer to a deletion comes when a page would have asked once more for its figures."""
 
 
 def press(page: Page, name: str) -> Locator:
@@ -102,6 +112,17 @@ def test_deleting_a_topic_with_messages_wants_its_name(page: Page, site: Site) -
     assert site.stats("act-delete", node=0) is None
     assert site.stats("act-delete", node=1) is None
     assert "act-delete" not in site.api("/api/topics")["topics"]
+
+
+def test_a_page_does_not_ask_for_what_it_deletes(page: Page, site: Site) -> None:
+    """It did every three seconds, and showed an error until it was left."""
+    site.make("act-delete-slowly", "c")
+    page.add_init_script(SLOW_DELETIONS)
+    page.goto("/topics/act-delete-slowly/c")
+    agree(press(page, "Delete"), "Delete channel")
+    expect(page).to_have_url(f"{site.url}/topics/act-delete-slowly")
+    agree(press(page, "Delete"), "Delete topic")
+    expect(page).to_have_url(f"{site.url}/topics")
 
 
 def test_deleting_an_empty_topic(page: Page, site: Site) -> None:

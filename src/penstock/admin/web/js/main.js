@@ -48,7 +48,8 @@ function drawn(page) {
  *   can be seen (0: only by `reload()`), less often what takes long; resolves after the first time.
  *   When it fails, `error` is set and what was there stays;
  *   `error.since` is when it last succeeded, `taken` when any did (unix seconds, 0: never).
- *   `reload()` runs all of them at once, as after an action;
+ *   `reload()` runs all of them at once, as after an action; after `await rest(true)` nothing is being
+ *   loaded, nor will be before `rest(false)`: as long as what the page shows is being deleted;
  * - `follow(wish)`: the newest figures of a wish (core/refresh.js), drawn whenever they change; `live`
  *   is the same afterwards; `listen(work)` runs `work()` before each drawing with newer figures;
  * - `pause(true)`: figures stand still until `pause(false)`; `isPaused`;
@@ -58,6 +59,7 @@ function drawn(page) {
 function context(at) {
   const abort = new AbortController();
   const loads = [];
+  const works = [];
   const listeners = [];
   const page = {
     ...at,
@@ -65,6 +67,7 @@ function context(at) {
     error: null,
     taken: 0,
     isPaused: false,
+    isResting: false,
     live: null,
     view: () => null,
     redraw: () => page === current && redraw(),
@@ -89,12 +92,17 @@ function context(at) {
       if (!isPaused) page.reload();
       page.redraw();
     },
+    rest(isResting) {
+      page.isResting = isResting;
+      return Promise.all(works.map((work) => work.run));
+    },
     load(work, seconds = AGAIN_S) {
       const run = (isAnew) => once(page, work, abort.signal, isAnew);
       const isEarly = () => document.hidden || page.isPaused || performance.now() < work.due;
       const timer = seconds && setInterval(() => isEarly() || run(), seconds * 1000);
       page.leave(() => clearInterval(timer));
       loads.push(run);
+      works.push(work);
       return run();
     },
   };
@@ -110,7 +118,7 @@ async function once(page, work, signal, isAnew = false) {
     await work.run;
     if (!isAnew) return;
   }
-  if (signal.aborted) return;
+  if (signal.aborted || page.isResting) return;
   const began = performance.now();
   work.run ??= attempt(page, work, signal).finally(() => {
     work.run = null;

@@ -81,7 +81,7 @@ function askToDeleteTopic(page, stats, readers) {
     action: "Delete topic",
     kind: "danger",
     run: () =>
-      done(page, del(pathOf("api", "topics", name)), `Topic ${name} is deleted.`, to.topics()),
+      deleted(page, pathOf("api", "topics", name), `Topic ${name} is deleted.`, to.topics()),
   });
 }
 
@@ -122,7 +122,7 @@ export function channelActions(page, stats) {
         typed: held(stats) ? name : null,
         action: "Delete channel",
         kind: "danger",
-        run: () => done(page, del(path), `Channel ${name} is deleted.`, to.topic(topic)),
+        run: () => deleted(page, path, `Channel ${name} is deleted.`, to.topic(topic)),
       }),
     }),
   ];
@@ -265,6 +265,16 @@ export async function done(page, action, text, next = "", unreached = NOTHING_DO
   if (!answer.message) return text;
   tell(`Not all of it was done. ${answer.message}`, "warn");
   return "";
+}
+
+/** Deletes what the page shows, which does not ask for it meanwhile, and goes to `next`; see `done`. */
+export async function deleted(page, path, text, next, unreached = NOTHING_DONE) {
+  await page.rest(true);
+  try {
+    return await done(page, del(path), text, next, unreached);
+  } finally {
+    page.rest(false);
+  }
 }
 
 function explained({ status, message }, unreached) {

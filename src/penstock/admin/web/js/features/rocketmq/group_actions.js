@@ -1,11 +1,11 @@
 /** Making, changing and deleting consumer groups of RocketMQ. */
 
-import { del, pathOf, post } from "../../core/api.js";
+import { pathOf, post } from "../../core/api.js";
 import { to } from "../../core/router.js";
 import { settings } from "../../core/settings.js";
 import { ask } from "../../widgets/dialog.js";
 import { button } from "../../widgets/ui.js";
-import { done } from "../actions.js";
+import { deleted, done } from "../actions.js";
 import { many } from "../consequences.js";
 import { box, brokerField, common, entry, field, named, numberEntry, whole } from "./fields.js";
 
@@ -103,7 +103,7 @@ function askToDelete(page, told) {
     typed: losses.length ? group : null,
     action: "Delete group",
     kind: "danger",
-    run: () => done(page, del(pathOf("api", "rocketmq", "groups", group)), `Group ${group} is deleted.`,
+    run: () => deleted(page, pathOf("api", "rocketmq", "groups", group), `Group ${group} is deleted.`,
       to.rocketmq({ tab: "groups" }), "Nothing was deleted."),
   });
 }

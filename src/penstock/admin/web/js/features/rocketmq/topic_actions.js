@@ -1,11 +1,11 @@
 /** Making, changing and deleting topics of RocketMQ. What is lost is counted before it is. */
 
-import { del, pathOf, post } from "../../core/api.js";
+import { pathOf, post } from "../../core/api.js";
 import { to } from "../../core/router.js";
 import { settings } from "../../core/settings.js";
 import { ask } from "../../widgets/dialog.js";
 import { button } from "../../widgets/ui.js";
-import { done } from "../actions.js";
+import { deleted, done } from "../actions.js";
 import { held, many } from "../consequences.js";
 import { brokerField, choice, common, entry, field, named, numberEntry, VARIES, whole } from "./fields.js";
 
@@ -96,7 +96,7 @@ function askToDelete(page, told, channels) {
     typed: losses.length ? topic : null,
     action: "Delete topic",
     kind: "danger",
-    run: () => done(page, del(pathOf("api", "rocketmq", "topics", topic)), `Topic ${topic} is deleted.`,
+    run: () => deleted(page, pathOf("api", "rocketmq", "topics", topic), `Topic ${topic} is deleted.`,
       to.rocketmq({ tab: "topics" }), "Nothing was deleted."),
   });
 }
