@@ -15,6 +15,7 @@ from hypothesis.internal.conjecture import providers
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.own_network import enter_own_network
 from tests.spark.class_archive import java_options
 
 # In CI the same examples every time, and few of them in `make check`; `make decoders` looks for new
@@ -80,6 +81,12 @@ class ByFile(LoadScopeScheduling):
 
 def _shares_spark(nodeid: str) -> bool:
     return nodeid.startswith(SPARK) and not nodeid.startswith(f"{SPARK}programs/")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep processes that test beside each other out of each other's ports."""
+    if hasattr(config, "workerinput"):
+        enter_own_network()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

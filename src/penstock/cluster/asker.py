@@ -156,6 +156,7 @@ class Asker:
                     Origin(endpoint.is_secure, host, port),
                     head + content,
                     lambda: AnswerReader(asked.method, ANSWER_MAX),
+                    may_repeat=asked.method == "GET",
                 )
             return reader.answer()
         except (ConnectError, OSError, EOFError, ValueError) as error:

@@ -627,7 +627,7 @@ class Log:
     def delete(self) -> None:
         """Remove the log from the disk; a crash leaves all or none of it.
 
-        Raises StorageError, and goes on as it was then.
+        Raises StorageError, and goes on as it was then; read-only if the next start removes it.
         """
         doomed, parent = self.directory + DOOMED, os.path.dirname(self.directory)
         self.disk.remove_tree(doomed)  # the rest of an earlier log of this name
@@ -635,7 +635,11 @@ class Log:
         try:
             self.disk.sync_directory(parent)
         except StorageError:
-            self.disk.rename(doomed, self.directory)
+            try:
+                self.disk.rename(doomed, self.directory)
+            except StorageError as error:
+                self.failure = error
+                raise
             raise
         for segment in self._segments:
             segment.file.close()

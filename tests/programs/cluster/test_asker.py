@@ -37,6 +37,24 @@ async def test_an_answer_and_the_way_it_is_asked(fake: StartFake, asker: Asker) 
     assert len(daemon.server.connections) == 1  # kept for the next request
 
 
+async def test_a_post_that_may_have_arrived_is_not_sent_again(asker: Asker) -> None:
+    """A channel would be emptied twice."""
+    asked: list[bytes] = []
+
+    async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for answer in (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK", b""):
+            asked.append(await reader.readuntil(b"\r\n\r\n"))
+            writer.write(answer)
+        writer.close()
+
+    async with await asyncio.start_server(answer_once, "127.0.0.1", 0) as server:
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        assert await asker.get_bytes(address, "/ping") == b"OK"
+        with pytest.raises(UpstreamError, match="EOF"):
+            await asker.post(address, "/channel/empty?topic=t&channel=c")
+    assert len(asked) == 2
+
+
 async def test_an_answer_as_before_1_0(fake: StartFake, asker: Asker) -> None:
     daemon = await fake()
     body = b'{"status_code":200,"status_txt":"OK","data":{"topics":["t"]}}'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.errors import LockedError, StorageError
+from penstock.core.errors import LockedError, ReadOnlyError, StorageError
 from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
 from penstock.testing.disk import FaultyDisk
@@ -88,6 +88,21 @@ def test_a_deletion_that_cannot_begin_leaves_all_as_it_was(disk: FaultyDisk) -> 
     disk.crash("written")
     log, _, _ = store(disk).open_queue("t", 0, ID_BASE)
     assert read_from(log, 0) == {0: b"a"}
+
+
+def test_a_deletion_that_can_neither_be_finished_nor_taken_back_takes_no_more_messages(
+    disk: FaultyDisk,
+) -> None:
+    """The next start removes the log: it would remove them, too."""
+    log, _, _ = store(disk).open_queue("t", 0, ID_BASE)
+    publish(log, b"a")
+    disk.fail("sync_directory")
+    disk.fail("rename", 2)
+    with pytest.raises(StorageError):
+        log.delete()
+    assert not log.takes_one
+    with pytest.raises(ReadOnlyError):
+        publish(log, b"b")
 
 
 def test_a_deleted_queue_is_gone(disk: FaultyDisk) -> None:

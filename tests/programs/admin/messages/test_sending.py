@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 
@@ -101,7 +102,8 @@ async def test_a_node_that_is_gone(dead: Daemon, asker: Asker) -> None:
     dead.kill()
     outcome = await send(asker, dead)
     assert (outcome.sent, outcome.left) == (0, 6)
-    assert "connection refused" in outcome.remarks[0]
+    # The end of the kept connection may not have been noticed yet.
+    assert re.search("connection refused|EOF$", outcome.remarks[0])
 
 
 async def test_many_in_more_than_one_batch(dead: Daemon, asker: Asker) -> None:

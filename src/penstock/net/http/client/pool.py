@@ -59,13 +59,18 @@ class HttpPool:
         self._now: Callable[[], float] = asyncio.get_running_loop().time
 
     async def ask(
-        self, origin: Origin, request: bytes, new_reader: Callable[[], AnswerReader]
+        self,
+        origin: Origin,
+        request: bytes,
+        new_reader: Callable[[], AnswerReader],
+        *,
+        may_repeat: bool = True,
     ) -> AnswerReader:
         """One exchange; a reader of ``new_reader``, which is done.
 
         A kept connection that ends before a byte of the answer was most likely closed meanwhile:
-        the request is sent again, over a new one. Raises ConnectError; EOFError, OSError or
-        ValueError when no usable answer comes.
+        the request is sent again, over a new one, if the server ``may_repeat`` it. Raises
+        ConnectError; EOFError, OSError or ValueError when no usable answer comes.
         """
         link = self._take(origin)
         if link is not None:
@@ -75,7 +80,7 @@ class HttpPool:
                 self._keep(origin, link)
                 return reader
             except (EOFError, OSError):
-                if reader.began:
+                if reader.began or not may_repeat:
                     raise
         link = await self._connect(origin)
         reader = new_reader()

@@ -124,6 +124,15 @@ async def test_a_kept_connection_that_was_closed_costs_nothing(
     assert server.requests[3:] == [b"three"]
 
 
+async def test_what_may_not_be_repeated_is_sent_once(serving: Serving, pool: HttpPool) -> None:
+    server, origin = serving
+    await pool.ask(origin, b"one", reader)
+    server.answer = lambda request: None
+    with pytest.raises((EOFError, OSError)):
+        await pool.ask(origin, b"two", reader, may_repeat=False)
+    assert server.requests == [b"one", b"two"]
+
+
 async def test_a_new_connection_that_ends_is_an_error(serving: Serving, pool: HttpPool) -> None:
     server, origin = serving
     server.answer = lambda request: None
