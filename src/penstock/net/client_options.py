@@ -180,6 +180,11 @@ class Option:
         """Raise ConfigError for a value that this option cannot have."""
         if isinstance(self.kind, OneOf) and value not in self.kind.words:
             raise ConfigError(f"invalid {self.name} ! {quote(str(value))} is not {self.kind.word}")
+        if self.kind is ADDRESS and value:
+            try:
+                split_host_port(value)
+            except ValueError as error:
+                raise self._unreadable(value, str(error)) from None
         if self.least is not None and not value >= self.least:
             raise self._out_of_range(value, "<", self.least)
         if self.most is not None and value > self.most:

@@ -196,9 +196,10 @@ class ChannelState:
 
     def requeue(self, first: int, next_: int, attempts: int) -> None:
         """Requeue at the tail, as Go's memory queue does: at most ``mem_queue_size`` messages go
-        first.
+        first. Without such a queue all go first, as Go's is on disk then.
         """
-        after = min(self.head, self.cursor + self.mem_queue_size)
+        size = self.mem_queue_size
+        after = min(self.head, self.cursor + size) if size > 0 else self.head
         self.requeued.add(RequeuedRange(first, next_, attempts, after))
 
     def cancel_deferred(self, offsets: Iterable[int] | None) -> list[DeferredRange]:

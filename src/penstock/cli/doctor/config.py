@@ -51,7 +51,7 @@ def examine_config(file: Path) -> Report:
     """Look at a file; it is of the program that knows most of its keys."""
     try:
         text = file.read_text(encoding="utf-8")
-        table = tomllib.loads(text) if _is_toml(file, text) else None
+        table = tomllib.loads(text.removeprefix("\ufeff")) if _is_toml(file, text) else None
     except (OSError, ValueError, RecursionError) as problem:
         said = reason(problem) if isinstance(problem, OSError) else str(problem)
         remedy = "The program does not start with it. Correct it, or name the right file."

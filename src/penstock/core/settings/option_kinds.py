@@ -229,7 +229,7 @@ class Floats(_List):
 
     def from_config(self, value: Any) -> tuple[float, ...]:
         if isinstance(value, str):
-            return tuple(_config_float(word) for word in value.split(","))
+            return tuple(_config_float(word.strip()) for word in value.split(","))
         items = value if isinstance(value, list) else [value]
         if not all(type(item) in (float, int) for item in items):
             raise ValueError(f"invalid []float64 value type {_go_type(value)}")

@@ -210,7 +210,7 @@ def _read_table(path: str, program: str) -> dict[str, Any]:
 
     try:
         with open(path, "rb") as file:
-            return tomllib.load(file)
+            return tomllib.loads(file.read().decode("utf-8-sig"))  # Go's parser skips a BOM, too
     except OSError as error:
         verb = "read" if isinstance(error, IsADirectoryError) else "open"
         reason = f"{verb} {path}: {(error.strerror or str(error)).lower()}"

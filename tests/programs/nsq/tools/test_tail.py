@@ -80,10 +80,11 @@ def test_so_many_and_all_of_them_finished(nsqd: Daemon, flags: list[str]) -> Non
     until_left(nsqd, topic, 1)
 
 
-def test_two_topics_until_a_signal(nsqd: Daemon) -> None:
+@pytest.mark.parametrize("flags", [[], ["-n", "-1"]])
+def test_two_topics_until_a_signal(nsqd: Daemon, flags: list[str]) -> None:
     publish(nsqd, "ta", b"A\xff")
     publish(nsqd, "tb", b"B")
-    words = tail(nsqd, "--topic=ta", "--topic=tb", "--print-topic")
+    words = tail(nsqd, "--topic=ta", "--topic=tb", "--print-topic", *flags)
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as program:
         assert program.stdout is not None
         lines = {program.stdout.readline(), program.stdout.readline()}

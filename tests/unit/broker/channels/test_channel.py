@@ -306,6 +306,22 @@ def test_at_most_a_memory_queue_of_messages_goes_before_a_requeued_one() -> None
     assert order == [(0, 1), (1, 1), (2, 1), (0, 2), (3, 1), (4, 1), (0, 3), (5, 1)]
 
 
+def test_without_a_memory_queue_all_that_waits_goes_before_a_requeued_one() -> None:
+    world = World(memory=0)
+    channel = world.channel()
+    world.fill(3)
+    reader = Reader(world, channel, 1)
+    order = []
+    while message := reader.take():
+        order += message
+        offset, attempts = message[0]
+        if offset == 0 and attempts < 3:
+            reader.requeue(0)
+        else:
+            reader.finish(offset)
+    assert order == [(0, 1), (1, 1), (2, 1), (0, 2), (0, 3)]
+
+
 def test_requeue_with_a_delay_waits(world: World) -> None:
     channel = world.channel()
     world.fill(2)

@@ -26,6 +26,7 @@ def examined(tmp_path: Path, name: str, text: str) -> Report:
         ("admin.conf", '# nsqadmin\nnsqd_http_addresses = ["127.0.0.1:4151"]', "nsqadmin"),
         ("look.toml", 'tombstone_lifetime = "45s"\nhttp_address = ":4161"', "nsqlookupd"),
         ("admin.toml", 'nsqlookupd_http_addresses = ["127.0.0.1:4161"]', "nsqadmin"),
+        ("notepad.toml", '\ufefftombstone_lifetime = "45s"\nhttp_address = ":4161"', "nsqlookupd"),
         ("broker.conf", "listenPort=10911\nbrokerName=a\nflushDiskType=SYNC_FLUSH", "mqbroker"),
         ("names.conf", "listenPort=9876\norderMessageEnable=true", "mqnamesrv"),
     ],

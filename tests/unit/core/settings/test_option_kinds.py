@@ -88,6 +88,7 @@ def test_from_flag_refuses(kind: Kind, text: str, reason: str) -> None:
         (STRINGS, "", ()),
         (FLOATS, [0.5, 1], (0.5, 1.0)),
         (FLOATS, "0.5,0.9", (0.5, 0.9)),
+        (FLOATS, "0.5, 0.9 ", (0.5, 0.9)),
         (FLOATS, 0.5, (0.5,)),
         (FLOAT, 1, 1.0),
         (LOG_LEVEL, "debug", logging.DEBUG),

@@ -177,6 +177,10 @@ def test_config_file(tmp_path: Path) -> None:
     assert options.log_level == 10
 
 
+def test_config_file_with_a_byte_order_mark(tmp_path: Path) -> None:
+    assert config(tmp_path, "\ufeffmsg_timeout = 2000").msg_timeout == 2 * SECOND
+
+
 def test_flags_win_over_the_file(tmp_path: Path) -> None:
     text = 'mem_queue_size = "not looked at"\nnsqlookupd_tcp_addresses = ["a", "b"]\n'
     options = config(tmp_path, text, "--mem-queue-size=7", "--lookupd-tcp-address=c")

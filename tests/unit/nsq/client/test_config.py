@@ -71,6 +71,9 @@ def test_values_of_a_program_are_checked_by_validate() -> None:
         Config(read_timeout=0.05).validate()
     with pytest.raises(ConfigError, match='"constant" is not exponential, full_jitter'):
         Config(backoff_strategy="constant").validate()
+    with pytest.raises(ConfigError, match=r"local_addr .10.0.0.5. - address .* missing port"):
+        Config(local_addr="10.0.0.5").validate()
+    assert Config(local_addr="10.0.0.5:0").validate()
 
 
 def test_heartbeats_come_before_patience_ends() -> None:

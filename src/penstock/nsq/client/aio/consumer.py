@@ -174,6 +174,11 @@ class Consumer(Subscription[Connection]):
             result = self._given_up(message)
             if isawaitable(result):
                 await result
+        except asyncio.CancelledError as error:
+            if _is_cancelled():  # the time of a ``get`` is over: the next one begins with it again
+                self._inbox.spent.appendleft(message)
+                raise
+            self._handler_failed(message, error)
         except Exception as error:
             self._handler_failed(message, error)
         else:

@@ -27,7 +27,10 @@ Taken = TypeVar("Taken")
 _TURN_NS: Final = 5 * MILLISECOND
 """The time that messages are handed out for before the nodes are heard again."""
 _QUICK_NS: Final = MILLISECOND
-"""Whoever takes longer over a message has its FIN sent before the next."""
+_QUICK_RUN: Final = 100
+"""After so many messages in a row over which nobody took longer, FINs wait for each other. Before,
+each is sent before the next message, as that may take long, and its FIN be too late.
+"""
 _LEAVE_S: Final = 2.0
 """The time in seconds that nodes may take to say that they send no more."""
 
@@ -47,9 +50,10 @@ class Consumer(Subscription[Connection]):
     replaced and backoffs ended while one of these methods is called. If none is called for two
     ``heartbeat_interval`` (by default a minute), because a message takes that long, the connections
     are lost, and the messages on them come again: call ``get_delivery(0)``, or ``work()``, now
-    and then, or ask for a longer interval. Answers to messages are sent at once. Only connecting
-    and asking nsqlookupd happen in short-lived threads, so that nobody waits for a node that
-    hangs. A process that is forked leaves the consumer to its parent, and gets a ClientError.
+    and then, or ask for a longer interval. Answers to messages are sent at once, but those of a
+    loop over very many quick ones a little later. Only connecting and asking nsqlookupd happen in
+    short-lived threads, so that nobody waits for a node that hangs. A process that is forked
+    leaves the consumer to its parent, and gets a ClientError.
     """
 
     _turn_ends = 0
@@ -67,12 +71,13 @@ class Consumer(Subscription[Connection]):
 
     def __iter__(self) -> Iterator[Message]:
         clock, take = self._clock.monotonic_ns, self._inbox.message
-        handed_out = clock()
-        self._gathers = True
+        handed_out, quick = clock(), 0
         try:
             while True:
                 now = clock()
-                if now - handed_out > _QUICK_NS:
+                quick = quick + 1 if now - handed_out <= _QUICK_NS else 0
+                self._gathers = quick > _QUICK_RUN
+                if not self._gathers:
                     self._flush()
                 handed_out = now
                 message = take() if now < self._turn_ends else None

@@ -236,9 +236,38 @@ async def test_giving_up_fails(nsqd: FakeNsqd) -> None:
     nsqd.put(b"spent", attempts=6)
     async with consume(nsqd, backoff_multiplier=0.01) as consumer:
         consumer.on_give_up = keep
-        assert await consumer.get(0.05) is None
-        await until(lambda: len(nsqd.requeued) == 1)
+        while not nsqd.requeued:
+            assert await consumer.get(0.05) is None
     assert nsqd.finished == []
+
+
+async def test_giving_up_takes_longer_than_somebody_waits(nsqd: FakeNsqd) -> None:
+    told: list[bytes] = []
+
+    async def keep(message: Message) -> None:
+        told.append(message.body)
+        if len(told) == 1:
+            await asyncio.sleep(600)
+
+    nsqd.put(b"spent", attempts=6)
+    async with consume(nsqd) as consumer:
+        consumer.on_give_up = keep
+        while not told:
+            assert await consumer.get(0.05) is None
+        assert await consumer.get(0.05) is None
+        await until(lambda: len(nsqd.finished) == 1)
+    assert told == [b"spent"] * 2
+
+
+async def test_giving_up_is_cancelled_from_within(nsqd: FakeNsqd) -> None:
+    def keep(message: Message) -> None:
+        raise asyncio.CancelledError
+
+    nsqd.put(b"spent", attempts=6)
+    async with consume(nsqd, backoff_multiplier=0.01) as consumer:
+        consumer.on_give_up = keep
+        while not nsqd.requeued:
+            assert await consumer.get(0.05) is None
 
 
 async def test_never_giving_up(nsqd: FakeNsqd) -> None:

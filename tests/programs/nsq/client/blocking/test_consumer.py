@@ -14,7 +14,8 @@ from penstock.nsq.client.config import Config
 from penstock.nsq.client.errors import NotConnected, SubFailed
 from penstock.nsq.client.message import Message
 from penstock.nsq.protocol import frames
-from penstock.nsq.protocol.commands import Close, Nop, Ready, Subscribe, Touch
+from penstock.nsq.protocol.commands import Close, Finish, Nop, Ready, Subscribe, Touch
+from penstock.testing.clock import FakeClock
 from tests.ports import unused_address
 from tests.unit.nsq.client.fakes import (
     FakeNsqd,
@@ -314,6 +315,29 @@ def test_deliveries_until_it_is_closed(nsqd: FakeNsqd) -> None:
                 consumer.close()
     assert bodies == [b"a", b"b", b"c"]
     nsqd.wait(lambda: len(nsqd.finished) == 3)
+
+
+def test_a_fin_does_not_wait_for_the_next_message_to_be_done(nsqd: FakeNsqd) -> None:
+    nsqd.put(b"quick", b"slow")
+    nodes, clock = [nsqd.address], FakeClock()  # which stands still: the first was very quick
+    with Consumer("t", "c", nsqd_tcp_addresses=nodes, max_in_flight=2, clock=clock) as consumer:
+        messages = iter(consumer)
+        assert next(messages).finish()
+        assert next(messages).body == b"slow"  # and now it is worked at
+        nsqd.wait(lambda: len(nsqd.finished) == 1)
+
+
+def test_fins_of_many_quick_messages_go_out_together(nsqd: FakeNsqd) -> None:
+    nsqd.put(*[b"x"] * 400)
+    with Consumer(
+        "t", "c", nsqd_tcp_addresses=[nsqd.address], max_in_flight=400, clock=FakeClock()
+    ) as consumer:
+        for count, message in enumerate(consumer, 1):
+            message.finish()
+            if count == 400:
+                break
+        nsqd.wait(lambda: len(nsqd.finished) == 400)
+    assert nsqd.count(Finish) < 300
 
 
 def test_fins_of_a_loop_go_out_together_and_soon(nsqd: FakeNsqd) -> None:
