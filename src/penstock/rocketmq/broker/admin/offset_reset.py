@@ -1,7 +1,7 @@
 """Setting a group's offsets to a time, and asking its members where they are (RocketMQ spec 4.11).
 
 The broker works out the new offsets and tells the members, who commit them themselves. So nothing
-happens while none is online.
+happens while none is online, but to groups that pop: how far those are is for the broker to say.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker.answering import RefusedError, answers, json_answer
 from penstock.rocketmq.broker.clients.clients import Member
 from penstock.rocketmq.broker.pull.offsets_api import offset_by_time
@@ -39,14 +40,16 @@ def reset_offsets(controller: Controller, connection: Connection, request: Comma
     ms, is_force = request.int64("timestamp"), request.boolean("isForce")
     table = _new_offsets(controller, topic, group, ms, is_force=is_force)
     members = _members(controller, group)
-    if not members:
+    for member in members:
+        _check_version(member)
+    offsets = {queue.queueId: offset for queue, offset in table.items()}
+    place = _place(controller, topic, ms)
+    if not controller.pops.reset(topic, group, offsets, place, is_force=is_force) and not members:
         raise RefusedError(
             ResponseCode.CONSUMER_NOT_ONLINE,
             "Consumer not online, so can not reset offset, "
             f"Group: {group} Topic: {topic} Timestamp: {ms}",
         )
-    for member in members:
-        _check_version(member)
     ext = {"topic": topic, "group": group, "timestamp": str(ms), "isForce": str(is_force).lower()}
     body = fastjson.dumps({"offsetTable": _in_form_of(request.language, table)})
     for member in members:
@@ -81,6 +84,14 @@ def _new_offsets(
         # Without force Java never moves a group forward.
         table[name] = wanted if is_force else min(wanted, current)
     return table
+
+
+def _place(controller: Controller, topic: str, ms: int) -> int:
+    """The place of that time in the log of a topic."""
+    log = controller.store.topic(topic).log
+    if ms == LATEST:
+        return log.next_offset
+    return max(log.start_offset, log.offset_at(ms * MILLISECOND))
 
 
 def _in_form_of(language: Language, table: dict[MessageQueue, int]) -> Any:

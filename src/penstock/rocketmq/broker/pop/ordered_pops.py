@@ -118,7 +118,7 @@ class OrderedPops:
         self._turn = 0
         self._log_limit = LogLimit()
         tables.state.add(FILE, self.table.as_json, self.table.load)
-        tables.offset_listeners.append(self._moved)
+        tables.offset_listeners.append(self.moved)
         tables.store.on_append.append(self._appended)
         tables.store.deleted.append(self._deleted)
 
@@ -134,13 +134,19 @@ class OrderedPops:
     def enter(self, key: Key, queues: int, *, from_end: bool) -> None:
         """A group pops a topic in order from now on: from where it has committed to, else where a
         new group begins (RocketMQ spec 4.4). Raises BodyError when there are too many of them.
+
+        A batch below that is done: a crash came between the writes of the two files.
         """
         self.table.enter(key)
         for queue in range(queues):
             committed, high = self._tables.offsets.query(*key, queue), self._high(key, queue)
             if committed is None:
                 self._tables.offsets.commit(*key, queue, self._start(key[0], queue, from_end))
-            elif committed > high:  # somebody has set it so; there is no such place
+                continue
+            batch = self.table.find(key, queue)
+            if batch is not None and batch.offsets[-1] < committed:
+                self.table.clear(key, queue)
+            if committed > high:  # somebody has set it so; there is no such place
                 self._tables.offsets.commit(*key, queue, high)
 
     def _start(self, topic: str, queue: int, from_end: bool) -> int:
@@ -366,7 +372,7 @@ class OrderedPops:
             self._freed(key, queue)
             self._set_timer(key)
 
-    def _moved(self, key: Key, queue: int) -> None:
+    def moved(self, key: Key, queue: int) -> None:
         """Somebody has set the offset of a group: what it has of the queue counts no more."""
         if self.table.clear(key, queue):
             self._freed(key, queue)

@@ -103,10 +103,13 @@ def _change_in_order(
 def _place(
     controller: Controller, connection: Connection, request: Command
 ) -> tuple[str, int, int]:
-    """Topic, queue and queue offset of the message that a request is about."""
+    """Topic, queue and queue offset of the message that a request is about. A topic that has fewer
+    queues now has messages in the others yet, and groups pop those, too.
+    """
     topic, queue = request.text("topic"), request.int32("queueId")
     config = permissions.known_topic(controller, topic)
-    if not 0 <= queue < config.read_queues:
+    has_had_messages = controller.store.bounds(topic, queue)[1] > 0
+    if queue < 0 or (queue >= config.read_queues and not has_had_messages):
         remark = (
             f"queueId[{queue}] is illegal, topic:[{topic}] "
             f"topicConfig.readQueueNums:[{config.read_queues}] consumer:[{connection.address}]"

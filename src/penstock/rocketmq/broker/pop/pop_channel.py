@@ -264,6 +264,11 @@ class PopChannel:
                 return True
         return False
 
+    def seek(self, offset: int) -> None:
+        """Go on at a log offset, ahead or back; what was hidden is hidden no more."""
+        self.topic.seek(self.channel, offset)
+        self.channel.dispatch(self._clock.monotonic_ns())
+
     def close(self) -> None:
         """The channel is gone: there are no messages for those who still wait."""
         consumers, self._consumers = self._consumers, {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -108,6 +109,26 @@ class Pops:
             self._commit(topic, group)
         self.ordered.enter(key, queues, from_end=from_end)
         return queues
+
+    def reset(
+        self, topic: str, group: str, offsets: Mapping[int, int], place: int, *, is_force: bool
+    ) -> bool:
+        """Let a group that pops a topic go on elsewhere: in order at these queue offsets, otherwise
+        at a place of the topic's log, no later than it is unless forced. False if it does not pop
+        there. Raises StorageError.
+        """
+        key = (topic, group)
+        if key in self.ordered.table:
+            for queue, offset in offsets.items():
+                self._tables.offsets.commit(topic, group, queue, offset)
+                self.ordered.moved(key, queue)
+            return True
+        channel = self.find(topic, group) if key in self._channels else None
+        if channel is None:
+            return False
+        channel.seek(place if is_force else min(place, channel.channel.state.floor()))
+        self._commit(topic, group)
+        return True
 
     def _start(self, topic: Topic, group: str, from_end: bool) -> int:
         if self._tables.offsets.of(topic.name, group):

@@ -10,7 +10,8 @@ from typing import Final
 from penstock.rocketmq.broker.store.message_store import MessageStore
 from penstock.storage.batch import Batch
 
-WAITING_MAX: Final = 10_000
+WAITING_MAX: Final = 5_000
+"""Half of the answers that may be under way at once: the others are for who waits less long."""
 
 
 class Arrivals:

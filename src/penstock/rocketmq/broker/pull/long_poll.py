@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from penstock.rocketmq.broker.pull.pull_search import (
-    COMMIT_OFFSET,
+    TAKEN_AGAIN,
     Pulled,
     PullHeader,
     find,
@@ -38,7 +38,7 @@ Place = tuple[str, int]
 class _Held:
     """A pull that waits."""
 
-    __slots__ = ("connection", "header", "pulled", "request", "subscription", "timer")
+    __slots__ = ("connection", "grounds", "header", "pulled", "request", "subscription", "timer")
 
     def __init__(
         self,
@@ -48,8 +48,10 @@ class _Held:
         subscription: Subscription,
         pulled: Pulled,
         timer: asyncio.TimerHandle,
+        grounds: tuple[object, ...],
     ) -> None:
         self.connection = connection
+        self.grounds = grounds
         self.request = request
         self.header = header
         self.subscription = subscription
@@ -90,14 +92,28 @@ class HeldPulls:
             return False
         loop = asyncio.get_running_loop()
         timer = loop.call_later(wait_ms / _SECOND_MS, self._give_up, place, key)
-        held = _Held(connection, request, header, subscription, pulled, timer)
+        held = _Held(connection, request, header, subscription, pulled, timer,
+                     self._grounds(header))  # fmt: skip
         self._held.setdefault(place, {})[key] = held
         self._of.setdefault(connection, set()).add((place, request.opaque))
         self._count += 1
         return True
 
+    def _grounds(self, header: PullHeader) -> tuple[object, ...]:
+        """What decides whether a pull may have messages, and which."""
+        tables = self._tables
+        online = tables.clients.consumers.get(header.group)
+        return (
+            tables.settings.broker_permission,
+            tables.topics.get(header.topic),
+            tables.groups.get(header.group),
+            online.subscriptions.get(header.topic) if online is not None else None,
+        )
+
     def _arrived(self, topic: str, batches: Sequence[Batch]) -> None:
-        """Serve those who wait for the queues that have grown."""
+        """Serve those who wait for the queues that have grown; as in Java, a pull that was let wait
+        on other grounds than there are now is taken again.
+        """
         if self._held:
             for queue in {batch.queue for batch in batches}:
                 self._serve(topic, queue)
@@ -107,7 +123,7 @@ class HeldPulls:
         if waiting is None:
             return
         for key, held in list(waiting.items()):
-            if not held.connection.has_room:
+            if not held.connection.has_room or held.grounds != self._grounds(held.header):
                 self._drop((topic, queue), key)
                 held.connection.take_again(_committed(held))
                 continue
@@ -156,8 +172,7 @@ class HeldPulls:
 
 def _committed(held: _Held) -> Command:
     """The request to be taken again. What it commits was committed when it came, and the group may
-    be further by now.
+    be further by now. Its fields stay as they are, since they are signed.
     """
-    fields = {**(held.request.ext or {}), "sysFlag": str(held.header.sys_flag & ~COMMIT_OFFSET)}
-    held.request.ext = fields
+    held.request.flag |= TAKEN_AGAIN
     return held.request

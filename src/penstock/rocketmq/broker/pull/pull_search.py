@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 COMMIT_OFFSET: Final = 1
 """Bit of a pull's sysFlag: the request commits an offset."""
+TAKEN_AGAIN: Final = 1 << 30
+"""Bit of a pull's flag, which no client sets: it has waited, and has committed what it commits."""
 SCAN_MAX: Final = 800
 """Messages that one request looks at when few or none of them are wanted."""
 _MASTER: Final = "0"

@@ -14,6 +14,7 @@ from penstock.rocketmq.broker.answering import RefusedError, answers
 from penstock.rocketmq.broker.clients import group_topics
 from penstock.rocketmq.broker.pull.pull_search import (
     COMMIT_OFFSET,
+    TAKEN_AGAIN,
     Pulled,
     PullHeader,
     find,
@@ -46,7 +47,8 @@ def pull(controller: Controller, connection: Connection, request: Command) -> Co
         return None
     subscription = checked_subscription(controller, connection, header)
     pulled = find(controller, header, subscription)
-    if header.sys_flag & COMMIT_OFFSET and not is_slave and header.commit_offset >= 0:
+    commits = header.sys_flag & COMMIT_OFFSET and not request.flag & TAKEN_AGAIN
+    if commits and not is_slave and header.commit_offset >= 0:
         controller.offsets.commit(header.topic, header.group, header.queue, header.commit_offset)
     waits = pulled.code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & SUSPEND
     if waits and controller.held_pulls.hold(connection, request, header, subscription, pulled):

@@ -27,6 +27,7 @@ from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.messages import batch_body, properties
+from penstock.rocketmq.protocol.messages.message import TRANSACTION_BITS
 from penstock.rocketmq.protocol.registration import TopicConfig
 
 if TYPE_CHECKING:
@@ -168,6 +169,9 @@ def _rerouted(controller: Controller, request: Command, header: SendHeader, draf
         draft = retries.dead_letter_rule(
             controller, draft, header.max_reconsume_times, request.version
         )
+        # Java's clients before 4.6.1 still say of a message that it was sent in a transaction.
+        draft.sys_flag &= ~TRANSACTION_BITS
+        return controller.publisher.divert(draft)
     is_half = _TRANSACTION in draft.properties  # a quick look, then a good one
     if is_half and properties.value_of(draft.properties, properties.TRANSACTION) == "true":
         if controller.settings.reject_transaction_message:

@@ -15,7 +15,9 @@ from penstock.rocketmq.broker.send.draft import Draft
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.command import Command, Language
 from penstock.rocketmq.protocol.registration import TopicConfig
+from tests.unit.rocketmq.broker.filling import store
 from tests.unit.rocketmq.broker.peers import FakePeer, Told, heartbeat, request
+from tests.unit.rocketmq.broker.popping import popper, with_pops
 
 
 @pytest.fixture
@@ -74,6 +76,21 @@ def test_members_are_told_the_new_offsets(
                             "isForce": str(force).lower()}  # fmt: skip
         assert by_queue(told.body) == wanted
     assert controller.offsets.query("T", "G", 0) == 2, "members commit it themselves"
+
+
+async def test_a_group_that_pops_goes_on_there_though_nobody_is_online(
+    controller: Controller,
+) -> None:
+    with_pops(controller, queues=2)
+    await store(controller, "T", 0, b"a", b"b")
+    await store(controller, "T", 1, b"c")
+    channel = popper(controller)
+    controller.pops.commit()
+    assert reset(controller, offset_reset.LATEST, force=True).code == 0
+    assert channel.channel.state.floor() == 3
+    assert controller.offsets.of("T", "G") == {0: 2, 1: 1}
+    assert reset(controller, 0).code == 0
+    assert channel.channel.state.cursor == 0
 
 
 def test_an_administrator_in_cpp_wants_a_list(controller: Controller, topic: str) -> None:

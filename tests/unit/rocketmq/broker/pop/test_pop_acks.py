@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from typing import Any
@@ -131,3 +132,20 @@ async def test_another_time(topic: Controller, clock: FakeClock) -> None:
     later = fields(topic, 2, extraInfo=f"0 {topic.now_ms - 2000} 9000 0 0 broker-a 1 2")
     ack(topic, PEER, request(RequestCode.ACK_MESSAGE, **later))
     assert in_flight(topic) == 0
+
+
+async def test_messages_of_queues_that_the_topic_has_no_more(controller: Controller) -> None:
+    with_pops(controller, queues=8)
+    await store(controller, "T", 6, b"left")
+    with_pops(controller, queues=4)
+    request_ = Request()
+    popper(controller).wait(request_, 1000)
+    await asyncio.sleep(0)
+    assert [(each.queue, each.queue_offset) for each in request_.popped] == [(6, 0)]
+    given = fields(controller, queueId=6, invisibleTime=9000)
+    answer = change_invisible_time(
+        controller, PEER, request(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, **given)
+    )
+    assert answer.code == ResponseCode.SUCCESS
+    assert ack(controller, PEER, request(RequestCode.ACK_MESSAGE, **given)).code == 0
+    assert in_flight(controller) == 0

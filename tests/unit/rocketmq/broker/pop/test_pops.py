@@ -158,3 +158,29 @@ async def test_offsets_are_noted(topic: Controller) -> None:
     topic.node.registry.topic("T").delete_channel("G")
     topic.pops.commit()
     assert len(topic.pops) == 0
+
+
+async def test_a_group_is_set_to_another_place(topic: Controller) -> None:
+    await fill(topic)
+    assert not topic.pops.reset("T", "G", {0: 0}, 0, is_force=True)  # it has popped nothing
+    request = Request()
+    popper(topic).wait(request, 1000)
+    await asyncio.sleep(0)
+    popper(topic).finish([each.offset for each in request.popped])
+    assert topic.pops.reset("T", "G", {0: 0, 1: 0}, 1, is_force=False)
+    assert topic.offsets.of("T", "G") == {0: 1, 1: 0}
+    again = Request()
+    popper(topic).wait(again, 1000)
+    await asyncio.sleep(0)
+    assert again.bodies == [b"1", b"2", b"3"]
+    assert topic.pops.reset("T", "G", {}, 4, is_force=False)  # not on, unless forced
+    assert popper(topic).channel.state.cursor == 1
+    assert topic.pops.reset("T", "G", {}, 4, is_force=True)
+    assert popper(topic).channel.state.floor() == 4
+
+
+async def test_a_group_in_order_is_set_to_other_offsets(topic: Controller) -> None:
+    await fill(topic)
+    assert topic.pops.in_order("T", "G", from_end=False) == 2
+    assert topic.pops.reset("T", "G", {0: 2, 1: 1}, 3, is_force=True)
+    assert topic.offsets.of("T", "G") == {0: 2, 1: 1}

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.processor import UNDER_WAY_MAX
 from penstock.rocketmq.broker.pull import arrivals as module
 from tests.unit.rocketmq.broker.filling import store
 
@@ -31,3 +32,7 @@ async def test_no_more_may_wait_than_there_is_room_for(
 ) -> None:
     monkeypatch.setattr(module, "WAITING_MAX", 0)
     assert not await controller.arrivals.wait("T", 60)
+
+
+def test_those_who_wait_leave_room_for_other_answers() -> None:
+    assert module.WAITING_MAX <= UNDER_WAY_MAX // 2

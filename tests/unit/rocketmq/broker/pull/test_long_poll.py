@@ -1,4 +1,6 @@
-"""Pulls that wait, without a network: what becomes of them on a slave and in a crowd."""
+"""Pulls that wait, without a network: what becomes of them on a slave, in a crowd, and when their
+group may have something else.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,19 @@ from typing import Any
 
 import pytest
 
+from penstock.rocketmq.broker.acl.check import is_signed
+from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.clients import heartbeats
+from penstock.rocketmq.broker.clients.groups import GroupConfig
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.pull import pulling
+from penstock.rocketmq.broker.topics import WRITE
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.registration import TopicConfig
+from penstock.rocketmq.protocol.signing import SIGNATURE, signature
 from tests.unit.rocketmq.broker.filling import store
-from tests.unit.rocketmq.broker.peers import FakePeer, request
+from tests.unit.rocketmq.broker.peers import FakePeer, heartbeat, request
 
 COMMITS, SUSPENDS, FILTERS = 1, 2, 4
 
@@ -64,6 +72,23 @@ async def test_a_pull_that_is_taken_again_commits_its_offset_no_second_time(
     assert (peer.answers, one.offsets.query("T", "G", 0)) == (1, 1)
 
 
+async def test_a_pull_that_is_taken_again_is_signed_as_it_was(one: Controller) -> None:
+    peer = Puller()
+    fields: dict[str, Any] = {
+        "consumerGroup": "G", "topic": "T", "queueId": 0, "queueOffset": 1, "maxMsgNums": 32,
+        "sysFlag": COMMITS | SUSPENDS | FILTERS, "commitOffset": 0, "subscription": "*",
+        "suspendTimeoutMillis": 60_000,
+    }  # fmt: skip
+    asked = request(RequestCode.PULL_MESSAGE, **fields)
+    assert asked.ext is not None
+    asked.ext[SIGNATURE] = signature(asked, "a secret").decode()
+    pulling.pull(one, peer.connection, asked)
+    peer.has_room = False
+    await store(one, "T", 0, b"second")
+    (again,) = peer.again
+    assert is_signed(again, "a secret")
+
+
 async def test_a_slave_has_who_is_ahead_of_it_wait_and_sends_nobody_back(one: Controller) -> None:
     one.settings.broker_role = "SLAVE"
     peer = Puller()
@@ -72,3 +97,41 @@ async def test_a_slave_has_who_is_ahead_of_it_wait_and_sends_nobody_back(one: Co
     assert (len(one.held_pulls), peer.answers) == (1, 0)
     await store(one, "T", 0, b"3")
     assert (len(one.held_pulls), peer.answers) == (0, 1)
+
+
+def subscribe(controller: Controller, peer: Puller, text: str, version: int) -> None:
+    body = heartbeat("c1", "G", text=text, kind="SQL92", version=version)
+    heartbeats.heart_beat(controller, peer.connection, request(RequestCode.HEART_BEAT, body))
+
+
+async def test_a_pull_that_waits_passes_over_nothing_of_a_new_subscription(one: Controller) -> None:
+    peer = Puller()
+    subscribe(one, peer, "color = 'red'", 1)
+    pull(one, peer, 1, SUSPENDS)
+    await store(one, "T", 0, b"green", color="green")
+    assert len(one.held_pulls) == 1
+    subscribe(one, peer, "color = 'blue'", 2)
+    await store(one, "T", 0, b"blue", color="blue")
+    (again,) = peer.again
+    pulling.pull(one, peer.connection, again)
+    assert (len(one.held_pulls), peer.answers) == (0, 1)
+
+
+@pytest.mark.parametrize("forbids", ["topic", "group", "broker"])
+async def test_a_pull_that_waits_is_asked_again_whether_it_may(
+    one: Controller, forbids: str
+) -> None:
+    peer = Puller()
+    subscribe(one, peer, "color = 'red'", 1)
+    pull(one, peer, 1, SUSPENDS)
+    if forbids == "topic":
+        one.topics.put(TopicConfig("T", 1, 1, WRITE), 2)
+    elif forbids == "group":
+        one.groups.put(GroupConfig("G", consume_enable=False), 2)
+    else:
+        one.settings.broker_permission = WRITE
+    await store(one, "T", 0, b"red", color="red")
+    (again,) = peer.again
+    with pytest.raises(RefusedError, match=r"forbidden|no permission"):
+        pulling.pull(one, peer.connection, again)
+    assert peer.answers == 0

@@ -14,7 +14,9 @@ from penstock.rocketmq.broker.send.flush_timeouts import Sending
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.frames import FrameReader
 from penstock.rocketmq.protocol.ids import OffsetId
+from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.registration import TopicConfig
+from tests.unit.rocketmq.broker.lives import stored as all_of
 from tests.unit.rocketmq.broker.peers import FakePeer, request
 
 
@@ -75,6 +77,22 @@ def test_a_send_without_a_place_is_not_told_that_it_is_stored(
     assert answer.code == ResponseCode.FLUSH_DISK_TIMEOUT
     place = OffsetId.parse((answer.ext or {})["msgId"]).offset
     assert controller.store.message(place) is not None
+
+
+@pytest.mark.parametrize(("tries", "topic"), [(1, "SCHEDULE_TOPIC_XXXX"), (16, "%DLQ%G")])
+async def test_a_retry_of_what_was_in_a_transaction_is_no_half(
+    controller: Controller, tries: int, topic: str
+) -> None:
+    """As Java's clients before 4.6.1 send it when they cannot send it back, or consume in order."""
+    found = {"TRAN_MSG": "true", "PGROUP": "P", "RETRY_TOPIC": "T", "DELAY": "3"}
+    send = request(RequestCode.SEND_MESSAGE_V2, b"x", a="C", b="%RETRY%G", c="TBW102", d=4, e=0,
+                   f=4, g=1, h=0, i=properties.join(found), j=tries, l=16)  # fmt: skip
+    peer = FakePeer()
+    peer.send_pieces = lambda pieces: None  # type: ignore[attr-defined]
+    sending.send(controller, peer.connection, send)
+    assert controller.store.bounds("RMQ_SYS_TRANS_HALF_TOPIC", 0) == (0, 0)
+    (stored,) = all_of(controller, topic, 2 if topic.startswith("SCHEDULE") else 0)
+    assert (stored.body, stored.sys_flag) == (b"x", 0)
 
 
 class Watched:
