@@ -6,6 +6,7 @@ On a cluster use the session that spark-submit gives; ``settings_for`` shows wha
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import sys
@@ -13,7 +14,7 @@ import threading
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Final
 
 from penstock.spark.errors import SourceError, explain
 from penstock.spark.requirements import require_packages
@@ -31,6 +32,8 @@ _FILE_MANAGER = (
 )
 _HEAP = "1g"
 _LOOK_EVERY_S = 0.2
+# The settings that Spark itself does not show (spark.redaction.regex). Command lines all users see.
+_SECRET: Final = re.compile(r"(?i)secret|password|token|access[.]?key")
 
 # The JVM that this process started; PySpark keeps one a process.
 _jvm: Gateway | None = None
@@ -93,7 +96,8 @@ def _on_own_jvm(
     from penstock.spark.java import find_java
     from penstock.spark.jvm import announced, launch
 
-    _jvm = launch(find_java(), wanted.get("spark.driver.memory", _HEAP), wanted, log)
+    shown = {key: value for key, value in wanted.items() if not _SECRET.search(key)}
+    _jvm = launch(find_java(), wanted.get("spark.driver.memory", _HEAP), shown, log)
     with announced(_jvm):
         return builder.getOrCreate()
 

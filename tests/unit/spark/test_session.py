@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -79,3 +81,15 @@ def test_errors_that_are_raised_are_not_logged_too(capsys: pytest.CaptureFixture
     finally:
         logger.disabled = PySparkLogger.getLogger("DataFrameQueryContextLogger").disabled = False
     assert capsys.readouterr().err == ""
+
+
+def test_secrets_are_no_part_of_a_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: dict[str, str] = {}
+    monkeypatch.setattr("penstock.spark.java.find_java", lambda: None)
+    monkeypatch.setattr("penstock.spark.jvm.launch", lambda *given: told.update(given[2]))
+    monkeypatch.setattr("penstock.spark.jvm.announced", nullcontext)
+    monkeypatch.setattr(session, "_jvm", None)
+    builder: Any = SimpleNamespace(getOrCreate=lambda: None)
+    secrets = {"spark.hadoop.fs.s3a.access.key": "AKIA", "spark.hadoop.fs.s3a.secret.key": "s3cret"}
+    session._on_own_jvm(builder, {"spark.master": "local"} | secrets, None)
+    assert told == {"spark.master": "local"}

@@ -46,8 +46,8 @@ def run_file(file: Path, /, *, available_now: Switch = False, every: str | None 
 def archive(
     *,
     topic: str,
-    to: Path,
-    checkpoint: Path,
+    to: str,
+    checkpoint: str,
     format: Literal["parquet", "lines"] = "parquet",
     available_now: Switch = False,
     trigger: str = "1s",

@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -125,8 +126,8 @@ def wait_while(step: Callable[[], object], tick: Callable[[], None]) -> None:
 
 def run_archive(
     source: dict[str, str],
-    to: Path,
-    checkpoint: Path,
+    to: str,
+    checkpoint: str,
     *,
     format: str = "parquet",
     available_now: bool,
@@ -137,7 +138,7 @@ def run_archive(
     Raises PenstockError with one line for the user.
     """
     trigger = query_trigger("--trigger", available_now, every)
-    pipeline = archive.pipeline(source, str(to), str(checkpoint), format)
+    pipeline = archive.pipeline(source, to, checkpoint, format)
     try:
         Settings.parse(source)
     except OptionError as error:
@@ -189,7 +190,10 @@ class _View:
         self._bad = 0
         self._cluster = None
         if spec.source.reads_log:
-            self._cluster = Cluster(Settings.parse(spec.source.options))
+            settings = Settings.parse(spec.source.options)
+            # The query is patient with a silent node; the display and Ctrl-C do not wait for it.
+            patience_s = min(_PREFLIGHT_TIMEOUT_S, settings.timeout_s)
+            self._cluster = Cluster(replace(settings, timeout_s=patience_s))
         status.tell(name=spec.name, source=str(spec.source), sink=str(spec.sink))
 
     def show(self, run: PipelineRun, words: Callable[[str], str]) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _ROWS: Final = 65_536
 _PIECE: Final = 1 << 20
+_ROW_GROUP_BYTES: Final = 64 << 20
 # A body a line, as JSON or as it is. CSV may begin with a line of names.
 _LINES: Final = (".txt", ".json", ".log")
 _MARKS: Final = (b"\xfe\xff", b"\xff\xfe")
@@ -84,9 +85,9 @@ def _merge_parquet(files: Sequence[Path], to: Path) -> int:
     first = _opened(files[0])
     rows = 0
     with pq.ParquetWriter(to, first.schema_arrow, **_written_like(first)) as writer:
-        for batch in _batches(files):
-            writer.write_batch(batch)
-            rows += batch.num_rows
+        for group in _row_groups(_batches(files)):
+            writer.write_table(group)
+            rows += group.num_rows
         # Spark's own schema among them; the writer drops them with Arrow's.
         writer.add_key_value_metadata(first.schema_arrow.metadata or {})
     if not _are_equal(_batches(files), _batches([to])):
@@ -121,6 +122,21 @@ def _batches(files: Sequence[Path]) -> Iterator[pa.RecordBatch]:
     for file in files:
         with _opened(file) as opened:
             yield from opened.iter_batches(_ROWS)
+
+
+def _row_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The rows for a row group each, which would be small if it were those of one small file."""
+    import pyarrow as pa
+
+    gathered, nbytes = [], 0
+    for batch in batches:
+        gathered.append(batch)
+        nbytes += batch.nbytes
+        if nbytes >= _ROW_GROUP_BYTES:
+            yield pa.Table.from_batches(gathered)
+            gathered, nbytes = [], 0
+    if gathered:
+        yield pa.Table.from_batches(gathered)
 
 
 def _are_equal(one: Iterator[pa.RecordBatch], other: Iterator[pa.RecordBatch]) -> bool:

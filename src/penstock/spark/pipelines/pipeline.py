@@ -161,7 +161,7 @@ class Pipeline:
         schema = self.source_schema(spark)
         names = needed.columns(spark, schema, lambda frame: self.transformed(spark, frame))
         if self.spec.parse.watermark is not None:
-            names.append(self.spec.parse.watermark[0])
+            names.append(self.spec.parse.watermark[0].lower())  # as Spark, whatever its letters
         fields = [field for field in schema if field.name in (names or schema.fieldNames()[-1:])]
         return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in fields)
 

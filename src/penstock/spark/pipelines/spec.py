@@ -55,7 +55,7 @@ _TABLES = ("pipeline", "source", "parse", "sql", "sink", "run", "tests")
 _OUTPUT_MODES = ("append", "update", "complete")
 _NAME = re.compile(r"[\w.-]{1,64}")
 # Where nodes are and how they are asked: an nsq sink without addresses takes these of the source.
-_ACCESS = re.compile(r"(?i)(lookupd|nsqd)_http_address|nsqd_https_port|tls_\w+|auth_secret")
+_ACCESS = re.compile(r"(?i)(lookupd|nsqd)_http_address|nsqd_https_port|tls_\w+|auth_secret|timeout")
 _ADDRESSES = ("lookupd_http_address", "nsqd_http_address")
 
 

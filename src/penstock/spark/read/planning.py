@@ -41,19 +41,19 @@ class Split:
 def admit(start: Offsets, end: Offsets, limit: int) -> Offsets:
     """``end``, cut so that at most ``limit`` messages lie after ``start``.
 
-    Every place gives in proportion to its lag, so that none starves.
+    Every place gives a message, the longest first if not all can, and the rest in proportion to its
+    lag; so none starves.
     """
     lags = _lags(start, end)
     lag = sum(lags.values())
     if lag <= limit:
         return end
-    left = limit
-    admitted = {place: offset - lags[place] for place, offset in end.items()}
-    for place in sorted(lags, key=lambda place: lags[place]):
-        share = min(lags[place], left, -(-limit * lags[place] // lag))
-        admitted[place] += share
-        left -= share
-    return admitted
+    waiting = sorted(filter(lags.__getitem__, lags), key=lags.__getitem__, reverse=True)
+    left, others = max(0, limit - len(waiting)), max(1, lag - len(waiting))
+    shares = {place: 1 + left * (lags[place] - 1) // others for place in waiting[:limit]}
+    for place in waiting[: limit - sum(shares.values())]:
+        shares[place] += 1
+    return {place: offset - lags[place] + shares.get(place, 0) for place, offset in end.items()}
 
 
 def admit_bytes(

@@ -63,3 +63,15 @@ def test_the_archive_takes_the_flags_of_tls_and_secrets(
         "topic": "t", "timeout": "10", "nsqd_http_address": "h:1,i:1", "tls_v1": "true",
         "tls_root_ca_file": "/ca.pem", "auth_secret": "s3cret",
     }  # fmt: skip
+
+
+def test_the_archive_may_be_on_any_file_system_of_hadoop(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[object] = []
+    monkeypatch.setattr(run, "run_archive", lambda _, *places, **__: given.extend(places))
+    places = ["hdfs://nn:8020/lake", "hdfs://nn:8020/checkpoint"]
+    app(
+        ["pipeline", "run", "archive", "--topic=t", f"--to={places[0]}",
+         f"--checkpoint={places[1]}", "--nsqd-http-address=h:1"],
+        result_action="return_value",
+    )  # fmt: skip
+    assert list(map(str, given)) == places

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from penstock.cli.live.board import Board
+from penstock.cli.pipeline import run
 from penstock.cli.pipeline.run import in_flags, run_archive
+from penstock.cli.pipeline.status import StatusFile
+from penstock.cli.shared.stop import Stop
 from penstock.core.errors import PenstockError
+from penstock.spark.pipelines import archive
 
 
 def test_errors_use_the_words_of_the_flags(tmp_path: Path) -> None:
     def refuse(**source: str) -> str:
         given = {"topic": "t", "timeout": "1", **source}
         with pytest.raises(PenstockError) as refused:
-            run_archive(given, tmp_path, tmp_path, available_now=True, every="1s")
+            run_archive(given, str(tmp_path), str(tmp_path), available_now=True, every="1s")
         return str(refused.value)
 
     assert refuse().startswith(
@@ -31,3 +37,16 @@ def test_errors_use_the_words_of_the_flags(tmp_path: Path) -> None:
     assert in_flags("set tls_v1=true, and tls_root_ca_file if") == (
         "set --tls-v1, and --tls-root-ca-file if"
     )
+
+
+def test_display_and_ctrl_c_do_not_wait_for_a_node_as_long_as_the_query_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[float] = []
+    monkeypatch.setattr(run, "Cluster", lambda settings: asked.append(settings.timeout_s))
+    source = {"topic": "t", "nsqd_http_address": "h:1"}
+    display: Any = None
+    for patient in ("600", "1"):
+        spec = archive.pipeline(source | {"timeout": patient}, "lake", "s3a://b/c").spec
+        run._View(spec, Board(""), display, StatusFile("s3a://b/c"), Stop())
+    assert asked == [3, 1]

@@ -38,6 +38,16 @@ def test_parquet_keeps_rows_order_types_and_encodings(tmp_path: Path) -> None:
         )  # fmt: skip
 
 
+def test_small_files_are_no_small_row_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [lake.add(tmp_path, 12, batch) for batch in range(5)]
+    for most, groups in ((1 << 20, 1), (1, 5)):
+        monkeypatch.setattr(merging, "_ROW_GROUP_BYTES", most)
+        assert merge(files, tmp_path / "new.parquet") == 5 * lake.ROWS
+        assert pq.ParquetFile(tmp_path / "new.parquet").num_row_groups == groups
+
+
 @pytest.mark.parametrize(
     ("kind", "values"),
     [
@@ -121,9 +131,9 @@ def test_rows_that_come_back_otherwise_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = [lake.add(tmp_path, 12, batch) for batch in (1, 2)]
-    write = pq.ParquetWriter.write_batch
+    write = pq.ParquetWriter.write_table
     monkeypatch.setattr(
-        pq.ParquetWriter, "write_batch", lambda self, batch: write(self, batch.slice(1))
+        pq.ParquetWriter, "write_table", lambda self, table: write(self, table.slice(1))
     )
     with pytest.raises(StorageError, match="the rows read back are others"):
         merge(files, tmp_path / "new.parquet")

@@ -85,3 +85,8 @@ def test_letters_of_bodies_that_are_no_text() -> None:
     assert json.loads(letter(Refused(URL, b"\xff", "r"))) == {
         "reason": "r", "url": URL, "body_base64": "/w==",
     }  # fmt: skip
+
+
+def test_dead_letters_wait_for_a_node_as_long_as_the_options_say() -> None:
+    given = {"url": URL, "deadletters": "d", "nsqd_http_address": "h:1", "timeout": "60"}
+    assert writer._nsq_settings(given, "d").timeout_s == 60

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.spark.pipelines import needed
 from penstock.spark.pipelines.pipeline import Pipeline
 from penstock.spark.pipelines.spec import Parse, Run, Sink, Source, Spec
 from penstock.spark.settings import Settings
@@ -40,6 +41,16 @@ def test_columns_are_found_unless_the_file_chooses(
     spark: Any = None
     pipeline(source).frame(spark)
     assert [each.schema for each in asked] == [schema]
+
+
+def test_a_watermark_finds_its_column_whatever_its_letters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(needed, "columns", lambda *_: ["body"])
+    parse = Parse("n int", ("Timestamp", "1 minute"), ("n",))
+    made = Pipeline(Spec("n", Source("nsq", NODE), Sink("console", {}), Run(1000, "c"), parse))
+    spark: Any = None
+    assert made._needed(spark) == "body binary, timestamp timestamp"
 
 
 @pytest.mark.parametrize(

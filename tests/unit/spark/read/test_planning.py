@@ -34,6 +34,16 @@ def test_admit_lets_every_place_advance() -> None:
     assert admitted == {A: 90, B: 10}
 
 
+@pytest.mark.parametrize("limit", [3, 5, 6, 9])
+def test_admit_lets_every_one_of_many_places_advance(limit: int) -> None:
+    places = [Place("t", "n:1", queue) for queue in range(6)]
+    start, end = dict.fromkeys(places, 0), dict.fromkeys(places, 100)
+    for _ in range(4):
+        start = admit(start, end, limit)
+    assert sum(start.values()) == 4 * limit
+    assert max(start.values()) - min(start.values()) <= 1
+
+
 @given(lags, st.integers(1, 16))
 def test_splits_cover_each_offset_once(sizes: list[int], partitions: int) -> None:
     start = {place: 5 for place, _ in zip(PLACES, sizes, strict=False)}
