@@ -40,10 +40,15 @@ def write(folder: Path, topic: str, lookupd: str, rows_per_batch: int | None = N
         "checkpoint": f"checkpoint = {_quoted(str(folder / 'checkpoint'))}",
     })  # fmt: skip
     try:
-        with file.open("x", encoding="utf-8") as made:
-            made.write(text)
+        data = text.encode()
+        with file.open("xb") as made:
+            made.write(data)
     except FileExistsError:
         pass
+    except UnicodeEncodeError:
+        raise PenstockError(
+            f"{file} cannot be written: TOML is UTF-8, which the folder's name is not"
+        ) from None
     except OSError as error:
         raise PenstockError(f"{file} cannot be written: {error.strerror}") from None
     return file

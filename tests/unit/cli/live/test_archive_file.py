@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,14 @@ def test_a_folder_with_any_name(tmp_path: Path) -> None:
     folder.mkdir()
     archive_file.write(folder, "*", "127.0.0.1:5")
     assert archive_file.load(folder, "127.0.0.1:5").spec.sink.options["path"] == f"{folder}/archive"
+
+
+def test_a_folder_whose_name_toml_cannot_have(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"\xff")
+    folder.mkdir()
+    with pytest.raises(PenstockError, match="TOML is UTF-8, which the folder's name is not"):
+        archive_file.write(folder, "*", "127.0.0.1:5")
+    assert not list(folder.iterdir())
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:

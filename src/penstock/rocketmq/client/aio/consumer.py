@@ -143,6 +143,8 @@ class PushConsumer(ConsumerView):
             if task is not None and task.cancelling():
                 if self._closed is None:  # ``run`` was cancelled, and may be called again
                     self._core.give_back(unit)
+                else:  # nobody handles it any more: its queue need not stay locked
+                    self._core.dismiss(unit)
                 raise
             self._core.failed(unit, error)  # something in there was, not we
         except Exception as error:

@@ -111,15 +111,20 @@ class AioHub(Hub):
         self._timer_at: int | None = None
 
     async def run(self, coroutine: Coroutine[Any, None, T]) -> T:
-        """The result of a coroutine of the core, which is ended when its caller is cancelled."""
+        """The result of a coroutine of the core, which is ended when its caller is cancelled, and
+        by the end of the hub.
+        """
         job = Job(coroutine)
         if job.is_done:
             return job.result()
+        self._jobs[job] = None
         try:
             return await future_of(job)
         except asyncio.CancelledError:
             job.cancel(Stopped())
             raise
+        finally:
+            self._jobs.pop(job, None)
 
     # --- what the core asks for ------------------------------------------------------------------
 

@@ -55,7 +55,10 @@ class LitePullConsumer(ConsumerView):
     async def __aenter__(self) -> LitePullConsumer:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        """Close; what was polled last is not done when the block has ended with an exception."""
+        if kind is not None:
+            self._core.give_up_polled()
         await self.close()
 
     async def start(self) -> None:
@@ -102,7 +105,8 @@ class LitePullConsumer(ConsumerView):
         """One message after the other, until the consumer is closed."""
         while not self._is_closed:
             try:
-                messages = await self.poll(timeout=None)
+                # One at a time: what a poll has given counts as done with the next one.
+                messages = await self.poll(timeout=None, max_messages=1)
             except Stopped:
                 return
             for message in messages:

@@ -55,7 +55,10 @@ class LitePullConsumer(ConsumerView):
     def __enter__(self) -> LitePullConsumer:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
+        """Close; what was polled last is not done when the block has ended with an exception."""
+        if kind is not None:
+            self._core.give_up_polled()
         self.close()
 
     def start(self) -> None:
@@ -92,7 +95,8 @@ class LitePullConsumer(ConsumerView):
     def __iter__(self) -> Iterator[Received]:
         """One message after the other, until the consumer is closed."""
         while not self._is_closed:
-            yield from self.poll(timeout=None)
+            # One at a time: what a poll has given counts as done with the next one.
+            yield from self.poll(timeout=None, max_messages=1)
 
     def commit(self) -> None:
         """Commit all that was polled; the brokers know it when this returns."""

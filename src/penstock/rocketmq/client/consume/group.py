@@ -96,6 +96,7 @@ class Group:
         """True from the first heartbeat on: what is subscribed later has to be told."""
         self._soon: Timer | None = None
         self._is_closing = False
+        self._told = set[MessageQueue]()
         hub.serves[RequestCode.NOTIFY_CONSUMER_IDS_CHANGED] = self._members_changed
         if habits.is_orderly:
             hub.on_lost.append(self._broker_lost)
@@ -230,13 +231,18 @@ class Group:
         while again and not self._is_closing:
             self._share_again = False
             wanted = await self._wanted()
-            before = set(self.held)
             self._drop_all([queue for queue in self.held if queue not in wanted])
             if not await self._take_all(wanted):
                 self.share_soon()
-            if self.held.keys() != before and self.on_queues_changed is not None:
-                self.on_queues_changed(sorted(self.held))
+            self._tell_queues()
             again = self._share_again
+
+    def _tell_queues(self) -> None:
+        """Tell whoever wants to know of queues that have come or gone, lost locks among these."""
+        if self.held.keys() != self._told:
+            self._told = set(self.held)
+            if self.on_queues_changed is not None:
+                self.on_queues_changed(sorted(self.held))
 
     async def _wanted(self) -> set[MessageQueue]:
         """The queues that are this member's by now; of a topic that cannot be shared those that it

@@ -65,6 +65,12 @@ class LitePull(Consumption):
         self._accept()
         await self.commit()
 
+    def give_up_polled(self) -> None:
+        """Leave what was polled and is not done to whoever has its queues next."""
+        polled, self._polled = self._polled, []
+        for unit in polled:
+            self.dismiss(unit)
+
     async def leave(self) -> None:
         if self._auto_commit:
             self._accept()

@@ -14,7 +14,7 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from penstock.rocketmq.client.consume.received import Received
-from penstock.rocketmq.client.errors import BadMessage, ClientError
+from penstock.rocketmq.client.errors import BadMessage, Stopped
 from penstock.rocketmq.client.events import tell
 from penstock.rocketmq.client.message import Message
 from penstock.rocketmq.client.network.wire import Wire
@@ -137,7 +137,7 @@ class Transactions:
         try:
             if self._check is not None:
                 state = TransactionState(await self._hub.call(self._check, message))
-        except ClientError:
+        except Stopped:
             raise
         except Exception as error:
             tell(

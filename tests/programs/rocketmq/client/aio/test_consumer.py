@@ -21,6 +21,7 @@ from penstock.rocketmq.client import (
     RetryLater,
     sql,
 )
+from penstock.rocketmq.client.consume.locks import Locks
 from penstock.rocketmq.client.errors import BadFilter
 from penstock.testing.daemons import run_mqbroker
 from tests.programs.rocketmq.client.servers import (
@@ -342,6 +343,34 @@ async def test_closing_waits_for_handlers_and_commits(servers: Servers) -> None:
     await until(lambda: 8 in numbers(after))
     assert sorted(numbers(member, after)) == list(range(9))
     await after.close()
+
+
+async def test_a_handler_that_is_ended_leaves_its_queue_to_others(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the lock would keep them waiting for a minute."""
+    unlocked: list[str] = []
+    unlock = Locks.unlock
+
+    async def noted(locks: Locks, queue: MessageQueue) -> None:
+        unlocked.append(queue.topic)
+        await unlock(locks, queue)
+
+    monkeypatch.setattr(Locks, "unlock", noted)
+    servers.make_topic("Ends", 1)
+    await fill(servers, "Ends", 1)
+    member = Member(servers, "EndG", "Ends", orderly=True)
+    began = asyncio.Event()
+
+    async def hang() -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    member.on_message = lambda _: hang()
+    await began.wait()
+    await member.consumer.close(grace=0)
+    await asyncio.wait([member.task])
+    assert "Ends" in unlocked
 
 
 @pytest.mark.parametrize("orderly", [False, True])

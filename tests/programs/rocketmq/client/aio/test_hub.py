@@ -23,6 +23,7 @@ from penstock.rocketmq.client import (
 )
 from penstock.rocketmq.client.aio.hub import AioHub
 from penstock.rocketmq.client.errors import BadTlsOptions, NoNameServer, NoPermission
+from penstock.rocketmq.client.network.jobs import Promise
 from penstock.rocketmq.protocol.codes import RequestCode
 from tests.programs.rocketmq.client.secured import page, run_with_rules, run_with_tls
 from tests.programs.rocketmq.client.servers import QUICK, SECONDS, Servers, until
@@ -192,6 +193,21 @@ async def test_what_is_under_way_fails_when_it_is_closed(servers: Servers) -> No
     assert error is None or isinstance(error, Stopped)
     with pytest.raises(Stopped):
         await producer.send(Message("Closing", b"z"))
+
+
+async def test_what_waits_for_more_than_an_answer_fails_when_it_is_closed() -> None:
+    """A request's reply, for one: its time-out ends with the hub, as all timers do."""
+    hub = AioHub(Config(namesrv_addr="127.0.0.1:1"), SYSTEM_CLOCK, None)
+
+    async def reply() -> None:
+        await Promise[None]()
+
+    waiting = asyncio.create_task(hub.run(reply()))
+    await asyncio.sleep(0)
+    await hub.end()
+    with pytest.raises(Stopped):
+        async with asyncio.timeout(SECONDS):
+            await waiting
 
 
 async def test_what_was_said_is_sent_before_the_end() -> None:

@@ -125,6 +125,44 @@ async def test_messages_are_iterated_until_it_is_closed(servers: Servers) -> Non
         await consumer.poll()
 
 
+async def test_an_iteration_does_no_message_that_it_has_not_given(servers: Servers) -> None:
+    servers.make_topic("Given", 1)
+    await fill(servers, "Given", 6)
+    async with LitePullConsumer("GiG", servers.address, config=QUICK) as consumer:
+        consumer.subscribe("Given")
+        (queue,) = await consumer.topic_queues("Given")
+        async for message in consumer:
+            if message.queue_offset == 1:
+                break
+    async with LitePullConsumer(
+        "GiG", servers.address, config=QUICK, auto_commit=False
+    ) as consumer:
+        assert await consumer.committed(queue) == 2
+        consumer.subscribe("Given")
+        async for _ in consumer:
+            await consumer.commit()
+            break
+        assert await consumer.committed(queue) == 3
+
+
+async def test_what_was_polled_last_is_not_done_by_an_exception(servers: Servers) -> None:
+    servers.make_topic("Raised", 1)
+    await fill(servers, "Raised", 6)
+
+    async def work() -> None:
+        async with LitePullConsumer("RaG", servers.address, config=QUICK) as consumer:
+            consumer.subscribe("Raised")
+            for count in (4, 1):
+                assert len(await consumer.poll(timeout=60, max_messages=count)) == count
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await work()
+    async with LitePullConsumer("RaG", servers.address, config=QUICK) as consumer:
+        (queue,) = await consumer.topic_queues("Raised")
+        assert await consumer.committed(queue) == 4
+
+
 async def test_a_start_that_has_failed_is_tried_again(servers: Servers) -> None:
     async with LitePullConsumer("EarlyG", servers.address, config=QUICK) as consumer:
         consumer.subscribe("Early", sql("number >= 0"))

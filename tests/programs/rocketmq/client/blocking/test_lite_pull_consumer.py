@@ -46,6 +46,30 @@ def test_messages_are_iterated_until_it_is_closed(servers: Servers) -> None:
     assert found == [b"%d" % n for n in range(5)]
 
 
+def test_what_a_program_has_not_handled_is_not_done(servers: Servers) -> None:
+    servers.make_topic("BGiven", 1)
+    with Producer("PG", servers.address, config=QUICK) as producer:
+        producer.send_batch([Message("BGiven", b"%d" % n) for n in range(6)])
+    with LitePullConsumer("BGiG", servers.address, config=QUICK) as consumer:
+        consumer.subscribe("BGiven")
+        (queue,) = consumer.topic_queues("BGiven")
+        for message in consumer:
+            if message.queue_offset == 1:
+                break
+
+    def work() -> None:
+        with LitePullConsumer("BGiG", servers.address, config=QUICK) as consumer:
+            assert consumer.committed(queue) == 2
+            consumer.subscribe("BGiven")
+            assert len(consumer.poll(timeout=60, max_messages=3)) == 3
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        work()
+    with LitePullConsumer("BGiG", servers.address, config=QUICK) as consumer:
+        assert consumer.committed(queue) == 2
+
+
 def test_a_start_that_has_failed_is_tried_again(servers: Servers) -> None:
     with LitePullConsumer("BEarlyG", servers.address, config=QUICK) as consumer:
         consumer.subscribe("BEarly", sql("number >= 0"))

@@ -335,6 +335,18 @@ def test_what_was_done_before_a_queue_was_another_member_s_counts_no_more() -> N
     assert [each.body for each in unit.messages] == [b"x"]
 
 
+def test_queues_that_are_lost_with_their_locks_are_told() -> None:
+    hub, brokers, group = begun(is_orderly=True)
+    told: list[list[MessageQueue]] = []
+    group.on_queues_changed = told.append
+    brokers.others_locks = {QUEUES[0]}
+    hub.passes(21)
+    assert told == [QUEUES[1:]]
+    brokers.others_locks.clear()
+    hub.passes(3)
+    assert told == [QUEUES[1:], QUEUES]
+
+
 def test_a_lost_broker_ends_its_locks() -> None:
     hub, brokers, group = begun(is_orderly=True)
     before = dict(group.held)

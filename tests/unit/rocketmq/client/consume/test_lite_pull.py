@@ -87,3 +87,14 @@ def test_leaving_commits_what_was_polled() -> None:
     core.stop()
     hub.does(Job(core.leave()))
     assert brokers.offsets[QUEUES[0]] == 2
+
+
+def test_what_was_polled_may_be_left_to_others() -> None:
+    hub, brokers, core = made()
+    core.poll(2)
+    core.poll(1)
+    core.give_up_polled()
+    assert core.working == 0
+    core.stop()
+    hub.does(Job(core.leave()))
+    assert brokers.offsets[QUEUES[0]] == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.rocketmq.client.consume.received import Received
-from penstock.rocketmq.client.errors import BadMessage
+from penstock.rocketmq.client.errors import BadMessage, NotConnected
 from penstock.rocketmq.client.message import Message
 from penstock.rocketmq.client.network.jobs import Job
 from penstock.rocketmq.client.produce.publishing import Publisher
@@ -72,20 +72,23 @@ def test_a_broker_that_asks_is_answered() -> None:
         asked.append(message)
         if message.body == b"broken":
             raise ValueError
+        if message.body == b"alone":
+            raise NotConnected("db:9876", "the look-up has failed")  # a client of the program's
         return ROLLBACK
 
     hub, transactions = made(check)
     hub.does(Job(transactions.send(Message("T", b"x"), lambda _: COMMIT)))
     hub.log.clear()
     fields = {"tranStateTableOffset": "7", "commitLogOffset": "8"}
-    for body in (b"x", b"broken"):
+    for body in (b"x", b"broken", b"alone"):
         record = encode(stored(body=body, UNIQ_KEY="ID"))
         hub.receive("a:10911", Command(39, 1, dict(fields), record, flag=ONE_WAY))
-    first, second = hub.requests(END)
-    assert (first.text("commitOrRollback"), second.text("commitOrRollback")) == ("12", "0")
+    first, *others = hub.requests(END)
+    assert first.text("commitOrRollback") == "12"
+    assert [each.text("commitOrRollback") for each in others] == ["0", "0"]
     assert first.text("fromTransactionCheck") == "true"
     assert (first.text("tranStateTableOffset"), first.text("commitLogOffset")) == ("7", "8")
-    assert [each.body for each in asked] == [b"x", b"broken"]
+    assert [each.body for each in asked] == [b"x", b"broken", b"alone"]
 
 
 def test_without_a_check_there_are_no_transactions() -> None:
