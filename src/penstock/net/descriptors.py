@@ -60,9 +60,9 @@ def _waiting(stream: io.TextIOWrapper) -> io.TextIOWrapper:
     """A stream like this one, on a file that waits."""
     stream.flush()
     file = io.BufferedWriter(_WaitingFile(stream.fileno(), "wb", closefd=False))
-    return io.TextIOWrapper(
-        file, stream.encoding, stream.errors, line_buffering=stream.line_buffering
-    )
+    # One that is not buffered, by PYTHONUNBUFFERED say, is read while the program goes on.
+    by_line = stream.line_buffering or stream.write_through
+    return io.TextIOWrapper(file, stream.encoding, stream.errors, line_buffering=by_line)
 
 
 def _wait(descriptor: int, event: int) -> None:

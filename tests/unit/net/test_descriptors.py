@@ -88,6 +88,20 @@ def test_the_stream_stays_as_it_is_otherwise(pipe: tuple[int, int]) -> None:
         assert sys.stderr.line_buffering
 
 
+def test_what_is_not_buffered_is_not_kept_back(pipe: tuple[int, int]) -> None:
+    """As with PYTHONUNBUFFERED, where the lines of a program that goes on are read."""
+    reader, writer = pipe
+    with (
+        open(writer, "wb", buffering=0, closefd=False) as raw,
+        io.TextIOWrapper(raw, write_through=True) as out,
+        redirect_stdout(out),
+    ):
+        make_output_wait()
+        assert sys.stdout is not out
+        print("line")
+        assert os.read(reader, 10) == b"line\n"
+
+
 def test_a_stream_that_waits_by_itself_is_left_alone() -> None:
     reader, writer = os.pipe()
     with open(writer, "w", encoding="utf-8") as out, redirect_stdout(out):

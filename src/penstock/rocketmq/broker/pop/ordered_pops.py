@@ -213,10 +213,10 @@ class OrderedPops:
 
     def _deleted(self, topic: str) -> None:
         self.table.forget_topic(topic)
-        self._tables.state.save(FILE)
         for key in [key for key in self._waiting if key[0] == topic]:
             for request in list(self._waiting[key]):
                 self._expire(request)
+        self._tables.state.save(FILE)
 
     # --- when to look again --------------------------------------------------------------------
 
@@ -240,7 +240,7 @@ class OrderedPops:
                 try:
                     self._serve_queue(key, queue)
                 except PenstockError as error:
-                    logger.error("the group %s waits to pop queue %d of %s in vain: %s",
+                    self._tell("the group %s waits to pop queue %d of %s in vain: %s",
                                key[1], queue, key[0], error)  # fmt: skip
             self._set_timer(key)
 
@@ -296,14 +296,18 @@ class OrderedPops:
             if failure is not None:
                 raise failure
             return False
-        if failure is not None and self._log_limit.allows(self._tables.clock.monotonic_ns()):
-            logger.error("the group %s cannot pop every queue of %s: %s%s",
-                         group, topic, failure, self._log_limit.told_kept_back())  # fmt: skip
+        if failure is not None:
+            self._tell("the group %s cannot pop every queue of %s: %s", group, topic, failure)
         self._tables.stats.got(topic, group, len(request.pieces), request.nbytes)
         answer = request.request.answer(0, "FOUND", ext=request.fields())
         head = frames.encode_head(answer, request.nbytes)
         request.connection.send_large((head, *request.pieces), request.nbytes)
         return True
+
+    def _tell(self, text: str, *details: object) -> None:
+        """Log a queue that cannot be read, which each pop and each message may find again."""
+        if self._log_limit.allows(self._tables.clock.monotonic_ns()):
+            logger.error(f"{text}%s", *details, self._log_limit.told_kept_back())
 
     def _take(self, request: OrderedRequest, queue: int) -> None:
         """Let a request have a batch of a queue, if there is room and no other batch is out."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Struct
@@ -126,14 +127,18 @@ class MessageStore:
 
     def forget(self, name: str) -> None:
         """A topic is gone. Raises StorageError, if that cannot be written down."""
-        self.dropped(name)
-        self.serials.forget(name)
+        with ExitStack() as steps:
+            steps.callback(self.serials.forget, name)
+            self.dropped(name)
 
     def dropped(self, name: str) -> None:
-        """A topic is not here any more, whoever has deleted it."""
+        """A topic is not here any more, whoever has deleted it. Raises StorageError when all are
+        told, if one of them cannot write that down.
+        """
         self._bases.pop(name, None)
-        for listener in self.deleted:
-            listener(name)
+        with ExitStack() as steps:  # the last comes first
+            for listener in reversed(self.deleted):
+                steps.callback(listener, name)
 
     def appended(self, topic: str, batches: Sequence[Batch]) -> None:
         """Batches of a topic can be read: tell the listeners. Called by the broker."""

@@ -160,6 +160,8 @@ class PushConsumer(ConsumerView):
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():
                 self._arrived(1)  # this one cannot take what it was woken for
+            elif waiter in self._waiters:  # runs that end on a quiet topic would gather them
+                self._waiters.remove(waiter)
             raise
 
     def _arrived(self, count: int) -> None:

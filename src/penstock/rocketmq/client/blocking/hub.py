@@ -204,17 +204,19 @@ class BlockingHub(Hub):
         except (OSError, ClientError) as error:
             self._drop(link, error)
         except BaseException:
-            self._interrupted(link)
+            self._interrupted(link.wire)
             raise
 
-    def _interrupted(self, link: Link) -> None:
+    def _interrupted(self, wire: Wire) -> None:
         """Give up a connection in whose midst the handler of a signal has raised: half a frame may
-        have gone or come, and what follows would be taken for the rest of it.
+        have gone or come, and what follows would be taken for the rest of it. One on its way would
+        be waited for, and nobody would go on with it.
         """
-        if self._links.pop(link.wire, None) is link:  # else it would send what is left first
+        link = self._links.pop(wire, None)
+        if link is not None:  # else it would send what is left first
             self._selector.unregister(link.socket)
             link.socket.close()
-        self._drop(link, NotConnected(link.wire.address, "interrupted by a signal"))
+        self.lose(wire, NotConnected(wire.address, "interrupted by a signal"))
 
     def _drop(self, link: Link, error: OSError | ClientError) -> None:
         if isinstance(error, OSError):
@@ -240,6 +242,9 @@ class BlockingHub(Hub):
             except (OSError, ValueError, ClientError) as error:
                 self._not_connected(wire, error)
                 continue
+            except BaseException:
+                self._interrupted(wire)
+                raise
             self._dialling[wire] = dialling
             self._selector.register(dialling.socket, _WRITE, dialling)
             self._begin_time(dialling)
@@ -263,6 +268,9 @@ class BlockingHub(Hub):
             self._end_dialling(wire)
             self._not_connected(wire, error)
             return
+        except BaseException:
+            self._interrupted(wire)
+            raise
         connection = dialling.socket
         if events:
             self._selector.register(connection, events, dialling)
@@ -309,7 +317,7 @@ class BlockingHub(Hub):
                 except OSError as error:
                     self._drop(link, error)
                 except BaseException:
-                    self._interrupted(link)
+                    self._interrupted(wire)
                     raise
             self._unsent.pop(wire, None)  # not before: another one may be interrupted
 

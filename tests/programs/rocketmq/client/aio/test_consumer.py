@@ -328,6 +328,17 @@ async def test_a_run_that_was_cancelled_goes_on_with_the_message_at_hand(
     assert seen == [b"0", b"1"]
 
 
+async def test_runs_that_are_cancelled_gather_nothing(servers: Servers) -> None:
+    servers.make_topic("Quiet", 1)
+    async with PushConsumer("G-Quiet", servers.address, config=QUICK) as consumer:
+        consumer.subscribe("Quiet")
+        await consumer.start()
+        for _ in range(3):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(consumer.run(lambda message: None), 0.01)
+        assert not consumer._waiters
+
+
 async def test_closing_waits_for_handlers_and_commits(servers: Servers) -> None:
     await fill(servers, "Closes", 8)
     member = Member(servers, "CG", "Closes")

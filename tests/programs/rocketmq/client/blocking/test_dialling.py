@@ -18,6 +18,7 @@ import trustme
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.units import SECOND
 from penstock.rocketmq.client import Config, NotConnected
+from penstock.rocketmq.client.blocking.dialling import Dialling
 from penstock.rocketmq.client.blocking.hub import BlockingHub
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import RequestCode
@@ -162,6 +163,29 @@ def test_a_hub_is_closed_while_it_connects() -> None:
         hub.work(0)
         hub.close()
         assert missed.is_done
+
+
+@pytest.mark.parametrize("step", ["_begin", "go_on"])
+def test_nobody_waits_for_a_connection_in_whose_midst_a_signal_came(
+    step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its handler has raised, after a look-up of the name that took too long for instance."""
+
+    def interrupted(_: Dialling) -> None:
+        raise KeyboardInterrupt
+
+    with socket.create_server(("127.0.0.1", 0)) as server, closing(hub_of()) as hub:
+        missed = hub.asked(address_of(server), Command(ASKED, 0))
+        with monkeypatch.context() as signal:
+            signal.setattr(Dialling, step, interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                hub.wait_for(missed)
+        assert isinstance(missed.error, NotConnected)
+        assert not hub._dialling
+        hub.asked(address_of(server), Command(ASKED, 0))
+        (state,) = hub.connections.values()
+        while not state.is_open:
+            hub.work(None)
 
 
 def test_an_address_of_a_family_that_the_system_lacks_is_passed_over(

@@ -246,6 +246,21 @@ async def test_an_unread_queue_is_told_a_few_times(
     assert caplog.messages == [told, f"{told} (2 lines like this were kept back)"]
 
 
+async def test_a_queue_that_is_waited_for_and_cannot_be_read_is_told_a_few_times(
+    topic: Controller, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    ask(topic, queueId=0)
+    waiting = ask(topic, queueId=0)
+    spoil_queue_0(topic, monkeypatch)
+    monkeypatch.setattr(log_limit, "LINES", 1)
+    topic.pops.ordered.table.clear(("T", "G"), 0)
+    for body in (b"d", b"e", b"f"):
+        await store(topic, "T", 0, body)
+        await turns()
+    assert waiting.sent == []
+    assert caplog.messages == ["the group G waits to pop queue 0 of T in vain: Input/output error"]
+
+
 async def test_nothing_in_time(topic: Controller) -> None:
     ask(topic)
     peer = ask(topic, pollTime=0)

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from penstock.cli.shared.dialects import register_dialects
+from penstock.core.errors import DiskFullError
 from penstock.core.units import SECOND
 from penstock.node.registry import Observer
 from penstock.nsq.protocol.bodies import Bodies
@@ -191,6 +192,25 @@ class Deletions(Observer):
 
     def topic_deleted(self, name: str) -> None:
         self._controller.store.forget(name)
+
+
+def test_all_are_told_of_a_deletion_though_one_of_them_cannot_write_it_down(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the serial of the deleted topic, its ids would lead to messages of the next one."""
+
+    def save(_name: str) -> None:
+        raise DiskFullError("no space left on device")
+
+    put(controller, draft("one", 0, b"x"))
+    controller.pops.ordered.enter(("one", "G"), 1, from_end=False)
+    told: list[str] = []
+    controller.store.deleted.append(told.append)
+    monkeypatch.setattr(controller.state, "save", save)
+    with pytest.raises(DiskFullError):
+        controller.store.forget("one")
+    assert told == ["one"]
+    assert not controller.store.serials.has("one")
 
 
 async def test_a_topic_that_is_made_again_while_it_is_deleted_keeps_its_own_serial(

@@ -65,6 +65,23 @@ def test_a_lost_broker_is_told_again_soon_and_until_it_is_there() -> None:
     assert beats.reached == {"a:10911", "b:10911"}
 
 
+def test_a_broker_that_comes_back_to_the_routes_is_introduced_to_at_once() -> None:
+    hub, beats = made()
+    hub.does(Job(beats.beat()))
+    hub.down.add("a:10911")
+    hub.lose(hub.connections["a:10911"], NotConnected("a:10911", "gone"))
+    hub.passes(3)
+    there = hub.known["T"]
+    hub.has_topic("T", brokers="b")
+    hub.does(Job(hub.routes.ask("T")))
+    hub.passes(60)
+    hub.down.clear()
+    hub.known["T"] = there
+    hub.does(Job(hub.routes.ask("T")))
+    hub.does(Job(beats.introduce()))
+    assert beats.reached == {"a:10911", "b:10911"}
+
+
 def test_leaving_tells_those_that_knew() -> None:
     hub, beats = made()
     hub.does(Job(beats.beat()))
