@@ -8,7 +8,7 @@ import sys
 
 TRY = """
 import socket, sys
-from tests.own_network import enter_own_network
+from tests.own_network import enter_own_network, network_outside
 mine = enter_own_network()
 server = socket.create_server(("127.0.0.1", 0))
 socket.create_connection(server.getsockname())
@@ -17,10 +17,12 @@ try:
     print("not alone" if mine else "not allowed")
 except ConnectionRefusedError:
     print("alone")
+with network_outside():
+    socket.create_connection(("127.0.0.1", int(sys.argv[1])))
 """
 
 
-def test_a_server_of_another_process_is_not_there() -> None:
+def test_a_server_of_another_process_is_there_only_outside() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
         command = [sys.executable, "-c", TRY, port]

@@ -20,6 +20,7 @@ from penstock.cli import mqbroker, mqnamesrv
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.namesrv.settings import NamesrvSettings
 from penstock.testing.daemons import run_nsqd
+from tests.own_network import network_outside
 
 from .dockerfile import Step, build, steps
 from .manifests import ROOT
@@ -82,7 +83,8 @@ def test_the_steps_of_the_brokers_image_make_programs_that_start(
 ) -> None:
     file = DOCKER / "Dockerfile"
     monkeypatch.setenv("EXTRAS", "otel")
-    environment = build(file, tmp_path)
+    with network_outside():
+        environment = build(file, tmp_path)
     program, *flags = json.loads(value(steps(file), "CMD"))
     with run_nsqd(program=str(environment / "bin" / program)) as nsqd:
         assert urlopen(f"http://{nsqd.http}/ping", timeout=30).read() == b"OK"
