@@ -27,9 +27,10 @@ Taken = TypeVar("Taken")
 _TURN_NS: Final = 5 * MILLISECOND
 """The time that messages are handed out for before the nodes are heard again."""
 _QUICK_NS: Final = MILLISECOND
+"""The longest time that a quick message takes."""
 _QUICK_RUN: Final = 100
-"""After so many messages in a row over which nobody took longer, FINs wait for each other. Before,
-each is sent before the next message, as that may take long, and its FIN be too late.
+"""The number of quick messages in a row behind which FINs wait for each other. Until then each is
+sent before the next message, over which its time may end.
 """
 _LEAVE_S: Final = 2.0
 """The time in seconds that nodes may take to say that they send no more."""

@@ -11,7 +11,7 @@ from penstock.rocketmq.broker.store.message_store import MessageStore
 from penstock.storage.batch import Batch
 
 WAITING_MAX: Final = 5_000
-"""Half of the answers that may be under way at once: the others are for who waits less long."""
+"""Half of the number of answers that may be under way at once. The others are for short waits."""
 
 
 class Arrivals:

@@ -100,7 +100,7 @@ class HeldPulls:
         return True
 
     def _grounds(self, header: PullHeader) -> tuple[object, ...]:
-        """What decides whether a pull may have messages, and which."""
+        """The permissions, group and subscription that decide which messages a pull may have."""
         tables = self._tables
         online = tables.clients.consumers.get(header.group)
         return (

@@ -63,9 +63,9 @@ class Heartbeats:
 
     async def _tell_others(self, told: set[str]) -> None:
         groups = self._describe()
-        there = self._addresses(groups)
-        self._failed.intersection_update(there)  # one that comes back to the routes is tried anew
-        new = [each for each in there if each not in told]
+        known = self._addresses(groups)
+        self._failed.intersection_update(known)  # one that comes back to the routes is told at once
+        new = [each for each in known if each not in told]
         if new:
             await all_of([self._spawn(address, groups) for address in new])
 
