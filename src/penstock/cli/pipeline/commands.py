@@ -46,8 +46,8 @@ def run_file(file: Path, /, *, available_now: Switch = False, every: str | None 
 def archive(
     *,
     topic: str,
-    to: str,
-    checkpoint: str,
+    to: str | Path,  # a text, as hdfs:// has two slashes, which shells complete as a path
+    checkpoint: str | Path,
     format: Literal["parquet", "lines"] = "parquet",
     available_now: Switch = False,
     trigger: str = "1s",
@@ -82,7 +82,7 @@ def archive(
     if max_records_per_trigger is not None:
         source["maxRecordsPerTrigger"] = str(max_records_per_trigger)
     run_archive(
-        source, to, checkpoint, format=format, available_now=available_now, every=trigger
+        source, str(to), str(checkpoint), format=format, available_now=available_now, every=trigger
     )  # fmt: skip
 
 
