@@ -49,7 +49,7 @@ def enter_own_network() -> bool:
 @contextmanager
 def network_outside() -> Iterator[None]:
     """Let this thread, and what it starts meanwhile, use the network that the process has left, for
-    packages that pip is to fetch.
+    packages that pip, npm or Go is to fetch.
     """
     if _outside is None:
         yield

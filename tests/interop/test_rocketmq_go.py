@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.own_network import network_outside
+
 from . import rocketmq_flow as flow
 from .rocketmq_play import Client, constants_env, play_flows
 
@@ -47,9 +49,10 @@ def outcomes(
     ]
     home = tmp_path_factory.mktemp("rocketmq-go")
     program = str(home / "flows")
-    built = subprocess.run(
-        ["go", "build", "-o", program, "."], cwd=SOURCE, capture_output=True, text=True
-    )
+    with network_outside():
+        built = subprocess.run(
+            ["go", "build", "-o", program, "."], cwd=SOURCE, capture_output=True, text=True
+        )
     assert built.returncode == 0, built.stderr
     client = Client("go", [program], constants_env())
     return play_flows([(client, mode) for mode in asked], home)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import termios
 from pathlib import Path
+from select import PIPE_BUF
 
 import pytest
 
@@ -51,13 +52,17 @@ def test_a_pipe_that_does_not_wait_gets_all_of_the_output() -> None:
     words = [sys.executable, "-m", "penstock.cli.penstock", "help", "flags", "nsqd"]
     wanted = subprocess.run(words, capture_output=True, check=True, timeout=60).stdout
     reader, writer = os.pipe()
-    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
-    assert len(wanted) > 4096
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, PIPE_BUF)
     os.set_blocking(writer, False)
-    program = subprocess.Popen(words, stdout=writer, stderr=subprocess.PIPE)
-    os.close(writer)
-    wait_until(lambda: waiting(reader) >= 4096, lambda: f"{waiting(reader)} bytes were written")
-    with open(reader, "rb") as output, program:
+    # Of what is written at once nothing is taken that does not fit as a whole.
+    full = PIPE_BUF - max(map(len, wanted.splitlines(keepends=True)))
+    assert len(wanted) > PIPE_BUF > full > 0
+    with (
+        subprocess.Popen(words, stdout=writer, stderr=subprocess.PIPE) as program,
+        open(reader, "rb") as output,  # the first to be closed, without which the other may wait
+    ):
+        os.close(writer)
+        wait_until(lambda: waiting(reader) > full, lambda: f"{waiting(reader)} bytes were written")
         assert output.read() == wanted
         assert program.communicate(timeout=60)[1] == b""
     assert program.returncode == 0
