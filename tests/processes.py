@@ -10,6 +10,8 @@ import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import Timer
+from typing import AnyStr
 
 _MARK = "PENSTOCK_TEST_MARK"
 
@@ -57,6 +59,24 @@ def children_cpu_s() -> float:
     """
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
+
+
+def rest_of(program: subprocess.Popen[AnyStr], within_s: float) -> AnyStr:
+    """The rest of a program's output, or of its errors where only these come to us, up to its end;
+    it is killed after that time.
+
+    ``communicate`` would leave out what a ``readline`` before it has read ahead, be it half a line.
+    """
+    stream = program.stdout or program.stderr
+    assert stream is not None
+    patience = Timer(within_s, program.kill)
+    patience.start()
+    try:
+        rest = stream.read()
+        program.wait(within_s)
+    finally:
+        patience.cancel()
+    return rest
 
 
 def unread(words: Sequence[str]) -> tuple[int, str]:

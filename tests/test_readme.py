@@ -27,6 +27,7 @@ from penstock.testing.daemons import (
     run_nsqlookupd,
 )
 from tests.pages import ROOT, blocks, commands, replaced
+from tests.processes import rest_of
 
 README = ROOT / "README.md"
 ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
@@ -104,7 +105,7 @@ def said_until_ctrl_c(text: str, folder: Path, awaited: str) -> str:
                 assert line, said
                 said += line
             process.send_signal(signal.SIGINT)
-            said += process.communicate(timeout=60)[0]
+            said += rest_of(process, 60)
         finally:
             patience.cancel()
             process.kill()

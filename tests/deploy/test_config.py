@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from penstock.testing.daemons import run_nsqlookupd
+from tests.processes import rest_of
 
 from .manifests import ROOT
 
@@ -64,7 +65,7 @@ def test_the_daemon_starts_on_its_sample_and_finds_nothing_strange(
             assert lines[-1], b"".join(lines).decode()
             lines.append(daemon.stderr.readline())
         daemon.send_signal(signal.SIGTERM)
-        _, rest = daemon.communicate(timeout=TIMEOUT_S)
+        rest = rest_of(daemon, TIMEOUT_S)
     log = (b"".join(lines) + rest).decode()
     assert daemon.returncode == 0
     assert not re.search("WARNING|ERROR|unknown|no effect", log), log

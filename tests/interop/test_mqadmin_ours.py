@@ -29,6 +29,7 @@ from tests.conformance.mqadmin_scene import (
     write_account,
 )
 from tests.conformance.record_mqadmin import java_tool, record
+from tests.processes import rest_of
 
 from .java_servers import SERVERS, variables
 from .rocketmq_programs import Servers, run_servers
@@ -37,6 +38,7 @@ from .test_rocketmq_java import FOLDERS, VARIABLE, missing
 pytestmark = pytest.mark.interop
 Outputs = dict[str, list[str]]
 OF_JAVA = [version for version in SERVERS if version.startswith("4.9")]
+ENDS_WITHIN_S = 60.0
 
 
 @contextmanager
@@ -92,8 +94,9 @@ def _run(words: list[str], home: Path) -> tuple[str, str]:
             assert line, output
             output += line
         process.send_signal(signal.SIGINT)
-    rest, error = process.communicate()
-    return output + rest, error
+    output += rest_of(process, ENDS_WITHIN_S)
+    assert process.stderr is not None
+    return output, process.stderr.read()
 
 
 @pytest.fixture(scope="module", params=["ours", *OF_JAVA])

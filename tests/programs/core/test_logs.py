@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.daemon_commands import DAEMONS, command
+from tests.processes import rest_of
 
 TIMEOUT_S = 60.0
 
@@ -24,7 +25,7 @@ def test_every_line_of_a_daemons_log_is_an_object(program: str, tmp_path: Path) 
             assert lines[-1], "ended before it listened"
             lines.append(daemon.stderr.readline())
         daemon.send_signal(signal.SIGTERM)
-        _, rest = daemon.communicate(timeout=TIMEOUT_S)
+        rest = rest_of(daemon, TIMEOUT_S)
     for each in (*lines, *rest.splitlines()):
         found = json.loads(each)
         assert {"time", "level", "program", "logger", "message"} <= found.keys()

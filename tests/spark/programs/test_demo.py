@@ -20,7 +20,7 @@ from statistics import fmean
 import pytest
 
 from penstock.cli.live import flights
-from tests.processes import left_over, marked, marked_environment
+from tests.processes import left_over, marked, marked_environment, rest_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -103,7 +103,7 @@ def test_an_interrupted_demo_proves_nothing_and_leaves_nothing_running(tmp_path:
         assert admin, said
         until_it_is_in_nsqadmin(admin[0])
         demo.send_signal(signal.SIGINT)
-        said, _ = demo.communicate(timeout=FINISH_S_MAX)
+        said = rest_of(demo, FINISH_S_MAX)
     assert demo.returncode == 130
     assert "Traceback" not in said
     assert "killed" not in said

@@ -12,6 +12,7 @@ from pathlib import Path
 from penstock.nsq.client.blocking import Producer
 from penstock.testing.daemons import run_nsqd
 from tests.pages import DOCS, ROOT, blocks, commands
+from tests.processes import rest_of
 
 README = ROOT / "README.md"
 TUTORIAL = DOCS / "tutorial-spark.md"
@@ -46,7 +47,7 @@ def test_the_query_ends_on_ctrl_c_without_a_traceback(tmp_path: Path) -> None:
                 assert line, said
                 said += line
             os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-            rest, _ = process.communicate(timeout=500)
+            rest = rest_of(process, 500)
     assert process.returncode == 0, rest
     # A worker of PySpark may say that its pipe broke; the program itself says nothing.
     assert "KeyboardInterrupt" not in rest
