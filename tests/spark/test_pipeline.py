@@ -12,7 +12,7 @@ import pytest
 
 from penstock.nsq.client.log import LogClient
 from penstock.nsq.client.writes import WriteClient
-from penstock.spark.errors import SourceError, explain
+from penstock.spark.errors import OptionError, SourceError, explain
 from penstock.spark.pipelines import Pipeline, pipeline
 from penstock.spark.pipelines.pipeline import wait_for_sources
 from penstock.spark.read.progress import BatchDone, Follower
@@ -143,6 +143,26 @@ def test_a_folder_of_another_checkpoint_is_refused(
     other = file(tmp_path, server, ("/checkpoint", "/other"))
     with pytest.raises(SourceError, match="written with another checkpoint"):
         Pipeline.from_file(other).start(spark)
+
+
+def test_sql_may_join_its_input_with_itself(
+    spark: SparkSession, server: FakeLogServer, tmp_path: Path
+) -> None:
+    join = """query = '''
+  select a.endpoint, b.ms from input a join input b
+    on a.endpoint = b.endpoint and a.ts = b.ts and a.ms < b.ms'''"""
+    path = file(
+        tmp_path,
+        server,
+        ("timeout = 30", "timeout = 30\nmaxRecordsPerTrigger = 2\nminPartitions = 1"),
+    )
+    path.write_text(re.sub(r"(?s)query = '''.*?'''", join, path.read_text()))
+    server.queue("requests").append([request(n, "/a", ms) for n in range(2) for ms in (1, 2)])
+    assert len(run(spark, path)) == 2
+    assert len(spark.read.parquet(str(tmp_path / "out")).collect()) == 2
+    path.write_text(path.read_text().replace("timeout", 'group = "g"\ntimeout'))
+    with pytest.raises(OptionError, match="give groupIdPrefix in place of group"):
+        Pipeline.from_file(path).check(spark)
 
 
 def test_a_row_that_comes_between_the_starts_of_both_queries_is_in_a_letter(

@@ -20,6 +20,9 @@ _NO_JAVA: Final = (
     "Spark's process of Java has ended (killed, or out of memory), its log may say why; run the "
     "same command to go on"
 )
+_NOT_CONNECTED: Final = "Python worker failed to connect back"
+"""Spark gives a worker ten seconds to start, which no setting changes and a busy machine misses."""
+_STARTS_MAX: Final = 3
 
 
 class PipelineRun:
@@ -36,6 +39,7 @@ class PipelineRun:
         self._follower: Follower | None = None
         self._stop_after: dict[StreamingQuery, int] | None = None
         self._error = ""
+        self._starts = 0
 
     def start_session(self) -> SparkSession:
         """Start Java and Spark: 5-10 s. Raises NoJavaError or SparkStartError."""
@@ -47,13 +51,17 @@ class PipelineRun:
         return self._spark
 
     def start_query(self) -> None:
-        """Start the pipeline. Raises SourceError."""
+        """Start the pipeline, as often as it takes workers to start in time. Raises SourceError."""
         assert self._spark is not None
-        try:
-            with _java():
-                self._queries = self._pipeline.start(self._spark, self._trigger)
-        except Exception as error:
-            raise SourceError(explain(error)) from error
+        self._queries = []
+        while not self._queries:
+            self._starts += 1
+            try:
+                with _java():
+                    self._queries = self._pipeline.start(self._spark, self._trigger)
+            except Exception as error:
+                if not self._may_start_again(said := explain(error)):
+                    raise SourceError(said) from error
         self._follower = Follower(self._queries[0])
 
     def finished(self) -> list[BatchDone]:
@@ -64,7 +72,10 @@ class PipelineRun:
 
     @property
     def active(self) -> bool:
-        """True while a query runs. Raises SourceError when one failed."""
+        """True while a query runs. Raises SourceError when one failed.
+
+        Queries whose workers could not start in time are started again, twice at most.
+        """
         try:
             with _java():
                 return self._is_active()
@@ -77,8 +88,17 @@ class PipelineRun:
         for query in self._queries:
             error = None if query in active else query.exception()
             if error is not None:
-                raise SourceError(explain(error))
+                if not self._may_start_again(said := explain(error)):
+                    raise SourceError(said)
+                self._stop_queries()
+                self.start_query()
+                return True
         return bool(active)
+
+    def _may_start_again(self, said: str) -> bool:
+        """True if nothing was done before this error, which may not come again."""
+        begun = any(_last_batch(query) >= 0 for query in self._queries)
+        return said.startswith(_NOT_CONNECTED) and not begun and self._starts < _STARTS_MAX
 
     def ask_for_end(self) -> None:
         """Have ``at_rest`` tell when the batches under way are done. Raises SourceError."""
@@ -102,18 +122,21 @@ class PipelineRun:
 
     def stop(self) -> None:
         """End queries and session; safe at any time."""
-        for query in self._queries:
-            from py4j.protocol import Py4JError
-
-            # When Java is gone or does not answer, so is the query: the checkpoint holds its state.
-            with suppress(Py4JError, OSError):
-                query.stop()
+        self._stop_queries()
         if self._spark is not None:
             from penstock.spark.listener import farewell
             from penstock.spark.session import stop
 
             farewell(self._spark, self._error)
             stop(self._spark)
+
+    def _stop_queries(self) -> None:
+        from py4j.protocol import Py4JError
+
+        for query in self._queries:
+            # When Java is gone or does not answer, so is the query: the checkpoint holds its state.
+            with suppress(Py4JError, OSError):
+                query.stop()
 
 
 @contextmanager

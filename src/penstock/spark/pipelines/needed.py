@@ -33,6 +33,15 @@ def columns(
     return [name for name in schema.fieldNames() if name in names]
 
 
+def sources(frame: DataFrame) -> int:
+    """The number of sources that Spark makes for a stream: for a table joined with itself two, for
+    one united with itself one.
+    """
+    plan: Any = frame._jdf.queryExecution().analyzed()
+    leaves = plan.collectLeaves().distinct()
+    return sum(leaves.apply(index).isStreaming() for index in range(leaves.size()))
+
+
 def _nodes(plan: Any) -> Iterator[Any]:
     yield plan
     children = plan.children()

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from penstock.spark.errors import OptionError
 from penstock.spark.pipelines import needed, own, parse, pinned, told
 from penstock.spark.pipelines.document import Document
 from penstock.spark.pipelines.spec import Source, Spec, access_of, read
@@ -120,12 +121,18 @@ class Pipeline:
             stream_writer(options, schema)
 
     def frame(self, spark: SparkSession, source: Source | None = None) -> DataFrame:
-        """The rows for the sink, as a stream; of another source if one is given."""
+        """The rows for the sink, as a stream; of another source if one is given.
+
+        Raises OptionError for a source with a ``group`` that the SQL joins with itself.
+        """
         source = source or self.spec.source
         chosen = source.schema or any(key.lower() == "columns" for key in source.options)
         if source.format == "nsq" and not chosen:
             source = replace(source, schema=self._needed(spark))
-        return self.transformed(spark, self._source(spark, source))
+        frame = self.transformed(spark, self._source(spark, source))
+        if source.reads_log and needed.sources(frame) > 1:
+            frame = self.transformed(spark, self._source(spark, self._with_groups(source)))
+        return frame
 
     def transformed(self, spark: SparkSession, messages: DataFrame) -> DataFrame:
         """The rows for the sink that these messages make, as a stream or a batch.
@@ -186,6 +193,15 @@ class Pipeline:
                 del options["group"]  # a name by chance is wanted
         reader = spark.readStream.format(source.format).options(**options)
         return (reader.schema(source.schema) if source.schema else reader).load()
+
+    def _with_groups(self, source: Source) -> Source:
+        """The source for a query that reads it as several, each of which needs its own group."""
+        if "group" in source.options:
+            raise OptionError(
+                "the SQL joins input with itself, so Spark reads the source more than once, and no "
+                "two may have one group: give groupIdPrefix in place of group"
+            )
+        return replace(source, options={"groupIdPrefix": self.spec.name, **source.options})
 
     def _nsq_options(self, spark: SparkSession, suffix: str) -> dict[str, str]:
         """A group that belongs to this pipeline, and a split for each task that runs at once."""

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JNetworkError
 
 from penstock.cli.live.pipeline_run import PipelineRun
 from penstock.spark.errors import SourceError
-from penstock.spark.pipelines import archive
+from penstock.spark.pipelines import Pipeline, archive
 
 
 class Query:
@@ -56,6 +56,54 @@ def test_active_as_long_as_a_query(tmp_path: Path, active: bool) -> None:
 def test_a_query_that_failed_says_why_while_another_runs(tmp_path: Path) -> None:
     run = run_with(tmp_path, Query(True), Query(False, RuntimeError("disk on fire")))
     with pytest.raises(SourceError, match="disk on fire"):
+        _ = run.active
+
+
+WALL = (
+    "An error occurred while calling o1.start.\n"
+    ": org.apache.spark.SparkException: Python worker failed to connect back.\n\tat org.x"
+)
+SAID = r"^Python worker failed to connect back\.$"
+
+
+def run_of(folder: Path, monkeypatch: pytest.MonkeyPatch, *starts: Query | Exception) -> Any:
+    """A run whose starts give these queries, or fail."""
+    left = iter(starts)
+
+    def start(*_: object) -> list[Query]:
+        if isinstance(given := next(left), Exception):
+            raise given
+        return [given]
+
+    monkeypatch.setattr(Pipeline, "start", start)
+    run: Any = run_with(folder)
+    run._spark = "a session"
+    return run
+
+
+def test_queries_whose_workers_start_too_late_are_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late, later = Query(False, RuntimeError(WALL)), Query(False, RuntimeError(WALL))
+    run = run_of(tmp_path, monkeypatch, RuntimeError(WALL), late, later)
+    run.start_query()
+    assert run.active
+    assert (late.stopped, later.stopped) == (True, False)
+    with pytest.raises(SourceError, match=SAID):
+        _ = run.active
+    fails = run_of(tmp_path, monkeypatch, *[RuntimeError(WALL)] * 3)
+    with pytest.raises(SourceError, match=SAID):
+        fails.start_query()
+
+
+def test_queries_that_have_done_a_batch_are_not_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = Query(False, RuntimeError(WALL))
+    query.lastProgress = {"batchId": 0}
+    run = run_of(tmp_path, monkeypatch, query)
+    run.start_query()
+    with pytest.raises(SourceError, match=SAID):
         _ = run.active
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.spark.errors import OptionError
 from penstock.spark.pipelines import needed
 from penstock.spark.pipelines.pipeline import Pipeline
 from penstock.spark.pipelines.spec import Parse, Run, Sink, Source, Spec
@@ -38,9 +39,20 @@ def test_columns_are_found_unless_the_file_chooses(
     monkeypatch.setattr(Pipeline, "_needed", lambda *_: "found by the optimiser")
     monkeypatch.setattr(Pipeline, "_source", lambda _, spark, source: asked.append(source))
     monkeypatch.setattr(Pipeline, "transformed", lambda *_: None)
+    monkeypatch.setattr(needed, "sources", lambda _: 1)
     spark: Any = None
     pipeline(source).frame(spark)
     assert [each.schema for each in asked] == [schema]
+
+
+def test_a_group_cannot_be_that_of_two_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pipeline, "_source", lambda *_: None)
+    monkeypatch.setattr(Pipeline, "transformed", lambda *_: None)
+    monkeypatch.setattr(needed, "sources", lambda _: 2)
+    spark: Any = None
+    grouped = Source("nsq", NODE | {"group": "g"}, "body binary")
+    with pytest.raises(OptionError, match="give groupIdPrefix in place of group"):
+        pipeline(grouped).frame(spark)
 
 
 def test_a_watermark_finds_its_column_whatever_its_letters(
