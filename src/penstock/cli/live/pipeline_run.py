@@ -22,7 +22,7 @@ _NO_JAVA: Final = (
 )
 _NOT_CONNECTED: Final = "Python worker failed to connect back"
 """Spark gives a worker ten seconds to start, which no setting changes and a busy machine misses."""
-_STARTS_MAX: Final = 3
+_STARTS_MAX: Final = 6
 
 
 class PipelineRun:
@@ -74,7 +74,7 @@ class PipelineRun:
     def active(self) -> bool:
         """True while a query runs. Raises SourceError when one failed.
 
-        Queries whose workers could not start in time are started again, twice at most.
+        Queries whose workers could not start in time are started again, for a minute.
         """
         try:
             with _java():

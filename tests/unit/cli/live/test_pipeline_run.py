@@ -84,14 +84,16 @@ def run_of(folder: Path, monkeypatch: pytest.MonkeyPatch, *starts: Query | Excep
 def test_queries_whose_workers_start_too_late_are_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    late, later = Query(False, RuntimeError(WALL)), Query(False, RuntimeError(WALL))
-    run = run_of(tmp_path, monkeypatch, RuntimeError(WALL), late, later)
+    late = [Query(False, RuntimeError(WALL)) for _ in range(5)]
+    run = run_of(tmp_path, monkeypatch, RuntimeError(WALL), *late)
     run.start_query()
-    assert run.active
-    assert (late.stopped, later.stopped) == (True, False)
+    for each in late[:-1]:
+        assert run.active
+        assert each.stopped
     with pytest.raises(SourceError, match=SAID):
         _ = run.active
-    fails = run_of(tmp_path, monkeypatch, *[RuntimeError(WALL)] * 3)
+    assert not late[-1].stopped
+    fails = run_of(tmp_path, monkeypatch, *[RuntimeError(WALL)] * 6)
     with pytest.raises(SourceError, match=SAID):
         fails.start_query()
 
