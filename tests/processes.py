@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import subprocess
 import time
 import uuid
@@ -62,9 +63,9 @@ def children_cpu_s() -> float:
 
 
 def rest_of(program: subprocess.Popen[AnyStr], within_s: float) -> AnyStr:
-    """The rest of a program's output, or of its errors where only these come to us, up to its end;
-    it is killed after that time.
+    """The rest of a program's output, or of its errors where only these come to us, up to its end.
 
+    Raises AssertionError where it has to be killed after that time.
     ``communicate`` would leave out what a ``readline`` before it has read ahead, be it half a line.
     """
     stream = program.stdout or program.stderr
@@ -76,6 +77,7 @@ def rest_of(program: subprocess.Popen[AnyStr], within_s: float) -> AnyStr:
         program.wait(within_s)
     finally:
         patience.cancel()
+    assert program.returncode != -signal.SIGKILL, "it did not end by itself"
     return rest
 
 

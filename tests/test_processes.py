@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.processes import rest_of
 
 PROGRAM = "import os; os.write(1, b'one\\ntw'); input(); os.write(1, b'o\\n')"
@@ -20,3 +22,12 @@ def test_the_rest_of_the_output_holds_what_was_read_ahead() -> None:
         print("go on", file=program.stdin, flush=True)
         assert rest_of(program, 60) == "two\n"
     assert program.returncode == 0
+
+
+def test_a_program_that_goes_on_is_no_rest() -> None:
+    words = [sys.executable, "-c", "import time; time.sleep(600)"]
+    with (
+        subprocess.Popen(words, stdout=subprocess.PIPE) as program,
+        pytest.raises(AssertionError, match="did not end"),
+    ):
+        rest_of(program, 0.1)
