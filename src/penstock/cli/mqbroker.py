@@ -107,7 +107,7 @@ async def _serve(settings: BrokerSettings, log_level: int) -> int:
     make_options = partial(nsqd_options, settings, log_level)
     logger.info("%s", _introduction(settings))
     try:
-        OsDisk().make_directory(settings.store_path_root_dir)
+        OsDisk().make_directory(settings.checked_store())
     except PenstockError as error:
         die(PREFIX, f"cannot make storePathRootDir - {error}")
     try:

@@ -185,6 +185,8 @@ class Option:
                 split_host_port(value)
             except ValueError as error:
                 raise self._unreadable(value, str(error)) from None
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ConfigError(f"invalid {self.name} ! {value} is not a finite number")
         if self.least is not None and not value >= self.least:
             raise self._out_of_range(value, "<", self.least)
         if self.most is not None and value > self.most:
@@ -205,8 +207,7 @@ class Option:
 
     def _out_of_range(self, value: Any, sign: str, bound: float) -> ConfigError:
         show = self.kind.show
-        shown = str(value) if isinstance(value, float) and math.isnan(value) else show(value)
-        return ConfigError(f"invalid {self.name} ! {shown} {sign} {show(bound)}")
+        return ConfigError(f"invalid {self.name} ! {show(value)} {sign} {show(bound)}")
 
 
 def option(

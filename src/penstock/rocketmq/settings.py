@@ -116,4 +116,6 @@ def _parsed(name: str, value: str, default: Any) -> Any:
             return int(value)
         except ValueError:
             raise ConfigError(f"{name} must be a number, not {value!r}") from None
+    if "\0" in value:
+        raise ConfigError(f"{name} must hold no NUL character, as {value!r} does")
     return value

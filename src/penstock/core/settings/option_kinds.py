@@ -37,7 +37,7 @@ class Kind:
 
     def from_config(self, value: Any) -> Any:
         """The value of a TOML value; ValueError holds go-options' reason."""
-        return value if isinstance(value, str) else _toml_text(value)
+        return _without_nul(value) if isinstance(value, str) else _toml_text(value)
 
     def accumulate(self, earlier: Any, value: Any) -> Any:
         """The value of a flag given again; ``earlier`` is None the first time, most keep the
@@ -212,9 +212,9 @@ class Strings(_List):
 
     def from_config(self, value: Any) -> tuple[str, ...]:
         if isinstance(value, str):
-            return tuple(value.split(",")) if value else ()
+            return tuple(_without_nul(value).split(",")) if value else ()
         if isinstance(value, list) and all(isinstance(item, str) for item in value):
-            return tuple(value)
+            return tuple(map(_without_nul, value))
         raise ValueError(f"invalid []string value type {_go_type(value)}")
 
 
@@ -338,6 +338,13 @@ def _c_octal(text: str) -> str:
     digits = text.removeprefix(sign) if sign else text
     is_octal = len(digits) > 1 and digits[0] == "0" and (digits[1].isdigit() or digits[1] == "_")
     return f"{sign}0o{digits[1:]}" if is_octal else text
+
+
+def _without_nul(text: str) -> str:
+    """The text, which the operating system could not take as a path or an address otherwise."""
+    if "\0" in text:
+        raise ValueError("a text holds no NUL character")
+    return text
 
 
 def _toml_text(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.nsq.client.consume.replies import Replies
+from penstock.nsq.client.delays import requeue_delay
 
 
 class Message:
@@ -41,8 +42,10 @@ class Message:
         """Deliver it again, to anyone, ``delay`` seconds from now.
 
         None is for ``default_requeue_delay`` times its attempts. The consumer slows down for a
-        while, because the message could not be handled; not with ``backoff`` False.
+        while, because the message could not be handled; not with ``backoff`` False. Raises
+        ValueError for an endless delay.
         """
+        delay = requeue_delay(delay)  # first, so that the message can still be answered
         if self._answered:
             return False
         self._answered = True

@@ -8,7 +8,6 @@ of as many PUBs. ``Router`` says which node a request goes to, and after a failu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import inf
 from typing import Final, Protocol
 
 from penstock.core.errors import ConfigError
@@ -245,13 +244,6 @@ def checked_bound(name: str, bound: int) -> int:
     if bound < 1:
         raise ConfigError(f"{name} must be 1 at least, not {bound}")
     return bound
-
-
-def checked_delay(delay: float) -> int:
-    """Seconds as the milliseconds of DPUB. Raises ValueError for less than none, and for ever."""
-    if not 0 <= delay < inf:
-        raise ValueError(f"a delay of {delay} s is not possible")
-    return round(delay * 1000)
 
 
 def checked_body(body: bytes, command: str) -> bytes:

@@ -43,3 +43,13 @@ def need_topic(config: TopicConfig, permission: int) -> None:
     if not config.perm & permission:
         remark = f"the topic[{config.name}] {_DOING[permission]} message is forbidden"
         raise RefusedError(ResponseCode.NO_PERMISSION, remark)
+
+
+def may_consume(tables: Tables, topic: str, group: str) -> bool:
+    """True while broker, topic and group all allow a group to read a topic.
+
+    For requests that wait, which were allowed when they came.
+    """
+    config, known = tables.topics.get(topic), tables.groups.get(group)
+    is_readable = config is not None and tables.settings.broker_permission & config.perm & READ
+    return bool(is_readable) and (known is None or known.consume_enable)

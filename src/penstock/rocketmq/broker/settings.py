@@ -317,7 +317,7 @@ class BrokerSettings(TlsSettings):
         self.namesrv_addr = os.environ.get("NAMESRV_ADDR", "")
         self.broker_name = socket.gethostname() or "DEFAULT_BROKER"
         self.broker_ip1 = local_address()
-        self.store_path_root_dir = os.path.join(os.path.expanduser("~"), "store")
+        self.store_path_root_dir = _default_store()
         self.broker_config_path = os.path.join(
             self.store_path_root_dir, "config", "broker.properties"
         )
@@ -484,6 +484,14 @@ class BrokerSettings(TlsSettings):
         home = os.environ.get("ROCKETMQ_HOME")
         return f"{home}/conf" if home else f"{self.store_path_root_dir}/config"
 
+    def checked_store(self) -> str:
+        """The store's folder. Raises ConfigError if none is set and the user has no home directory,
+        where Java makes a folder ``?`` wherever it was started.
+        """
+        if self.store_path_root_dir == _default_store() and not os.path.isabs(_default_store()):
+            raise ConfigError("this user has no home directory for it: set storePathRootDir")
+        return self.store_path_root_dir
+
     def name_servers(self) -> list[str]:
         """``host:port`` of each name server. Raises ConfigError."""
         found = [word.strip() for word in self.namesrv_addr.split(";") if word.strip()]
@@ -508,3 +516,8 @@ class BrokerSettings(TlsSettings):
         """The most important properties as lines ``name=value``."""
         declared = self.declared()
         return java_properties.dumps({n: getattr(self, declared[n]) for n in self.important})
+
+
+def _default_store() -> str:
+    """Java's place, in the user's home directory; no absolute path where the user has none."""
+    return os.path.join(os.path.expanduser("~"), "store")

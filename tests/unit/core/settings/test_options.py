@@ -181,6 +181,23 @@ def test_config_file_with_a_byte_order_mark(tmp_path: Path) -> None:
     assert config(tmp_path, "\ufeffmsg_timeout = 2000").msg_timeout == 2 * SECOND
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        r'tcp_address = "here\u0000:4150"',
+        r'nsqlookupd_tcp_addresses = ["a", "b\u0000:4160"]',
+        r'nsqlookupd_tcp_addresses = "a,b\u0000"',
+    ],
+)
+def test_a_text_of_the_file_holds_no_nul(
+    tmp_path: Path, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        config(tmp_path, line)
+    assert left.value.code == 1
+    assert "a text holds no NUL character" in capsys.readouterr().err
+
+
 def test_flags_win_over_the_file(tmp_path: Path) -> None:
     text = 'mem_queue_size = "not looked at"\nnsqlookupd_tcp_addresses = ["a", "b"]\n'
     options = config(tmp_path, text, "--mem-queue-size=7", "--lookupd-tcp-address=c")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
+
 from penstock.nsq.client.message import Message
 from tests.unit.nsq.client.consume.test_replies import Desk
 
@@ -33,6 +37,18 @@ def test_requeue() -> None:
     assert message(desk).requeue()
     assert not message(desk).is_answered
     assert b"".join(desk.end_pass()) == b"REQ %b 1500\nREQ %b 20000\n" % (ID, ID)
+
+
+@pytest.mark.parametrize("delay", [math.inf, math.nan])
+def test_an_endless_delay_leaves_the_message_to_be_answered(delay: float) -> None:
+    desk = Desk()
+    made = message(desk)
+    with pytest.raises(ValueError, match="a delay of"):
+        made.requeue(delay)
+    assert not made.is_answered
+    assert not desk.outcomes
+    assert made.requeue(0)
+    assert desk.end_pass() == [b"REQ %b 0\n" % ID]
 
 
 def test_a_lost_connection() -> None:

@@ -26,7 +26,6 @@ from penstock.nsq.client.publishing import (
     Router,
     Topics,
     checked_body,
-    checked_delay,
     parts_of,
 )
 from penstock.nsq.protocol import encode
@@ -197,12 +196,6 @@ def test_parts() -> None:
     assert parts_of([], 100) == []
 
 
-@pytest.mark.parametrize("delay", [-1, -0.001, float("nan"), float("inf")])
-def test_no_delay(delay: float) -> None:
-    with pytest.raises(ValueError, match="a delay of"):
-        checked_delay(delay)
-
-
 @pytest.mark.parametrize("kind", [aio.Producer, blocking.Producer])
 @pytest.mark.parametrize("bound", [0, -1])
 def test_a_bound_that_lets_nothing_through_is_refused(kind: Any, bound: int) -> None:
@@ -211,7 +204,3 @@ def test_a_bound_that_lets_nothing_through_is_refused(kind: Any, bound: int) -> 
     if kind is aio.Producer:
         with pytest.raises(ConfigError, match="max_pending_bytes must be 1 at least"):
             kind("127.0.0.1:4150", max_pending_bytes=bound)
-
-
-def test_delays_are_sent_in_milliseconds() -> None:
-    assert [checked_delay(delay) for delay in (0, 0.0004, 1.5)] == [0, 0, 1500]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
@@ -28,6 +29,13 @@ def test_defaults_are_javas(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings.namesrv_addr == ""
     assert settings.store_path_root_dir.endswith("/store")
     assert settings.check() == []
+
+
+def test_a_user_without_a_home_names_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    with pytest.raises(ConfigError, match="set storePathRootDir"):
+        BrokerSettings().checked_store()
+    assert loaded("storePathRootDir=data").checked_store() == "data"
 
 
 JAVA = {

@@ -12,6 +12,7 @@ from penstock.core.chance import Chance, SystemChance
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.nsq.client.aio.node import Node
 from penstock.nsq.client.config import Config, refuse_unknown
+from penstock.nsq.client.delays import deferral_ms
 from penstock.nsq.client.errors import ClientError, Stopped
 from penstock.nsq.client.hosts import hosts_of
 from penstock.nsq.client.names import checked_addresses
@@ -23,7 +24,6 @@ from penstock.nsq.client.publishing import (
     Topics,
     checked_body,
     checked_bound,
-    checked_delay,
     parts_of,
 )
 
@@ -163,10 +163,10 @@ class Producer:
     async def deferred_publish(self, topic: str, delay: float, body: bytes) -> None:
         """Publish a message that is delivered no sooner than ``delay`` seconds from now.
 
-        Raises ValueError for a negative delay.
+        Raises ValueError for a negative or endless delay.
         """
         self._topics.check(topic, "DPUB")
-        delay_ms = checked_delay(delay)
+        delay_ms = deferral_ms(delay)
         await (await self._alone(topic, [checked_body(body, "DPUB")], delay_ms))
 
     async def flush(self) -> None:

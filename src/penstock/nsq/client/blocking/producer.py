@@ -12,6 +12,7 @@ from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.nsq.client.blocking import forks
 from penstock.nsq.client.blocking.connection import Connection
 from penstock.nsq.client.config import Config, refuse_unknown
+from penstock.nsq.client.delays import deferral_ms
 from penstock.nsq.client.errors import ClientError, NotConnected, Stopped, server_error
 from penstock.nsq.client.hosts import hosts_of
 from penstock.nsq.client.names import checked_addresses
@@ -23,7 +24,6 @@ from penstock.nsq.client.publishing import (
     Topics,
     checked_body,
     checked_bound,
-    checked_delay,
     parts_of,
 )
 from penstock.nsq.protocol import encode
@@ -145,10 +145,10 @@ class Producer:
     def deferred_publish(self, topic: str, delay: float, body: bytes) -> None:
         """Publish a message that is delivered no sooner than ``delay`` seconds from now.
 
-        Raises ValueError for a negative delay.
+        Raises ValueError for a negative or endless delay.
         """
         self._topics.check(topic, "DPUB")
-        self._finish([self._put(topic, [checked_body(body, "DPUB")], checked_delay(delay))])
+        self._finish([self._put(topic, [checked_body(body, "DPUB")], deferral_ms(delay))])
 
     def publish_soon(self, topic: str, body: bytes) -> Outcome:
         """Publish one message without waiting for the answer, which the outcome will have."""

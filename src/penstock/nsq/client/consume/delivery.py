@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.nsq.client.consume.replies import Replies
+from penstock.nsq.client.delays import requeue_delay
 from penstock.nsq.client.message import Message
 from penstock.nsq.protocol.frames import MessageBlock
 
@@ -64,7 +65,11 @@ class Delivery:
         return self._replies.finish_all(self.block.finish_commands(), self.block.count)
 
     def requeue(self, delay: float | None = None, backoff: bool = True) -> bool:
-        """Deliver all of them again; ``delay`` and ``backoff`` as for one message."""
+        """Deliver all of them again; ``delay`` and ``backoff`` as for one message.
+
+        Raises ValueError for an endless delay.
+        """
+        delay = requeue_delay(delay)  # first, so that they can still be answered
         if self._answered:
             return False
         self._answered = True

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import PenstockError, StorageError
 from penstock.core.log_limit import LogLimit
+from penstock.rocketmq.broker import permissions
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.pop.pop_channel import Popped
 from penstock.rocketmq.broker.pop.pop_orders import FILE, OPEN_MAX, Key, OpenBatch, OrderTable
@@ -245,6 +246,10 @@ class OrderedPops:
             self._set_timer(key)
 
     def _serve_queue(self, key: Key, queue: int) -> None:
+        if not permissions.may_consume(self._tables, *key):
+            for request in list(self._waiting.get(key, ())):
+                self._give_up(request)
+                request.connection.take_again(request.request)
         for request in list(self._waiting.get(key, ())):
             if not self.has_messages(key, queue):
                 return

@@ -71,6 +71,10 @@ class Waiter(Protocol):
         """Nobody wants an answer any more."""
         ...
 
+    def take_again(self) -> None:
+        """Stop waiting and process the request again: permissions have changed."""
+        ...
+
     def expire(self) -> None:
         """End the wait without messages."""
         ...
@@ -121,7 +125,8 @@ class PopChannel:
     """The channel of one group on one topic.
 
     ``attempts_max`` tells how often a message may be delivered; ``bury`` takes those that were
-    more often and finishes them with ``finish`` when they are elsewhere.
+    more often and finishes them with ``finish`` when they are elsewhere. ``may_consume`` tells if
+    the group is still allowed to read the topic.
     """
 
     def __init__(
@@ -132,6 +137,7 @@ class PopChannel:
         clock: Clock,
         attempts_max: Callable[[], int],
         bury: Callable[[PopChannel, Popped], None],
+        may_consume: Callable[[], bool],
     ) -> None:
         self.topic = topic
         self.channel = channel
@@ -139,6 +145,7 @@ class PopChannel:
         self._clock = clock
         self._attempts_max = attempts_max
         self._bury = bury
+        self._may_consume = may_consume
         self._consumers: dict[int, PopConsumer] = {}
         self._is_settling = False
         self._loop = asyncio.get_running_loop()
@@ -203,6 +210,9 @@ class PopChannel:
         for consumer in list(self._consumers.values()):
             if not consumer.inbox:
                 continue
+            if not self._may_consume():
+                for waiter in list(consumer.waiters):
+                    waiter.take_again()
             try:
                 self._hand_out(consumer)
             except StorageError as error:  # they are in flight, and will come again

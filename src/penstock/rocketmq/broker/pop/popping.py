@@ -118,6 +118,12 @@ class PopRequest:
             self._timer.cancel()
             self._timer = None
 
+    def take_again(self) -> None:
+        """Stop waiting and process the request again: permissions have changed."""
+        self.cancel()
+        self._channel.give_up(self)
+        self.connection.take_again(self._request)
+
     def refuse(self, code: ResponseCode) -> None:
         self._controller.stats.missed()
         self.connection.send(

@@ -12,6 +12,7 @@ from penstock.broker.retrieval import retrieve
 from penstock.broker.topic import Topic
 from penstock.core.names import MAX_NAME_LENGTH, is_valid_name
 from penstock.core.units import SECOND
+from penstock.rocketmq.broker import permissions
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.clients.groups import GroupConfig
 from penstock.rocketmq.broker.delays.publisher import Publisher
@@ -66,6 +67,7 @@ class Pops:
             known = self._channels[key] = PopChannel(
                 found, channel, self._tables.store, self._tables.clock,
                 partial(self._attempts_max, group), partial(self._bury, group),
+                partial(permissions.may_consume, self._tables, topic, group),
             )  # fmt: skip
         return known
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from penstock.core.errors import StorageError
 from penstock.rocketmq.broker.pull.pull_search import (
     TAKEN_AGAIN,
     Pulled,
@@ -127,7 +128,12 @@ class HeldPulls:
                 self._drop((topic, queue), key)
                 held.connection.take_again(_committed(held))
                 continue
-            pulled = find(self._tables, held.header, held.subscription)
+            try:
+                pulled = find(self._tables, held.header, held.subscription)
+            except StorageError:  # which is answered when it is taken again; others may read on
+                self._drop((topic, queue), key)
+                held.connection.take_again(_committed(held))
+                continue
             if pulled.code in _IN_VAIN and pulled.next_offset >= pulled.max_offset:
                 # Nothing that it wants: it waits on, from behind what was looked at. If more has
                 # come than one search looks at, it asks again at once, as after any search in vain.

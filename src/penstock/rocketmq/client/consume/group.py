@@ -66,7 +66,7 @@ class Group:
     """Everything about a member but what is done with its messages."""
 
     def __init__(self, group: str, hub: Hub, habits: Habits) -> None:
-        """Check the names of a group and its topics. Raises BadName."""
+        """Check the names of a group and its topics. Raises BadName or ConfigError."""
         config = hub.config
         self.name = wrap(config.namespace, checked_group(group))
         self.hub = hub

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Protocol
 
+from penstock.core.errors import ConfigError
 from penstock.core.units import MILLISECOND, MINUTE, SECOND
 from penstock.rocketmq.client.consume.held import HeldQueue
 from penstock.rocketmq.client.errors import ClientError, no_broker, refusal
@@ -111,8 +112,9 @@ class LocalOffsets:
     """
 
     def __init__(self, hub: Hub, group: str) -> None:
+        """Find the file. Raises ConfigError where neither option nor user names a folder."""
         config = hub.config
-        home = Path(config.offset_store_path or Path.home() / ".rocketmq_offsets")
+        home = Path(config.offset_store_path) if config.offset_store_path else _home()
         # An id with a process and a number in it would never find its file again.
         client = f"{hub.client_id.partition('@')[0]}@{config.instance_name or 'DEFAULT'}"
         self.path = home / client / group / "offsets.json"
@@ -215,3 +217,13 @@ class Commits:
 
 def _place(held: HeldQueue) -> tuple[str, str]:
     return held.queue.brokerName, held.queue.topic
+
+
+def _home() -> Path:
+    try:
+        return Path.home() / ".rocketmq_offsets"
+    except RuntimeError:
+        raise ConfigError(
+            "broadcast consumers keep their offsets in the home directory, which this user has not:"
+            " set offset_store_path"
+        ) from None

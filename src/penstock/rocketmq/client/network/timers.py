@@ -46,14 +46,23 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def run(self, now: int) -> None:
-        """Call those that are due, each once, in the order of their times."""
+        """Call those that are due, each once, in the order of their times.
+
+        What a call raises, as a signal's handler may in a blocking client, leaves the rest due.
+        """
         due = []
         while self._heap and self._heap[0][0] <= now:
-            due.append(heappop(self._heap)[2])
-        for timer in due:
-            call, timer.call = timer.call, None
-            if call is not None:
-                call()
+            due.append(heappop(self._heap))
+        due.reverse()
+        try:
+            while due:
+                timer = due.pop()[2]
+                call, timer.call = timer.call, None
+                if call is not None:
+                    call()
+        finally:
+            for entry in due:
+                heappush(self._heap, entry)
 
     def clear(self) -> None:
         """Forget all of them."""

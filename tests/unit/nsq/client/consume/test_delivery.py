@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
+
 from penstock.nsq.client.consume.delivery import Delivery
 from penstock.nsq.protocol import encode, frames
 from penstock.nsq.protocol.frames import FrameReader, MessageBlock
@@ -40,6 +44,15 @@ def test_requeue_and_touch() -> None:
     requeues = b"".join(encode.requeue(identifier, 4000) for identifier in IDS)
     assert desk.end_pass() == [touches, requeues]
     assert len(desk.outcomes) == 1
+
+
+def test_an_endless_delay_leaves_them_to_be_answered() -> None:
+    desk = Desk()
+    messages = delivery(desk)
+    with pytest.raises(ValueError, match="a delay of"):
+        messages.requeue(math.inf)
+    assert not messages.is_answered
+    assert messages.finish()
 
 
 def test_one_by_one() -> None:

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from penstock.core.errors import StorageError
 from penstock.rocketmq.broker.acl.check import is_signed
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.clients import heartbeats
 from penstock.rocketmq.broker.clients.groups import GroupConfig
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.pull import pulling
+from penstock.rocketmq.broker.pull import long_poll, pulling
+from penstock.rocketmq.broker.pull.pull_search import Pulled
 from penstock.rocketmq.broker.topics import WRITE
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
@@ -97,6 +99,22 @@ async def test_a_slave_has_who_is_ahead_of_it_wait_and_sends_nobody_back(one: Co
     assert (len(one.held_pulls), peer.answers) == (1, 0)
     await store(one, "T", 0, b"3")
     assert (len(one.held_pulls), peer.answers) == (0, 1)
+
+
+async def test_a_message_that_cannot_be_read_keeps_nobody_else_waiting(
+    one: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, other = Puller(), Puller()
+    pull(one, held, 1, SUSPENDS | FILTERS)
+    pull(one, other, 1, SUSPENDS | FILTERS)
+
+    def failing(*_: object) -> Pulled:
+        monkeypatch.undo()
+        raise StorageError("Input/output error")
+
+    monkeypatch.setattr(long_poll, "find", failing)
+    await store(one, "T", 0, b"second")
+    assert (len(one.held_pulls), len(held.again), held.answers, other.answers) == (0, 1, 0, 1)
 
 
 def subscribe(controller: Controller, peer: Puller, text: str, version: int) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from penstock.core.errors import ConfigError
 from penstock.rocketmq.client.config import Config
 from penstock.rocketmq.client.consume.held import HeldQueue
 from penstock.rocketmq.client.consume.offsets import (
@@ -89,6 +91,13 @@ def test_a_broadcast_consumer_keeps_them_in_a_file(tmp_path: Path) -> None:
     assert hub.does(Job(again.read(QUEUE))) == 2
     assert again.path == tmp_path / "10.0.0.1@DEFAULT" / "G" / "offsets.json"
     assert list(again.path.parent.iterdir()) == [again.path]
+
+
+def test_a_user_without_a_home_names_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "home", Mock(side_effect=RuntimeError("no home")))
+    hub, _ = made()
+    with pytest.raises(ConfigError, match="set offset_store_path"):
+        LocalOffsets(hub, "G")
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"offsetTable":{"x":1}}', '{"offsetTable":5}'])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.rocketmq.client.network.timers import Timers
 
 
@@ -35,6 +37,26 @@ def test_a_timer_set_by_another_waits_for_the_next_run() -> None:
     assert told == []
     timers.run(5)
     assert told == ["again"]
+
+
+def test_calls_behind_one_that_raises_stay_due() -> None:
+    timers, told = Timers(), []
+
+    def interrupted() -> None:
+        told.append("interrupted")
+        raise KeyboardInterrupt
+
+    timers.at(10, lambda: told.append("a"))
+    timers.at(20, interrupted)
+    cancelled = timers.at(30, lambda: told.append("b"))
+    timers.at(30, lambda: told.append("c"))
+    with pytest.raises(KeyboardInterrupt):
+        timers.run(50)
+    assert told == ["a", "interrupted"]
+    assert timers.next == 30
+    cancelled.cancel()
+    timers.run(50)
+    assert told == ["a", "interrupted", "c"]
 
 
 def test_cancelled_timers_are_not_kept_until_they_would_be_due() -> None:

@@ -1,0 +1,69 @@
+"""Requests to pop that wait while what they may have changes."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.clients.groups import GroupConfig
+from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.pop.popping import pop
+from penstock.rocketmq.broker.topics import WRITE
+from penstock.rocketmq.protocol.codes import RequestCode
+from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.registration import TopicConfig
+from tests.unit.rocketmq.broker.filling import store
+from tests.unit.rocketmq.broker.peers import FakePeer, request
+from tests.unit.rocketmq.broker.popping import dispatch, with_pops
+
+
+class Popper(FakePeer):
+    """A connection that notes which requests it is to take again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.again: list[Command] = []
+
+    def take_again(self, request: Command) -> None:
+        self.again.append(request)
+
+
+def ask(controller: Controller, peer: Popper, *, order: bool) -> None:
+    pop(controller, peer.connection, request(
+        RequestCode.POP_MESSAGE, consumerGroup="G", topic="T", queueId=-1, maxMsgNums=32,
+        invisibleTime=1000, pollTime=30_000, bornTime=1, initMode=0, order=str(order).lower(),
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize("order", [False, True])
+@pytest.mark.parametrize("forbids", ["topic", "group", "broker"])
+async def test_a_request_that_waits_is_asked_again_whether_it_may(
+    controller: Controller, forbids: str, order: bool
+) -> None:
+    pops = with_pops(controller)
+    first, second = Popper(), Popper()
+    for peer in (first, second):
+        ask(controller, peer, order=order)
+    if forbids == "topic":
+        controller.topics.put(TopicConfig("T", 1, 1, WRITE), 2)
+    elif forbids == "group":
+        controller.groups.put(GroupConfig("G", consume_enable=False), 2)
+    else:
+        controller.settings.broker_permission = WRITE
+    await store(controller, "T", 0, b"a")
+    dispatch(controller)()
+    for _ in range(6):
+        await asyncio.sleep(0)
+    assert len(pops) == 0
+    for peer in (first, second):
+        (again,) = peer.again
+        with pytest.raises(RefusedError, match=r"forbidden|no permission"):
+            pop(controller, peer.connection, again)
+        assert not peer.sent
+    if not order:  # the message waits for those who may have it
+        channel = pops.find("T", "G")
+        assert channel is not None
+        state = channel.channel.state
+        assert (state.depth, state.in_flight_count) == (1, 0)
