@@ -343,7 +343,7 @@ def _c_octal(text: str) -> str:
 def _without_nul(text: str) -> str:
     """The text, which the operating system could not take as a path or an address otherwise."""
     if "\0" in text:
-        raise ValueError("a text holds no NUL character")
+        raise ValueError("it holds a NUL character")
     return text
 
 

@@ -195,7 +195,7 @@ def test_a_text_of_the_file_holds_no_nul(
     with pytest.raises(SystemExit) as left:
         config(tmp_path, line)
     assert left.value.code == 1
-    assert "a text holds no NUL character" in capsys.readouterr().err
+    assert "it holds a NUL character" in capsys.readouterr().err
 
 
 def test_flags_win_over_the_file(tmp_path: Path) -> None:

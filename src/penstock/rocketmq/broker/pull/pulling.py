@@ -2,7 +2,7 @@
 
 See RocketMQ spec 2.2, 4.3.
 
-A pull that finds nothing new may be held until a message comes; see ``broker.held_pulls``.
+A pull that finds nothing new may be held until a message comes; see ``long_poll``.
 """
 
 from __future__ import annotations

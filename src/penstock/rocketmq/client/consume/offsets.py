@@ -114,7 +114,7 @@ class LocalOffsets:
     def __init__(self, hub: Hub, group: str) -> None:
         """Find the file. Raises ConfigError where neither option nor user names a folder."""
         config = hub.config
-        home = Path(config.offset_store_path) if config.offset_store_path else _home()
+        home = Path(config.offset_store_path) if config.offset_store_path else _default_folder()
         # An id with a process and a number in it would never find its file again.
         client = f"{hub.client_id.partition('@')[0]}@{config.instance_name or 'DEFAULT'}"
         self.path = home / client / group / "offsets.json"
@@ -219,11 +219,11 @@ def _place(held: HeldQueue) -> tuple[str, str]:
     return held.queue.brokerName, held.queue.topic
 
 
-def _home() -> Path:
+def _default_folder() -> Path:
     try:
         return Path.home() / ".rocketmq_offsets"
     except RuntimeError:
         raise ConfigError(
-            "broadcast consumers keep their offsets in the home directory, which this user has not:"
+            "broadcast consumers keep their offsets in the home directory, and this user has none:"
             " set offset_store_path"
         ) from None

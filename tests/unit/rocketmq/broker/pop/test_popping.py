@@ -7,14 +7,12 @@ import asyncio
 import pytest
 
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.clients.groups import GroupConfig
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.pop.popping import pop
-from penstock.rocketmq.broker.topics import WRITE
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
-from penstock.rocketmq.protocol.registration import TopicConfig
 from tests.unit.rocketmq.broker.filling import store
+from tests.unit.rocketmq.broker.forbidding import PLACES, forbid_reading
 from tests.unit.rocketmq.broker.peers import FakePeer, request
 from tests.unit.rocketmq.broker.popping import dispatch, with_pops
 
@@ -38,7 +36,7 @@ def ask(controller: Controller, peer: Popper, *, order: bool) -> None:
 
 
 @pytest.mark.parametrize("order", [False, True])
-@pytest.mark.parametrize("forbids", ["topic", "group", "broker"])
+@pytest.mark.parametrize("forbids", PLACES)
 async def test_a_request_that_waits_is_asked_again_whether_it_may(
     controller: Controller, forbids: str, order: bool
 ) -> None:
@@ -46,12 +44,7 @@ async def test_a_request_that_waits_is_asked_again_whether_it_may(
     first, second = Popper(), Popper()
     for peer in (first, second):
         ask(controller, peer, order=order)
-    if forbids == "topic":
-        controller.topics.put(TopicConfig("T", 1, 1, WRITE), 2)
-    elif forbids == "group":
-        controller.groups.put(GroupConfig("G", consume_enable=False), 2)
-    else:
-        controller.settings.broker_permission = WRITE
+    forbid_reading(controller, forbids)
     await store(controller, "T", 0, b"a")
     dispatch(controller)()
     for _ in range(6):

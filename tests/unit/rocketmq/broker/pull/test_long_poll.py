@@ -12,16 +12,15 @@ from penstock.core.errors import StorageError
 from penstock.rocketmq.broker.acl.check import is_signed
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.clients import heartbeats
-from penstock.rocketmq.broker.clients.groups import GroupConfig
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.pull import long_poll, pulling
 from penstock.rocketmq.broker.pull.pull_search import Pulled
-from penstock.rocketmq.broker.topics import WRITE
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.rocketmq.protocol.signing import SIGNATURE, signature
 from tests.unit.rocketmq.broker.filling import store
+from tests.unit.rocketmq.broker.forbidding import PLACES, forbid_reading
 from tests.unit.rocketmq.broker.peers import FakePeer, heartbeat, request
 
 COMMITS, SUSPENDS, FILTERS = 1, 2, 4
@@ -135,19 +134,14 @@ async def test_a_pull_that_waits_passes_over_nothing_of_a_new_subscription(one: 
     assert (len(one.held_pulls), peer.answers) == (0, 1)
 
 
-@pytest.mark.parametrize("forbids", ["topic", "group", "broker"])
+@pytest.mark.parametrize("forbids", PLACES)
 async def test_a_pull_that_waits_is_asked_again_whether_it_may(
     one: Controller, forbids: str
 ) -> None:
     peer = Puller()
     subscribe(one, peer, "color = 'red'", 1)
     pull(one, peer, 1, SUSPENDS)
-    if forbids == "topic":
-        one.topics.put(TopicConfig("T", 1, 1, WRITE), 2)
-    elif forbids == "group":
-        one.groups.put(GroupConfig("G", consume_enable=False), 2)
-    else:
-        one.settings.broker_permission = WRITE
+    forbid_reading(one, forbids)
     await store(one, "T", 0, b"red", color="red")
     (again,) = peer.again
     with pytest.raises(RefusedError, match=r"forbidden|no permission"):

@@ -1,0 +1,20 @@
+"""Withdrawing the permission to read, in each of the places that may."""
+
+from __future__ import annotations
+
+from penstock.rocketmq.broker.clients.groups import GroupConfig
+from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.topics import WRITE
+from penstock.rocketmq.protocol.registration import TopicConfig
+
+PLACES = ("topic", "group", "broker")
+
+
+def forbid_reading(controller: Controller, place: str) -> None:
+    """Let group G no longer read topic T, which has one queue."""
+    if place == "topic":
+        controller.topics.put(TopicConfig("T", 1, 1, WRITE), 2)
+    elif place == "group":
+        controller.groups.put(GroupConfig("G", consume_enable=False), 2)
+    else:
+        controller.settings.broker_permission = WRITE
