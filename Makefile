@@ -63,7 +63,7 @@ CLASSES := build/spark-classes.jsa
 
 $(CLASSES): $(VENV)/.all
 	@echo "archiving Spark's classes, so that it starts in half the time (half a minute, once)"
-	@$(BIN)/python -m tests.spark.class_archive
+	@$(BIN)/python -m tools.harness.class_archive
 
 check: dev lint types  ## the loop of a minute: lint, types, and the tests without a process or a port
 	@HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),quick) $(PYTEST) -q $(TOGETHER) tests/unit
@@ -76,7 +76,7 @@ long: install $(CLASSES)  ## the few that `make test` leaves out, as each takes 
 	@$(PYTEST) -v -m long
 
 coverage: dev  ## the branches that unit tests take in storage, broker, node and the protocols
-	@HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),quick) $(BIN)/python -m tests.coverage
+	@HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),quick) $(BIN)/python -m tools.coverage
 
 # `make test` runs on the newest PySpark that pyproject.toml admits, this on the oldest.
 spark-versions: build/pyspark-4.2/.installed  ## tests of the Spark side on PySpark 4.2, in a venv of its own
@@ -135,7 +135,7 @@ bench-rocketmq-clients: install  ## our RocketMQ client beside PyPI's C++ one (J
 	@$(BIN)/python bench/rocketmq_clients.py $(if $(JAVA),--java $(JAVA))
 
 bench-tools: install  ## our nsq_to_file, nsq_to_nsq and to_nsq (GO=: a folder with Go's beside them)
-	@$(BIN)/python bench/tools.py $(if $(GO),--go $(GO))
+	@$(BIN)/python bench/nsq_tools.py $(if $(GO),--go $(GO))
 
 bench-admin: install  ## nsqadmin and its pages over 1,000 topics, 10 channels each, on 10 nodes
 	@$(BIN)/python bench/admin_pages.py
@@ -144,7 +144,7 @@ crash: install  ## kill nsqd, mqbroker and nsq_to_file under load, 300 rounds (R
 	@PENSTOCK_KILL_ROUNDS=$(or $(ROUNDS),300) $(PYTEST) tests/crash -s
 
 # Campaigns: what docs/trust.md shows. Each prints how far it is, and a row of the table at its end.
-CAMPAIGN = @$(BIN)/python -m tests.campaigns
+CAMPAIGN = @$(BIN)/python -m tools.campaigns
 
 campaign-kill: install  ## kill -9 over everything at once, 1,000 times (ROUNDS=n, DURABILITY=fsync)
 	$(CAMPAIGN) kill $(or $(ROUNDS),1000) $(if $(DURABILITY),--durability=$(DURABILITY))
@@ -184,8 +184,8 @@ sim: dev  ## the broker against its model, long
 
 fuzz: install  ## every decoder against damaged input, a minute each (SECONDS=n for more, TARGETS="a b" for some)
 	@$(PIP) 'atheris>=3'
-	@for target in $(or $(TARGETS),$$($(BIN)/python -m tests.fuzz.catalogue)); do \
-	  $(BIN)/python -m tests.fuzz.run $$target $(or $(SECONDS),60) || exit 1; done
+	@for target in $(or $(TARGETS),$$($(BIN)/python -m tools.fuzz.catalogue)); do \
+	  $(BIN)/python -m tools.fuzz.run $$target $(or $(SECONDS),60) || exit 1; done
 
 decoders: dev  ## the protocol's decoders against random streams, long
 	@HYPOTHESIS_PROFILE=nightly $(PYTEST) tests/unit/nsq/protocol -q
@@ -197,13 +197,13 @@ browser: install  ## nsqadmin's pages in Chromium: all tests (`make test` runs a
 	@$(PYTEST) tests/browser -q -n 2 --dist loadscope
 
 screenshots: install  ## nsqadmin's pages over a cluster with traffic, into build/screenshots
-	@$(BIN)/python -m tests.browser.screenshots
+	@$(BIN)/python -m tools.browser.screenshots
 
 pictures: install  ## the README's pictures: nsqadmin and penstock top over a cluster with traffic
-	@$(BIN)/python -m tests.browser.pictures
+	@$(BIN)/python -m tools.browser.pictures
 
 notebooks: install  ## the notebooks of examples/ over a node; stores what their cells show
-	@$(BIN)/python -m tests.spark.notebooks
+	@$(BIN)/python -m tools.pages.notebooks
 
 MERMAID := build/mermaid.min.js
 
@@ -220,60 +220,60 @@ docs: install  ## the documentation as a site in build/docs
 	  else echo "without npm, the drawings of the architecture stay text"; fi
 
 replay: install  ## what real NSQ programs were seen to do, played against ours
-	@$(BIN)/python -m tests.conformance.replay_nsqd
-	@$(BIN)/python -m tests.conformance.replay_lookupd
+	@$(BIN)/python -m tools.replay.replay_nsqd
+	@$(BIN)/python -m tools.replay.replay_lookupd
 
 differences: install  ## write into docs/nsqd.md how nsqd differs from Go's
-	@$(BIN)/python -m tests.conformance.differences
+	@$(BIN)/python -m tools.pages.differences
 
 codes: install  ## write RocketMQ's codes and what covers them, and into docs/security.md what each needs
-	@$(BIN)/python -m tests.conformance.rocketmq_codes
-	@$(BIN)/python -m tests.conformance.rocketmq_access
+	@$(BIN)/python -m tools.pages.rocketmq_codes
+	@$(BIN)/python -m tools.pages.rocketmq_access
 
 client-options: install  ## write the clients' options into docs/client.md and docs/rocketmq-client.md
-	@$(BIN)/python -m tests.conformance.client_options
+	@$(BIN)/python -m tools.pages.client_options
 
 spark-options: install  ## write the options of Spark's source into docs/spark.md
-	@$(BIN)/python -m tests.spark.options_page
+	@$(BIN)/python -m tools.pages.spark_options
 
 client-guide: install  ## write docs/client-guide.md: what a client of NSQ owes, and what shows it
-	@$(BIN)/python -m tests.conformance.client_duties
+	@$(BIN)/python -m tools.pages.client_duties
 
 manifests: dev  ## write deploy/kubernetes from the chart, with helm
-	@$(BIN)/python -m tests.deploy.manifests
+	@$(BIN)/python -m tools.deploy.manifests
 
 images-tried: install  ## follow every step of both Dockerfiles without Docker, as root, with debootstrap: minutes
-	@$(BIN)/python -m tests.deploy.images build/images
+	@$(BIN)/python -m tools.deploy.images build/images
 
 mqadmin-page: install  ## write mqadmin's sub-commands into docs/mqadmin.md
-	@$(BIN)/python -m tests.conformance.mqadmin_page
+	@$(BIN)/python -m tools.pages.mqadmin_page
 
 mqadmin-samples: install  ## record what Java's mqadmin prints (JAVA=: a folder with the jars of 4.9.7)
-	@PENSTOCK_ROCKETMQ_JAVA=$(JAVA) $(BIN)/python -m tests.conformance.record_mqadmin
+	@PENSTOCK_ROCKETMQ_JAVA=$(JAVA) $(BIN)/python -m tools.replay.record_mqadmin
 
 monitoring: dev  ## write docs/metrics.md, the alert rules and the dashboard from the list of metrics
-	@$(BIN)/python -m tests.monitoring.generated
+	@$(BIN)/python -m tools.monitoring.generated
 
 audit: install  ## known vulnerabilities of what constraints.txt pins; says so where nobody can be asked
-	@$(BIN)/python -m tests.release.audit
+	@$(BIN)/python -m tools.release.audit
 
 wheel: install  ## wheel and sdist into dist/, the same bytes each time, and what is wrong with them
-	@$(BIN)/python -m tests.release.built
+	@$(BIN)/python -m tools.release.built
 
 sbom: install  ## the list of all that comes with Penstock, in CycloneDX's form, into dist/
 	@mkdir -p dist
-	@$(BIN)/python -m tests.release.sbom dist/penstock.cdx.json
+	@$(BIN)/python -m tools.release.sbom dist/penstock.cdx.json
 
 wheels: install  ## the wheel installed by each Python that is here (PYTHONS="a b", WITH=spark,demo): time, size, every command
-	@$(BIN)/python -m tests.release.fresh $(if $(WITH),--with=$(WITH)) $(PYTHONS)
+	@$(BIN)/python -m tools.release.fresh $(if $(WITH),--with=$(WITH)) $(PYTHONS)
 
 release: install  ## VERSION=1.2.3: its commit and tag, and its files in dist/; pushes nothing
-	@$(BIN)/python -m tests.release.audit || [ $$? = 3 ]
-	@$(BIN)/python -m tests.release.cut "$(VERSION)"
+	@$(BIN)/python -m tools.release.audit || [ $$? = 3 ]
+	@$(BIN)/python -m tools.release.cut "$(VERSION)"
 	@$(MAKE) --no-print-directory wheel sbom
 
 reference: dev  ## write docs/reference: flags, properties and HTTP endpoints of every program
-	@$(BIN)/python -m tests.reference.pages
+	@$(BIN)/python -m tools.reference.pages
 
 clean:  ## remove what was made here, .venv included
 	rm -rf $(VENV) build dist run .mypy_cache .ruff_cache .pytest_cache .hypothesis

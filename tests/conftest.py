@@ -16,7 +16,8 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.own_network import enter_own_network
-from tests.spark.class_archive import java_options
+from tools.harness.class_archive import java_options
+from tools.harness.samples import RECORDINGS
 
 # In CI the same examples every time, and few of them in `make check`; `make decoders` looks for new
 # ones, for long.
@@ -45,7 +46,6 @@ gc.set_threshold(50_000, 20, 100)
 os.environ.setdefault("JDK_JAVA_OPTIONS", java_options())
 
 ROOT = Path(__file__).parent.parent
-SAMPLES = ROOT / "tests" / "conformance" / "samples"
 SPARK, BROWSER = "tests/spark/", "tests/browser/"
 
 
@@ -53,7 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--samples",
         type=Path,
-        default=SAMPLES,
+        default=RECORDINGS,
         metavar="DIR",
         help="the folder of recorded exchanges to replay (default: tests/conformance/samples)",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from tests.pages import DOCS
+from tools.pages.documentation import DOCS
 
 _PAGE: Final = DOCS / "from-rocketmq-java.md"
 _CELLS: Final = re.compile(r"(?<!\\)\|")

@@ -12,7 +12,7 @@ from fnmatch import fnmatch
 from functools import cache
 from typing import Final, NamedTuple
 
-from tests.pages import DOCS, PAGES, all_blocks
+from tools.pages.documentation import DOCS, PAGES, all_blocks
 
 RUN: Final = {"sh", "console", "python"}
 """The languages whose blocks are run without a row."""
@@ -45,7 +45,7 @@ ROWS: Final = (
     ("deploy.md", "```json", _SAMPLES),
     ("deploy.md", "```ini", _SAMPLES),
     ("deploy.md", "systemctl", _SYSTEMD),
-    ("deploy.md", "docker build", "needs docker; tests/deploy/images.py follows all steps"),
+    ("deploy.md", "docker build", "needs docker; tools/deploy/images.py follows all steps"),
     ("deploy.md", "helm install", "needs a cluster; tests/deploy/test_manifests.py has its files"),
     ("from-nsqd.md", "", _COMMANDS),
     ("from-pynsq.md", "", _COMMANDS),

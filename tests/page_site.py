@@ -31,11 +31,11 @@ from penstock.testing.daemons import (
     run_nsqd,
     run_nsqlookupd,
 )
-from tests.conformance.certificates import Certificates
 from tests.forwarding import create, publish, wait_until
-from tests.patience import PATIENT
-from tests.ports import unused_address
-from tests.rocketmq_shop import Shop, running_shop
+from tools.harness.certificates import Certificates
+from tools.harness.patience import PATIENT
+from tools.harness.ports import unused_address
+from tools.harness.rocketmq.shop import Shop, running_shop
 
 ORDERS = 40
 _FLAGS = (

@@ -20,8 +20,8 @@ from penstock.testing.daemons import Daemon
 from tests.daemon_commands import properties
 from tests.forwarding import publish, wait_until
 from tests.page_site import Site
-from tests.pages import replaced
-from tests.ports import unused_address
+from tools.harness.ports import unused_address
+from tools.pages.documentation import replaced
 
 ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 BEGUN = re.compile(rb"listening on|connecting to nsqd|ingress|producer to|^(data|event):", re.M)

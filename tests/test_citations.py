@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import pytest
 
-from .pages import DOCS, ROOT, lines_of_text
+from tools.pages.documentation import DOCS, ROOT, lines_of_text
 
 PAGES = {"NSQ": DOCS / "spec" / "nsq.md", "RocketMQ": DOCS / "spec" / "rocketmq.md"}
-FOLDERS = ("src", "tests", "bench", "examples")
+FOLDERS = ("src", "tests", "tools", "bench", "examples")
 _NUMBER = r"\d+(?:\.\d+)?"
 _CITATION = re.compile(rf"\b(NSQ|RocketMQ) spec ({_NUMBER}(?:(?:,| and| to) {_NUMBER}\b)*)")
 _WITHOUT_DIALECT = re.compile(rf"(?<!NSQ )(?<!RocketMQ )\b(?:spec|reference) {_NUMBER}\b")

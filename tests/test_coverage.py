@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests import coverage
-from tests.coverage import Gap, faults, gaps, main
+from tools import coverage
+from tools.coverage import Gap, faults, gaps, main
 
 REPORT: dict[str, Any] = {
     "files": {

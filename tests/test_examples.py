@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.testing import Daemon, run_nsqd
-from tests.programs.rocketmq.client.servers import run_servers
+from tools.harness.rocketmq.servers import run_servers
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 EXPECTED = {

@@ -29,7 +29,7 @@ from penstock.rocketmq.client import (
 )
 from penstock.rocketmq.mqadmin.sub_commands import find
 from tests.java_table import Row, rows
-from tests.programs.rocketmq.client.servers import Servers, run_servers
+from tools.harness.rocketmq.servers import Servers, run_servers
 
 ROOT = Path(__file__).parent.parent
 ROWS = rows()

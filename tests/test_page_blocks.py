@@ -9,7 +9,7 @@ import pytest
 
 from tests import test_tutorials
 from tests.page_blocks import ROWS, RUN, Block, held_by, page_blocks
-from tests.pages import PAGES, ROOT, all_blocks
+from tools.pages.documentation import PAGES, ROOT, all_blocks
 
 
 def test_each_block_is_run_or_has_a_row() -> None:

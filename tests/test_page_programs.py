@@ -25,10 +25,10 @@ from penstock.rocketmq import client
 from penstock.rocketmq.client import Message, Producer, PushConsumer, blocking, sql
 from penstock.spark.nodes.access import close_connections
 from penstock.testing.daemons import Daemon, RocketMQ, run_nsqd, run_rocketmq
-from tests.conformance.certificates import Certificates
 from tests.forwarding import channel, create, publish
 from tests.page_blocks import sample, without_row
-from tests.pages import DOCS, replaced
+from tools.harness.certificates import Certificates
+from tools.pages.documentation import DOCS, replaced
 
 PATIENT = client.Config(request_timeout=60, send_msg_timeout=60)
 FRAGMENTS = {

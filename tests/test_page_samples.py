@@ -30,17 +30,17 @@ from penstock.rocketmq.broker.acl.rules import Account
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.protocol.messages import message
 from penstock.testing.daemons import Daemon, run_nsqadmin, run_nsqd
-from tests.conformance.auth_server import run_auth_server
 from tests.forwarding import create, publish, wait_until
 from tests.page_blocks import sample
 from tests.page_terminal import shows
-from tests.pages import ROOT
-from tests.patience import PATIENT
-from tests.ports import unused_address
 from tests.spark.test_cluster import EXECUTORS_NEED
 from tests.unit.cli.top import test_draw
 from tests.unit.rocketmq.protocol import test_frames
 from tests.unit.rocketmq.protocol.messages import test_message
+from tools.harness.auth_server import run_auth_server
+from tools.harness.patience import PATIENT
+from tools.harness.ports import unused_address
+from tools.pages.documentation import ROOT
 
 ALICE = "Basic YWxpY2U6c2VjcmV0"
 

@@ -12,8 +12,17 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.flags.programs import programs
-
-from .pages import DOCS, PAGES, ROOT, anchor, blocks, commands, headings, lines_of_text, replaced
+from tools.pages.documentation import (
+    DOCS,
+    PAGES,
+    ROOT,
+    anchor,
+    blocks,
+    commands,
+    headings,
+    lines_of_text,
+    replaced,
+)
 
 _CODE = re.compile(r"`[^`]*`")
 _LINK = re.compile(r"\]\(([^)\s]+)\)|^\[[^]]+\]: (\S+)$", re.MULTILINE)

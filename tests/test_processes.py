@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.processes import rest_of
+from tools.harness.processes import rest_of
 
 PROGRAM = "import os; os.write(1, b'one\\ntw'); input(); os.write(1, b'o\\n')"
 

@@ -26,8 +26,8 @@ from penstock.testing.daemons import (
     run_nsqd,
     run_nsqlookupd,
 )
-from tests.pages import ROOT, blocks, commands, replaced
-from tests.processes import rest_of
+from tools.harness.processes import rest_of
+from tools.pages.documentation import ROOT, blocks, commands, replaced
 
 README = ROOT / "README.md"
 ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}

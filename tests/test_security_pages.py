@@ -15,7 +15,7 @@ from penstock.nsq.nsqlookupd.options import LookupdOptions
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.client import Config as RocketmqConfig
 from penstock.rocketmq.namesrv.settings import NamesrvSettings
-from tests.pages import DOCS, ROOT
+from tools.pages.documentation import DOCS, ROOT
 
 PAGES = [ROOT / "SECURITY.md", DOCS / "security.md"]
 _FLAG = re.compile(r"`(?:\w+ )?(--[a-z][a-z0-9-]+)")

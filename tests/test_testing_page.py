@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from penstock import testing
-from tests.pages import DOCS, blocks
+from tools.pages.documentation import DOCS, blocks
 
 PAGE = DOCS / "testing.md"
 

@@ -37,6 +37,24 @@ FLOORS = {
     "cli": 9,
     "testing": 10,
 }
+TOOLS = ROOT / "tools"
+# Likewise the rooms of tools, which tests import, and which import no tests.
+ROOMS = {
+    "harness": 0,
+    "coverage": 1,
+    "deploy": 1,
+    "fuzz": 1,
+    "loads": 1,
+    "monitoring": 1,
+    "pages": 1,
+    "browser": 2,
+    "campaigns": 2,
+    "reference": 2,
+    "release": 2,
+    "replay": 2,
+}
+OF_TESTS = re.compile(r"^\s*(?:from|import) tests\b|\btests\.[a-z]", re.MULTILINE)
+"""An import of tests, or the name of a module of theirs, as of a program that is started."""
 WEB = SOURCE / "admin" / "web"
 WEB_FILES = sorted(path for path in WEB.rglob("*") if path.suffix in (".js", ".css", ".html"))
 WEB_LINES_MAX = 400
@@ -105,24 +123,46 @@ def imports(module: Path) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{name(module)}: relative import"
-            yield node.module or ""
+            assert node.level == 0 or module.is_relative_to(TOOLS), f"{module}: relative import"
+            yield node.module or "" if node.level == 0 else ""
 
 
 def floor_of(path: str) -> str:
     return path.split("/")[0].removesuffix(".py")
 
 
-def test_floors() -> None:
-    crossed = [
-        f"{name(module)} imports {imported}"
-        for module in MODULES
-        if (own := floor_of(name(module))) in FLOORS
+def crossed(package: Path, floors: dict[str, int]) -> list[str]:
+    """The imports that lead to another floor of a package that is not below."""
+    return [
+        f"{path} imports {imported}"
+        for module in sorted(package.rglob("*.py"))
+        if (own := floor_of(path := module.relative_to(package).as_posix())) in floors
         for imported in imports(module)
-        if (parts := imported.split("."))[0] == "penstock" and len(parts) > 1
-        if parts[1] != own and FLOORS[parts[1]] >= FLOORS[own]
+        if (parts := imported.split("."))[0] == package.name and len(parts) > 1
+        if parts[1] != own and floors[parts[1]] >= floors[own]
     ]
-    assert crossed == []
+
+
+def test_floors() -> None:
+    assert crossed(SOURCE, FLOORS) == []
+
+
+def test_tools_import_what_is_below_and_no_tests() -> None:
+    """Nor do they start a module of the tests; the broker needs neither tests nor tools."""
+    tools = sorted(TOOLS.rglob("*.py"))
+    rooms = {floor_of(each.relative_to(TOOLS).as_posix()) for each in tools}
+    assert rooms - {"__init__"} == set(ROOMS)
+    assert crossed(TOOLS, ROOMS) == []
+    assert [str(each) for each in tools if OF_TESTS.search(each.read_text("utf-8"))] == []
+    outside = {"tests", "tools", "bench"}
+    tops = {name(each): outside & {one.split(".")[0] for one in imports(each)} for each in MODULES}
+    assert {module: found for module, found in tops.items() if found} == {}
+
+
+def test_modules_of_tests_are_found_in_tools() -> None:
+    named = ("from tests.sim import pair", "  import tests", '"-m", "tests.crash.held_nsqd"')
+    others = ("from testsuite import x", "the tests. They end", "duty.tests}", "tests/conformance")
+    assert [each for each in (*named, *others) if OF_TESTS.search(each)] == [*named]
 
 
 def module_name(module: Path) -> str:

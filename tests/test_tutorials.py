@@ -24,8 +24,8 @@ import pytest
 from penstock.cli.flags.programs import programs
 from penstock.nsq.client.blocking import Consumer, Producer
 from penstock.testing.daemons import Daemon, run_mqbroker, run_nsqd, run_nsqlookupd
-from tests.pages import DOCS, ROOT, all_blocks, blocks, replaced
-from tests.programs.rocketmq.client.servers import run_servers
+from tools.harness.rocketmq.servers import run_servers
+from tools.pages.documentation import DOCS, ROOT, all_blocks, blocks, replaced
 
 ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 LASTING = ("nsqlookupd", "nsqd", "nsqadmin", "mqnamesrv", "mqbroker", "nsq_to_nsq")

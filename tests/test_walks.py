@@ -54,7 +54,8 @@ def test_a_file_is_there(file: str) -> None:
 
 def files() -> set[str]:
     """Every file of the project by its path, and by each end of that path."""
-    rooms = (ROOT / name for name in ("src", "tests", "docs", "bench", "deploy", "examples"))
+    names = ("src", "tests", "tools", "docs", "bench", "deploy", "examples")
+    rooms = (ROOT / name for name in names)
     paths = [*ROOT.glob("*.*"), *(path for room in rooms for path in room.rglob("*.*"))]
     parts = [path.relative_to(ROOT).parts for path in paths]
     return {"/".join(each[at:]) for each in parts for at in range(len(each))}

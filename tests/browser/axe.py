@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Locator, Page, expect
 
-from .shooting import DESKTOP, FITS, PHONE
+from tools.browser.shooting import DESKTOP, FITS, PHONE
 
 COLOURS: Final = ("color-contrast", "link-in-text-block")
 """The rules that look at colours: what else axe finds is the same in the other theme."""

@@ -10,7 +10,7 @@ here may use asyncio):
         expect(page.get_by_text("paused")).to_be_visible()     # waits; never sleep
         until(lambda: site.stats("pausing")["paused"])         # what became of it on the node
 
-- `site`: the cluster (`tests.browser.site`); its topics and traffic: `tests.browser.traffic`.
+- `site`: the cluster (`tools.browser.site`); its topics and traffic: `tools.browser.traffic`.
 - `page`: a new page, `page.goto("/topics")` is relative to nsqadmin. **A test fails at its end when
   the page had** an error in the console, an uncaught exception, a violation of the
   Content-Security-Policy, a request to another host, a failed request, or a response of 400 and
@@ -22,7 +22,7 @@ here may use asyncio):
   `open_page(url=start_admin("--base-path=/nsq", "--admin-user=alice"))`.
 - `with site.another_nsqd() as nsqd`: a node that may be killed (`nsqd.kill()`).
 - `shoot(page, "topic", ("light", "dark", "phone"))` writes topic.png, topic-dark.png and
-  topic-phone.png into build/screenshots (`tests.browser.shooting`).
+  topic-phone.png into build/screenshots (`tools.browser.shooting`).
 
 Never wait for `networkidle`: the stream of events is a request without end.
 
@@ -41,10 +41,10 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.briefly import is_brief
-from tests.browser.chromium import REMEDY, find_chromium, run_chromium
-from tests.browser.shooting import DESKTOP
-from tests.browser.site import Site, running_site
-from tests.browser.watching import Watcher
+from tools.browser.chromium import REMEDY, find_chromium, run_chromium
+from tools.browser.shooting import DESKTOP
+from tools.browser.site import Site, running_site
+from tools.browser.watching import Watcher
 
 PATIENCE_MS = 60_000
 

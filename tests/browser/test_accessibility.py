@@ -10,11 +10,12 @@ from typing import Final, NamedTuple
 import pytest
 from playwright.sync_api import Page, expect
 
+from tools.browser.shooting import DESKTOP, PHONE
+from tools.browser.site import Site
+from tools.browser.watching import Watcher
+
 from .axe import followed, in_all_looks, problems, settled
 from .conftest import OpenPage
-from .shooting import DESKTOP, PHONE
-from .site import Site
-from .watching import Watcher
 
 _TABLE: Final = "table"
 

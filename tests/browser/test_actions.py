@@ -11,10 +11,10 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from penstock.testing.daemons import run_nsqadmin
+from tools.browser.shooting import shoot
+from tools.browser.site import PATIENT, Site, ask, until
 
 from .conftest import OpenPage, StartAdmin
-from .shooting import shoot
-from .site import PATIENT, Site, ask, until
 
 BODIES = (b"one", b"two", b"three")
 SLOW_DELETIONS = """

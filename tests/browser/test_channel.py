@@ -12,11 +12,11 @@ from playwright.sync_api import Locator, Page, expect
 
 from penstock.nsq.protocol import encode
 from penstock.testing.daemons import Daemon, run_nsqadmin
+from tools.browser.shooting import PHONE, shoot
+from tools.browser.site import PATIENT, Site, ask, until
+from tools.browser.watching import Watcher
 
 from .conftest import OpenPage
-from .shooting import PHONE, shoot
-from .site import PATIENT, Site, ask, until
-from .watching import Watcher
 
 
 @contextmanager

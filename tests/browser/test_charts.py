@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from tools.browser.site import Site, until
+
 from .conftest import OpenPage
 from .modules import load, run
-from .site import Site, until
 
 MINUTE_NS = 60_000_000_000
 

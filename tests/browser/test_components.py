@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tools.browser.shooting import PHONE
+from tools.browser.site import Site
+from tools.browser.watching import Watcher
+
 from .conftest import OpenPage, StartAdmin
-from .shooting import PHONE
-from .site import Site
-from .watching import Watcher
 
 COMPONENTS = Path(__file__).with_name("components.js")
 PATH = "/lookup"

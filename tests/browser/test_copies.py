@@ -8,10 +8,10 @@ from playwright.sync_api import Locator, Page, expect
 
 from penstock.testing.daemons import run_nsqd
 from tests import copies
+from tools.browser.site import Site
+from tools.browser.watching import Watcher
 
 from .axe import in_all_looks
-from .site import Site
-from .watching import Watcher
 
 
 def row_of(page: Page, node: str) -> Locator:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from playwright.sync_api import Page, expect
 
+from tools.browser.site import Site, until
+
 from .conftest import OpenPage
 from .modules import load, run
-from .site import Site, until
 
 
 def shown(page: Page) -> int:

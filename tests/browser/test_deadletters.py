@@ -12,12 +12,12 @@ from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.messages import properties
 from penstock.testing.daemons import run_nsqadmin, run_nsqd
 from tests.unit.cli.nodes_at_work import kill_letters
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.browser.shooting import shoot
+from tools.browser.site import PATIENT, Site, ask, until
+from tools.browser.watching import Watcher
+from tools.harness.rocketmq.raw_client import RawClient
 
 from .conftest import OpenPage, StartAdmin
-from .shooting import shoot
-from .site import PATIENT, Site, ask, until
-from .watching import Watcher
 
 BODIES = [b"letter one", b'{"letter":2}', b"\x00\xff three", b"<script>window.broken=1</script>"]
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
+from tools.browser.shooting import shoot
+from tools.browser.site import Site, ask, until
+
 from .conftest import OpenPage, StartAdmin
-from .shooting import shoot
-from .site import Site, ask, until
 
 STEP_MS = 600_000
 NUMBER = 4

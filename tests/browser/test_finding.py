@@ -9,12 +9,12 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from penstock.testing.daemons import run_nsqadmin
+from tools.browser.shooting import FITS, PHONE, shoot
+from tools.browser.site import PATIENT, Site, ask, until
+from tools.browser.watching import Watcher
 
 from .conftest import OpenPage, StartAdmin
 from .scripted import scripted
-from .shooting import FITS, PHONE, shoot
-from .site import PATIENT, Site, ask, until
-from .watching import Watcher
 
 TOPIC = "found-orders"
 ORDERS = 40

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
-from .site import Site
+from tools.browser.site import Site
 
 
 def row_of(page: Page, group: str) -> Locator:

@@ -10,11 +10,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from penstock.testing.daemons import run_nsqadmin
+from tools.browser.site import PATIENT
+from tools.browser.watching import Watcher
 
 from .conftest import OpenPage
 from .scripted import Scripted, scripted
-from .site import PATIENT
-from .watching import Watcher
 
 IMAGE = '"><img src=x onerror="window.broken=\'image\'">'
 SCRIPT = "<script>window.broken = 'script'</script>"

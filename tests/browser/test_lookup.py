@@ -8,9 +8,9 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from penstock.testing.daemons import run_nsqadmin, run_nsqd
+from tools.browser.site import PATIENT, Site, ask, until
 
 from .conftest import OpenPage, StartAdmin
-from .site import PATIENT, Site, ask, until
 from .test_actions import agree
 
 NOWHERE = "127.0.0.1:9"

@@ -12,10 +12,10 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from penstock.testing.daemons import Daemon, run_nsqadmin, run_nsqd, run_nsqlookupd
+from tools.browser.shooting import shoot
+from tools.browser.site import PATIENT, ask, until
 
 from .conftest import OpenPage
-from .shooting import shoot
-from .site import PATIENT, ask, until
 
 TOPIC = "half"
 

@@ -10,14 +10,14 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from penstock.testing.daemons import run_nsqadmin
+from tools.browser.shooting import PHONE, shoot
+from tools.browser.site import PATIENT, Site, ask, until
+from tools.browser.traffic import NOTES
+from tools.browser.watching import Watcher
 
 from . import modules
 from .conftest import OpenPage
 from .scripted import scripted
-from .shooting import PHONE, shoot
-from .site import PATIENT, Site, ask, until
-from .traffic import NOTES
-from .watching import Watcher
 
 NOTES_TAB = "/topics/notes?tab=messages&from=oldest"
 WHOLE = 64 * 1024

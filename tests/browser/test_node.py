@@ -9,12 +9,12 @@ from typing import Any
 from playwright.sync_api import Page, Route, expect
 
 from penstock import __version__
+from tools.browser.site import Site, until
+from tools.browser.watching import Watcher
 
 from .conftest import OpenPage, StartAdmin
-from .site import Site, until
 from .test_actions import agree
 from .test_nodes import row_of, stopped
-from .watching import Watcher
 
 TOPICS, CHANNELS = 1000, 10
 ROWS_DRAWN_MAX = 150

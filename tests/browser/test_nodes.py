@@ -12,9 +12,9 @@ from playwright.sync_api import Locator, Page, Route, expect
 
 from penstock import __version__
 from penstock.testing.daemons import Daemon, run_nsqadmin
+from tools.browser.site import PATIENT, Site, ask
 
 from .conftest import OpenPage
-from .site import PATIENT, Site, ask
 
 FIGURE = re.compile(r"\d")
 

@@ -14,12 +14,12 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from penstock.testing.daemons import run_nsqadmin, run_nsqd, run_nsqlookupd
+from tools.browser.site import PATIENT, ask
+from tools.browser.watching import Watcher
 
 from .conftest import OpenPage
 from .other_sites import empty_pages, proxy
-from .site import PATIENT, ask
 from .test_actions import agree, make_on, press
-from .watching import Watcher
 
 TOPICS = ("deleted", "emptied")
 SEND_FORM = """([url, name, value]) => {

@@ -7,9 +7,10 @@ from typing import Any
 
 from playwright.sync_api import Page, expect
 
+from tools.browser.site import Site, until
+
 from .conftest import OpenPage, StartAdmin
 from .modules import load, run
-from .site import Site, until
 
 FIND = """
 const found = modules.attention(given);

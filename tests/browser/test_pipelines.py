@@ -7,8 +7,8 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, Route, expect
 
-from .site import Site, ask
-from .watching import Watcher
+from tools.browser.site import Site, ask
+from tools.browser.watching import Watcher
 
 
 def row_of(page: Page, name: str) -> Locator:

@@ -11,13 +11,18 @@ import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from penstock.testing.daemons import run_nsqadmin
-from tests.rocketmq_shop import BAD, DEAD_LETTERS, MESSAGES, TOPIC, Shop
+from tools.browser.rocketmq_site import (
+    PATIENT_OF_ROCKETMQ,
+    SECRET,
+    running_guarded,
+    running_rocketmq,
+)
+from tools.browser.shooting import FITS, PHONE
+from tools.browser.site import PATIENT, until
+from tools.harness.rocketmq.shop import BAD, DEAD_LETTERS, MESSAGES, TOPIC, Shop
 
 from .axe import followed, in_all_looks, problems, settled
 from .conftest import OpenPage
-from .rocketmq_site import PATIENT_OF_ROCKETMQ, SECRET, running_guarded, running_rocketmq
-from .shooting import FITS, PHONE
-from .site import PATIENT, until
 
 PATHS = (
     "/", "/rocketmq", "/rocketmq?tab=topics", "/rocketmq?tab=groups", "/rocketmq?tab=servers",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
+from tools.browser.shooting import PHONE
+from tools.browser.site import Site
+
 from .conftest import OpenPage, StartAdmin
-from .shooting import PHONE
-from .site import Site
 
 TITLES = {
     "/": "Overview",

@@ -8,11 +8,11 @@ from typing import Any
 from playwright.sync_api import Page, expect
 
 from penstock.testing.daemons import run_nsqadmin
+from tools.browser.shooting import PHONE, shoot
+from tools.browser.site import PATIENT, Site, ask, until
+from tools.browser.watching import Watcher
 
 from .conftest import OpenPage
-from .shooting import PHONE, shoot
-from .site import PATIENT, Site, ask, until
-from .watching import Watcher
 
 
 def cells(page: Page, table: str, row: str) -> dict[str, str]:

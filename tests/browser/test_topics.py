@@ -7,10 +7,11 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
+from tools.browser.site import Site
+
 from .conftest import OpenPage, StartAdmin
 from .modules import load, run
 from .scripted import scripted
-from .site import Site
 
 
 def row(page: Page, topic: str) -> Locator:

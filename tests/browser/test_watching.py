@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser, Page, Route
 
-from tests.browser.watching import Watcher
+from tools.browser.watching import Watcher
 
 HOST = "127.0.0.1:9"
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; img-src * data:"

@@ -1,1 +1,1 @@
-"""Campaigns: long attacks on real daemons, each with a short form here (docs/trust.md)."""
+"""The short form of each campaign."""

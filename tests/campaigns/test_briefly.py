@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaigns import (
+from tools.campaigns import (
     clients,
     clocks,
     copies,
@@ -21,8 +21,8 @@ from tests.campaigns import (
     soak,
     spark,
 )
-from tests.campaigns.report import Result
-from tests.campaigns.wires import Relays
+from tools.campaigns.report import Result
+from tools.campaigns.wires import Relays
 
 SEED = int(os.environ.get("PENSTOCK_KILL_SEED", "0")) or random.SystemRandom().getrandbits(32)
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from penstock.testing.daemons import Daemon, run_nsqd
+from tools.harness.certificates import Certificates
 
-from .certificates import Certificates
 from .client_site import MAKES, Site
 from .server import Server
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .references import tests_of
+from tools.pages.references import tests_of
 
 _CLIENTS = "interop/test_rocketmq_clients.py::test_flow"
 _JAVA = "interop/test_rocketmq_java.py::test_flow"

@@ -9,9 +9,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from penstock.testing.daemons import Daemon
-
-from . import raw_http
-from .connection import ERROR, MESSAGE, RESPONSE, Connection
+from tools.replay import raw_http
+from tools.replay.connection import ERROR, MESSAGE, RESPONSE, Connection
 
 MAGIC = b"  V2"
 HEARTBEAT = b"_heartbeat_"

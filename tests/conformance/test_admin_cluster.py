@@ -19,10 +19,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from penstock.testing.daemons import Daemon, run_nsqadmin, run_nsqd, run_nsqlookupd
-from tests.patience import PATIENT
-
-from .admin_scenes import WAIT_S, ask, eventually
-from .replay_admin import difference
+from tools.harness.patience import PATIENT
+from tools.replay.admin_scenes import WAIT_S, ask, eventually
+from tools.replay.replay_admin import difference
 
 GO = os.environ.get("PENSTOCK_GO_NSQ", "")
 

@@ -20,11 +20,10 @@ import pytest
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.messages import properties
 from penstock.testing.daemons import Daemon, run_mqbroker, run_nsqadmin, run_nsqd, run_nsqlookupd
-from tests.patience import PATIENT
 from tests.unit.cli.nodes_at_work import ask, consume, depths, kill_letters, make, publish
-from tests.unit.rocketmq.raw_client import RawClient
-
-from .admin_scenes import WAIT_S, eventually
+from tools.harness.patience import PATIENT
+from tools.harness.rocketmq.raw_client import RawClient
+from tools.replay.admin_scenes import WAIT_S, eventually
 
 LETTERS = [b"first", b"\xff\xfe", b"x" * 70_000]
 STRANGER = {"version": "1.3.0", "broadcast_address": "127.0.0.1", "hostname": "go", "tcp_port": 1}

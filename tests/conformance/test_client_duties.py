@@ -6,8 +6,8 @@ import ast
 
 import pytest
 
-from .client_duties import DUTIES, PAGE, Duty, page
-from .references import TESTS, missing
+from tools.pages.client_duties import DUTIES, PAGE, Duty, page
+from tools.pages.references import TESTS, missing
 
 
 def are_collected(test: str) -> bool:

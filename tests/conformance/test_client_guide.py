@@ -15,9 +15,9 @@ from penstock.nsq.client import Config, Consumer, Message, ServerError, blocking
 from penstock.nsq.client.errors import HandshakeFailed
 from penstock.nsq.protocol import frames
 from penstock.testing.daemons import Daemon
-from tests.ports import unused_address
+from tools.harness.auth_server import run_auth_server
+from tools.harness.ports import unused_address
 
-from .auth_server import run_auth_server
 from .client_site import (
     CHANNEL,
     QUICK,

@@ -10,8 +10,8 @@ import pytest
 from penstock.nsq.client import Config, Consumer, Producer
 from penstock.nsq.client.errors import Unauthorized
 from penstock.testing.daemons import Daemon
+from tools.harness.auth_server import run_auth_server
 
-from .auth_server import run_auth_server
 from .client_site import CHANNEL, Site, channel, stopped, tapped, tcp
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .client_options import PAGES, split, table
+from tools.pages.client_options import PAGES, split, table
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 

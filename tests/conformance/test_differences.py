@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from .differences import DIFFERENCES, PAGE, Difference, section, split
-from .references import missing
+from tools.pages.differences import DIFFERENCES, PAGE, Difference, section, split
+from tools.pages.references import missing
 
 
 @pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda each: each.text[:40])

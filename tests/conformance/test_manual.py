@@ -18,9 +18,8 @@ import pytest
 
 from penstock.net.http.client.kept import KeptConnection
 from penstock.testing.daemons import run_nsqd
-
-from .auth_server import run_auth_server
-from .certificates import Certificates
+from tools.harness.auth_server import run_auth_server
+from tools.harness.certificates import Certificates
 
 FLAGS = json.loads((Path(__file__).parent / "samples" / "manual-tool-flags.json").read_text())
 PROGRAMS = Path(sys.executable).parent

@@ -13,7 +13,8 @@ from penstock.rocketmq.mqadmin import rounds
 from penstock.rocketmq.mqadmin.options import SubCommand, usage
 from penstock.rocketmq.mqadmin.program import run
 from penstock.rocketmq.mqadmin.sub_commands import SUB_COMMANDS
-from tests.conformance.mqadmin_scene import (
+from tools.harness.rocketmq.servers import Servers, run_servers
+from tools.replay.mqadmin_scene import (
     COMMANDS,
     ENDS,
     RULES,
@@ -27,7 +28,6 @@ from tests.conformance.mqadmin_scene import (
     scene_with_rules,
     write_account,
 )
-from tests.programs.rocketmq.client.servers import Servers, run_servers
 
 RECORDED = json.loads(SAMPLES.read_text(encoding="utf-8"))
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.conformance.mqadmin_page import PAGE, split, table
+from tools.pages.mqadmin_page import PAGE, split, table
 
 
 def test_the_page_lists_every_sub_command_with_its_options() -> None:

@@ -35,9 +35,9 @@ from penstock.nsq.client.errors import (
 from penstock.nsq.protocol import encode
 from penstock.nsq.protocol.frames import Error, Frame, MessageBlock, Response
 from penstock.testing.daemons import Daemon, run_nsqd
+from tools.harness.auth_server import AuthServer, run_auth_server
+from tools.harness.certificates import Certificates
 
-from .auth_server import AuthServer, run_auth_server
-from .certificates import Certificates
 from .client_site import GO
 
 REQUIRE_VERIFY = "--tls-client-auth-policy=require-verify"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from .admin_scenes import BEFORE
-from .replay_admin import FILE, Outcomes, replay
-from .samples import load
+from tools.harness.samples import load
+from tools.replay.admin_scenes import BEFORE
+from tools.replay.replay_admin import FILE, Outcomes, replay
 
 DIFFERENCES: dict[str, tuple[str, ...]] = {
     "A topic that nsqlookupd knows and no node has is an empty topic, not an error.": (

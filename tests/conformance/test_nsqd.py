@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from .replay_nsqd import FILES, replay_file
-from .report import Report
-from .samples import load
+from tools.harness.samples import load
+from tools.replay.replay_nsqd import FILES, replay_file
+from tools.replay.report import Report
 
 OURS = "PENSTOCK_NSQD" not in os.environ
 

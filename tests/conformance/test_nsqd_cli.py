@@ -19,10 +19,9 @@ from penstock.core.settings.options import load
 from penstock.net.http.client.once import get
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.testing.daemons import run_nsqd
-
-from .certificates import Certificates
-from .replay_cli import program_words
-from .samples import matches
+from tools.harness.certificates import Certificates
+from tools.harness.samples import matches
+from tools.replay.replay_cli import program_words
 
 FLAGS: dict[str, dict[str, str]] = json.loads(
     (Path(__file__).parent / "samples" / "nsqd-flags.json").read_text()

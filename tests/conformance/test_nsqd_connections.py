@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from . import raw_http
+from tools.replay import raw_http
+from tools.replay.connection import ERROR, RESPONSE, Connection
+from tools.replay.replay_cli import program_words
+
 from .conftest import Start
-from .connection import ERROR, RESPONSE, Connection
-from .replay_cli import program_words
 from .server import MAGIC, Client, Server, identify, pub, sized, until
 
 OURS = "PENSTOCK_NSQD" not in os.environ

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from penstock.testing.daemons import Daemon, run_nsqlookupd
+from tools.replay import raw_http
+from tools.replay.layers import Snappy
 
-from . import raw_http
 from .conftest import Start
-from .layers import Snappy
 from .server import Server, until
 
 OURS = "PENSTOCK_NSQD" not in os.environ

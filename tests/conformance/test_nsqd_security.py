@@ -8,11 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from . import raw_http
-from .auth_server import AuthServer, run_auth_server
-from .certificates import COMMON_NAME, Certificates
+from tools.harness.auth_server import AuthServer, run_auth_server
+from tools.harness.certificates import COMMON_NAME, Certificates
+from tools.replay import raw_http
+from tools.replay.layers import Deflate, Layer, LayerError, Snappy
+
 from .conftest import Start
-from .layers import Deflate, Layer, LayerError, Snappy
 from .server import Client, Server, sized
 
 VERIFY = "--tls-client-auth-policy=require-verify"

@@ -6,9 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from . import replay_lookupd
-from .replay_lookupd import DIFFERENCES, HTTP_FILE, TCP_FILE, Outcomes, replay_http, replay_tcp
-from .samples import load
+from tools.harness.samples import load
+from tools.replay import replay_lookupd
+from tools.replay.replay_lookupd import (
+    DIFFERENCES,
+    HTTP_FILE,
+    TCP_FILE,
+    Outcomes,
+    replay_http,
+    replay_tcp,
+)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

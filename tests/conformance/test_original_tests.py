@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tools.pages.references import missing
+
 from .original_tests import ALL, BEHAVIOUR, HTTP, LACKED_BY_GO, PROTOCOL
-from .references import missing
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -9,9 +9,8 @@ from penstock.rocketmq.broker.acl import needs
 from penstock.rocketmq.broker.answering import ANSWERERS, LATER_ANSWERERS
 from penstock.rocketmq.namesrv.processor import ANSWERED
 from penstock.rocketmq.protocol.codes import COMMANDS, CommandKind, RequestCode
-
-from .differences import split
-from .rocketmq_access import HEADING, JAVA, NOT_IN_JAVA, PAGE, section
+from tools.pages.differences import split
+from tools.pages.rocketmq_access import HEADING, JAVA, NOT_IN_JAVA, PAGE, section
 
 SERVED = [kind for kind in COMMANDS if kind.server != "client"]
 

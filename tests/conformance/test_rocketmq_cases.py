@@ -22,9 +22,9 @@ from penstock.rocketmq.protocol.messages import batch_body, properties
 from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage
 from penstock.rocketmq.protocol.messages.message import StoredMessage, decode_all
 from penstock.testing.daemons import MqBroker, MqNamesrv, run_mqbroker, run_mqnamesrv
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
+from tools.pages.references import missing
 
-from .references import missing
 from .rocketmq_cases import CASES, UNIT_TESTS, Case, is_optional
 from .rocketmq_consumer import (
     QUEUES,

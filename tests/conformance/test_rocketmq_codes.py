@@ -11,9 +11,8 @@ import penstock.rocketmq
 from penstock.rocketmq.broker import processor
 from penstock.rocketmq.broker.answering import ANSWERERS, LATER_ANSWERERS
 from penstock.rocketmq.protocol.codes import COMMANDS, RequestCode, ResponseCode
-
-from .references import missing
-from .rocketmq_codes import PAGE, REQUESTS, RESPONSES, Response, page
+from tools.pages.references import missing
+from tools.pages.rocketmq_codes import PAGE, REQUESTS, RESPONSES, Response, page
 
 SOURCE = Path(penstock.rocketmq.__file__).parent
 OBSOLETE = RequestCode.QUERY_BROKER_OFFSET

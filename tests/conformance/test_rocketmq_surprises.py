@@ -22,7 +22,7 @@ from penstock.rocketmq.protocol.ids import OffsetId
 from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import StoredMessage, decode_all
 from penstock.testing.daemons import MqBroker, MqNamesrv, run_mqbroker, run_mqnamesrv
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 ADVERTISED = "127.0.0.2"
 """Another address than the one that the broker listens at."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .samples import load, matches
+from tools.harness.samples import load, matches
 
 
 @pytest.mark.parametrize(

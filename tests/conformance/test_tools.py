@@ -7,15 +7,14 @@ the programs of a directory instead.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from .replay_tools import Stage, replay_tools, stage, tool_of
-from .samples import load
-from .tool_process import PROGRAMS
+from tools.harness.samples import RECORDINGS, load
+from tools.replay.replay_tools import Stage, replay_tools, stage, tool_of
+from tools.replay.tool_process import PROGRAMS
 
-SAMPLES = Path(__file__).parent / "samples" / "tools.jsonl"
+SAMPLES = RECORDINGS / "tools.jsonl"
 
 DIFFERENCES: dict[str, tuple[str, ...]] = {
     "to_nsq has a --version as the others do.": ("to_nsq version",),

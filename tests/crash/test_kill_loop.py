@@ -9,8 +9,7 @@ import pytest
 
 from penstock.testing.daemons import run_nsqd
 from penstock.testing.ledger import Ledger
-
-from .load import Load
+from tools.loads.load import Load
 
 ROUNDS = int(os.environ.get("PENSTOCK_KILL_ROUNDS", "15"))
 SEED = int(os.environ.get("PENSTOCK_KILL_SEED", "0")) or random.SystemRandom().getrandbits(32)

@@ -20,8 +20,7 @@ import pytest
 from penstock.testing.daemons import Daemon, run_nsqd
 from penstock.testing.ledger import NUMBER_BYTES, Ledger, make_body, read_body
 from tests.nsq_to_file import ToFile
-
-from .load import BATCH, Connection, Load
+from tools.loads.load import BATCH, Connection, Load
 
 ROUNDS = int(os.environ.get("PENSTOCK_KILL_ROUNDS", "15")) // 5
 SEED = int(os.environ.get("PENSTOCK_KILL_SEED", "0")) or random.SystemRandom().getrandbits(32)

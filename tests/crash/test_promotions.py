@@ -18,8 +18,7 @@ import pytest
 from penstock.testing.daemons import Daemon, run_nsqd
 from penstock.testing.ledger import Ledger
 from tests.copies import WAIT_S_MAX, ask, until
-
-from .load import Load, NotCopiedError
+from tools.loads.load import Load, NotCopiedError
 
 ROUNDS = int(os.environ.get("PENSTOCK_PROMOTIONS", "1"))
 SEED = int(os.environ.get("PENSTOCK_KILL_SEED", "0")) or random.SystemRandom().getrandbits(32)

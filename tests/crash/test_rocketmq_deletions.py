@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock.rocketmq.protocol.codes import RequestCode
-
-from .mqbroker import Mqbroker
-from .rocketmq_client import Connection
+from tools.loads.mqbroker import Mqbroker
+from tools.loads.rocketmq_client import Connection
 
 
 @pytest.fixture

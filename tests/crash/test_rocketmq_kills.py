@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from .mqbroker import Mqbroker
-from .rocketmq_load import OFFSET_FLUSH_MS, Load
+from tools.loads.mqbroker import Mqbroker
+from tools.loads.rocketmq_load import OFFSET_FLUSH_MS, Load
 
 ROUNDS = int(os.environ.get("PENSTOCK_KILL_ROUNDS", "4"))
 SEED = int(os.environ.get("PENSTOCK_KILL_SEED", "0")) or random.SystemRandom().getrandbits(32)

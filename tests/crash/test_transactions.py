@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from .mqbroker import Mqbroker
-from .transaction_load import Load
+from tools.loads.mqbroker import Mqbroker
+from tools.loads.transaction_load import Load
 
 ROUNDS = int(os.environ.get("PENSTOCK_KILL_ROUNDS", "6"))
 SEED = int(os.environ.get("PENSTOCK_KILL_SEED", "0")) or random.SystemRandom().getrandbits(32)

@@ -12,7 +12,7 @@ from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
-from .manifests import ROOT
+from tools.deploy.manifests import ROOT
 
 PAIR: Final = ROOT / "deploy" / "pair"
 LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/orders/leases"

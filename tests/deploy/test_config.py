@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from penstock.testing.daemons import run_nsqlookupd
-from tests.processes import rest_of
-
-from .manifests import ROOT
+from tools.deploy.manifests import ROOT
+from tools.harness.processes import rest_of
 
 CONFIG = ROOT / "deploy" / "config"
 SAMPLES = sorted(CONFIG.iterdir())

@@ -21,9 +21,9 @@ from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.namesrv.settings import NamesrvSettings
 from penstock.testing.daemons import run_nsqd
 from tests.own_network import network_outside
+from tools.deploy.dockerfile import Step, build, steps
+from tools.deploy.manifests import ROOT
 
-from .dockerfile import Step, build, steps
-from .manifests import ROOT
 from .words import has_registry, options_of
 
 DOCKER = ROOT / "deploy" / "docker"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from .dockerfile import steps
-from .images import DOCKER, TRIED, Stage
-from .manifests import ROOT
+from tools.deploy.dockerfile import steps
+from tools.deploy.images import DOCKER, TRIED, Stage
+from tools.deploy.manifests import ROOT
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 
 from penstock.testing.daemons import run_nsqd
 from tests.copies import ask, publish, until, until_copied
-from tests.ports import unused_address
+from tools.harness.ports import unused_address
 
 from .pairs import PAIR, ApiServer, api_server, loaded
 

@@ -14,8 +14,8 @@ from penstock import __version__
 from penstock.cli import mqbroker, mqnamesrv
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.namesrv.settings import NamesrvSettings
+from tools.deploy.manifests import CHART, KUBERNETES, MANIFESTS, first_line
 
-from .manifests import CHART, KUBERNETES, MANIFESTS, first_line
 from .words import has_registry, options_of
 
 WITHOUT, OBJECTS = (list(yaml.safe_load_all(each.read_text())) for each in MANIFESTS)

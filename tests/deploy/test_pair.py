@@ -20,8 +20,8 @@ from tests.copies import publish, until, until_copied
 from tests.debian import needed
 from tests.rocketmq_pair import running_pair
 from tests.unit.net.certificates import Certificates
+from tools.deploy.manifests import KUBERNETES
 
-from .manifests import KUBERNETES
 from .pairs import PAIR, ApiServer, loaded
 from .test_leases import api
 from .words import options_of

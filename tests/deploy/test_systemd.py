@@ -13,8 +13,8 @@ import pytest
 from penstock.cli.live.ports import NodePorts
 from penstock.nsq.nsqd.options import NsqdOptions
 from tests.debian import needed
+from tools.deploy.manifests import ROOT
 
-from .manifests import ROOT
 from .words import options_of
 
 UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))

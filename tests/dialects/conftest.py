@@ -26,7 +26,7 @@ from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import StoredMessage, decode_all
 from tests import nsqds
 from tests.unit.rocketmq.conftest import LoopThread
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 SECONDS = 30.0
 SUSPEND_AND_SUBSCRIPTION = 6

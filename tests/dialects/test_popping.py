@@ -7,9 +7,9 @@ import time
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from tests.metrics_pages import until
+from tools.harness.rocketmq.popping import Popper, popped
 
 from .conftest import SECONDS, Both, bodies
-from .popping import Popper, popped
 
 WAIT_MS = int(SECONDS * 1000)
 

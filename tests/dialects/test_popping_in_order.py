@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from penstock.rocketmq.protocol.codes import ResponseCode
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.popping import Popper, popped
+from tools.harness.rocketmq.raw_client import RawClient
 
 from .conftest import SECONDS, Both
-from .popping import Popper, popped
 
 WAIT_MS = int(SECONDS * 1000)
 

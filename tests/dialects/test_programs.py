@@ -12,7 +12,7 @@ from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import decode_all
 from penstock.testing.daemons import POLL_S, Daemon, run_nsqd
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 SECONDS = 30.0
 TEXT = b"worth packing " * 500

@@ -11,7 +11,7 @@ from penstock.nsq.protocol.translation import bodies as nsq_bodies
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.spark.read.decode import Origin, record_batch, wanted_parts
 from penstock.storage.batch import Dialect
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 from .conftest import SECONDS, Both, bodies, received
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.rocketmq.protocol.codes import RequestCode
 from tests.unit.rocketmq.broker.peers import heartbeat
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 from .conftest import Both
 

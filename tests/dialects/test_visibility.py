@@ -20,7 +20,7 @@ from penstock.rocketmq.protocol.messages.message import decode_all
 from penstock.storage.durability import Durability
 from penstock.storage.files.disk import OsLogFile
 from tests.unit.rocketmq.conftest import LoopThread
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 from .conftest import SECONDS, Both, received
 

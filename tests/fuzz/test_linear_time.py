@@ -26,8 +26,8 @@ from penstock.nsq.protocol.limits import Limits
 from penstock.nsq.protocol.snappy import STREAM_ID, SnappyLayer
 from penstock.storage.batch import MAGIC
 from penstock.storage.recovery.scan import scan
-from tests.fuzz.streams import pieces
-from tests.fuzz.targets.http import ROUTER
+from tools.fuzz.streams import pieces
+from tools.fuzz.targets.http import ROUTER
 
 RATIO_MAX = 2.25
 TRIES = 5

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.fuzz.catalogue import TARGETS
 from tests.fuzz.mutate import mutations
+from tools.fuzz.catalogue import TARGETS
 
 INPUTS = 1500
 SECONDS_MAX = 0.6

@@ -20,7 +20,7 @@ import pytest
 
 from penstock.nsq.protocol.encode import MAGIC_V2
 from penstock.testing.daemons import Daemon, run_nsqd
-from tests.streams import nsq_frame
+from tools.harness.streams import nsq_frame
 
 PATIENCE_S = 60.0
 STALL_S = 0.5

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.rocketmq.protocol.codes import RequestCode as Q
 from penstock.testing.daemons import DaemonError, MqBroker, run_mqbroker
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 PLACE: dict[str, Any] = {"consumerGroup": "G", "topic": "T", "queueId": 0}
 

@@ -21,7 +21,7 @@ from penstock.rocketmq.protocol.codes import BY_CODE, RequestCode
 from penstock.rocketmq.protocol.command import ONE_WAY, Command, Serialization
 from penstock.rocketmq.protocol.messages import message, properties
 from penstock.testing.daemons import MqBroker, run_mqbroker
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 from .conftest import Victim, wait_until
 

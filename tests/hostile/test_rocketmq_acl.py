@@ -19,8 +19,8 @@ from penstock.rocketmq.protocol.codes import RequestCode as Q
 from penstock.rocketmq.protocol.ids import OffsetId
 from penstock.rocketmq.protocol.messages import properties
 from penstock.testing.daemons import MqBroker, run_mqbroker
-from tests.programs.rocketmq.signing_client import SigningClient
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.signing_client import SigningClient
 
 NO_PERMISSION = 16
 SECRET = b"for owners only"

@@ -14,7 +14,7 @@ import pytest
 from penstock.core.settings import java_properties
 from penstock.rocketmq.protocol.codes import RequestCode as Q
 from penstock.testing.daemons import MqBroker, MqNamesrv, RocketDaemon, run_mqbroker, run_mqnamesrv
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 # What str.splitlines takes for the end of a line, as it stands and as a properties file writes it.
 SEPARATORS = ["\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]

@@ -10,7 +10,7 @@ from typing import Final
 
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.command import Command
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 from .conftest import PATIENCE_S, Victim, running, wait_until
 from .test_memory import held

@@ -11,8 +11,8 @@ import pytest
 
 from penstock.net.http.client.once import request
 from penstock.testing.daemons import Daemon, run_nsqadmin, run_nsqd
-from tests.conformance.connection import Connection
-from tests.patience import PATIENT
+from tools.harness.patience import PATIENT
+from tools.replay.connection import Connection
 
 PASSWORD = "hunter2"
 SECONDS = 60.0

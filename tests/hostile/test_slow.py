@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from tests.streams import exactly
+from tools.harness.streams import exactly
 
 from .conftest import (
     IMPATIENT,

@@ -14,7 +14,7 @@ from penstock.core.units import HOUR
 from penstock.rocketmq.protocol.codes import RequestCode as Q
 from penstock.rocketmq.protocol.command import Command
 from penstock.testing.daemons import run_nsqd
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 from .conftest import wait_until
 

@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tools.harness.rocketmq.programs import Servers, run_servers, wait_until
+
 from . import rocketmq_flow as flow
-from .rocketmq_programs import Servers, run_servers, wait_until
 
 TOGETHER = 4
 RESTARTS = ("broker", "namesrv")

@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
-from tests.conformance import raw_http
-from tests.conformance.certificates import Certificates
+from tools.harness.certificates import Certificates
+from tools.replay import raw_http
 
 from . import flow, npm
 

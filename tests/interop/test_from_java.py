@@ -14,8 +14,7 @@ from zipfile import ZipFile
 import pytest
 
 from tests.java_table import Row, rows
-
-from .test_rocketmq_java import FOLDERS, missing
+from tools.harness.rocketmq.java import FOLDERS, missing
 
 pytestmark = pytest.mark.interop
 

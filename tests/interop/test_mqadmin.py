@@ -19,10 +19,12 @@ import pytest
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode as Q
 from penstock.rocketmq.protocol.messages import message, properties
+from tools.harness.rocketmq.java import FOLDERS, JVM, VARIABLE, compile_java, missing
+from tools.harness.rocketmq.programs import Servers, run_servers, wait_until
+from tools.replay.record_mqadmin import ADMIN
 
+from .java_sources import java_source
 from .rocketmq_play import constants_env
-from .rocketmq_programs import Servers, run_servers, wait_until
-from .test_rocketmq_java import FOLDERS, JVM, VARIABLE, compile_java, missing
 
 pytestmark = pytest.mark.interop
 
@@ -110,7 +112,7 @@ def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Admin]:
     if FOLDER is None:
         pytest.skip(f"{VARIABLE} names no client 4.9")
     home = tmp_path_factory.mktemp("mqadmin")
-    class_path = compile_java(FOLDER, home / "classes", "Flows", "Admin")
+    class_path = compile_java(FOLDER, home / "classes", java_source("Flows"), ADMIN)
     with run_servers(home / "servers") as servers:
         admin = Admin(servers, home, class_path)
         try:

@@ -16,7 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.mqadmin_scene import (
+from tools.harness.processes import rest_of
+from tools.harness.rocketmq.java import FOLDERS, VARIABLE, missing
+from tools.harness.rocketmq.java_servers import SERVERS, variables
+from tools.harness.rocketmq.programs import Servers, run_servers
+from tools.replay.mqadmin_scene import (
     ACCOUNT,
     COMMANDS,
     ENDS,
@@ -28,12 +32,7 @@ from tests.conformance.mqadmin_scene import (
     scene_with_rules,
     write_account,
 )
-from tests.conformance.record_mqadmin import java_tool, record
-from tests.processes import rest_of
-
-from .java_servers import SERVERS, variables
-from .rocketmq_programs import Servers, run_servers
-from .test_rocketmq_java import FOLDERS, VARIABLE, missing
+from tools.replay.record_mqadmin import java_tool, record
 
 pytestmark = pytest.mark.interop
 Outputs = dict[str, list[str]]

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from .java_servers import SERVERS, missing_servers, variables
-from .rocketmq_programs import run_servers
+from tools.harness.rocketmq.java_servers import SERVERS, missing_servers, variables
+from tools.harness.rocketmq.programs import run_servers
 
 pytestmark = pytest.mark.interop
 

@@ -14,11 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaigns import clients
-from tests.campaigns.clients import ENDED_MS_MAX
-
-from .java_servers import SERVERS, missing_servers, variables
-from .rocketmq_programs import run_servers
+from tools.campaigns import clients
+from tools.campaigns.clients import ENDED_MS_MAX
+from tools.harness.rocketmq.java_servers import SERVERS, missing_servers, variables
+from tools.harness.rocketmq.programs import run_servers
 
 pytestmark = [
     pytest.mark.interop,

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from penstock.rocketmq.client import Message, Producer, PushConsumer, Received
-from tests.programs.rocketmq.client.servers import QUICK, Servers, run_servers, until
+from tools.harness.rocketmq.java import FOLDERS, JVM, compile_java, missing
+from tools.harness.rocketmq.servers import QUICK, Servers, run_servers, until
 
-from .test_rocketmq_java import FOLDERS, JVM, compile_java, missing
+from .java_sources import java_source
 
 pytestmark = pytest.mark.interop
 
@@ -30,7 +31,7 @@ class JavaMember:
         self.is_ready = False
 
     async def start(self, folder: Path, home: Path, *arguments: str) -> None:
-        class_path = compile_java(folder, home / "classes", "Member")
+        class_path = compile_java(folder, home / "classes", java_source("Member"))
         self._process = await asyncio.create_subprocess_exec(
             "nice", "java", *JVM, "-Drocketmq.client.rebalance.waitInterval=1000",
             f"-Duser.home={home}", "-cp", class_path, "Member", *arguments,

@@ -7,40 +7,24 @@ and rocketmq-tools. Without it, or without a JDK, the tests are skipped.
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tools.harness.rocketmq.java import FOLDERS, JVM, compile_java, missing
+
 from . import rocketmq_flow as flow
+from .java_sources import java_source
 from .rocketmq_play import Client, constants_env, play_flows
 
 pytestmark = pytest.mark.interop
 
-HERE = Path(__file__).parent
-VARIABLE = "PENSTOCK_ROCKETMQ_JAVA"
 MODES = (
     "broker", "namesrv", "retry", "send", "batch", "orderly", "filter", "sql", "pull", "lite-pull",
     "share", "broadcast", "resume", "transaction", "request", "query", "reset", "running-info",
     "create",
 )  # fmt: skip
-JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m")
-
-
-def version(folder: Path) -> str:
-    """The client's version, as its jar says."""
-    (jar,) = folder.glob("rocketmq-client-[0-9]*.jar")
-    return jar.stem.removeprefix("rocketmq-client-")
-
-
-FOLDERS = {
-    version(Path(name)): Path(name)
-    for name in os.environ.get(VARIABLE, "").split(os.pathsep)
-    if name
-}
 FLOWS = [
     (client, mode)
     for client in FOLDERS
@@ -48,29 +32,10 @@ FLOWS = [
 ] or [("none", "all")]
 
 
-def missing() -> str | None:
-    """Why the tests cannot be run here; None when they can."""
-    if not FOLDERS:
-        return f"{VARIABLE} names no folder with the jars of RocketMQ's Java client"
-    both = shutil.which("java") and shutil.which("javac")
-    return None if both else "java and javac are not on PATH"
-
-
-def compile_java(folder: Path, classes: Path, *names: str) -> str:
-    """Compile these programs against a client; returns their class path."""
-    classes.mkdir(exist_ok=True)
-    sources = [str(HERE / "java" / f"{name}.java") for name in names]
-    lint = ["-Xlint:all", "-Werror"]
-    command = ["javac", *lint, "-d", str(classes), "-cp", f"{folder}/*", *sources]
-    ended = subprocess.run(command, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return f"{classes}{os.pathsep}{folder}/*"
-
-
 def client_of(name: str, program: str, home: Path) -> Client:
     """A program with flows, with the client's timers as short as they can be."""
     names = ("Flows",) if program == "Flows" else ("Flows", program)
-    class_path = compile_java(FOLDERS[name], home / f"{program}-{name}", *names)
+    class_path = compile_java(FOLDERS[name], home / f"{program}-{name}", *map(java_source, names))
     properties = {
         "rocketmq.client.rebalance.waitInterval": 1000,
         "rocketmq.client.localOffsetStoreDir": home / "offsets",

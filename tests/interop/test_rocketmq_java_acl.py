@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from tools.harness.rocketmq.java import missing
+
 from . import rocketmq_flow as flow
 from .rocketmq_play import Client, play_flows
 from .test_rocketmq_java import FLOWS as ALL_FLOWS
-from .test_rocketmq_java import client_of, missing, program_of
+from .test_rocketmq_java import client_of, program_of
 
 pytestmark = pytest.mark.interop
 

@@ -15,10 +15,11 @@ import pytest
 from penstock.cli.promote import run_promote
 from penstock.cluster.access import Access
 from tests.copies import until
-from tests.programs.rocketmq.client.servers import make_topic
 from tests.rocketmq_pair import QUEUES, TOPIC, brokers, committed, running_pair, until_whole, wait
+from tools.harness.rocketmq.java import FOLDERS, JVM, compile_java, missing
+from tools.harness.rocketmq.servers import make_topic
 
-from .test_rocketmq_java import FOLDERS, JVM, compile_java, missing
+from .java_sources import java_source
 
 pytestmark = pytest.mark.interop
 
@@ -64,7 +65,7 @@ class JavaClients:
 
 @contextmanager
 def java_clients(version: str, name_server: str, home: Path) -> Iterator[JavaClients]:
-    class_path = compile_java(FOLDERS[version], home / "classes", "Pair")
+    class_path = compile_java(FOLDERS[version], home / "classes", java_source("Pair"))
     properties = {
         "rocketmq.client.rebalance.waitInterval": 1000,
         "rocketmq.client.logRoot": home / "logs",

@@ -12,9 +12,10 @@ import pytest
 from penstock.nsq.client.blocking import Producer
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.testing.daemons import run_mqbroker, run_mqnamesrv
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.java import FOLDERS, JVM, compile_java, missing
+from tools.harness.rocketmq.raw_client import RawClient
 
-from .test_rocketmq_java import FOLDERS, JVM, compile_java, missing
+from .java_sources import java_source
 
 pytestmark = pytest.mark.interop
 
@@ -27,7 +28,7 @@ def compiled(program: str, folder: Path) -> str:
     able = [name for name in FOLDERS if int(name.split(".")[0]) >= 5]
     if not able or missing():
         pytest.skip(missing() or "no client of version 5 is at hand")
-    return compile_java(FOLDERS[max(able)], folder / "classes", program)
+    return compile_java(FOLDERS[max(able)], folder / "classes", java_source(program))
 
 
 def test_a_java_consumer_pops(tmp_path: Path) -> None:

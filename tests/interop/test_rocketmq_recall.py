@@ -10,10 +10,10 @@ import pytest
 
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.testing.daemons import run_mqbroker, run_mqnamesrv
-from tests.programs.rocketmq.client.servers import make_topic
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.java import JVM
+from tools.harness.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.servers import make_topic
 
-from .test_rocketmq_java import JVM
 from .test_rocketmq_pop import SECONDS, compiled
 
 pytestmark = pytest.mark.interop

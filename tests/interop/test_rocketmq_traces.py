@@ -14,10 +14,9 @@ import pytest
 
 from penstock.rocketmq.client import Message, TransactionState
 from penstock.rocketmq.client.blocking import Producer
-from tests.conformance.record_mqadmin import java_tool
-from tests.programs.rocketmq.client.servers import QUICK, SECONDS, run_servers
-
-from .test_rocketmq_java import FOLDERS, VARIABLE, missing
+from tools.harness.rocketmq.java import FOLDERS, VARIABLE, missing
+from tools.harness.rocketmq.servers import QUICK, SECONDS, run_servers
+from tools.replay.record_mqadmin import java_tool
 
 pytestmark = pytest.mark.interop
 

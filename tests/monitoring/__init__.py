@@ -1,1 +1,1 @@
-"""Metrics as operators use them: reference, alert rules and dashboard, and a real Prometheus."""
+"""Metrics as operators use them: their page, alert rules and dashboard in a real Prometheus."""

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from tests.debian import needed
 from tests.metrics_pages import ask, until
-from tests.ports import unused_address
+from tools.harness.ports import unused_address
 
 INTERVAL = "1s"
 STOP_S_MAX = 30.0

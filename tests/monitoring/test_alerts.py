@@ -5,7 +5,7 @@ import re
 import pytest
 
 from penstock.core.metrics.catalogue import ALL
-from tests.monitoring.alerts import Alert, Settings, groups
+from tools.monitoring.alerts import Alert, Settings, groups
 
 EVERY = [alert for group in groups() for alert in group.alerts]
 each_alert = pytest.mark.parametrize("alert", EVERY, ids=lambda alert: alert.name)

@@ -4,7 +4,7 @@ import json
 from itertools import combinations
 from typing import Any
 
-from tests.monitoring.dashboard import dashboard
+from tools.monitoring.dashboard import dashboard
 
 PANELS: list[dict[str, Any]] = json.loads(dashboard())["panels"]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.monitoring.generated import ROOT, files
+from tools.monitoring.generated import ROOT, files
 
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: path.name)

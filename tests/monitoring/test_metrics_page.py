@@ -4,7 +4,7 @@ import pytest
 
 from penstock.core.metrics.catalogue import ALL
 from penstock.core.metrics.declared import Metric
-from tests.monitoring.metrics_page import page
+from tools.monitoring.metrics_page import page
 
 
 @pytest.mark.parametrize("metric", ALL, ids=lambda metric: metric.name)

@@ -22,11 +22,11 @@ from penstock.testing.daemons import (
     run_nsqlookupd,
 )
 from tests.metrics_pages import PATIENCE_S, ask, until
-from tests.monitoring.alerts import Settings, groups
-from tests.monitoring.dashboard import dashboard
 from tests.monitoring.prometheus import Prometheus, program, run_prometheus
-from tests.monitoring.rules import rules
-from tests.ports import unused_address
+from tools.harness.ports import unused_address
+from tools.monitoring.alerts import Settings, groups
+from tools.monitoring.dashboard import dashboard
+from tools.monitoring.rules import rules
 
 QUICK = Settings(speed=60, disk_free=1e-9)
 ALMOST_ALL_OF_THE_DISK = Settings(speed=60, disk_free=1.01)

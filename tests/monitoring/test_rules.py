@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.monitoring.alerts import Alert, groups
-from tests.monitoring.generated import ROOT, RULES
 from tests.monitoring.prometheus import promtool
-from tests.monitoring.rules import rule_tests
 from tests.page_blocks import sample
+from tools.monitoring.alerts import Alert, groups
+from tools.monitoring.generated import ROOT, RULES
+from tools.monitoring.rules import rule_tests
 
 
 def test_the_configuration_and_the_rules_are_prometheus() -> None:

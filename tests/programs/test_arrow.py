@@ -22,8 +22,8 @@ from penstock.spark.nodes.access import close_connections
 from penstock.spark.rocketmq.settings import COLUMNS as ROCKETMQ_COLUMNS
 from penstock.spark.settings import COLUMNS
 from penstock.testing.daemons import Daemon, run_nsqd
-from tests.spark.fake_log_server import FakeLogServer
 from tests.spark.rocketmq_brokers import WAYS, Brokers, run_brokers
+from tools.harness.fake_log_server import FakeLogServer
 
 CHUNK = 500
 

@@ -1,1 +1,1 @@
-"""The pages of docs/reference, made of what the programs declare: `make reference` writes them."""
+"""The pages of docs/reference, which must say all that the programs declare."""

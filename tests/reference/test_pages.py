@@ -9,11 +9,13 @@ import pytest
 from penstock.cli.flags.programs import programs
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.namesrv.settings import NamesrvSettings
-from tests.pages import DOCS
-from tests.reference import endpoints, routes
-from tests.reference.pages import FOLDER, files
 from tests.reference.parameters import read_by
-from tests.reference.properties import documented
+from tools.pages.documentation import DOCS
+from tools.reference import endpoints
+from tools.reference.pages import FOLDER, files
+from tools.reference.properties import documented
+
+from . import routes
 
 REFUSED = {"POST /log/offsets": {"topic"}}
 """Names that a handler looks for because they may not be there."""

@@ -1,1 +1,1 @@
-"""Releases: what is built, what it needs and may be used under, and installs of it."""
+"""What tools/release builds, and examines."""

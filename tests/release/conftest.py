@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from . import built
+from tools.release import built
 
 
 @pytest.fixture(scope="package")

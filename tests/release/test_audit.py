@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from .audit import NO_ANSWER, verdict
+from tools.release.audit import NO_ANSWER, verdict
 
 GOOD = {"name": "rich", "version": "15.0.0", "vulns": []}
 BAD = {

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from penstock import __version__
-
-from . import built
-from .fresh import PYTHONS
+from tools.release import built
+from tools.release.fresh import PYTHONS
 
 
 def test_the_wheel_has_the_packages_and_says_what_they_are(wheel: Path) -> None:
@@ -97,4 +96,4 @@ def test_the_sdist_builds_without_the_repository(folder: Path) -> None:
     with tarfile.open(sdist) as archive:
         top = {name.split("/")[1] for name in archive.getnames() if "/" in name}
     assert {"src", "docs", "README.md", "LICENSE", "CHANGELOG.md", "pyproject.toml"} <= top
-    assert not top & {"tests", "bench", ".ci"}
+    assert not top & {"tests", "tools", "bench", ".ci"}

@@ -7,9 +7,8 @@ from datetime import date
 import pytest
 
 from penstock import __version__
-
-from .built import ROOT
-from .changelog import faults, parts, released
+from tools.release.built import ROOT
+from tools.release.changelog import faults, parts, released
 
 TEXT = "# Changelog\n\nWords.\n\n## Unreleased\n\n- new\n\n## 0.1.0 (2026-01-02)\n\n- first\n"
 

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.manifests import first_line
-
-from .built import ROOT
-from .cut import RefusedError, cut
+from tools.deploy.manifests import first_line
+from tools.release.built import ROOT
+from tools.release.cut import RefusedError, cut
 
 DAY = date(2026, 3, 4)
 

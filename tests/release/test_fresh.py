@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.environments import site_packages
-
-from . import built, fresh
+from tools.harness.environments import site_packages
+from tools.release import built, fresh
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from importlib.metadata import Distribution, PathDistribution
 from pathlib import Path
 
-from . import licences
-from .licences import Rules
-from .locked import USERS, WORK, closure, pinned
+from tools.release import licences
+from tools.release.licences import Rules
+from tools.release.locked import USERS, WORK, closure, pinned
 
 RULES = Rules(frozenset(("MIT", "BSD-3-Clause")), {}, {})
 

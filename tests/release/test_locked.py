@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .locked import USERS, WORK, closure, pinned
+from tools.release.locked import USERS, WORK, closure, pinned
 
 
 def test_all_that_tests_run_with_is_pinned_as_it_is_installed() -> None:

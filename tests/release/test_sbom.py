@@ -9,10 +9,9 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from penstock import __version__
-
-from . import sbom
-from .licences import rules
-from .locked import USERS, closure, pinned
+from tools.release import sbom
+from tools.release.licences import rules
+from tools.release.locked import USERS, closure, pinned
 
 
 @pytest.fixture(scope="module")

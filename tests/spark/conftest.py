@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.spark.fake_log_server import FakeLogServer
+from tools.harness.fake_log_server import FakeLogServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

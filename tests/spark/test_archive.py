@@ -23,8 +23,8 @@ from penstock.spark.errors import SourceError
 from penstock.spark.pipelines import archive
 from penstock.spark.pipelines.own import group_name
 from penstock.testing.daemons import Daemon, run_nsqd
-from tests.pages import ROOT, commands
-from tests.spark.fake_log_server import FakeLogServer
+from tools.harness.fake_log_server import FakeLogServer
+from tools.pages.documentation import ROOT, commands
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

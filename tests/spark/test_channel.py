@@ -20,7 +20,7 @@ import pytest
 from penstock.spark.errors import explain
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 from tests.forwarding import channel, create, publish, wait_until
-from tests.processes import below
+from tools.harness.processes import below
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

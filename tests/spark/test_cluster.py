@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.spark.java import home_for_spark_submit
-from tests.pages import DOCS, commands
+from tools.pages.documentation import DOCS, commands
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

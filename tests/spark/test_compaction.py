@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.spark.compaction import compact
 from penstock.spark.pipelines import archive
-from tests.spark.fake_log_server import FakeLogServer
+from tools.harness.fake_log_server import FakeLogServer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -23,7 +23,7 @@ from penstock.core.errors import PenstockError
 from penstock.nsq.protocol import encode
 from penstock.spark.pipelines import Pipeline
 from penstock.testing.daemons import Daemon, run_nsqd
-from tests.conformance.certificates import Certificates
+from tools.harness.certificates import Certificates
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.testing.daemons import run_nsqd
-from tests.spark.notebooks import FOLDER, run, stored
+from tools.pages.notebooks import FOLDER, run, stored
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ from penstock.spark.pipelines.cases import run_case
 from penstock.testing.daemons import RocketMQ, run_rocketmq
 from tests.forwarding import create, publish
 from tests.page_blocks import sample
-from tests.pages import DOCS, ROOT, blocks, completed, replaced
+from tools.pages.documentation import DOCS, ROOT, blocks, completed, replaced
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

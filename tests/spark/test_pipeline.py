@@ -17,7 +17,7 @@ from penstock.spark.pipelines import Pipeline, pipeline
 from penstock.spark.pipelines.pipeline import wait_for_sources
 from penstock.spark.read.progress import BatchDone, Follower
 from penstock.testing.daemons import run_nsqd
-from tests.spark.fake_log_server import FakeLogServer
+from tools.harness.fake_log_server import FakeLogServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

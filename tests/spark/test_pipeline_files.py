@@ -19,7 +19,7 @@ from penstock.nsq.protocol import encode
 from penstock.spark.pipelines import Pipeline
 from penstock.spark.pipelines.cases import run_case
 from penstock.testing.daemons import Daemon, run_nsqd
-from tests.terminals import screen
+from tools.harness.terminals import screen
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,9 +15,9 @@ from penstock.cli.pipeline.init import template
 from penstock.nsq.protocol import encode
 from penstock.spark.pipelines import Pipeline
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
-from tests.pages import replaced
 from tests.programs.spark.http.endpoint import Endpoint
 from tests.spark.test_sink import wait_for_topic
+from tools.pages.documentation import replaced
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

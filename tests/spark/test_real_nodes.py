@@ -16,8 +16,8 @@ from penstock.nsq.client.log import LogClient
 from penstock.nsq.protocol import encode
 from penstock.spark.errors import explain
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
-from tests.conformance.certificates import Certificates
 from tests.spark.test_source import Query
+from tools.harness.certificates import Certificates
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.spark.session import session, settings_for
-from tests.processes import left_over, marked_environment
+from tools.harness.processes import left_over, marked_environment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,8 +17,8 @@ from penstock.nsq.client.blocking import Consumer
 from penstock.nsq.client.lookup import lookup
 from penstock.spark.errors import explain
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
-from tests.conformance.certificates import Certificates
 from tests.forwarding import wait_until
+from tools.harness.certificates import Certificates
 
 if TYPE_CHECKING:
     import pyarrow as pa

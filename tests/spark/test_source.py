@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.spark.errors import explain
-from tests.processes import below
-from tests.spark.fake_log_server import FIRST_ID, FakeLogServer
+from tools.harness.fake_log_server import FIRST_ID, FakeLogServer
+from tools.harness.processes import below
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,10 +18,6 @@ import pytest
 
 from penstock.nsq.client.log import LogClient
 from penstock.testing.daemons import run_nsqd
-from tests.environments import python_with, site_packages
-from tests.ports import unused_address
-from tests.processes import below
-from tests.spark.fake_log_server import FakeLogServer
 from tests.spark.test_cluster import (
     EXECUTORS_NEED,
     changed,
@@ -30,6 +26,10 @@ from tests.spark.test_cluster import (
     pipeline,
     with_flag,
 )
+from tools.harness.environments import python_with, site_packages
+from tools.harness.fake_log_server import FakeLogServer
+from tools.harness.ports import unused_address
+from tools.harness.processes import below
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,8 +19,8 @@ import pytest
 from penstock.nsq.client.log import LogClient
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 from tests.forwarding import create, publish, wait_until
-from tests.pages import replaced
 from tests.spark.test_channel import wait_long
+from tools.pages.documentation import replaced
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 import pytest
 
 from penstock.testing.daemons import Daemon, Nsqadmin, run_nsqadmin, run_nsqd
-from tests.pages import replaced
+from tools.pages.documentation import replaced
 
 ROOT = Path(__file__).parents[2]
 TUTORIAL = (ROOT / "docs" / "tutorial-spark.md").read_text(encoding="utf-8")

@@ -28,7 +28,7 @@ from penstock.testing.daemons import Daemon, MqBroker, run_mqbroker, run_mqnames
 from tests.forwarding import wait_until
 from tests.unit.cli.doctor.patients import healthy, segments
 from tests.unit.cli.nodes_at_work import Commands, ask, consume, make
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 T = TypeVar("T")
 

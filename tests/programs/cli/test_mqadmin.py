@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from tests.ports import unused_address
+from tools.harness.ports import unused_address
 
 COMMAND = [sys.executable, "-m", "penstock.cli.mqadmin"]
 HEAVY = (

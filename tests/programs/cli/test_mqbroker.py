@@ -17,7 +17,7 @@ from penstock.core.units import HOUR, MILLISECOND
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.storage.durability import Durability
 from penstock.storage.files.disk import DirectoryLock
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 COMMAND = [sys.executable, "-m", "penstock.cli.mqbroker"]
 

@@ -20,8 +20,8 @@ import pytest
 from penstock import __version__
 from penstock.net.http.client.once import get
 from penstock.testing.daemons import Daemon, run_nsqd
-from tests.processes import children_cpu_s
-from tests.streams import nsq_frame
+from tools.harness.processes import children_cpu_s
+from tools.harness.streams import nsq_frame
 
 PROGRAM = [sys.executable, "-m", "penstock.cli.nsqd"]
 ANYWHERE = ["--tcp-address=127.0.0.1:0", "--http-address=127.0.0.1:0"]

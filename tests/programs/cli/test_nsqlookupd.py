@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.processes import children_cpu_s
-from tests.streams import exactly
+from tools.harness.processes import children_cpu_s
+from tools.harness.streams import exactly
 
 PROGRAM = [sys.executable, "-m", "penstock.cli.nsqlookupd"]
 ANYWHERE = ["--tcp-address=127.0.0.1:0", "--http-address=127.0.0.1:0"]

@@ -19,7 +19,7 @@ import pytest
 from penstock.cli.live.daemons import Daemons
 from penstock.cli.live.ports import Ports
 from penstock.nsq.client.blocking import Producer
-from tests.processes import left_over, marked, marked_environment, rest_of
+from tools.harness.processes import left_over, marked, marked_environment, rest_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 

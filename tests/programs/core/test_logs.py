@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.daemon_commands import DAEMONS, command
-from tests.processes import rest_of
+from tools.harness.processes import rest_of
 
 TIMEOUT_S = 60.0
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.net import tcp
-from tests.ports import unused_address
+from tools.harness.ports import unused_address
 
 
 class Echo(asyncio.Protocol):

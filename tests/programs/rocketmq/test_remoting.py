@@ -21,7 +21,7 @@ from penstock.rocketmq.remoting import (
     RemotingServer,
 )
 from tests.unit.rocketmq.conftest import LoopThread
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 
 class Echo:

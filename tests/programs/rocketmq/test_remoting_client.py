@@ -17,7 +17,7 @@ from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.remoting import Connection, NoAnswerError, RemotingServer
 from penstock.rocketmq.remoting_client import UnreachableError, connect, tls_to
-from tests.ports import unused_address
+from tools.harness.ports import unused_address
 
 
 class Echo:

@@ -13,7 +13,7 @@ from penstock.spark.nodes.access import close_connections
 from penstock.spark.sink import publishing
 from penstock.spark.sink.rocketmq import publishing as rocketmq_publishing
 from penstock.testing.clock import FakeClock
-from tests.spark.fake_log_server import FakeLogServer
+from tools.harness.fake_log_server import FakeLogServer
 
 
 @pytest.fixture

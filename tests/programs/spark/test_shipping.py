@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 from penstock.spark.shipping import write_zip
-from tests.environments import python_with
-from tests.spark.fake_log_server import nsq_batch
+from tools.harness.environments import python_with
+from tools.harness.fake_log_server import nsq_batch
 
 IMPORT_ALL = """
 import importlib, sys, zipfile

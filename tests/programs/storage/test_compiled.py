@@ -10,7 +10,7 @@ import pytest
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.command import Command
 from penstock.storage.batch import Batch
-from tests.spark.fake_log_server import nsq_batch
+from tools.harness.fake_log_server import nsq_batch
 
 BARE = """
 import sys

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.live import archive_file
-from tests.processes import left_over, marked_environment
+from tools.harness.processes import left_over, marked_environment
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 

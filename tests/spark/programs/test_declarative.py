@@ -19,8 +19,8 @@ import penstock.arrow
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.forwarding import publish
 from tests.page_blocks import sample
-from tests.pages import DOCS, ROOT
 from tests.spark.test_cluster import environment
+from tools.pages.documentation import DOCS, ROOT
 
 pytestmark = pytest.mark.long  # a Spark for itself, twice
 RUN_S_MAX = 400

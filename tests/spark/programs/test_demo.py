@@ -20,7 +20,7 @@ from statistics import fmean
 import pytest
 
 from penstock.cli.live import flights
-from tests.processes import left_over, marked, marked_environment, rest_of
+from tools.harness.processes import left_over, marked, marked_environment, rest_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 

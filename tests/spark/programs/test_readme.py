@@ -11,8 +11,8 @@ from pathlib import Path
 
 from penstock.nsq.client.blocking import Producer
 from penstock.testing.daemons import run_nsqd
-from tests.pages import DOCS, ROOT, blocks, commands
-from tests.processes import rest_of
+from tools.harness.processes import rest_of
+from tools.pages.documentation import DOCS, ROOT, blocks, commands
 
 README = ROOT / "README.md"
 TUTORIAL = DOCS / "tutorial-spark.md"

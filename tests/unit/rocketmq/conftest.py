@@ -12,8 +12,7 @@ import pytest
 
 from penstock.rocketmq.namesrv.daemon import NameServer
 from penstock.rocketmq.namesrv.settings import NamesrvSettings
-
-from .raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.core.errors import ConfigError
 from penstock.rocketmq.tls_settings import TlsSettings
-from tests.conformance.certificates import Certificates
+from tools.harness.certificates import Certificates
 
 
 def test_without_certificate_there_is_no_tls() -> None:

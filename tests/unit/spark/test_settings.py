@@ -10,7 +10,7 @@ from penstock.spark.options import options_of, table
 from penstock.spark.read.decode import TYPES
 from penstock.spark.read.schema import SCHEMA
 from penstock.spark.settings import COLUMNS, ORIGIN_COLUMNS, Settings
-from tests.spark.options_page import PAGE, split
+from tools.pages.spark_options import PAGE, split
 
 
 def test_names_are_case_insensitive_and_addresses_may_be_urls() -> None:

@@ -20,7 +20,7 @@ from penstock.storage.batch import (
     iter_batches,
 )
 from penstock.storage.recovery.scan import scan
-from tests.unit.storage.samples import bodies_of, make
+from tools.harness.small_logs import bodies_of, make
 
 EQUAL = (b"one", b"two", b"six")
 MIXED = (b"a", b"", b"long body", b"bc")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.storage.cache import Block, BlockCache
 from penstock.storage.outline import Outline
-from tests.unit.storage.samples import make
+from tools.harness.small_logs import make
 
 
 def block(*spans: tuple[int, int], nbytes: int = 100) -> Block:

@@ -17,7 +17,7 @@ from penstock.storage.recovery import opening as recovery
 from penstock.storage.recovery.opening import open_log
 from penstock.storage.retention import Retention
 from penstock.testing.disk import FaultyDisk
-from tests.unit.storage.samples import (
+from tools.harness.small_logs import (
     DIRECTORY,
     ID_BASE,
     INDEX,

@@ -8,7 +8,7 @@ from penstock.core.errors import OffsetOutOfRangeError
 from penstock.core.ranges import RangeSet
 from penstock.storage.memory_log import MemoryLog
 from penstock.storage.retention import Retention
-from tests.unit.storage.samples import ID_BASE, make, publish, read_from
+from tools.harness.small_logs import ID_BASE, make, publish, read_from
 
 
 def filled(*groups: tuple[bytes, ...]) -> MemoryLog:

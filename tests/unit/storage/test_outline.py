@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.storage.outline import Outline
-from tests.unit.storage.samples import make
+from tools.harness.small_logs import make
 
 
 def test_it_tells_where_the_batch_of_an_offset_is() -> None:

@@ -12,7 +12,7 @@ from penstock.storage.files.disk import OsDisk
 from penstock.storage.index import BLOCK_BYTES, BlockIndex
 from penstock.storage.segment import Segment, parse_segment_name, segment_name
 from penstock.testing.disk import FaultyDisk
-from tests.unit.storage.samples import ID_BASE, bodies_of, make, make_all
+from tools.harness.small_logs import ID_BASE, bodies_of, make, make_all
 
 PATH = f"/data/{segment_name(0)}"
 

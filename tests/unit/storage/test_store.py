@@ -8,7 +8,7 @@ from penstock.core.errors import LockedError, ReadOnlyError, StorageError
 from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
 from penstock.testing.disk import FaultyDisk
-from tests.unit.storage.samples import ID_BASE, publish, read_from
+from tools.harness.small_logs import ID_BASE, publish, read_from
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.core.ranges import RangeSet
 from penstock.storage.tail import Tail
-from tests.unit.storage.samples import make
+from tools.harness.small_logs import make
 
 
 def filled(tail: Tail, *counts: int, body: bytes = b"x") -> Tail:

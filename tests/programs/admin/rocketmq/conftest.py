@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.rocketmq_shop import Shop, running_shop
 from tests.unit.admin.conftest import Running, StartAdmin
+from tools.harness.rocketmq.shop import Shop, running_shop
 
 OverShop = Callable[..., Awaitable[Running]]
 

@@ -13,11 +13,11 @@ import pytest
 from penstock.rocketmq.client import Message, TransactionState
 from penstock.rocketmq.client.aio import Producer
 from penstock.rocketmq.mqadmin import program as mqadmin
-from tests.ports import unused_address
 from tests.programs.admin.rocketmq.conftest import OverShop
-from tests.programs.rocketmq.client.servers import QUICK
-from tests.rocketmq_shop import BAD, DEAD_LETTERS, MESSAGES, QUEUES, TOPIC, Shop
 from tests.unit.admin.conftest import TIMEOUT_S, Running, StartAdmin
+from tools.harness.ports import unused_address
+from tools.harness.rocketmq.servers import QUICK
+from tools.harness.rocketmq.shop import BAD, DEAD_LETTERS, MESSAGES, QUEUES, TOPIC, Shop
 
 COMMIT = TransactionState.COMMIT
 LETTERS = quote(DEAD_LETTERS, safe="")

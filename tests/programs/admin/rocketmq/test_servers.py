@@ -11,8 +11,8 @@ from penstock.nsq.http_api import ApiError
 from penstock.rocketmq.client.errors import NotConnected
 from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
-from tests.ports import unused_address
 from tests.unit.admin.rocketmq.scripted import Scripted
+from tools.harness.ports import unused_address
 
 
 def test_addresses_come_one_by_one_or_with_semicolons() -> None:

@@ -16,7 +16,7 @@ from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.messages import properties
 from penstock.testing.daemons import Daemon, run_mqbroker, run_nsqd
 from tests.unit.cli.nodes_at_work import Commands, consume, kill_letters, publish
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 BODIES = [b'{"id":%d}' % number for number in range(4)]
 

@@ -13,11 +13,11 @@ from penstock.net.http.client.answer import Answer
 from penstock.net.http.client.once import request
 from penstock.storage.files.disk_space import DiskSpace
 from penstock.testing.daemons import Daemon, run_nsqlookupd
-from tests.ports import unused_address
 from tests.programs.cli.doctor.cluster import Shifted, address, codes, examined
 from tests.programs.cluster.conftest import StartFake, fake
 from tests.programs.nsq.nsqd.conftest import Running, Start, start
 from tests.unit.cli.doctor.patients import healthy, segments
+from tools.harness.ports import unused_address
 
 __all__ = ["fake", "start"]
 

@@ -15,10 +15,10 @@ from penstock.core.errors import ConfigError
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.testing.daemons import run_mqnamesrv, run_rocketmq
-from tests.ports import unused_address
-from tests.rocketmq_shop import Shop, running_shop
 from tests.unit.cli.nodes_at_work import Commands
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.ports import unused_address
+from tools.harness.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.shop import Shop, running_shop
 
 OWN = ["dead-letters", "unread"]
 """The faults that the shop has by itself: letters of `failing`, and `archive` without a member."""

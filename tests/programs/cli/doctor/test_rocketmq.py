@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.testing.daemons import run_mqbroker
 from tests.unit.cli.nodes_at_work import Commands
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 
 def test_messages_of_rocketmq_wait_for_no_channel(command: Commands) -> None:

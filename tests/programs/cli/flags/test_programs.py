@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 
 from penstock.cli.flags.programs import Flag, programs
-from tests.pages import ROOT
+from tools.pages.documentation import ROOT
 
 
 def test_every_installed_program_is_there_but_those_of_sub_commands() -> None:

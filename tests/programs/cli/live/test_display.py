@@ -6,7 +6,7 @@ import signal
 import termios
 from pathlib import Path
 
-from tests.terminals import screen
+from tools.harness.terminals import screen
 
 
 def test_ctrl_c_leaves_one_panel_and_the_terminal_as_it_was(tmp_path: Path) -> None:

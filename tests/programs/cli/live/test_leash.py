@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import left_over, marked, marked_environment
+from tools.harness.processes import left_over, marked, marked_environment
 
 LEASH = "penstock.cli.live.leash"
 PARENT = """

@@ -13,8 +13,8 @@ import pytest
 from penstock.cli.live.small_client import Wire, WireError
 from penstock.nsq.protocol.frames import HEARTBEAT_FRAME, OK_FRAME, MessageBlock, Response, error
 from penstock.testing.daemons import run_nsqd
-from tests.ports import unused_address
-from tests.streams import exactly
+from tools.harness.ports import unused_address
+from tools.harness.streams import exactly
 
 SECONDS = 60
 Script = Callable[[socket.socket], None]

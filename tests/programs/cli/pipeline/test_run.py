@@ -19,7 +19,7 @@ from penstock.core.errors import PenstockError
 from penstock.spark.pipelines import archive
 from penstock.spark.pipelines.pipeline import Pipeline
 from penstock.spark.read.progress import BatchDone
-from tests.spark.fake_log_server import FakeLogServer
+from tools.harness.fake_log_server import FakeLogServer
 
 
 def test_triggers() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.processes import unread
+from tools.harness.processes import unread
 
 _SPARK = """
 from contextlib import nullcontext

@@ -22,8 +22,8 @@ from penstock.cli.shared.nodes import Place
 from penstock.nsq.client.log import LogClient
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.forwarding import wait_until
-from tests.processes import unread
 from tests.unit.cli.nodes_at_work import Commands, ask, consume, depths, make, publish
+from tools.harness.processes import unread
 
 BODIES = [b'{"id":%d}' % number for number in range(50)]
 

@@ -17,9 +17,9 @@ from penstock.nsq.client.blocking import Producer
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.lookup import lookup
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
-from tests.conformance.certificates import Certificates
 from tests.forwarding import wait_until
 from tests.unit.cli.nodes_at_work import Commands
+from tools.harness.certificates import Certificates
 
 
 class Site(NamedTuple):

@@ -14,7 +14,6 @@ from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.testing.daemons import MqBroker
 from tests.copies import ask as ask_http
 from tests.copies import until
-from tests.programs.rocketmq.client.servers import make_topic
 from tests.rocketmq_pair import (
     CONFIG,
     QUEUES,
@@ -29,6 +28,7 @@ from tests.rocketmq_pair import (
     until_whole,
     wait,
 )
+from tools.harness.rocketmq.servers import make_topic
 
 WAITING = (names.SCHEDULE_TOPIC, names.TIMER_TOPIC, names.HALF_TOPIC)
 """Where messages are that readers are not given yet."""

@@ -11,9 +11,9 @@ from penstock.cli.shared.client_options import client_config, without_secret
 from penstock.core.errors import ConfigError
 from penstock.nsq.client.config import Config
 from penstock.testing.daemons import Daemon, run_nsqd
-from tests.conformance.auth_server import run_auth_server
-from tests.conformance.certificates import Certificates
 from tests.unit.cli.nodes_at_work import Commands, ask
+from tools.harness.auth_server import run_auth_server
+from tools.harness.certificates import Certificates
 
 OPTIONS = ("--client-opt=tls_v1", "--client-opt=auth_secret,good")
 

@@ -17,10 +17,10 @@ from penstock.cli.shared.rocketmq_port import rocketmq_settings
 from penstock.core.errors import ConfigError
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.testing.daemons import Daemon, MqBroker, run_mqbroker, run_nsqd
-from tests.conformance.certificates import Certificates
 from tests.copies import ask, until_copied
 from tests.forwarding import wait_until
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.certificates import Certificates
+from tools.harness.rocketmq.raw_client import RawClient
 
 
 def make_topic(client: RawClient, name: str, queues: int = 4) -> None:

@@ -14,9 +14,9 @@ from penstock.cluster.access import Access
 from penstock.core.errors import PenstockError
 from penstock.testing.daemons import MqBroker, run_mqbroker
 from tests.copies import until
-from tests.ports import unused_address
 from tests.rocketmq_pair import brokers, running_pair, wait
 from tests.unit.net.certificates import Certificates
+from tools.harness.ports import unused_address
 
 SECONDS = 60
 

@@ -11,10 +11,10 @@ from contextlib import AbstractContextManager
 import pytest
 
 from penstock.testing.daemons import run_nsqd
-from tests import terminals
-from tests.processes import unread
-from tests.terminals import Screen
 from tests.unit.cli.nodes_at_work import Commands, make, publish
+from tools.harness import terminals
+from tools.harness.processes import unread
+from tools.harness.terminals import Screen
 
 
 def screen(*arguments: str, columns: int = 100, lines: int = 20) -> AbstractContextManager[Screen]:

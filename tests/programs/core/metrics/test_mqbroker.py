@@ -6,8 +6,8 @@ from penstock.rocketmq.client.blocking import Producer
 from penstock.rocketmq.client.message import Message
 from penstock.testing.daemons import run_mqbroker, run_mqnamesrv
 from tests.metrics_pages import ask, missing, page_of, until
-from tests.ports import unused_address
-from tests.programs.rocketmq.client.servers import QUICK, make_topic, wait_for_route
+from tools.harness.ports import unused_address
+from tools.harness.rocketmq.servers import QUICK, make_topic, wait_for_route
 
 
 def test_both_ports_show_the_whole_list() -> None:

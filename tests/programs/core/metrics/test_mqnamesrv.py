@@ -3,7 +3,7 @@ from __future__ import annotations
 from penstock.core.metrics import mqnamesrv as metrics
 from penstock.testing.daemons import run_mqbroker, run_mqnamesrv
 from tests.metrics_pages import ask, missing, page_of, until
-from tests.ports import unused_address
+from tools.harness.ports import unused_address
 
 
 def test_the_page_has_the_whole_list_and_a_registered_broker_makes_it_ready() -> None:

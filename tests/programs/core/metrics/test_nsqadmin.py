@@ -4,7 +4,7 @@ from penstock.core.metrics import nsqadmin as metrics
 from penstock.core.metrics import process
 from penstock.testing.daemons import run_nsqadmin, run_nsqd
 from tests.metrics_pages import ask, missing, page_of, until
-from tests.ports import unused_address
+from tools.harness.ports import unused_address
 
 
 def test_the_page_has_the_whole_list_and_counts_nodes_that_do_not_answer() -> None:

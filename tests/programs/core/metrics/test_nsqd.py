@@ -8,8 +8,8 @@ from penstock.core.metrics import nsqd as metrics
 from penstock.core.metrics import process
 from penstock.testing.daemons import run_nsqd, run_nsqlookupd
 from tests.metrics_pages import ask, missing, page_of, until
-from tests.ports import unused_address
 from tests.programs.nsq.nsqd.auth_server import run_auth_server
+from tools.harness.ports import unused_address
 
 PIPELINE = {"id": "1", "name": "p", "state": "running"}
 

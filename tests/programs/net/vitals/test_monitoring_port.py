@@ -10,7 +10,7 @@ from penstock.net.tcp import ListenError
 from penstock.net.vitals.monitoring_port import MonitoringPort
 from penstock.net.vitals.vitals import Vitals
 from tests.metrics_pages import ask
-from tests.ports import unused_address
+from tools.harness.ports import unused_address
 
 LOG = logging.getLogger("test")
 

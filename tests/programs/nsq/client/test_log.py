@@ -19,8 +19,8 @@ from penstock.nsq.client.log import (
     TlsNeeded,
     TopicNotFound,
 )
-from tests.ports import unused_address
 from tests.unit.nsq.client.fakes import FakeHttp, fake_http
+from tools.harness.ports import unused_address
 
 
 @pytest.fixture

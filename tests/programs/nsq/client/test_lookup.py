@@ -14,8 +14,8 @@ from penstock.nsq.client.lookup import (
     parse_answer,
     topics_of_nodes,
 )
-from tests.ports import unused_address
 from tests.unit.nsq.client.fakes import fake_http, lookup_answer
+from tools.harness.ports import unused_address
 
 PATIENCE_S = 60.0
 

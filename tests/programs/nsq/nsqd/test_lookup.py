@@ -20,8 +20,8 @@ from penstock.nsq.nsqd import lookup
 from penstock.nsq.nsqd.lookup import Lookup
 from penstock.nsq.nsqlookupd.daemon import Nsqlookupd
 from penstock.nsq.nsqlookupd.options import LookupdOptions
-from tests.ports import unused_address
 from tests.programs.nsq.nsqd.conftest import TIMEOUT_S, Running, Start, pub
+from tools.harness.ports import unused_address
 
 Answer = Callable[[bytes], bytes | None]
 

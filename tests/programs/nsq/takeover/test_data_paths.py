@@ -20,7 +20,7 @@ from penstock.storage.files.disk import OsDisk
 from penstock.testing.daemons import run_nsqd
 from tests import nsqds
 from tests.programs.nsq.nsqd.conftest import Running, Start, options
-from tests.unit.nsq.takeover.go_files import delivered, expected, messages, nsqd_dat, queue
+from tools.harness.go_files import delivered, expected, messages, nsqd_dat, queue
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "go-nsqd"
 NAMES = sorted(path.stem for path in FIXTURES.glob("*.json"))

@@ -9,7 +9,7 @@ from penstock.nsq.tools import lines
 from penstock.nsq.tools.consumers import new_consumer
 from penstock.nsq.tools.errors import ToolError
 from penstock.nsq.tools.flags import ConsumerFlags
-from tests.ports import unused_address
+from tools.harness.ports import unused_address
 
 
 def test_it_is_the_next_one_in_the_log(monkeypatch: pytest.MonkeyPatch) -> None:

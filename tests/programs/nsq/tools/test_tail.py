@@ -16,7 +16,7 @@ from penstock.nsq.tools.errors import ToolError
 from penstock.nsq.tools.tail import run
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.forwarding import wait_until
-from tests.processes import text_on
+from tools.harness.processes import text_on
 
 PROGRAM = [sys.executable, "-m", "penstock.cli.nsq_tail"]
 

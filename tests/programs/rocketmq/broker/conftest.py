@@ -19,7 +19,7 @@ from penstock.rocketmq.namesrv.daemon import NameServer
 from penstock.rocketmq.namesrv.settings import NamesrvSettings
 from tests.unit.rocketmq.broker.conftest import clock, connect, controller, rocket, settings
 from tests.unit.rocketmq.conftest import LoopThread
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 __all__ = ["clock", "connect", "controller", "rocket", "settings"]
 

@@ -15,7 +15,7 @@ from penstock.rocketmq.protocol.codes import COMMANDS, RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.messages.message import decode_all
 from tests.unit.rocketmq.broker.peers import heartbeat
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 OF_THE_BROKER = [kind for kind in COMMANDS if kind.server == "broker"]
 NOT_SUPPORTED = ResponseCode.REQUEST_CODE_NOT_SUPPORTED

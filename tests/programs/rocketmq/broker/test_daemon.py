@@ -29,7 +29,7 @@ from penstock.storage.retention import Retention
 from penstock.testing.held_ports import hold
 from tests.unit.rocketmq.broker.conftest import broker_settings, fake_node
 from tests.unit.rocketmq.conftest import LoopThread
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 FREE = 31_999
 """A code that nobody has."""

@@ -20,8 +20,8 @@ from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.rocketmq.remoting import Connection, RemotingServer
 from penstock.rocketmq.remoting_client import connect
-from tests.ports import unused_address
 from tests.unit.rocketmq.broker.conftest import broker_settings
+from tools.harness.ports import unused_address
 
 
 class Servers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.staging import RocketStaging
 from tests.unit.rocketmq.conftest import LoopThread
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 
 def test_a_topic_is_in_the_routes_when_its_first_chunk_may_be_answered(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .servers import ELSEWHERE, Servers, shared_servers
+from tools.harness.rocketmq.servers import ELSEWHERE, Servers, shared_servers
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

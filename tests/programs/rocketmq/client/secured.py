@@ -12,8 +12,7 @@ from threading import Thread
 import trustme
 
 from penstock.rocketmq.client import Config
-
-from .servers import QUICK, Servers, run_servers
+from tools.harness.rocketmq.servers import QUICK, Servers, run_servers
 
 RULES = """
 accounts:

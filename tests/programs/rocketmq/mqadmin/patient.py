@@ -9,7 +9,7 @@ from penstock.rocketmq.client import Config
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
-from tests.programs.rocketmq.client.servers import SECONDS
+from tools.harness.rocketmq.servers import SECONDS
 
 
 class PatientAdmin(Admin):

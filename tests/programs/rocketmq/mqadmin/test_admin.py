@@ -8,8 +8,8 @@ from penstock.rocketmq.client.errors import NotConnected
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.errors import CommandFailed, Refused
 from penstock.rocketmq.protocol.codes import RequestCode as Code
-from tests.ports import unused_address
 from tests.unit.rocketmq.mqadmin.fake_admin import BROKER, FakeAdmin, answer
+from tools.harness.ports import unused_address
 
 
 def test_without_name_servers_only_brokers_can_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,10 +13,10 @@ from penstock.core.errors import ConfigError
 from penstock.rocketmq.mqadmin import admin
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.program import config_of, run
-from tests.ports import unused_address
 from tests.programs.rocketmq.client.secured import run_with_tls
-from tests.programs.rocketmq.client.servers import run_servers
 from tests.programs.rocketmq.mqadmin.patient import PatientAdmin
+from tools.harness.ports import unused_address
+from tools.harness.rocketmq.servers import run_servers
 
 
 def test_without_words_the_sub_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

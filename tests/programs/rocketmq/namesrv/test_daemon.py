@@ -12,9 +12,9 @@ from penstock.core.errors import PenstockError
 from penstock.net.tls import layered
 from penstock.rocketmq.namesrv.daemon import NameServer
 from penstock.rocketmq.namesrv.settings import NamesrvSettings
-from tests.conformance.certificates import Certificates
 from tests.unit.rocketmq.conftest import LoopThread
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.certificates import Certificates
+from tools.harness.rocketmq.raw_client import RawClient
 
 
 def test_a_taken_port_is_one_line(

@@ -17,7 +17,7 @@ from penstock.rocketmq.protocol.codes import RequestCode as Q
 from penstock.rocketmq.protocol.codes import ResponseCode as R
 from penstock.rocketmq.protocol.command import Command, Serialization
 from penstock.rocketmq.protocol.registration import Registration, TopicConfig
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 Connect = Callable[[], RawClient]
 TOPICS = {"T": TopicConfig("T", 4, 4), "U": TopicConfig("U", 1, 1, sys_flag=3)}

@@ -20,9 +20,9 @@ from penstock.spark.channel.stager import FILED, Pile, Stager, record_batch
 from penstock.spark.errors import SourceError
 from penstock.storage.files.disk import OsDisk
 from penstock.testing.daemons import Daemon, run_nsqd
-from tests.conformance.certificates import Certificates
 from tests.forwarding import bodies_in, channel, create, publish, wait_until
-from tests.ports import unused_address
+from tools.harness.certificates import Certificates
+from tools.harness.ports import unused_address
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 from penstock.spark.http import posting
 from penstock.spark.http.posting import Poster, Refused
 from penstock.spark.http.settings import Settings
-from tests.ports import unused_address
 from tests.programs.spark.http.endpoint import Endpoint
+from tools.harness.ports import unused_address
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.read.batch import NsqBatchReader
 from penstock.spark.settings import Settings
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
-from tests.conformance.certificates import Certificates
 from tests.forwarding import wait_until
+from tools.harness.certificates import Certificates
 
 
 class Site(NamedTuple):

@@ -10,7 +10,7 @@ from penstock.spark.nodes.access import Access, close_connections
 from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.read.offsets import Bounds, Place
 from penstock.spark.settings import Settings
-from tests.spark.fake_log_server import FakeLogServer
+from tools.harness.fake_log_server import FakeLogServer
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import pytest
 from penstock.spark.nodes import directory as module
 from penstock.spark.nodes.directory import Directory
 from penstock.spark.settings import Settings
-from tests.spark.fake_log_server import FakeLogServer
+from tools.harness.fake_log_server import FakeLogServer
 
 
 def directory(**options: str) -> Directory:

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.spark.pipelines import beginning, own
 from penstock.spark.read.offsets import Place, Position, to_checkpoint
-from tests.spark.fake_log_server import FakeLogServer
+from tools.harness.fake_log_server import FakeLogServer
 
 
 class Checkpoints:

@@ -6,8 +6,8 @@ import pytest
 
 from penstock.spark.pipelines.spec import Source
 from penstock.spark.pipelines.told import about
-from tests.spark.fake_log_server import FakeLogServer
 from tests.unit.spark.pipelines.test_told import spec
+from tools.harness.fake_log_server import FakeLogServer
 
 
 @pytest.mark.parametrize("topic", ["t", "*"])

@@ -7,7 +7,7 @@ import pytest
 from penstock.spark.errors import OptionError
 from penstock.spark.read.batch import NsqBatchReader, SplitPartition
 from penstock.spark.settings import Settings
-from tests.spark.fake_log_server import FakeLogServer
+from tools.harness.fake_log_server import FakeLogServer
 
 COLUMNS = ("offset", "body")
 

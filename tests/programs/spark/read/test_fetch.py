@@ -9,7 +9,7 @@ from penstock.spark.read.fetch import fetch
 from penstock.spark.read.offsets import Place
 from penstock.spark.read.planning import Split
 from penstock.spark.settings import Settings
-from tests.spark.fake_log_server import FakeLogServer
+from tools.harness.fake_log_server import FakeLogServer
 
 
 def split(server: FakeLogServer, start: int, log: str = "") -> Split:

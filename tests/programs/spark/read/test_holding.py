@@ -16,7 +16,7 @@ from penstock.spark.read.offsets import Position
 from penstock.spark.read.stream import NsqStreamReader
 from penstock.spark.settings import Settings
 from penstock.testing.daemons import run_nsqd
-from tests.spark.fake_log_server import FakeLogServer
+from tools.harness.fake_log_server import FakeLogServer
 
 ALL = ReadAllAvailable()
 

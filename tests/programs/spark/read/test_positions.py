@@ -11,7 +11,7 @@ from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.read.offsets import Offsets, Place
 from penstock.spark.read.positions import offsets_at, span, starting
 from penstock.spark.settings import Settings
-from tests.spark.fake_log_server import FakeLogServer
+from tools.harness.fake_log_server import FakeLogServer
 
 
 def settings(server: FakeLogServer, **options: str) -> Settings:

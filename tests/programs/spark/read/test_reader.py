@@ -11,7 +11,7 @@ from penstock.spark.read.offsets import Place
 from penstock.spark.read.planning import Split
 from penstock.spark.read.reader import read_split
 from penstock.spark.settings import Settings
-from tests.spark.fake_log_server import FakeLogServer
+from tools.harness.fake_log_server import FakeLogServer
 
 COLUMNS = ("offset", "body")
 

@@ -14,7 +14,7 @@ from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.read import strays
 from penstock.spark.read.offsets import Place
 from penstock.spark.settings import Settings
-from tests.spark.fake_log_server import FakeLogServer
+from tools.harness.fake_log_server import FakeLogServer
 
 
 @pytest.fixture(autouse=True)

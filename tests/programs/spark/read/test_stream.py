@@ -14,7 +14,7 @@ from penstock.spark.nodes import directory
 from penstock.spark.read import holding
 from penstock.spark.read.stream import NsqStreamReader
 from penstock.spark.settings import Settings
-from tests.spark.fake_log_server import FakeLogServer
+from tools.harness.fake_log_server import FakeLogServer
 
 ALL = ReadAllAvailable()
 

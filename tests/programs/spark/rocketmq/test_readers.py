@@ -12,8 +12,8 @@ from penstock.spark.errors import SourceError
 from penstock.spark.read.batch import SplitPartition
 from penstock.spark.rocketmq.readers import RocketmqBatchReader, RocketmqStreamReader
 from penstock.spark.rocketmq.settings import RocketmqSettings
-from tests.spark.fake_log_server import FakeLogServer
 from tests.unit.spark.rocketmq.scripted_broker import NAME, ScriptedBroker
+from tools.harness.fake_log_server import FakeLogServer
 
 COLUMNS = ("queue", "queue_offset")
 

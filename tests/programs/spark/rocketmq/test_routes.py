@@ -10,8 +10,8 @@ from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.spark.errors import SourceError
 from penstock.spark.rocketmq.routes import Routes, brokers_in
 from penstock.spark.rocketmq.settings import RocketmqSettings
-from tests.ports import unused_address
 from tests.unit.spark.rocketmq.scripted_broker import ScriptedBroker
+from tools.harness.ports import unused_address
 
 
 def routes(namesrv: str, topic: str = "t") -> Routes:

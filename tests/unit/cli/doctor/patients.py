@@ -13,7 +13,7 @@ from penstock.storage.files.disk import OsDisk
 from penstock.storage.journal import Journal
 from penstock.storage.log import Log, LogOptions
 from penstock.storage.store import Store
-from tests.unit.storage.samples import publish
+from tools.harness.small_logs import publish
 
 TOPIC = "orders"
 SEGMENT_BYTES = 2000

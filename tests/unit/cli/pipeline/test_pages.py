@@ -11,7 +11,7 @@ import pytest
 from penstock.cli.penstock import app
 from penstock.cli.pipeline.init import template
 from penstock.spark.pipelines import Pipeline
-from tests.pages import DOCS, ROOT, blocks, commands, completed
+from tools.pages.documentation import DOCS, ROOT, blocks, commands, completed
 
 KINDS = ("archive", "metrics", "forward", "deliver", "dedupe", "backfill")
 PAGES = [DOCS / "pipelines.md", DOCS / "cluster.md", *sorted((DOCS / "pipelines").glob("*.md"))]

@@ -11,7 +11,7 @@ import pytest
 from rich.text import Text
 
 from penstock.cli.top.terminal import Terminal, is_terminal, styled
-from tests.processes import text_on
+from tools.harness.processes import text_on
 
 
 def test_lines_with_colours_and_without(monkeypatch: pytest.MonkeyPatch) -> None:

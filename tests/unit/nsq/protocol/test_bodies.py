@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from penstock.nsq.protocol.bodies import Bodies, hex_ids
 from penstock.nsq.protocol.encode import multi_body
 from penstock.nsq.protocol.errors import ProtocolError
-
-from .reference import naive_frames
+from tools.harness.naive_nsq import naive_frames
 
 TIMESTAMP = 1_700_000_000_123_456_789
 FIRST_ID = 0x0123_4567_89AB_CDE0

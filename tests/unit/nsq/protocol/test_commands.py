@@ -13,8 +13,7 @@ from penstock.core.units import MILLISECOND, SECOND
 from penstock.nsq.protocol import commands as c
 from penstock.nsq.protocol.commands import CommandReader, Failure, Finish, Publish, State
 from penstock.nsq.protocol.limits import Limits
-
-from .reference import cut, plain, read_all
+from tools.harness.naive_nsq import cut, plain, read_all
 
 SMALL = Limits(max_msg_size=100, max_body_size=1000)
 ID = b"0123456789abcdef"

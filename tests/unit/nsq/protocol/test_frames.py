@@ -12,8 +12,7 @@ from penstock.nsq.protocol import frames
 from penstock.nsq.protocol.encode import finish
 from penstock.nsq.protocol.errors import ProtocolError
 from penstock.nsq.protocol.frames import Error, FrameReader, MessageBlock, Response
-
-from .reference import cut, naive_frames
+from tools.harness.naive_nsq import cut, naive_frames
 
 
 def test_golden_bytes() -> None:

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.nsq.protocol.frames import FrameReader, MessageBlock
 from penstock.nsq.takeover.data_file import BATCH_BYTES_MAX, MESSAGE_MIN, batches, cut, looks_whole
-
-from .go_files import NOW, Message, data, messages
+from tools.harness.go_files import NOW, Message, data, messages
 
 MAX = 1000 + MESSAGE_MIN
 

@@ -19,8 +19,7 @@ from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
 from penstock.testing.clock import FakeClock
 from penstock.testing.disk import FaultyDisk, Operation
-
-from .go_files import (
+from tools.harness.go_files import (
     DATA,
     MESSAGE_MAX,
     NOW,
@@ -37,6 +36,7 @@ from .go_files import (
     queue,
     take_over,
 )
+
 from .killer import Killed, KillerDisk
 
 ALL = messages(range(40))

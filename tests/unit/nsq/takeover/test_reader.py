@@ -8,8 +8,7 @@ from penstock.core.errors import ConfigError, StorageError
 from penstock.nsq.takeover.diskqueue import find_queues
 from penstock.nsq.takeover.reader import QueueReader
 from penstock.testing.disk import FaultyDisk
-
-from .go_files import DATA, MESSAGE_MAX, Message, data, disk_with, messages, queue
+from tools.harness.go_files import DATA, MESSAGE_MAX, Message, data, disk_with, messages, queue
 
 
 def reader(disk: FaultyDisk, message_max: int = MESSAGE_MAX) -> QueueReader:

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.nsq.takeover.data_file import Records, cut
 from penstock.nsq.takeover.sharing import KINDS_MAX, Share, merge
-
-from .go_files import Message, data, messages
+from tools.harness.go_files import Message, data, messages
 
 Held = list[Message]
 

@@ -32,7 +32,7 @@ from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.conftest import LoopThread
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 BROKER_ADDRESS = ids.Host(bytes((127, 0, 0, 1)), 10911)
 

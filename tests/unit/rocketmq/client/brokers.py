@@ -10,7 +10,7 @@ from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 from penstock.rocketmq.protocol.messages.message import encode
 from tests.unit.rocketmq.client.memory_hub import MemoryHub
-from tests.unit.rocketmq.client.records import stored
+from tools.harness.rocketmq.records import stored
 
 C = RequestCode
 

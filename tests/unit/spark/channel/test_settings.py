@@ -7,7 +7,7 @@ import pytest
 from penstock.spark.channel.settings import COLUMNS, ChannelSettings, is_channel
 from penstock.spark.errors import OptionError
 from penstock.spark.options import table
-from tests.spark.options_page import CHANNEL, PAGE, split
+from tools.pages.spark_options import CHANNEL, PAGE, split
 
 GIVEN = {
     "mode": "channel", "topic": "t", "channel": "c", "stagingLocation": "/shared/t",

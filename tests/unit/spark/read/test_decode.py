@@ -13,7 +13,7 @@ from penstock.core.units import HOUR, SECOND
 from penstock.spark.read.decode import Origin, arrow_schema, record_batch, wanted_parts
 from penstock.spark.settings import COLUMNS, ORIGIN_COLUMNS
 from penstock.storage.batch import Batch
-from tests.spark.fake_log_server import FIRST_ID, TIMESTAMP_NS, nsq_batch, nsq_frame
+from tools.harness.fake_log_server import FIRST_ID, TIMESTAMP_NS, nsq_batch, nsq_frame
 
 ORIGIN = Origin("flights", "host:4151", 0)
 EQUAL = [b"%03d" % i * 4 for i in range(7)]

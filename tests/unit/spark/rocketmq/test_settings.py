@@ -13,7 +13,7 @@ from penstock.spark.rocketmq.decode import TYPES
 from penstock.spark.rocketmq.schema import SCHEMA
 from penstock.spark.rocketmq.settings import COLUMNS, RocketmqSettings, is_system
 from penstock.spark.settings import Settings
-from tests.spark.options_page import PAGE, split
+from tools.pages.spark_options import PAGE, split
 
 NAMESRV = {"topic": "t", "namesrvaddr": "a:9876; b:9876"}
 

@@ -7,7 +7,7 @@ import pytest
 from penstock.spark.errors import OptionError
 from penstock.spark.options import table
 from penstock.spark.sink.settings import Settings
-from tests.spark.options_page import PAGE, SINK, split
+from tools.pages.spark_options import PAGE, SINK, split
 
 NODE = {"nsqd_http_address": "h:1"}
 EXACT = {**NODE, "exactlyOnce": "true"}

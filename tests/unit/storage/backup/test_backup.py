@@ -23,7 +23,7 @@ from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
 from penstock.testing.clock import FakeClock
 from tests.unit.cli.doctor.patients import healthy, opened, segments
-from tests.unit.storage.samples import publish
+from tools.harness.small_logs import publish
 
 OTHERS = ("nsqd.dat", "ids.json", "config")
 DISK = OsDisk()

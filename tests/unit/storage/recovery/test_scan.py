@@ -6,7 +6,7 @@ import struct
 
 from penstock.storage.batch import HEADER_BYTES
 from penstock.storage.recovery.scan import BadBytes, scan
-from tests.unit.storage.samples import ID_BASE, bodies_of, make
+from tools.harness.small_logs import ID_BASE, bodies_of, make
 
 ONE = bytes(make(0, b"one", b"two").raw)
 TWO = bytes(make(2, b"a", b"longer").raw)

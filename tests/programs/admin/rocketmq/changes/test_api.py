@@ -7,8 +7,8 @@ from urllib.parse import quote
 import pytest
 
 from tests.programs.admin.rocketmq.conftest import OverShop
-from tests.rocketmq_shop import DEAD_LETTERS, MESSAGES, QUEUES, TOPIC, Shop
 from tests.unit.admin.conftest import Running, until
+from tools.harness.rocketmq.shop import DEAD_LETTERS, MESSAGES, QUEUES, TOPIC, Shop
 
 LETTERS = quote(DEAD_LETTERS, safe="")
 RESET = {"action": "reset", "topic": TOPIC, "time_ms": -1}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.debian import needed
-from tests.terminals import Screen, screen
+from tools.harness.terminals import Screen, screen
 
 from .scripts import COMPLETED, printed
 

@@ -10,7 +10,7 @@ import pytest
 from penstock.net import tcp
 from penstock.net.http.client import once as http_client
 from penstock.net.http.client.once import HttpError, get, post
-from tests.ports import unused_address
+from tools.harness.ports import unused_address
 
 Script = Callable[[bytes], Awaitable[str]]
 

@@ -12,7 +12,7 @@ from penstock.net.http.client import pool as http_pool
 from penstock.net.http.client.answer import AnswerReader
 from penstock.net.http.client.link import Origin
 from penstock.net.http.client.pool import ConnectError, HttpPool
-from tests.ports import unused_address
+from tools.harness.ports import unused_address
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 

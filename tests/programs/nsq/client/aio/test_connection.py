@@ -25,8 +25,8 @@ from penstock.nsq.protocol import encode, frames
 from penstock.nsq.protocol.commands import Finish, Ready
 from penstock.nsq.protocol.events import Nop
 from penstock.nsq.protocol.frames import Frame, Response
-from tests.ports import unused_address
 from tests.unit.nsq.client.fakes import fake_nsqd
+from tools.harness.ports import unused_address
 
 LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
 

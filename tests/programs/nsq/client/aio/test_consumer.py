@@ -13,13 +13,13 @@ from penstock.nsq.client.config import Config
 from penstock.nsq.client.errors import SubFailed
 from penstock.nsq.protocol import frames
 from penstock.nsq.protocol.commands import Close, Nop, Ready, Subscribe
-from tests.ports import unused_address
 from tests.unit.nsq.client.fakes import (
     FakeNsqd,
     fake_http,
     fake_nsqd,
     lookup_answer,
 )
+from tools.harness.ports import unused_address
 
 POLL_OFTEN = Config(lookupd_poll_interval=0.05)
 

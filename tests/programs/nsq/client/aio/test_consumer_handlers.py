@@ -15,7 +15,6 @@ from penstock.nsq.client.config import Config
 from penstock.nsq.client.errors import NotConnected, SubFailed
 from penstock.nsq.client.message import Message
 from penstock.nsq.protocol.commands import Close, Ready
-from tests.ports import unused_address
 from tests.programs.nsq.client.aio.test_consumer import consume, until
 from tests.unit.nsq.client.fakes import (
     FakeNsqd,
@@ -23,6 +22,7 @@ from tests.unit.nsq.client.fakes import (
     fake_nsqd,
     lookup_answer,
 )
+from tools.harness.ports import unused_address
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from penstock.nsq.client.config import Config
 from penstock.nsq.client.errors import ClientError, NotConnected, ServerError
 from penstock.nsq.client.publishing import Request, Router
 from penstock.testing.clock import FakeClock
-from tests.ports import unused_address
 from tests.unit.nsq.client.fakes import fake_nsqd
+from tools.harness.ports import unused_address
 
 
 class Told:

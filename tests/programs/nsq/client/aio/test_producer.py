@@ -29,8 +29,8 @@ from penstock.nsq.protocol import frames
 from penstock.nsq.protocol.commands import CommandReader, Identify, Nop, Publish
 from penstock.nsq.protocol.limits import Limits
 from penstock.testing.clock import FakeClock
-from tests.ports import unused_address
 from tests.unit.nsq.client.fakes import FakeNsqd, fake_nsqd
+from tools.harness.ports import unused_address
 
 
 @pytest.fixture

@@ -16,13 +16,13 @@ from penstock.nsq.client.message import Message
 from penstock.nsq.protocol import frames
 from penstock.nsq.protocol.commands import Close, Finish, Nop, Ready, Subscribe, Touch
 from penstock.testing.clock import FakeClock
-from tests.ports import unused_address
 from tests.unit.nsq.client.fakes import (
     FakeNsqd,
     fake_http,
     fake_nsqd,
     lookup_answer,
 )
+from tools.harness.ports import unused_address
 
 
 @pytest.fixture

@@ -23,8 +23,8 @@ from penstock.nsq.client.errors import (
 )
 from penstock.nsq.protocol import frames
 from penstock.nsq.protocol.commands import Auth, Nop, Publish
-from tests.ports import unused_address
 from tests.unit.nsq.client.fakes import FakeNsqd, fake_nsqd
+from tools.harness.ports import unused_address
 
 
 @pytest.fixture

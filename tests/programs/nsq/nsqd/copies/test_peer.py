@@ -7,8 +7,8 @@ import pytest
 from penstock.nsq.nsqd.copies.peer import Peer, PeerError, address_of
 from penstock.nsq.nsqd.copies.secret import Secret
 from penstock.nsq.nsqd.options import NsqdOptions
-from tests.ports import unused_address
 from tests.programs.nsq.nsqd.conftest import TIMEOUT_S, Running
+from tools.harness.ports import unused_address
 
 
 async def test_a_node_tells_its_role(nsqd: Running) -> None:

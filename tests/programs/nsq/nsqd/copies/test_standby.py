@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from penstock.testing.daemons import Daemon, DaemonError, run_nsqd
-from tests.conformance.certificates import Certificates
 from tests.copies import WAIT_S_MAX, ask, publish, until, until_copied
 from tests.forwarding import wait_until
-from tests.patience import patient_nsqd
+from tools.harness.certificates import Certificates
+from tools.harness.patience import patient_nsqd
 
 PATIENT = patient_nsqd("penstock.nsq.nsqd.copies.successor", "ASK_S")
 """A node that waits for the primary before, although that has no processor for seconds."""

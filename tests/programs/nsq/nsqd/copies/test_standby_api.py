@@ -16,9 +16,9 @@ from penstock.nsq.nsqd.copies.standby_api import serve
 from penstock.replication.messages import decode_fetch, encode_fetch
 from penstock.replication.standing import Role, Standing
 from penstock.storage.recovery.damage import Damage
-from tests.ports import unused_address
 from tests.programs.nsq.nsqd.conftest import Start, options
 from tests.unit.replication.pieces import new_copy
+from tools.harness.ports import unused_address
 
 
 async def test_a_fenced_node_gives_all_it_has_and_counts_what_only_it_has(

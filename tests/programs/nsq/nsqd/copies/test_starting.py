@@ -19,8 +19,8 @@ from penstock.nsq.nsqd.copies.secret import Secret
 from penstock.nsq.nsqd.copies.starting import decide, standby_for
 from penstock.replication.standing import Role, Standing, write_standing
 from penstock.storage.files.disk import OsDisk
-from tests.ports import unused_address
 from tests.programs.nsq.nsqd.conftest import Running, Start, options
+from tools.harness.ports import unused_address
 
 
 @pytest.fixture(autouse=True)

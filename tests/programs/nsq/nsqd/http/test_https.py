@@ -16,9 +16,9 @@ from penstock.nsq.client.blocking import Producer
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.errors import HandshakeFailed
 from penstock.testing.daemons import run_nsqd
-from tests.conformance.certificates import Certificates
 from tests.forwarding import wait_until
 from tests.programs.nsq.nsqd.conftest import TIMEOUT_S, Start
+from tools.harness.certificates import Certificates
 
 
 @pytest.fixture(scope="module")

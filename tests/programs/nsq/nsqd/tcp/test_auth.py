@@ -18,8 +18,6 @@ from penstock.nsq.nsqd.tcp import auth as auth_module
 from penstock.nsq.nsqd.tcp.auth import GuardedSession
 from penstock.nsq.protocol.commands import MAGIC_V2
 from penstock.testing.daemons import Daemon, run_nsqd
-from tests.patience import PATIENT
-from tests.ports import unused_address
 from tests.programs.nsq.nsqd.auth_server import (
     SLOW,
     AuthServer,
@@ -39,6 +37,8 @@ from tests.programs.nsq.nsqd.conftest import (
     mpub,
     pub,
 )
+from tools.harness.patience import PATIENT
+from tools.harness.ports import unused_address
 
 ANSWER = b'{"identity":"","identity_url":"","permission_count":1}'
 TRIES = 60

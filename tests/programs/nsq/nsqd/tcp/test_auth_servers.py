@@ -18,7 +18,6 @@ from penstock.net.tls.tls_layer import client_context
 from penstock.nsq.nsqd.tcp import auth_servers
 from penstock.nsq.nsqd.tcp.auth_servers import AuthServers
 from penstock.nsq.protocol.auth import Credentials
-from tests.ports import unused_address
 from tests.programs.nsq.nsqd.auth_server import (
     SLOW,
     AuthServer,
@@ -28,6 +27,7 @@ from tests.programs.nsq.nsqd.auth_server import (
     run_auth_server,
 )
 from tests.programs.nsq.nsqd.conftest import PATIENCE_NS, options
+from tools.harness.ports import unused_address
 
 CLIENT = Credentials(b"s", "1.2.3.4")
 

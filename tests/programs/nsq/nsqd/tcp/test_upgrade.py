@@ -27,11 +27,11 @@ from penstock.nsq.protocol.deflate import DeflateLayer
 from penstock.nsq.protocol.snappy import SnappyLayer
 from penstock.testing.clock import FakeClock
 from penstock.testing.daemons import Daemon, run_nsqd
-from tests.conformance.certificates import COMMON_NAME, Certificates
-from tests.conformance.connection import ERROR, MESSAGE, Connection
-from tests.conformance.layers import SNAPPY_IDENTIFIER, Deflate, LayerError, Snappy
-from tests.patience import patient_nsqd
 from tests.programs.nsq.nsqd.conftest import TIMEOUT_S, Start, identify, mpub, pub
+from tools.harness.certificates import COMMON_NAME, Certificates
+from tools.harness.patience import patient_nsqd
+from tools.replay.connection import ERROR, MESSAGE, Connection
+from tools.replay.layers import SNAPPY_IDENTIFIER, Deflate, LayerError, Snappy
 
 OK = (0, b"OK")
 PATIENT = patient_nsqd("penstock.net.tls.layered", "HANDSHAKE_S")

@@ -22,8 +22,8 @@ from penstock.nsq.trace_context import traceparent
 from penstock.testing.clock import FakeClock
 from penstock.testing.daemons import DaemonError, run_nsqd
 from tests.forwarding import Sink, bodies_in, create, publish
-from tests.patience import patient_nsqd
 from tests.programs.nsq.nsqd.conftest import Start
+from tools.harness.patience import patient_nsqd
 
 PATIENT = patient_nsqd("penstock.nsq.nsqd.tracing.otlp", "CLOSE_S_MAX")
 """An nsqd that waits at its end for a collector that has no processor for seconds."""

@@ -8,7 +8,7 @@ import pytest
 from penstock.nsq.tools.to_http.hops import Endpoint
 from penstock.nsq.tools.to_http.publisher import Publisher, PublishFailed
 from tests.forwarding import Sink, serving
-from tests.ports import unused_address
+from tools.harness.ports import unused_address
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from penstock.nsq.client.errors import BadMessage, BadTopic, NotConnected
 from penstock.nsq.tools.errors import ToolError
 from penstock.nsq.tools.to_nsq.program import Sender, run
 from penstock.testing.daemons import Daemon, run_nsqd
-from tests.processes import text_on
+from tools.harness.processes import text_on
 
 PROGRAM = [sys.executable, "-m", "penstock.cli.to_nsq"]
 GOOD = ["--topic=t", "--nsqd-tcp-address=127.0.0.1:1"]

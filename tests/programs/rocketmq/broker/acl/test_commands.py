@@ -11,10 +11,10 @@ import pytest
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.protocol.codes import RequestCode as Code
-from tests.programs.rocketmq.signing_client import SigningClient
 from tests.unit.rocketmq.broker.conftest import fake_node
 from tests.unit.rocketmq.conftest import LoopThread
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.signing_client import SigningClient
 
 RULES = """
 accounts:

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.rocketmq.broker.admin import client_relays
 from tests.unit.rocketmq.broker.peers import heartbeat
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 
 def test_through_real_connections(connect: Callable[[], RawClient]) -> None:

@@ -16,7 +16,7 @@ from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.storage.retention import Retention
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 Connect = Callable[[], RawClient]
 

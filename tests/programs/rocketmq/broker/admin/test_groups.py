@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 Connect = Callable[[], RawClient]
 

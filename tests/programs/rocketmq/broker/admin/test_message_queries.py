@@ -16,7 +16,7 @@ from penstock.rocketmq.protocol.command import Command, Serialization
 from penstock.rocketmq.protocol.ids import OffsetId
 from penstock.rocketmq.protocol.messages import message, properties
 from tests.unit.rocketmq.conftest import LoopThread
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 FOR_EVER = (1 << 63) - 1
 NOT_FOUND = (22, "can not find message, maybe time range not correct")

@@ -10,7 +10,7 @@ from penstock.rocketmq.protocol.command import Language
 from tests.programs.rocketmq.broker.pull.test_pulling import send
 from tests.unit.rocketmq.broker.admin.test_offset_reset import by_queue
 from tests.unit.rocketmq.broker.peers import heartbeat
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 
 def test_through_real_connections(connect: Callable[[], RawClient]) -> None:

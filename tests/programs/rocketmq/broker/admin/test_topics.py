@@ -14,7 +14,7 @@ from penstock.rocketmq.broker.send.draft import Draft
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from tests.unit.rocketmq.conftest import LoopThread
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 Connect = Callable[[], RawClient]
 

@@ -9,7 +9,7 @@ from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.command import ONE_WAY
 from tests.unit.rocketmq.broker.clients.test_heartbeats import NOTIFY
 from tests.unit.rocketmq.broker.peers import heartbeat
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 
 def notified(client: RawClient) -> None:

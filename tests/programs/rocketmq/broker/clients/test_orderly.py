@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.unit.rocketmq.broker.clients.test_orderly import body
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 
 def test_through_real_connections(connect: Callable[[], RawClient]) -> None:

@@ -17,7 +17,7 @@ from tests.programs.rocketmq.broker.pull.test_pulling import FOR_LONG_MS, pull, 
 from tests.unit.rocketmq.broker.conftest import fake_node
 from tests.unit.rocketmq.conftest import LoopThread
 from tests.unit.rocketmq.leaping import Leaping
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 RECALL = 370
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from penstock.rocketmq.broker.daemon import RocketBroker
 from tests.programs.rocketmq.broker.pull.test_pulling import FOR_LONG_MS, pull, send
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 
 def test_level_one_takes_a_second(rocket: RocketBroker, connect: Callable[[], RawClient]) -> None:

@@ -14,7 +14,7 @@ from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.messages.message import decode_all
 from tests.unit.rocketmq.broker.filling import store
 from tests.unit.rocketmq.conftest import LoopThread
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 FIELDS: dict[str, Any] = {"consumerGroup": "G", "topic": "T", "queueId": -1, "maxMsgNums": 32,
           "invisibleTime": 60_000, "pollTime": 0, "bornTime": 1, "initMode": 0}  # fmt: skip

@@ -22,7 +22,7 @@ from tests.programs.rocketmq.broker.pull.test_pulling import (
 )
 from tests.unit.rocketmq.broker.filling import store
 from tests.unit.rocketmq.conftest import LoopThread
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 Connect = Callable[[], RawClient]
 

@@ -12,7 +12,7 @@ from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.command import Command, Serialization
 from penstock.rocketmq.protocol.messages.message import StoredMessage, decode_all
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 Connect = Callable[[], RawClient]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from penstock.rocketmq.protocol.command import Command
 from tests.unit.rocketmq.broker.peers import heartbeat
 from tests.unit.rocketmq.broker.send.test_request_reply import TEXT
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 
 def begin_reply(client: RawClient, topic: str) -> Command:

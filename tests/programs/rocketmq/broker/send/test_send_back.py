@@ -11,7 +11,7 @@ from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import StoredMessage
 from tests.programs.rocketmq.broker.pull.test_pulling import FOR_LONG_MS, pull, send
 from tests.unit.rocketmq.broker.peers import heartbeat
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 
 @pytest.fixture

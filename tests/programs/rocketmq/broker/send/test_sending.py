@@ -12,7 +12,7 @@ from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.messages import batch_body
 from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage
 from tests.programs.rocketmq.broker.pull.test_pulling import pull, send
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 BATCH = 320
 

@@ -14,8 +14,8 @@ from penstock.rocketmq.broker.slaves import master_address
 from penstock.rocketmq.broker.topics import TopicTable
 from penstock.rocketmq.namesrv.daemon import NameServer
 from penstock.rocketmq.namesrv.settings import NamesrvSettings
-from tests.ports import unused_address
 from tests.unit.rocketmq.broker.conftest import broker_settings
+from tools.harness.ports import unused_address
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.unit.rocketmq.broker.transactions.halves import (
     COMMIT,
     ROLLBACK,
 )
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 if TYPE_CHECKING:
     pass

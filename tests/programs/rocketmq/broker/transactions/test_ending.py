@@ -12,7 +12,7 @@ from tests.unit.rocketmq.broker.transactions.halves import (
     COMMIT,
     ROLLBACK,
 )  # fmt: skip
-from tests.unit.rocketmq.raw_client import RawClient
+from tools.harness.rocketmq.raw_client import RawClient
 
 HALF_TEXT = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02"
 

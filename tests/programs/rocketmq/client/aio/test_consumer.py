@@ -24,7 +24,7 @@ from penstock.rocketmq.client import (
 from penstock.rocketmq.client.consume.locks import Locks
 from penstock.rocketmq.client.errors import BadFilter
 from penstock.testing.daemons import run_mqbroker
-from tests.programs.rocketmq.client.servers import (
+from tools.harness.rocketmq.servers import (
     QUICK,
     SECONDS,
     Servers,

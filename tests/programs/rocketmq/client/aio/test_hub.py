@@ -26,7 +26,7 @@ from penstock.rocketmq.client.errors import BadTlsOptions, NoNameServer, NoPermi
 from penstock.rocketmq.client.network.jobs import Promise
 from penstock.rocketmq.protocol.codes import RequestCode
 from tests.programs.rocketmq.client.secured import page, run_with_rules, run_with_tls
-from tests.programs.rocketmq.client.servers import QUICK, SECONDS, Servers, until
+from tools.harness.rocketmq.servers import QUICK, SECONDS, Servers, until
 
 
 async def test_tls_both_ways(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from penstock.rocketmq.client import LitePullConsumer, Message, Producer, Stopped, sql
 from penstock.rocketmq.client.consume.pulling import PullStatus
 from penstock.rocketmq.client.errors import NoRoute, NotAssigned
-from tests.programs.rocketmq.client.servers import QUICK, Servers, wait_for_route
+from tools.harness.rocketmq.servers import QUICK, Servers, wait_for_route
 
 
 async def fill(servers: Servers, topic: str, count: int) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from penstock.rocketmq.client import Message, PopConsumer, Popped, Producer
-from tests.programs.rocketmq.client.servers import QUICK, SECONDS, Servers, wait_for_route
+from tools.harness.rocketmq.servers import QUICK, SECONDS, Servers, wait_for_route
 
 
 async def fill(servers: Servers, topic: str, *bodies: bytes, tags: str = "") -> None:

@@ -25,8 +25,8 @@ from penstock.rocketmq.client import (
 )
 from penstock.rocketmq.client.errors import BadMessage, BadName, NoNameServer, NoRoute
 from penstock.rocketmq.protocol.messages.properties import CHECK_IMMUNITY
-from tests.programs.rocketmq.client.servers import QUICK, SECONDS, Servers, run_servers
 from tests.unit.rocketmq.leaping import Leaping
+from tools.harness.rocketmq.servers import QUICK, SECONDS, Servers, run_servers
 
 
 async def received(servers: Servers, topic: str, count: int, group: str = "") -> list[Received]:

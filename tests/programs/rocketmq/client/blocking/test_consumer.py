@@ -9,7 +9,7 @@ import pytest
 
 from penstock.rocketmq.client import Message, Received, RetryLater
 from penstock.rocketmq.client.blocking import Producer, PushConsumer
-from tests.programs.rocketmq.client.servers import QUICK, SECONDS, Servers, patience
+from tools.harness.rocketmq.servers import QUICK, SECONDS, Servers, patience
 
 
 def fill(servers: Servers, topic: str, count: int) -> None:

@@ -22,9 +22,9 @@ from penstock.rocketmq.client.errors import ClientError, NoNameServer, NoPermiss
 from penstock.rocketmq.client.network.jobs import Job
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import RequestCode
-from tests.ports import unused_address
 from tests.programs.rocketmq.client.secured import page, run_with_rules, run_with_tls
-from tests.programs.rocketmq.client.servers import QUICK, SECONDS, Servers
+from tools.harness.ports import unused_address
+from tools.harness.rocketmq.servers import QUICK, SECONDS, Servers
 
 
 def test_tls_both_ways_with_large_messages(tmp_path: Path) -> None:

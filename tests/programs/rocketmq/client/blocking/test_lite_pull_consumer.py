@@ -7,7 +7,7 @@ import pytest
 from penstock.rocketmq.client import Message, Stopped, sql
 from penstock.rocketmq.client.blocking import LitePullConsumer, Producer
 from penstock.rocketmq.client.errors import NoRoute
-from tests.programs.rocketmq.client.servers import QUICK, Servers, wait_for_route
+from tools.harness.rocketmq.servers import QUICK, Servers, wait_for_route
 
 
 def test_polling_seeking_and_committing(servers: Servers) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.rocketmq.client import Message
 from penstock.rocketmq.client.blocking import PopConsumer, Producer
-from tests.programs.rocketmq.client.servers import QUICK, Servers, wait_for_route
+from tools.harness.rocketmq.servers import QUICK, Servers, wait_for_route
 
 
 def test_popping_acknowledging_and_hiding(servers: Servers) -> None:

@@ -13,8 +13,8 @@ from penstock.core.units import SECOND
 from penstock.rocketmq.client import Message, Received, SendFailed, Stopped, TransactionState
 from penstock.rocketmq.client.blocking import LitePullConsumer, Producer, PushConsumer
 from penstock.rocketmq.client.errors import BadMessage, NotConnected
-from tests.programs.rocketmq.client.servers import QUICK, SECONDS, Servers, patience, run_servers
 from tests.unit.rocketmq.leaping import Leaping
+from tools.harness.rocketmq.servers import QUICK, SECONDS, Servers, patience, run_servers
 
 
 def bodies(servers: Servers, topic: str, count: int) -> list[bytes]:

@@ -18,7 +18,7 @@ from penstock.rocketmq.protocol.message_queue import MessageQueue
 from penstock.rocketmq.protocol.messages.message import encode
 from tests.unit.rocketmq.client.brokers import Brokers
 from tests.unit.rocketmq.client.memory_hub import MemoryHub
-from tests.unit.rocketmq.client.records import stored
+from tools.harness.rocketmq.records import stored
 
 QUEUE = MessageQueue("a", 0, "T")
 

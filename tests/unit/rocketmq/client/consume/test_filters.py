@@ -6,7 +6,7 @@ import pytest
 
 from penstock.rocketmq.client.consume.filters import Filter, Subscription, filter_of, sql
 from penstock.rocketmq.client.errors import BadFilter
-from tests.unit.rocketmq.client.records import received
+from tools.harness.rocketmq.records import received
 
 
 def test_tags_are_compared_as_texts() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.core.units import SECOND
 from penstock.rocketmq.client.consume.held import HeldQueue
 from penstock.rocketmq.protocol.message_queue import MessageQueue
-from tests.unit.rocketmq.client.records import received
+from tools.harness.rocketmq.records import received
 
 QUEUE = MessageQueue("a", 0, "T")
 

@@ -24,7 +24,7 @@ from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.messages.message import encode
 from penstock.rocketmq.protocol.pop_info import BatchAck, Receipt
 from tests.unit.rocketmq.client.memory_hub import MemoryHub
-from tests.unit.rocketmq.client.records import stored
+from tools.harness.rocketmq.records import stored
 
 POP, ACK, BATCH_ACK = (
     RequestCode.POP_MESSAGE, RequestCode.ACK_MESSAGE, RequestCode.BATCH_ACK_MESSAGE,

@@ -8,7 +8,7 @@ from penstock.rocketmq.client.consume.receipts import Handout, Receipt, batch_of
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.pop_info import BatchAck
-from tests.unit.rocketmq.client.records import stored
+from tools.harness.rocketmq.records import stored
 
 FIELDS = {"popTime": "50", "invisibleTime": "60", "reviveQid": "7"}
 

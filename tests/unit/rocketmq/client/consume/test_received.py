@@ -13,7 +13,7 @@ from penstock.rocketmq.protocol.message_queue import MessageQueue
 from penstock.rocketmq.protocol.messages import batch_body
 from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage
 from penstock.rocketmq.protocol.messages.message import StoredMessage, SysFlag, encode
-from tests.unit.rocketmq.client.records import received, stored
+from tools.harness.rocketmq.records import received, stored
 
 BATCH = int(SysFlag.NEED_UNWRAP | SysFlag.INNER_BATCH)
 

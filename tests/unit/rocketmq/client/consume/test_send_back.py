@@ -15,7 +15,7 @@ from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.messages import properties
 from tests.unit.rocketmq.client.brokers import Brokers
 from tests.unit.rocketmq.client.memory_hub import NAME_SERVER, MemoryHub
-from tests.unit.rocketmq.client.records import received
+from tools.harness.rocketmq.records import received
 
 
 def made(**options: int) -> tuple[MemoryHub, Brokers, SendBack]:

@@ -13,7 +13,7 @@ from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.messages import properties
 from tests.unit.rocketmq.client.memory_hub import MemoryHub
-from tests.unit.rocketmq.client.records import received
+from tools.harness.rocketmq.records import received
 
 SEND = RequestCode.SEND_MESSAGE_V2
 

@@ -17,7 +17,7 @@ from penstock.rocketmq.protocol.command import ONE_WAY, Command
 from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import encode
 from tests.unit.rocketmq.client.memory_hub import NAME_SERVER, MemoryHub
-from tests.unit.rocketmq.client.records import received, stored
+from tools.harness.rocketmq.records import received, stored
 
 TOPIC = "RMQ_SYS_TRACE_TOPIC"
 

@@ -15,7 +15,7 @@ from penstock.rocketmq.protocol.command import ONE_WAY, Command
 from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import encode
 from tests.unit.rocketmq.client.memory_hub import MemoryHub
-from tests.unit.rocketmq.client.records import stored
+from tools.harness.rocketmq.records import stored
 
 END = RequestCode.END_TRANSACTION
 COMMIT, ROLLBACK = TransactionState.COMMIT, TransactionState.ROLLBACK

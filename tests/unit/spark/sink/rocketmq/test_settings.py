@@ -9,7 +9,7 @@ from penstock.spark.errors import OptionError
 from penstock.spark.options import table
 from penstock.spark.rocketmq.access import BrokerAccess
 from penstock.spark.sink.rocketmq.settings import Settings
-from tests.spark.options_page import PAGE, ROCKETMQ_SINK, split
+from tools.pages.spark_options import PAGE, ROCKETMQ_SINK, split
 
 SERVERS = {"namesrvAddr": "a:1;b:2"}
 EXACT = {"exactlyOnce": "true", "nsqd_http_address": "a:1,b:2"}

@@ -14,9 +14,9 @@ from penstock.rocketmq.mqadmin.commands.messages import sending, traces
 from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output
-from tests.programs.rocketmq.client.servers import SECONDS, run_servers, wait_for_route
 from tests.programs.rocketmq.mqadmin.patient import PatientAdmin
 from tests.unit.rocketmq.mqadmin.fake_admin import FakeAdmin, in_json, printed
+from tools.harness.rocketmq.servers import SECONDS, run_servers, wait_for_route
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,1 @@
+"""The programs that people and make run beside Penstock's own (tools/README.md)."""

@@ -1,0 +1,1 @@
+"""nsqadmin over a cluster with traffic, in Chromium: pictures and screenshots."""

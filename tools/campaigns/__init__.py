@@ -1,0 +1,1 @@
+"""Campaigns: long attacks on real daemons (docs/trust.md)."""

@@ -1,0 +1,1 @@
+"""Every decoder under fuzzing."""

@@ -1,0 +1,1 @@
+"""Daemons started, waited for and read: what tests and tools share."""

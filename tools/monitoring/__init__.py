@@ -1,0 +1,1 @@
+"""The list of metrics as a page, alert rules and a dashboard."""

@@ -1,0 +1,1 @@
+"""Recorded exchanges of other programs, played against ours, and what records them."""
