@@ -8,8 +8,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 PYTEST := $(BIN)/python -m pytest
 # One process more than there are processors, as tests wait a third of their time for daemons and
-# clocks; a file's tests stay together.
-TOGETHER := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadscope
+# clocks. A file's tests stay together, and those that take long come first (tests/conftest.py).
+TOGETHER := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadfile --no-loadscope-reorder
+# With a line of progress, and a report of what failed in place of pytest's pages.
+TESTS := $(PYTEST) -p tests.reporting -q -rN --tb=short $(TOGETHER) -o faulthandler_exit_on_timeout=true
 # Bytecode is kept even where images say not to: without it a daemon takes twice as long to start.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -68,19 +70,31 @@ $(CLASSES): $(VENV)/.all
 check: dev lint types  ## the loop of a minute: lint, types, and the tests without a process or a port
 	@HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),quick) $(PYTEST) -q $(TOGETHER) tests/unit
 
-test: install $(CLASSES)  ## the tests, 15 to 30 minutes; `make long` has the few that take a Spark for themselves
-	@echo "all tests take 15 minutes on two fast processors, 30 on slow ones; make check is the minute before"
-	@$(PYTEST) -q $(TOGETHER) -m "not long" -o faulthandler_exit_on_timeout=true
+test: install $(CLASSES)  ## the tests of every day: 8 minutes on two processors
+	@$(TESTS) -m "not nightly"
 
-long: install $(CLASSES)  ## the few that `make test` leaves out, as each takes a Spark for itself: 3 minutes
-	@$(PYTEST) -v -m long
+# Java's client, servers and tools, for the tests that run them.
+JAVA := build/rocketmq-4.9.7
+
+$(JAVA)/.laid: tests/interop/java/pom.xml
+	@echo "fetching RocketMQ's jars into $(JAVA) (a minute, once)"
+	@mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(JAVA)
+	@touch $@
+
+nightly: nightly-tests browser images-tried wheels spark-versions  ## all that `make test` leaves out: 30 minutes
+
+nightly-tests: install $(CLASSES) $(JAVA)/.laid  ## its tests but the browser's: clients in Java, Go and Node, Spark, campaigns, pages
+	@PENSTOCK_ROCKETMQ_JAVA=$(JAVA) PENSTOCK_ROCKETMQ_GO=yes $(TESTS) -m nightly --ignore=tests/browser
+
+browser: install  ## all tests of nsqadmin's pages in Chromium
+	@$(TESTS) -n 2 tests/browser
 
 coverage: dev  ## the branches that unit tests take in storage, broker, node and the protocols
 	@HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),quick) $(BIN)/python -m tools.coverage
 
 # `make test` runs on the newest PySpark that pyproject.toml admits, this on the oldest.
 spark-versions: build/pyspark-4.2/.installed  ## tests of the Spark side on PySpark 4.2, in a venv of its own
-	@build/pyspark-4.2/bin/python -m pytest -q tests/spark tests/unit/spark tests/programs/spark
+	@build/pyspark-4.2/bin/python $(TESTS:$(BIN)/python=) tests/spark tests/unit/spark tests/programs/spark
 
 build/pyspark-%/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -m venv build/pyspark-$*
@@ -192,9 +206,6 @@ decoders: dev  ## the protocol's decoders against random streams, long
 
 robustness: install  ## nsqd in bad company: stalled consumers, idle and silent crowds, bombs
 	@$(BIN)/python bench/robustness.py
-
-browser: install  ## nsqadmin's pages in Chromium: all tests (`make test` runs a part)
-	@$(PYTEST) tests/browser -q -n 2 --dist loadscope
 
 screenshots: install  ## nsqadmin's pages over a cluster with traffic, into build/screenshots
 	@$(BIN)/python -m tools.browser.screenshots

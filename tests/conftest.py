@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from hypothesis.internal.conjecture import providers
-from xdist.remote import Producer
-from xdist.scheduler import LoadScopeScheduling
 
 from tests.own_network import enter_own_network
+from tests.reporting import expected_s
 from tools.harness.class_archive import java_options
 from tools.harness.samples import RECORDINGS
 
@@ -31,9 +29,6 @@ settings.register_profile(
 )
 settings.register_profile("nightly", max_examples=20_000, deadline=None, suppress_health_check=BUSY)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
-# Hypothesis also tries the constants of the project's modules that are loaded, which depend on what
-# ran before in the process; with these taken out, CI's examples are the same in every run.
-providers._get_local_constants = lambda: providers._local_constants
 
 # A shell has what it runs in the background ignore Ctrl-C, and all that tests start would, too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -46,7 +41,15 @@ gc.set_threshold(50_000, 20, 100)
 os.environ.setdefault("JDK_JAVA_OPTIONS", java_options())
 
 ROOT = Path(__file__).parent.parent
-SPARK, BROWSER = "tests/spark/", "tests/browser/"
+# What `make test` leaves to `make nightly`; tests/README.md says what each of them proves.
+NIGHTLY = ("browser", "campaigns", "fuzz", "hostile", "interop", "spark")
+IN_BOTH = (
+    "browser/test_smoke.py",
+    "interop/test_clients.py",
+    "interop/test_rocketmq_clients.py",
+    "spark/test_smoke.py",
+    "spark/test_tutorial.py",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -57,30 +60,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DIR",
         help="the folder of recorded exchanges to replay (default: tests/conformance/samples)",
     )
-    parser.addoption(
-        "--all-browser-tests",
-        action="store_true",
-        help="not only those of tests/browser/briefly.py, and those that are named",
-    )
-
-
-class ByFile(LoadScopeScheduling):
-    """Where several tests run at once, those of a file stay together, for what they share; and all
-    with the Spark of their process, as a process has one session; and the few with a browser that
-    always run, as two clusters with browsers leave each other little of two processors.
-    """
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        if _shares_spark(file):
-            return SPARK
-        if file.startswith(BROWSER) and not self.config.getoption("--all-browser-tests"):
-            return BROWSER
-        return file
-
-
-def _shares_spark(nodeid: str) -> bool:
-    return nodeid.startswith(SPARK) and not nodeid.startswith(f"{SPARK}programs/")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -90,8 +69,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest of what stays together: else one process ends long after the other."""
-    items.sort(key=lambda item: (not _shares_spark(item.nodeid), not item.nodeid.startswith(SPARK)))
+    """Begin with those that take long: else one process would end long after the others."""
+    for item in items:
+        path = item.path.relative_to(ROOT / "tests")
+        if path.parts[0] in NIGHTLY and path.as_posix() not in IN_BOTH:
+            item.add_marker(pytest.mark.nightly)
+    items.sort(key=lambda item: -expected_s(item.nodeid))
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -114,12 +97,6 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
-    # In the order of collection: the long ones come first.
-    config.option.loadscopereorder = False
-    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session")

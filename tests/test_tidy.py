@@ -14,8 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.briefly import BRIEFLY
-
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "penstock"
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -359,13 +357,6 @@ def test_no_path_of_one_machine_and_no_left_over_marks() -> None:
             text = (ROOT / path).read_text(encoding="utf-8")
             found = markers.search(text)
             assert not found, f"{path}: {found and found[0]}"
-
-
-@pytest.mark.parametrize("module", sorted(BRIEFLY))
-def test_browser_tests_that_always_run_are_there(module: str) -> None:
-    text = (ROOT / "tests" / "browser" / f"{module}.py").read_text(encoding="utf-8")
-    for name in BRIEFLY[module]:
-        assert f"\ndef {name}(" in text, name
 
 
 def docstrings_of(module: Path) -> Iterator[str]:

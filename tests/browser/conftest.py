@@ -40,7 +40,6 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.browser.briefly import is_brief
 from tools.browser.chromium import REMEDY, find_chromium, run_chromium
 from tools.browser.shooting import DESKTOP
 from tools.browser.site import Site, running_site
@@ -61,20 +60,6 @@ class OpenPage(Protocol):
     """What the fixture `open_page` is."""
 
     def __call__(self, *, url: str | None = None, **context: Any) -> Page: ...
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves tests of this folder for `make browser`, unless they are asked for by path."""
-    here = "tests/browser"
-    if config.getoption("--all-browser-tests") or any(here in each for each in config.args):
-        return
-    left = [
-        item
-        for item in items
-        if item.nodeid.startswith(here) and not is_brief(item.path.stem, item.name)
-    ]
-    config.hook.pytest_deselected(items=left)
-    items[:] = [item for item in items if item not in set(left)]
 
 
 # Of the package: nothing of Playwright may be left when asyncio's tests come, in other folders.

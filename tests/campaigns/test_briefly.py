@@ -86,7 +86,6 @@ async def test_churn_is_looked_at(tmp_path: Path, rng: random.Random) -> None:
     assert "all found" in str(result)
 
 
-@pytest.mark.long
 async def test_queries_of_spark_survive_kills_of_all_they_need(rng: random.Random) -> None:
     # The query with the strongest promise, without a cluster, and a kill of a Python worker, the
     # first of the victims; tests/spark kills archives and channels, and has clusters.

@@ -26,6 +26,8 @@ from tools.deploy.manifests import ROOT
 
 from .words import has_registry, options_of
 
+pytestmark = pytest.mark.nightly
+
 DOCKER = ROOT / "deploy" / "docker"
 FILES = sorted(DOCKER.glob("*Dockerfile"))
 

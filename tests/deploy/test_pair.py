@@ -26,6 +26,8 @@ from .pairs import PAIR, ApiServer, loaded
 from .test_leases import api
 from .words import options_of
 
+pytestmark = pytest.mark.nightly
+
 __all__ = ["api"]
 
 OBJECTS: list[dict[str, Any]] = list(yaml.safe_load_all((PAIR / "kubernetes.yaml").read_text()))

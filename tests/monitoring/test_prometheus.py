@@ -28,6 +28,8 @@ from tools.monitoring.alerts import Settings, groups
 from tools.monitoring.dashboard import dashboard
 from tools.monitoring.rules import rules
 
+pytestmark = pytest.mark.nightly
+
 QUICK = Settings(speed=60, disk_free=1e-9)
 ALMOST_ALL_OF_THE_DISK = Settings(speed=60, disk_free=1.01)
 EMPTY_HERE = {"nsqd_pipeline", "nsqd_auth", "nsqd_group", "nsqd_replica", "nsqd_follower"}

@@ -13,6 +13,8 @@ from tools.monitoring.alerts import Alert, groups
 from tools.monitoring.generated import ROOT, RULES
 from tools.monitoring.rules import rule_tests
 
+pytestmark = pytest.mark.nightly
+
 
 def test_the_configuration_and_the_rules_are_prometheus() -> None:
     promtool("check", "config", str(ROOT / "deploy" / "prometheus" / "prometheus.yml"))

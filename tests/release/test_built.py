@@ -14,6 +14,8 @@ from penstock import __version__
 from tools.release import built
 from tools.release.fresh import PYTHONS
 
+pytestmark = pytest.mark.nightly
+
 
 def test_the_wheel_has_the_packages_and_says_what_they_are(wheel: Path) -> None:
     assert built.faults(wheel) == []

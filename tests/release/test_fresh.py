@@ -13,6 +13,8 @@ import pytest
 from tools.harness.environments import site_packages
 from tools.release import built, fresh
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -13,6 +13,8 @@ from tools.release import sbom
 from tools.release.licences import rules
 from tools.release.locked import USERS, closure, pinned
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -34,7 +34,6 @@ def nsqd() -> Iterator[Daemon]:
         yield daemon
 
 
-@pytest.mark.long
 def test_metrics_of_all_flights_equal_those_of_pandas(
     spark: SparkSession, nsqd: Daemon, tmp_path: Path
 ) -> None:

@@ -75,7 +75,6 @@ def request(minute: int, status: int) -> bytes:
     return json.dumps({"ts": ts, "endpoint": "/a", "status": status, "ms": 1.5}).encode()
 
 
-@pytest.mark.long
 def test_metrics_run_live_end_after_the_batch_and_go_on(
     spark: SparkSession, penstock: Callable[..., object], nsqd: Daemon, tmp_path: Path
 ) -> None:

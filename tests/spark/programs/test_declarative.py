@@ -22,7 +22,6 @@ from tests.page_blocks import sample
 from tests.spark.test_cluster import environment
 from tools.pages.documentation import DOCS, ROOT
 
-pytestmark = pytest.mark.long  # a Spark for itself, twice
 RUN_S_MAX = 400
 PAGE = DOCS / "pipelines.md"
 

@@ -85,7 +85,6 @@ def until_it_is_in_nsqadmin(admin: str) -> None:
             shown = [(each["name"], each["state"]) for each in json.load(answer)["pipelines"]]
 
 
-@pytest.mark.long
 def test_an_interrupted_demo_proves_nothing_and_leaves_nothing_running(tmp_path: Path) -> None:
     environment = marked_environment()
     with subprocess.Popen(
