@@ -74,17 +74,17 @@ test: install $(CLASSES)  ## the tests of every day: 8 minutes on two processors
 	@$(TESTS) -m "not nightly"
 
 # Java's client, servers and tools, for the tests that run them.
-JAVA := build/rocketmq-4.9.7
+ROCKETMQ := $(CURDIR)/build/rocketmq-4.9.7
 
-$(JAVA)/.laid: tests/interop/java/pom.xml
-	@echo "fetching RocketMQ's jars into $(JAVA) (a minute, once)"
-	@mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(JAVA)
+$(ROCKETMQ)/.laid: tests/interop/java/pom.xml
+	@echo "fetching RocketMQ's jars into $(ROCKETMQ) (a minute, once)"
+	@mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory=$(ROCKETMQ)
 	@touch $@
 
 nightly: nightly-tests browser images-tried wheels spark-versions  ## all that `make test` leaves out: 30 minutes
 
-nightly-tests: install $(CLASSES) $(JAVA)/.laid  ## its tests but the browser's: clients in Java, Go and Node, Spark, campaigns, pages
-	@PENSTOCK_ROCKETMQ_JAVA=$(JAVA) PENSTOCK_ROCKETMQ_GO=yes $(TESTS) -m nightly --ignore=tests/browser
+nightly-tests: install $(CLASSES) $(ROCKETMQ)/.laid  ## its tests but the browser's: clients in Java, Go and Node, Spark, campaigns, pages
+	@PENSTOCK_ROCKETMQ_JAVA=$(ROCKETMQ) PENSTOCK_ROCKETMQ_GO=yes $(TESTS) -m nightly --ignore=tests/browser
 
 browser: install  ## all tests of nsqadmin's pages in Chromium
 	@$(TESTS) -n 2 tests/browser
