@@ -13,6 +13,7 @@ import urllib.request
 from pathlib import Path
 
 from penstock.testing.daemons import Daemon
+from tests.forked import popen
 
 PROGRAM = shlex.split(os.environ.get("PENSTOCK_NSQ_TO_FILE", "")) or [
     sys.executable,
@@ -43,7 +44,7 @@ class ToFile:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (file_size_max, file_size_max))
 
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = popen(
                 [*PROGRAM, *flags],
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -18,6 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
+from tests.forked import popen
+
 from .certificates import Certificates
 from .connection import Miss
 from .parts import Names
@@ -90,7 +92,7 @@ class _Run:
         with (
             (self.home / "out").open("wb") as out,
             (self.home / "err").open("wb") as err,
-            subprocess.Popen(
+            popen(
                 self.command, cwd=self.home, stdin=subprocess.DEVNULL, stdout=out, stderr=err
             ) as process,
         ):

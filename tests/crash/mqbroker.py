@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
+from tests.forked import popen
+
 START_S_MAX: Final = 60.0
 _POLL_S: Final = 0.005
 _BOOTED = re.compile(r"The broker\[.*:(\d+)\] boot success")
@@ -48,7 +50,7 @@ class Mqbroker:
         """Start it and wait until it listens."""
         command = [*self._program, "-c", str(self._config)]
         with self._log.open("wb") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+            self._process = popen(command, stdout=log, stderr=log)
         for _ in range(int(START_S_MAX / _POLL_S)):
             if found := _BOOTED.search(self.log):
                 self.port = int(found[1])

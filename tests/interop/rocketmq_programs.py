@@ -22,6 +22,7 @@ from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode as Q
 from penstock.rocketmq.protocol.command import Command
 from penstock.testing.held_ports import hold
+from tests.forked import popen
 from tests.programs.rocketmq.signing_client import SigningClient
 from tests.unit.rocketmq.raw_client import RawClient
 
@@ -80,9 +81,7 @@ class Program:
 
     def start(self) -> None:
         with self.log_path.open("ab") as log:
-            self.process = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+            self.process = popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def kill(self) -> None:
         """SIGKILL, and wait."""
