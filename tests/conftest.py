@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import nullcontext, suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from hypothesis.internal.conjecture import providers
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.forked import daemons_forked
 from tests.own_network import enter_own_network
 from tests.spark.class_archive import java_options
 
@@ -46,6 +48,7 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", java_options())
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "tests" / "conformance" / "samples"
+FORKED = ("tests.conformance.", "tests.crash.", "tests.interop.", "tests.test_")
 SPARK, BROWSER = "tests/spark/", "tests/browser/"
 
 
@@ -120,6 +123,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
     # In the order of collection: the long ones come first.
     config.option.loadscopereorder = False
     return ByFile(config, log)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forked(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Daemons that are forks, where nothing measures or looks at how they start."""
+    with daemons_forked() if request.module.__name__.startswith(FORKED) else nullcontext():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -11,19 +11,12 @@ from pathlib import Path
 import pytest
 
 from penstock.testing.daemons import Daemon, run_nsqd
-from tests.forked import daemons_forked
 
 from .certificates import Certificates
 from .client_site import MAKES, Site
 from .server import Server
 
 Start = Callable[..., Awaitable[Server]]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def forked() -> Iterator[None]:
-    with daemons_forked():
-        yield
 
 
 @pytest.fixture(scope="session")

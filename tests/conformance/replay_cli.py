@@ -31,8 +31,8 @@ TOGETHER = 4
 LIFE_S_MAX = 180.0
 POLL_S = 0.005
 LOOK_S = 0.25
-REFUSES_S_MAX = 60.0
-"""Some refuse only after they listen, but then at once."""
+REFUSES_S_MAX = 2.0
+"""Some of Go's refuse only after they listen, but then at once."""
 SETTLE_S = 0.05
 """Go's nsqd heeds signals only a moment after it listens."""
 LISTENING = re.compile(r"\b(TCP|HTTP): listening on \S+:(\d+)$", re.MULTILINE)
