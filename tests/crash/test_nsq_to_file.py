@@ -23,7 +23,7 @@ from tests.nsq_to_file import ToFile
 
 from .load import BATCH, Connection, Load
 
-ROUNDS = int(os.environ.get("PENSTOCK_KILL_ROUNDS", "15")) // 5
+ROUNDS = max(2, int(os.environ.get("PENSTOCK_KILL_ROUNDS", "2")) // 5)
 SEED = int(os.environ.get("PENSTOCK_KILL_SEED", "0")) or random.SystemRandom().getrandbits(32)
 TOPIC = "archive"
 WARM_SYNCS = 5
