@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import nullcontext, suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from tests.own_network import enter_own_network
 from tests.reporting import expected_s
 from tools.harness.class_archive import java_options
+from tools.harness.forking import daemons_forked
 from tools.harness.samples import RECORDINGS
 
 # In CI the same examples every time, and few of them in `make check`; `make decoders` looks for new
@@ -50,6 +52,11 @@ IN_BOTH = (
     "spark/test_smoke.py",
     "spark/test_tutorial.py",
 )
+# Where daemons are forks of a process that has imported them, and where they are started as users
+# start them after all, since that is what the tests are about.
+FORKED = ("conformance/", "crash/", "dialects/", "interop/", "programs/", "test_")
+STARTED = ("programs/cli/test_mq", "programs/cli/test_nsq", "programs/cli/test_starts",
+           "programs/core/metrics/", "programs/testing/", "test_testing_page")  # fmt: skip
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -97,6 +104,15 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forked(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Daemons that are forks, where nothing measures or looks at how they start."""
+    path = request.path.relative_to(ROOT / "tests").as_posix()
+    is_forked = path.startswith(FORKED) and not path.startswith(STARTED)
+    with daemons_forked() if is_forked else nullcontext():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,7 @@ from struct import pack
 from typing import Any, NamedTuple
 
 from penstock.testing.daemons import Daemon
+from tools.harness.forking import start
 
 PATH = os.environ.get("PENSTOCK_TOOLS") or str(Path(sys.executable).parent)
 WAIT_S_MAX = 60.0
@@ -96,9 +97,7 @@ class Tool:
         self._log = home / f"{name}.stderr"
         self._output = home / f"{name}.stdout"
         with self._log.open("wb") as log, self._output.open("wb") as output:
-            self.process = subprocess.Popen(
-                [f"{PATH}/{name}", *flags], stdin=subprocess.DEVNULL, stdout=output, stderr=log
-            )
+            self.process = start([f"{PATH}/{name}", *flags], output, log)
 
     def output(self) -> str:
         """All of stdout so far."""

@@ -13,6 +13,7 @@ import urllib.request
 from pathlib import Path
 
 from penstock.testing.daemons import Daemon
+from tools.harness.forking import Process, start
 
 PROGRAM = shlex.split(os.environ.get("PENSTOCK_NSQ_TO_FILE", "")) or [
     sys.executable,
@@ -43,13 +44,14 @@ class ToFile:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (file_size_max, file_size_max))
 
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [*PROGRAM, *flags],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                preexec_fn=limited if file_size_max is not None else None,
-            )
+            self._process: Process = (
+                start([*PROGRAM, *flags], log)
+                if file_size_max is None
+                else subprocess.Popen(
+                    [*PROGRAM, *flags], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                    preexec_fn=limited,
+                )
+            )  # fmt: skip
 
     def said(self) -> str:
         """All it wrote so far."""

@@ -17,7 +17,8 @@ from tools.pages.documentation import DOCS, PAGES, all_blocks
 RUN: Final = {"sh", "console", "python"}
 """The languages whose blocks are run without a row."""
 
-_COMMANDS = "tests/test_tutorials.py"
+_TUTORIALS = "tests/test_tutorials.py"
+_COMMANDS = "tests/test_followed_pages.py"
 _SAMPLES = "tests/test_page_samples.py"
 _SPARK = "tests/spark/test_pages.py"
 _RUN = "each would start a Spark: tests/spark/test_pages.py has its file checked and tested"
@@ -96,8 +97,8 @@ ROWS: Final = (
     ("testing.md", "", "tests/test_testing_page.py"),
     ("tracing.md", "pip install", "its nsqd in tests/programs/nsq/nsqd/tracing/test_tracing.py"),
     ("tracing.md", "publish orders", _DRAWING),
-    ("tutorial-nsq.md", "", _COMMANDS),
-    ("tutorial-rocketmq.md", "", _COMMANDS),
+    ("tutorial-nsq.md", "", _TUTORIALS),
+    ("tutorial-rocketmq.md", "", _TUTORIALS),
     ("tutorial-spark.md", "", "tests/spark/test_tutorial.py"),
     ("upgrade.md", "", _COMMANDS),
 )  # fmt: skip

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
-SOURCE = Path(__file__).parent.parent / "src" / "penstock"
+from tests.source import MODULES, Documented, below_assignments, name, nodes
+
 BANNED = re.compile(
     r"(What|Who|How|Whether|Which|The same|As|So many|So long|Such|Likewise"
     r"|For who|They|It|Its|Their|Them|This|These|Those|Where|When|Why|Until)\b"
@@ -24,46 +25,43 @@ THIRD_PERSON = re.compile(
     r"|Shows|Sorts|Stands|Starts|Stops|Stores|Takes|Tells|Tries|Turns|Uses|Verifies|Waits|Wakes"
     r"|Wraps|Writes|Yields)\b"
 )
-MODULES = sorted(SOURCE.rglob("*.py"))
 
 
-def name(module: Path) -> str:
-    return module.relative_to(SOURCE).as_posix()
-
-
-def docstrings(source: str) -> Iterator[str]:
+def docstrings(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """The docstrings of a module, its classes and functions, and those below its assignments."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+    for node in nodes:
+        if isinstance(node, Documented):
             if text := ast.get_docstring(node):
                 yield text
-            yield from _below_assignments(node.body)
+            yield from below_assignments(node.body)
 
 
-def _below_assignments(body: list[ast.stmt]) -> Iterator[str]:
-    for before, node in pairwise(body):
-        match before, node:
-            case ast.Assign() | ast.AnnAssign(), ast.Expr(ast.Constant(str(text))):
-                yield text
+@cache
+def first_lines(module: Path) -> list[str]:
+    return [text.splitlines()[0] for text in docstrings(nodes(module))]
 
 
-def banned(source: str) -> list[str]:
-    """The first lines that begin with a word that needs another sentence before it."""
-    return [text.splitlines()[0] for text in docstrings(source) if BANNED.match(text)]
+def first_lines_of(source: str) -> list[str]:
+    return [text.splitlines()[0] for text in docstrings(ast.walk(ast.parse(source)))]
 
 
-def in_third_person(source: str) -> list[str]:
-    return [text.splitlines()[0] for text in docstrings(source) if THIRD_PERSON.match(text)]
+def banned(lines: list[str]) -> list[str]:
+    """Those that begin with a word that needs another sentence before it."""
+    return [line for line in lines if BANNED.match(line)]
+
+
+def in_third_person(lines: list[str]) -> list[str]:
+    return [line for line in lines if THIRD_PERSON.match(line)]
 
 
 def test_first_lines_stand_by_themselves() -> None:
-    found = {name(module): banned(module.read_text(encoding="utf-8")) for module in MODULES}
+    found = {name(module): banned(first_lines(module)) for module in MODULES}
     assert {module: lines for module, lines in found.items() if lines} == {}
 
 
 def test_the_mood_is_the_imperative() -> None:
     """Or there is no verb, as in a noun phrase; errors raised are a sentence further behind."""
-    found = {name(module): in_third_person(module.read_text("utf-8")) for module in MODULES}
+    found = {name(module): in_third_person(first_lines(module)) for module in MODULES}
     assert {module: lines for module, lines in found.items() if lines} == {}
 
 
@@ -72,7 +70,7 @@ def test_the_third_person_is_found() -> None:
         '"""Runs a tool."""\nclass Asset:\n    """Routes of an asset."""\n'
         '    def close(self):\n        """Raises ConfigError."""\n'
     )
-    assert in_third_person(source) == ["Runs a tool.", "Raises ConfigError."]
+    assert in_third_person(first_lines_of(source)) == ["Runs a tool.", "Raises ConfigError."]
 
 
 def test_banned_beginnings_are_found() -> None:
@@ -83,4 +81,8 @@ def test_banned_beginnings_are_found() -> None:
         '    """Assets, as they are."""\n'
         '    def is_open(self):\n        """Whether it is."""\n'
     )
-    assert sorted(banned(source)) == ["So many are kept.", "What a module is.", "Whether it is."]
+    assert sorted(banned(first_lines_of(source))) == [
+        "So many are kept.",
+        "What a module is.",
+        "Whether it is.",
+    ]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import test_tutorials
+from tests import test_followed_pages, test_tutorials
 from tests.page_blocks import ROWS, RUN, Block, held_by, page_blocks
 from tools.pages.documentation import PAGES, ROOT, all_blocks
 
@@ -32,8 +32,12 @@ def test_each_row_is_about_a_block_and_names_what_there_is() -> None:
 
 
 def test_pages_that_are_followed_are_those_that_rows_say() -> None:
-    said = {block.page.removesuffix(".md") for block in held_by("tests/test_tutorials.py")}
-    assert said == {*test_tutorials.FOLLOWED, "from-pynsq", "client", "rocketmq-client"}
+    def said(test: str) -> set[str]:
+        return {block.page.removesuffix(".md") for block in held_by(f"tests/{test}.py")}
+
+    assert said("test_tutorials") == {*test_tutorials.FOLLOWED}
+    others = {*test_followed_pages.FOLLOWED, "from-pynsq", "client", "rocketmq-client"}
+    assert said("test_followed_pages") == others
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -2,7 +2,7 @@
 
 A command must end well; one that goes on for ever must begin well, and end well when it is told to.
 What a session shows must be what came, whatever the figures. Pages that are followed from their
-first block to their last have their tests in `test_tutorials.py`.
+first block to their last have their tests in `test_tutorials.py` and `test_followed_pages.py`.
 """
 
 from __future__ import annotations
@@ -37,11 +37,3 @@ def test_a_session(block: Block, site: Site) -> None:
 @pytest.mark.parametrize("block", without_row("sh"), ids=Block.name)
 def test_commands(block: Block, site: Site) -> None:
     Terminal(site).run(block.text)
-
-
-def test_a_session_that_shows_something_else_is_seen() -> None:
-    block = "$ one\na 1 of b\n...\n\n$ two\n"
-    assert list(session(block)) == [("one", ["a 1 of b", "..."]), ("two", [])]
-    assert shows("x\na   23 of b", "a 1 of b")
-    assert shows("a 23 of b", "a 1 ... b")
-    assert not shows("a 23 of c", "a 1 of b")

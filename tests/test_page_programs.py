@@ -1,6 +1,7 @@
 """The fragments of Python on the pages, run with the names around them that they take for granted.
 
-Programs that are whole have their tests in `test_tutorials.py`, those for Spark in tests/spark.
+Programs that are whole have their tests in `test_followed_pages.py`, those for Spark in
+tests/spark.
 """
 
 from __future__ import annotations

@@ -9,14 +9,21 @@ import subprocess
 from collections import Counter
 from collections.abc import Collection, Iterator
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-SOURCE = ROOT / "src" / "penstock"
-MODULES = sorted(SOURCE.rglob("*.py"))
+from tests.source import (
+    MODULES,
+    ROOT,
+    SOURCE,
+    Documented,
+    below_assignments,
+    name,
+    nodes,
+    text_of,
+    tree,
+)
 
 # A floor imports those with a smaller number only; nsq and rocketmq never import each other.
 FLOORS = {
@@ -107,17 +114,8 @@ ONLY_IN = {
 }
 
 
-def name(module: Path) -> str:
-    return module.relative_to(SOURCE).as_posix()
-
-
-@cache
-def tree(module: Path) -> ast.Module:
-    return ast.parse(module.read_text(), str(module))
-
-
 def imports(module: Path) -> Iterator[str]:
-    for node in ast.walk(tree(module)):
+    for node in nodes(module):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -172,7 +170,7 @@ def module_name(module: Path) -> str:
 def imported_modules(module: Path, known: Collection[str]) -> set[str]:
     """The modules that a module imports anywhere: within functions and for its types as well."""
     found = set()
-    for node in ast.walk(tree(module)):
+    for node in nodes(module):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -205,7 +203,7 @@ def test_clock_tasks_and_syncs_have_one_home() -> None:
 
 
 def away_from_home(module: Path) -> Iterator[str]:
-    for node in ast.walk(tree(module)):
+    for node in nodes(module):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             called = f"{node.value.id}.{node.attr}"
             if called in ONLY_IN and name(module) not in ONLY_IN[called]:
@@ -217,7 +215,7 @@ def test_sizes() -> None:
     long = [
         f"{name(module)}: {node.name} has {length} lines"
         for module in MODULES
-        for node in ast.walk(tree(module))
+        for node in nodes(module)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         if (length := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES_MAX
     ]
@@ -225,7 +223,7 @@ def test_sizes() -> None:
 
 
 def lines_of(module: Path) -> int:
-    return module.read_text().count("\n")
+    return text_of(module).count("\n")
 
 
 def test_a_module_says_what_it_is() -> None:
@@ -237,7 +235,7 @@ def test_names_of_errors() -> None:
     wrong = [
         f"{name(module)}: {node.name}"
         for module in MODULES
-        for node in ast.walk(tree(module))
+        for node in nodes(module)
         if isinstance(node, ast.ClassDef) and node.name not in NO_ERRORS
         if not node.name.endswith("Error") and must_end_in_error(name(module), node)
     ]
@@ -258,7 +256,7 @@ def flowing(text: str) -> str:
 
 
 def hard_to_read(path: Path) -> list[str]:
-    text = flowing(path.read_text(encoding="utf-8"))
+    text = flowing(text_of(path))
     found = HARD_TO_READ.finditer(text)
     return [text[max(0, each.start() - 40) : each.end() + 40] for each in found]
 
@@ -313,7 +311,7 @@ def web_name(path: Path) -> str:
 
 @pytest.mark.parametrize("path", WEB_FILES, ids=web_name)
 def test_web_files_make_no_markup_of_text_and_load_nothing_from_outside(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
+    text = text_of(path)
     banned = BANNED_IN_WEB.search(text)
     assert not banned, banned and banned[0]
     outside = set(re.findall(r"https?://[^\s\"'`)]*", text)) - {"http://www.w3.org/2000/svg"}
@@ -324,7 +322,7 @@ def test_web_files_make_no_markup_of_text_and_load_nothing_from_outside(path: Pa
 
 @pytest.mark.parametrize("path", WEB_FILES, ids=web_name)
 def test_sizes_and_lines_of_web_files(path: Path) -> None:
-    lines = path.read_text(encoding="utf-8").split("\n")
+    lines = text_of(path).split("\n")
     assert lines.pop() == "", "ends with a line's end"
     if path.suffix == ".js":
         assert len(lines) <= WEB_LINES_MAX
@@ -334,6 +332,7 @@ def test_sizes_and_lines_of_web_files(path: Path) -> None:
         assert len(line) <= WEB_LINE_MAX, f"line {number} has {len(line)} characters"
 
 
+@cache
 def tracked() -> list[str]:
     listing = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True
@@ -354,26 +353,19 @@ def test_no_path_of_one_machine_and_no_left_over_marks() -> None:
     markers = re.compile("|".join(words))
     for path in tracked():
         if path.endswith((".py", ".md", ".toml", ".txt", ".yml", "Makefile", "run")):
-            text = (ROOT / path).read_text(encoding="utf-8")
+            text = text_of(ROOT / path)
             found = markers.search(text)
             assert not found, f"{path}: {found and found[0]}"
 
 
 def docstrings_of(module: Path) -> Iterator[str]:
     """The docstrings of a module but help texts, and the texts below assignments."""
-    for node in ast.walk(tree(module)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+    for node in nodes(module):
+        if isinstance(node, Documented):
             decorators = getattr(node, "decorator_list", ())
             if not any(HELP.search(ast.unparse(each)) for each in decorators):
                 yield ast.get_docstring(node) or ""
-                yield from texts_below_assignments(node.body)
-
-
-def texts_below_assignments(body: list[ast.stmt]) -> Iterator[str]:
-    for before, node in pairwise(body):
-        match before, node:
-            case ast.Assign() | ast.AnnAssign(), ast.Expr(ast.Constant(str(text))):
-                yield text
+                yield from below_assignments(node.body)
 
 
 def test_docstrings_mark_code_with_double_backticks() -> None:
@@ -388,7 +380,7 @@ def test_docstrings_mark_code_with_double_backticks() -> None:
 def test_a_modules_logger_has_one_name() -> None:
     """Another program's logger beside it is called after that: copies_logger."""
     named = re.compile(r"^(\w+) = logging\.getLogger\(", re.MULTILINE)
-    found = {name(module): set(named.findall(module.read_text())) for module in MODULES}
+    found = {name(module): set(named.findall(text_of(module))) for module in MODULES}
     others = {
         module: names
         for module, of in found.items()

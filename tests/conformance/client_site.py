@@ -17,6 +17,7 @@ from typing import Any
 from penstock.net.http.client.once import get
 from penstock.nsq.client import Config, Consumer, Message, Producer
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
+from tools.harness.processes import stop
 
 GO = os.environ.get("PENSTOCK_GO_NSQ")
 MAKES = [None, GO] if GO else [None]
@@ -202,8 +203,7 @@ def command_lines(said: bytes) -> list[bytes]:
 async def stopped(daemon: Daemon) -> AsyncIterator[None]:
     """It hangs: its ports are open, and nobody is there."""
     pid = daemon.pid
-    os.kill(pid, signal.SIGSTOP)
-    await asyncio.to_thread(os.waitid, os.P_PID, pid, os.WSTOPPED)  # all of its threads
+    await asyncio.to_thread(stop, pid)
     try:
         yield
     finally:

@@ -22,7 +22,7 @@ from penstock.testing.ledger import NUMBER_BYTES, Ledger, make_body, read_body
 from tests.nsq_to_file import ToFile
 from tools.loads.load import BATCH, Connection, Load
 
-ROUNDS = int(os.environ.get("PENSTOCK_KILL_ROUNDS", "15")) // 5
+ROUNDS = max(2, int(os.environ.get("PENSTOCK_KILL_ROUNDS", "2")) // 5)
 SEED = int(os.environ.get("PENSTOCK_KILL_SEED", "0")) or random.SystemRandom().getrandbits(32)
 TOPIC = "archive"
 WARM_SYNCS = 5

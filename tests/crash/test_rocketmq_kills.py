@@ -11,13 +11,13 @@ import pytest
 from tools.loads.mqbroker import Mqbroker
 from tools.loads.rocketmq_load import OFFSET_FLUSH_MS, Load
 
-ROUNDS = int(os.environ.get("PENSTOCK_KILL_ROUNDS", "4"))
+ROUNDS = int(os.environ.get("PENSTOCK_KILL_ROUNDS", "2"))
 SEED = int(os.environ.get("PENSTOCK_KILL_SEED", "0")) or random.SystemRandom().getrandbits(32)
 
 
 @pytest.mark.crash
 @pytest.mark.parametrize(
-    ("flush", "rounds"), [("ASYNC_FLUSH", ROUNDS), ("SYNC_FLUSH", max(2, ROUNDS // 5))]
+    ("flush", "rounds"), [("ASYNC_FLUSH", ROUNDS), ("SYNC_FLUSH", max(1, ROUNDS // 5))]
 )
 async def test_acknowledged_messages_survive_kills(
     flush: str, rounds: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]

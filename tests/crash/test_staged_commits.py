@@ -22,7 +22,7 @@ from penstock.rocketmq.protocol.messages.message import decode_all
 from penstock.storage.batch import iter_batches
 from penstock.testing.daemons import Daemon, run_mqbroker, run_nsqd
 
-ROUNDS = int(os.environ.get("PENSTOCK_KILL_ROUNDS", "8"))
+ROUNDS = int(os.environ.get("PENSTOCK_KILL_ROUNDS", "3"))
 SEED = int(os.environ.get("PENSTOCK_KILL_SEED", "0")) or random.SystemRandom().getrandbits(32)
 _SECONDS = 60.0
 TOPICS = ("t", "u")

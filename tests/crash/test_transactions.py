@@ -11,13 +11,13 @@ import pytest
 from tools.loads.mqbroker import Mqbroker
 from tools.loads.transaction_load import Load
 
-ROUNDS = int(os.environ.get("PENSTOCK_KILL_ROUNDS", "6"))
+ROUNDS = int(os.environ.get("PENSTOCK_KILL_ROUNDS", "2"))
 SEED = int(os.environ.get("PENSTOCK_KILL_SEED", "0")) or random.SystemRandom().getrandbits(32)
 
 
 @pytest.mark.crash
 @pytest.mark.parametrize(
-    ("flush", "rounds"), [("ASYNC_FLUSH", ROUNDS), ("SYNC_FLUSH", max(2, ROUNDS // 4))]
+    ("flush", "rounds"), [("ASYNC_FLUSH", ROUNDS), ("SYNC_FLUSH", max(1, ROUNDS // 4))]
 )
 def test_transactions_and_delays_survive_kills(
     flush: str, rounds: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]

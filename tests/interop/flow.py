@@ -27,14 +27,14 @@ DEFER_MS = 400
 REQUEUED = "requeued"
 REQUEUE_MS = 100
 TOUCHED = "touched"
-MSG_TIMEOUT_S = 12.5
-"""Of the nsqd under test: a client may stand still for 10 s between two touches."""
-TOUCHES = 9
+MSG_TIMEOUT_S = 8.5
+"""Of the nsqd under test: a client may stand still for 7 s between two touches."""
+TOUCHES = 6
 TOUCH_EVERY_S = 1.5
 """Together longer than the message timeout."""
-HEARTBEAT_S = 11
+HEARTBEAT_S = 7
 """Longer than a client may stand still: nsqd closes a connection that is silent for two of them."""
-IDLE_S = 23.0
+IDLE_S = 15.0
 """An idle connection that answered no heartbeats would be closed after two intervals."""
 LAST = "last"
 BEFORE = "before"

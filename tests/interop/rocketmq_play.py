@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Sequence
@@ -18,10 +21,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tools.harness.rocketmq.programs import Servers, run_servers, wait_until
 
+from . import npm
 from . import rocketmq_flow as flow
 
+HERE = Path(__file__).parent
+ALI_ONS = "ali-ons@3.12.0"
 TOGETHER = 4
 RESTARTS = ("broker", "namesrv")
 READ, WRITE = 4, 2
@@ -44,6 +52,41 @@ def constants() -> dict[str, Any]:
 def constants_env() -> dict[str, str]:
     """The same as environment variables `FLOW_...`."""
     return {f"FLOW_{name}": str(value) for name, value in constants().items()}
+
+
+def missing(client: str) -> str | None:
+    """Why a client cannot be run here; None when it can."""
+    if client == "cpp":
+        fits = (sys.platform, platform.machine()) == ("linux", "x86_64")
+        return None if fits else "the C++ client is built for Linux on x86-64 only"
+    both = shutil.which("node") and shutil.which("npm")
+    return None if both else "node and npm are not on PATH"
+
+
+def client_of(name: str, home: Path) -> Client:
+    """A client; ali-ons is installed at the first time."""
+    if name == "cpp":
+        command = [sys.executable, str(HERE / "run_rocketmq_cpp.py")]
+        return Client(name, command, env={"HOME": str(home)})  # where it writes its logs
+    env = {"NODE_PATH": str(npm.modules_of(ALI_ONS)), "FLOW": json.dumps(constants())}
+    return Client(name, ["node", str(HERE / "run_ali_ons.cjs")], env)
+
+
+def outcomes_of(items: list[pytest.Item], test: Any, home: Path) -> dict[tuple[str, str], Any]:
+    """The outcomes of all flows for which this test is to be run, and that can be run here."""
+    functions = [item for item in items if isinstance(item, pytest.Function)]
+    asked: list[Any] = [item.callspec.params for item in functions if item.function is test]
+    flows = [(each["client"], each["mode"]) for each in asked if not missing(each["client"])]
+    clients = {name: client_of(name, home) for name in {client for client, _ in flows}}
+    return play_flows([(clients[client], mode) for client, mode in flows], home)
+
+
+def check(client: str, mode: str, outcomes: dict[tuple[str, str], Any]) -> None:
+    """Check what came of a flow; it is left out where its client cannot be run."""
+    reason = missing(client)
+    if reason is not None:
+        pytest.skip(reason)
+    flow.check(client, mode, outcomes[client, mode])
 
 
 def play_flows(

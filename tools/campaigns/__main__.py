@@ -14,11 +14,11 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final
 
+from tools.harness.forking import start_server
 from tools.harness.rocketmq import java_servers
 
 from . import clients, clocks, copies, damage, faults, full, kill, power, soak, spark, wires
 from .mounts import enter_private_mounts
-from .program import start_forks
 from .queries import BY_OFFSET
 from .report import Result, end_at_interrupt
 
@@ -117,7 +117,7 @@ def main() -> None:
     print(f"seed {chosen.seed}", file=sys.stderr)
     for name in ("asyncio", "penstock.rocketmq.client"):  # at work with what is killed
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    start_forks()
+    start_server()
     end_at_interrupt()
     run, _ = CAMPAIGNS[chosen.name]
     result = asyncio.run(run(chosen.size, chosen, random.Random(chosen.seed)))

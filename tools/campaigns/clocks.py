@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
+from tools.harness.forking import Circumstance
+
 from .circumstances import Clock
 from .everything import FLAGS, PROPERTIES, TIMEOUT, Everything
 from .node import PROGRAM, run_node
-from .program import Circumstance
 from .report import Result, explained, progress
 
 HOUR_S: Final = 3600

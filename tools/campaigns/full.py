@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from penstock.net.http.client.once import request
+from tools.harness.forking import Circumstance
 
 from .circumstances import Full
 from .everything import FLAGS, PROPERTIES, TIMEOUT, Everything
 from .mounts import mounted
 from .node import Node, run_node
-from .program import Circumstance
 from .report import Result, explained, progress
 
 WORK_S: Final = 0.3

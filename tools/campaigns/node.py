@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from penstock.testing.daemons import Daemon
-
-from .program import Circumstance, Forked
+from tools.harness.forking import Circumstance, Forked
 
 PROGRAM: Final = (sys.executable, "-m", "penstock.cli.nsqd")
 
@@ -57,8 +56,9 @@ class Node(Daemon):
     def _launch(self, log: BinaryIO) -> Any:
         if self.circumstances is None:
             return super()._launch(log)
-        words = self.command()[len(self.program) :]
-        return Forked(words, self.log_path, self.circumstances)
+        words = ["nsqd", *self.command()[len(self.program) :]]
+        # Ctrl-C is for the campaign.
+        return Forked("nsqd", words, log, circumstances=(os.setsid, *self.circumstances))
 
     def _listens(self, found: dict[str, str]) -> bool:
         self.rocketmq = found.get("RocketMQ", self.rocketmq)

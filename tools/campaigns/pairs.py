@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -12,11 +13,11 @@ from typing import Any, BinaryIO, ClassVar, Final
 
 from penstock.net.http.client.once import HttpError, request
 from penstock.testing.daemons import Daemon
+from tools.harness.forking import Circumstance, Forked
 
 from .circumstances import Clock
 from .pair_clients import PairClients
 from .pair_story import Side, Story
-from .program import Circumstance, Forked
 from .stable import Noted
 from .wires import Network
 
@@ -33,8 +34,10 @@ class Member(Daemon):
     circumstances: Sequence[Circumstance] = ()
 
     def _launch(self, log: BinaryIO) -> Any:
-        words = self.command()[len(self.program) :]
-        return Forked(words, self.log_path, self.circumstances, self.program_name)
+        words = [self.program_name, *self.command()[len(self.program) :]]
+        # Ctrl-C is for the campaign.
+        circumstances = (os.setsid, *self.circumstances)
+        return Forked(self.program_name, words, log, circumstances=circumstances)
 
     def signal(self, number: int) -> None:
         """Send a signal to the process."""

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
+from tools.harness.forking import Circumstance
+
 from .everything import FLAGS, PROPERTIES, Everything
 from .mounts import Image
 from .node import run_node
-from .program import Circumstance
 from .report import Result, explained, progress
 from .stable import Noted
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from penstock.testing.daemons import Daemon
+from tools.harness.forking import Circumstance
 
 from .mounts import need, run
-from .program import Circumstance
 
 _PRIVATE: Final = "PENSTOCK_PRIVATE_NETWORK"
 _NETNS: Final = Path("/run/netns")

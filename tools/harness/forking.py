@@ -1,6 +1,6 @@
 """Penstock's programs as forks of a process that has imported them.
 
-Of the processor time of a daemon in most tests nine tenths are Python's start and imports.
+Of the processor time of a program in most tests nine tenths are Python's start and imports.
 multiprocessing's fork server does both once; each program is a fork of it, which enters where the
 command does: with the words, folder, variables and files that are given. It is a process like any
 other, with its own pid, signals, memory and exit code. What a fork does not show is the start
@@ -15,37 +15,72 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
-from multiprocessing.connection import Connection
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing import forkserver
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import BinaryIO, Final
+from unittest.mock import patch
+
+from penstock.testing.daemons import Daemon
 
 _CONTEXT: Final = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["tools.harness.preloaded"])
-_OURS: Final = "penstock.cli."
-_NOT_LOADED: Final = "penstock.cli.penstock"
+PROGRAMS: Final = frozenset(
+    {"mqadmin", "mqbroker", "mqnamesrv", "nsqadmin", "nsqd", "nsqlookupd",
+     "nsq_stat", "nsq_tail", "nsq_to_file", "nsq_to_http", "nsq_to_nsq", "to_nsq"}
+)  # fmt: skip
+_asking = threading.Lock()
+"""A start looks at all processes for those that have ended. Where two threads look at one, only the
+first finds its exit code, and the other notes that it was lost.
+"""
+
+Circumstance = Callable[[], None]
+"""What the process does before the program begins, such as a fault to inject; picklable."""
 
 
 class Forked:
-    """A program that was forked; of ``subprocess.Popen`` what tests use."""
+    """A program that was forked, such as ``nsqd``; of ``subprocess.Popen`` what tests use.
 
-    def __init__(self, module: str, words: Sequence[str], out: BinaryIO, err: BinaryIO) -> None:
-        streams = [Connection(os.dup(each.fileno()), readable=False) for each in (out, err)]
-        # A daemonic process is ended with the tests, if they have left it.
+    ``words`` is what it finds as ``sys.argv``: the name by which it is called, too.
+    """
+
+    def __init__(
+        self,
+        program: str,
+        words: Sequence[str],
+        out: BinaryIO,
+        err: BinaryIO | None = None,
+        stdin: BinaryIO | None = None,
+        *,
+        folder: Path | None = None,
+        circumstances: Sequence[Circumstance] = (),
+    ) -> None:
+        with open(os.devnull, "rb") as nothing:
+            files = (stdin or nothing, out, err or out)
+            streams = [Connection(os.dup(each.fileno())) for each in files]
+        place = str(folder or Path.cwd())
+        # One that is left by a test is ended with the tests, as it is daemonic.
         self._process = _CONTEXT.Process(
-            target=_run, args=(module, words, os.getcwd(), dict(os.environ), *streams), daemon=True
+            target=_run,
+            args=(program, words, place, dict(os.environ), streams, circumstances),
+            daemon=True,
         )
-        self._process.start()
-        for each in streams:
-            each.close()
+        with _asking:
+            self._process.start()
+        for stream in streams:
+            stream.close()
         assert self._process.pid is not None
         self.pid = self._process.pid
 
     @property
     def returncode(self) -> int | None:
         """The exit code, the negative number of a signal; None while it runs."""
-        return self._process.exitcode
+        with _asking:
+            return self._process.exitcode
 
     def poll(self) -> int | None:
         """``returncode``."""
@@ -53,7 +88,7 @@ class Forked:
 
     def wait(self, timeout: float | None = None) -> int:
         """The exit code. Raises subprocess.TimeoutExpired."""
-        self._process.join(timeout)
+        wait([self._process.sentinel], timeout)
         code = self.returncode
         if code is None:
             raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
@@ -62,7 +97,8 @@ class Forked:
     def send_signal(self, number: int) -> None:
         """Send it a signal, unless it has ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # it ends in this very moment
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         """SIGTERM."""
@@ -73,40 +109,63 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
-Program = subprocess.Popen[bytes] | Forked
+Process = subprocess.Popen[bytes] | Forked
 
 
-def start(words: Sequence[str], out: BinaryIO, err: BinaryIO | None = None) -> Program:
+def start_server() -> None:
+    """Start the process that all are forked from, to which Ctrl-C is nothing, from its first moment
+    on. To be called in the main thread, where a person may press it.
+    """
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def start(
+    words: Sequence[str], out: BinaryIO, err: BinaryIO | None = None, *, folder: Path | None = None
+) -> Process:
     """Start a program with its output in files: by a fork if it is one of ours."""
-    module, rest = _program(words)
-    if module:
-        return Forked(module, rest, out, err or out)
-    return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=err or out)
+    if called := _called(list(words)):
+        return Forked(called[0], called, out, err, folder=folder)
+    return subprocess.Popen(
+        words, stdin=subprocess.DEVNULL, stdout=out, stderr=err or out, cwd=folder
+    )
 
 
-def _program(words: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """The module of the program that the words start, empty if it is not ours; and the others."""
-    first, *rest = words
-    if first == sys.executable and rest[0] == "-m":
-        module, rest = rest[1], rest[2:]
-    else:
-        folder, _, name = first.rpartition("/")
-        module = f"{_OURS}{name}" if folder == str(Path(sys.executable).parent) else ""
-    return module if module.startswith(_OURS) and module != _NOT_LOADED else "", rest
+@contextmanager
+def daemons_forked() -> Iterator[None]:
+    """Have the daemons of ``penstock.testing`` forked until the end of the block."""
+    with patch.object(Daemon, "_launch", lambda self, log: start(self.command(), log)):
+        yield
+
+
+def _called(words: Sequence[str]) -> list[str]:
+    """``sys.argv`` of the program of ours that the words start; empty if it is another's."""
+    at = 2 if words[:2] == [sys.executable, "-m"] else 0
+    folder, _, name = words[at].rpartition("." if at else "/")
+    ours = folder == ("penstock.cli" if at else str(Path(sys.executable).parent))
+    return [name, *words[at + 1 :]] if ours and name in PROGRAMS else []
 
 
 def _run(
-    module: str, words: Sequence[str], folder: str, variables: Mapping[str, str],
-    out: Connection, err: Connection,
+    program: str, words: Sequence[str], folder: str, variables: Mapping[str, str],
+    streams: Sequence[Connection], circumstances: Sequence[Circumstance],
 ) -> None:  # fmt: skip
     """Be the program."""
-    for number, stream in ((1, out), (2, err)):
+    for number, stream in enumerate(streams):
         os.dup2(stream.fileno(), number)
         stream.close()
+    sys.stdin, sys.stdout = os.fdopen(0, "r", closefd=False), os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it would be ignored
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(variables)
     time.tzset()
-    program = importlib.import_module(module)
-    sys.argv = [str(program.__file__), *words]
-    program.main()
+    for circumstance in circumstances:
+        circumstance()
+    sys.argv = list(words)
+    importlib.import_module(f"penstock.cli.{program}").main()

@@ -54,6 +54,17 @@ def below(pid: int) -> list[int]:
     return children + [each for child in children for each in below(child)]
 
 
+def stop(pid: int, within_s: float = 60) -> None:
+    """SIGSTOP, to somebody else's child too; returns once all of its threads stand still."""
+    os.kill(pid, signal.SIGSTOP)
+    for _ in range(int(within_s / 0.002)):
+        threads = Path(f"/proc/{pid}/task").glob("*/stat")
+        if {thread.read_text().rpartition(") ")[2][0] for thread in threads} == {"T"}:
+            return
+        time.sleep(0.002)
+    raise AssertionError(f"process {pid} goes on")
+
+
 def children_cpu_s() -> float:
     """Seconds of processor time of all children that have ended and were waited for: the cost of a
     program, however busy the machine is.

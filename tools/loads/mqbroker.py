@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Protocol
+
+from tools.harness.forking import Process, start
 
 START_S_MAX: Final = 60.0
 _POLL_S: Final = 0.005
@@ -38,7 +39,7 @@ class Mqbroker:
         self.port = 0
         self._log = folder / "log.txt"
         self._config = folder / "broker.conf"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
         self._program = [*(program or (sys.executable, "-m", "penstock.cli.mqbroker"))]
         everything = {"listenPort": 0, "bindAddress": "127.0.0.1", "brokerIP1": "127.0.0.1",
                       "storePathRootDir": self.store, **properties}  # fmt: skip
@@ -48,7 +49,7 @@ class Mqbroker:
         """Start it and wait until it listens."""
         command = [*self._program, "-c", str(self._config)]
         with self._log.open("wb") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+            self._process = start(command, log)
         for _ in range(int(START_S_MAX / _POLL_S)):
             if found := _BOOTED.search(self.log):
                 self.port = int(found[1])

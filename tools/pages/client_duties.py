@@ -362,7 +362,7 @@ _OPTIONS = (
          + _unit("aio/connection", "what_is_said_in_one_pass_is_one_write")),
     Duty("What other clients rely on (7.6): they run against our nodes.",
          ("interop/test_clients.py::test_flow[pynsq]", "interop/test_clients.py::test_flow[gnsq]",
-          "interop/test_clients.py::test_flow[ansq]", "interop/test_clients.py::test_flow[nsqjs]")),
+          "interop/test_clients.py::test_flow[ansq]", "interop/test_nsqjs.py::test_flow[nsqjs]")),
 )
 
 _ORIGINAL_TESTS = (

@@ -10,7 +10,6 @@ import http.client
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import zlib
@@ -23,6 +22,7 @@ from typing import Any
 from penstock.core.gojson import dumps
 from penstock.testing.daemons import DaemonError, run_nsqadmin, run_nsqd
 from tools.harness.certificates import Certificates
+from tools.harness.forking import start
 from tools.harness.patience import PATIENT
 from tools.harness.ports import unused_address
 from tools.harness.samples import Case, load, matches
@@ -252,7 +252,7 @@ def _startup_problem(case: Case, values: dict[str, str]) -> str:
     expect = case["expect"]
     stays = expect["exit"] == "still running"
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        process = subprocess.Popen(words, stdout=out, stderr=err)
+        process = start(words, out, err)
         try:
             if stays:
                 eventually("listening", lambda: b"listening" in _all(err))

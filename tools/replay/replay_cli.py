@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tools.harness.certificates import Certificates
+from tools.harness.forking import Process, start
 from tools.harness.samples import Case, load, matches
 
 from .connection import Miss
@@ -30,8 +31,8 @@ TOGETHER = 4
 LIFE_S_MAX = 180.0
 POLL_S = 0.005
 LOOK_S = 0.25
-REFUSES_S_MAX = 60.0
-"""Some refuse only after they listen, but then at once."""
+REFUSES_S_MAX = 2.0
+"""Some of Go's refuse only after they listen, but then at once."""
 SETTLE_S = 0.05
 """Go's nsqd heeds signals only a moment after it listens."""
 LISTENING = re.compile(r"\b(TCP|HTTP): listening on \S+:(\d+)$", re.MULTILINE)
@@ -91,10 +92,8 @@ class _Run:
         with (
             (self.home / "out").open("wb") as out,
             (self.home / "err").open("wb") as err,
-            subprocess.Popen(
-                self.command, cwd=self.home, stdin=subprocess.DEVNULL, stdout=out, stderr=err
-            ) as process,
         ):
+            process = start(self.command, out, err, folder=self.home)
             try:
                 if "starts" in self.case or "config_values" in self.case:
                     self._play_life(process)
@@ -102,11 +101,12 @@ class _Run:
                     self._play_refusal(process)
             finally:
                 process.kill()
+                process.wait()
 
     def text(self, name: str) -> str:
         return (self.home / name).read_text(errors="replace")
 
-    def _play_life(self, process: subprocess.Popen[bytes]) -> None:
+    def _play_life(self, process: Process) -> None:
         port = self._wait_for_ports(process)
         for option, expected in self.case.get("config_values", {}).items():
             self._check("config " + option, expected, _get(port, f"/config/{option}"))
@@ -115,7 +115,7 @@ class _Run:
         expected = self.case.get("exit_after_sigterm", 0)
         self._check("exit code after SIGTERM", expected, process.wait(LIFE_S_MAX))
 
-    def _wait_for_ports(self, process: subprocess.Popen[bytes]) -> int:
+    def _wait_for_ports(self, process: Process) -> int:
         """The port of HTTP, 0 where that is off."""
         without_http = "--http-address=" in self.case.get("args", ())
         for _ in range(int(LIFE_S_MAX / POLL_S)):
@@ -127,7 +127,7 @@ class _Run:
             time.sleep(POLL_S)
         raise Miss("start", "it listens", self.text("err"))
 
-    def _play_refusal(self, process: subprocess.Popen[bytes]) -> None:
+    def _play_refusal(self, process: Process) -> None:
         code = self._wait_for_end(process)
         if "exit" in self.case:
             self._check("exit code", self.case["exit"], code)
@@ -144,7 +144,7 @@ class _Run:
         if self.case.get("stderr_contains", "") not in error:
             raise Miss("stderr", self.case["stderr_contains"], error)
 
-    def _wait_for_end(self, process: subprocess.Popen[bytes]) -> int:
+    def _wait_for_end(self, process: Process) -> int:
         left_s = LIFE_S_MAX
         while left_s > 0:
             with suppress(subprocess.TimeoutExpired):

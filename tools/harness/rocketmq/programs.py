@@ -22,6 +22,7 @@ from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode as Q
 from penstock.rocketmq.protocol.command import Command
 from penstock.testing.held_ports import hold
+from tools.harness.forking import Process, start
 
 from .raw_client import RawClient
 from .signing_client import SigningClient
@@ -77,13 +78,11 @@ class Program:
         file.write_text(java_properties.dumps(properties))
         self.command = [*command, "-c", str(file)]
         self.log_path = home / "log.txt"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Process | None = None
 
     def start(self) -> None:
         with self.log_path.open("ab") as log:
-            self.process = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+            self.process = start(self.command, log)
 
     def kill(self) -> None:
         """SIGKILL, and wait."""
