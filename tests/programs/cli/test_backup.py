@@ -121,9 +121,7 @@ def stored(nsqd: Daemon) -> dict[int, int]:
     return found
 
 
-@pytest.mark.parametrize(
-    "flags", [(SMALL, "--retention-time=1h"), (SMALL,), (SMALL, "--durability=fsync")]
-)
+@pytest.mark.parametrize("flags", [(SMALL, "--retention-time=1h"), (SMALL, "--durability=fsync")])
 def test_what_was_acknowledged_before_a_backup_under_load_is_restored_exactly(
     tmp_path: Path, command: Commands, flags: tuple[str, ...]
 ) -> None:
@@ -173,7 +171,8 @@ def test_a_rocketmq_broker_is_restored_with_its_queues_and_offsets(
 ) -> None:
     data, folder, restored = (str(tmp_path / each) for each in ("data", "backups", "restored"))
     with run_mqnamesrv() as names:
-        with run_mqbroker(name_server=names.rocketmq, data_path=data) as broker:
+        quick = {"flushConsumerOffsetInterval": 100}
+        with run_mqbroker(name_server=names.rocketmq, data_path=data, **quick) as broker:
             with Producer("p", names.rocketmq, config=PATIENT) as producer:
                 sent = [routed(lambda: producer.send(Message("t", b"0")))]
                 sent += [producer.send(Message("t", b"%d" % each)) for each in range(1, 40)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
@@ -80,28 +81,7 @@ def running(folder: Path, *flags: str) -> Iterator[Up]:
     assert left_over(environment, STOP_S_MAX) == {}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_everything(up: Up, number: int) -> None:
-    assert len(marked(up.environment)) == 4
-    up.process.send_signal(number)
-    said = [line.split("] ", 1)[1] for line in up.rest()]
-    assert up.process.returncode == 0
-    for daemon in ("nsqadmin", "nsqd", "nsqlookupd"):
-        assert any(line.startswith(f"{daemon}: stopped ") for line in said)
-    assert not any("killed" in line for line in said)
-    assert marked(up.environment) == {}
-
-
-def test_two_signals_at_once_are_one(up: Up) -> None:
-    """As ``timeout`` sends them, to the process and to its group."""
-    # Between two that are sent one after the other a busy machine may let seconds pass.
-    for number in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
-        up.process.send_signal(number)
-    assert not any("killed" in line for line in up.rest())
-    assert up.process.returncode == 0
-
-
-def test_plain_lines_with_counts_when_stdout_is_no_terminal(up: Up) -> None:
+def test_plain_lines_with_counts_when_stdout_is_no_terminal_until_ctrl_c(up: Up) -> None:
     with Producer(up.nsqd_tcp) as producer:
         producer.multi_publish("t", [b"x"] * 321)
     assert up.process.stdout is not None
@@ -112,23 +92,38 @@ def test_plain_lines_with_counts_when_stdout_is_no_terminal(up: Up) -> None:
         r"\[ +\d+\.\d s\] published 321 \(\d+/s\), topics 1, waiting in channels 0\n", line
     )
     assert "\x1b" not in "".join(up.lines)
-    up.process.send_signal(signal.SIGINT)
-    up.rest()
+    stops_everything(up, signal.SIGINT)
 
 
-def test_data_and_logs_are_in_the_folder(up: Up, tmp_path: Path) -> None:
+def stops_everything(up: Up, *numbers: int) -> None:
+    """These signals, at once, are one orderly end."""
+    assert len(marked(up.environment)) == 4
+    for number in numbers:
+        up.process.send_signal(number)
+    said = [line.split("] ", 1)[1] for line in up.rest()]
+    assert up.process.returncode == 0
+    for daemon in ("nsqadmin", "nsqd", "nsqlookupd"):
+        assert any(line.startswith(f"{daemon}: stopped ") for line in said)
+    assert not any("killed" in line for line in said)
+    assert marked(up.environment) == {}
+
+
+def test_two_signals_at_once_are_one_and_leave_data_and_logs_in_the_folder(
+    up: Up, tmp_path: Path
+) -> None:
+    """As ``timeout`` sends them, to the process and to its group."""
     with Producer(up.nsqd_tcp) as producer:
         producer.multi_publish("t", [b"x"] * 7)
-    up.process.send_signal(signal.SIGTERM)
-    up.rest()
+    # Between two that are sent one after the other a busy machine may let seconds pass.
+    stops_everything(up, signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT)
     metadata = json.loads((tmp_path / "up" / "nsqd" / "nsqd.dat").read_text())
     assert [topic["name"] for topic in metadata["topics"]] == ["t"]
     assert (tmp_path / "up" / "nsqd.log").stat().st_size
 
 
-@pytest.mark.parametrize("daemon", ["nsqd", "nsqlookupd"])
-def test_a_daemon_that_dies_is_named_and_the_rest_stops(up: Up, daemon: str) -> None:
-    subprocess.run(["kill", "-KILL", str(up.pid_of(daemon))], check=True)
+def is_missed(up: Up, daemon: str, pid: int) -> None:
+    """A daemon that dies is named, and the rest stops."""
+    os.kill(pid, signal.SIGKILL)
     said, complaint = "\n".join(up.rest()), up.complaint()
     assert up.process.returncode == 1
     assert complaint.startswith(f"penstock: {daemon} ended with code -9\n")
@@ -136,6 +131,10 @@ def test_a_daemon_that_dies_is_named_and_the_rest_stops(up: Up, daemon: str) -> 
     assert "Traceback" not in complaint
     assert f"{daemon}: failed" in said
     assert marked(up.environment) == {}
+
+
+def test_a_daemon_that_dies_is_named_and_the_rest_stops(up: Up) -> None:
+    is_missed(up, "nsqlookupd", up.pid_of("nsqlookupd"))
 
 
 def test_several_nodes_are_named_counted_together_and_missed(tmp_path: Path) -> None:
@@ -154,16 +153,12 @@ def test_several_nodes_are_named_counted_together_and_missed(tmp_path: Path) -> 
             assert line
         assert ", topics 1, " in line
         (second,) = [pid for pid, command in marked(up.environment).items() if "nsqd-2 " in command]
-        subprocess.run(["kill", "-KILL", str(second)], check=True)
-        up.rest()
-        assert up.process.returncode == 1
-        assert up.complaint().startswith("penstock: nsqd-2 ended with code -9\n")
+        is_missed(up, "nsqd-2", second)
 
     with running(tmp_path) as alone:
-        alone.process.send_signal(signal.SIGINT)
         said = "".join(alone.lines)
         assert f"not started: nsqd-2, with the messages in {tmp_path}; --nodes 2" in said
-        alone.rest()
+        stops_everything(alone, signal.SIGTERM)
 
 
 def test_a_killed_up_leaves_nothing_behind(up: Up) -> None:

@@ -26,9 +26,9 @@ QUICK = Config(
     pull_time_delay_when_exception=0.2,
     suspend_current_queue_time=0.1,
     persist_consumer_offset_interval=0.5,
-    rebalance_interval=2.0,
-    heartbeat_broker_interval=2.0,
-    poll_name_server_interval=2.0,
+    rebalance_interval=0.5,
+    heartbeat_broker_interval=0.5,
+    poll_name_server_interval=0.5,
     instance_name="",
 )
 

@@ -144,21 +144,26 @@ class Stager:
         deliveries = self._pile.take()
         if not deliveries:
             return
-        oldest = min(time for each in deliveries for time, *_ in each.block.fields())
-        batch = record_batch(deliveries)
         try:
-            with self._changed:
-                number = self._folder.write(batch, self._least)
-                self._oldest[number] = oldest
-                self._changed.notify_all()
-        except StorageError as error:
+            self._file(deliveries)
+        except Exception as error:  # whatever it is, others need not wait for the time-out
             _requeue(deliveries)
+            reason = error if isinstance(error, StorageError) else why(error)
             raise SourceError(
-                f"messages of {self._settings.where} cannot be staged: {error}. They were given "
+                f"messages of {self._settings.where} cannot be staged: {reason}. They were given "
                 "back to the channel"
             ) from error
         for delivery in deliveries:
             delivery.finish()
+
+    def _file(self, deliveries: list[Delivery]) -> None:
+        """Write them to a file. Raises StorageError, and what the columns may raise."""
+        oldest = min(time for each in deliveries for time, *_ in each.block.fields())
+        batch = record_batch(deliveries)
+        with self._changed:
+            number = self._folder.write(batch, self._least)
+            self._oldest[number] = oldest
+            self._changed.notify_all()
 
     def _watch(self, consumer: Consumer, now: int) -> None:
         """Raise SourceError when no node could be reached for as long as the option says.

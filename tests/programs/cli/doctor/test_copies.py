@@ -45,7 +45,7 @@ async def test_the_life_of_a_pair(
     pair: tuple[Daemon, Daemon], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, new = pair
-    monkeypatch.setattr(cluster, "TIMEOUT_S", 5.0)  # the one that is stopped does not answer
+    monkeypatch.setattr(cluster, "TIMEOUT_S", 1.0)  # the one that is stopped does not answer
     await settled([], old.http, new.http)
     os.kill(new.pid, signal.SIGSTOP)
     until(old, replicas_in_force=0)

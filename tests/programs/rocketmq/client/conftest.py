@@ -24,6 +24,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="module")
 def servers() -> Iterator[Servers]:
     quick = {"transactionCheckInterval": 500, "transactionTimeOut": 300,
-             "transactionCheckMax": 10_000}  # fmt: skip
+             "transactionCheckMax": 10_000, "messageDelayLevel": " ".join(["1s"] * 18)}  # fmt: skip
     with shared_servers(traceTopicEnable="true", enablePropertyFilter="true", **quick) as found:
         yield found

@@ -343,8 +343,14 @@ async def test_closing_waits_for_handlers_and_commits(servers: Servers) -> None:
     await fill(servers, "Closes", 8)
     member = Member(servers, "CG", "Closes")
     gate = asyncio.Event()
-    member.on_message = lambda message: gate.wait()
-    await until(lambda: sum(each.held for each in member.consumer.queues) == 8)
+    at_work: list[bytes] = []
+
+    async def handle(message: Received) -> None:
+        at_work.append(message.body)
+        await gate.wait()
+
+    member.on_message = handle
+    await until(lambda: len(at_work) == 8)
     closing = asyncio.create_task(member.close())
     await asyncio.sleep(0)
     gate.set()
