@@ -11,7 +11,7 @@ from typing import BinaryIO, Final
 import pytest
 
 from penstock.testing.daemons import Daemon
-from tests.programs.forking import Forked, Forks
+from tests.programs.forking import Forked, forks
 
 HERE: Final = Path(__file__).parent
 REAL: Final = (
@@ -22,16 +22,12 @@ REAL: Final = (
 OURS: Final = [sys.executable, "-m"]
 
 
-@pytest.fixture(scope="session")
-def forks() -> Iterator[Forks]:
-    """The process that forks."""
-    found = Forks()
-    yield found
-    found.close()
+def pytest_sessionfinish() -> None:
+    forks.close()
 
 
 @pytest.fixture(scope="module", autouse=True)
-def forked_daemons(request: pytest.FixtureRequest, forks: Forks) -> Iterator[None]:
+def forked_daemons(request: pytest.FixtureRequest) -> Iterator[None]:
     """Daemons of ours are forked, but for ``REAL``."""
     launch = Daemon._launch
 

@@ -24,8 +24,9 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from select import select
+from tempfile import TemporaryFile
 from threading import RLock
-from typing import BinaryIO, Final
+from typing import IO, Final
 
 ROOT: Final = Path(__file__).parents[2]
 MODULES: Final = (
@@ -82,16 +83,39 @@ class Forks:
         self._process: subprocess.Popen[bytes] | None = None
         self._codes: dict[int, int] = {}
 
-    def run(self, module: str, flags: Sequence[str], log: BinaryIO) -> Forked:
-        """Run the ``main`` of a module with this output, here and with what the environment is."""
+    def run(
+        self, module: str, flags: Sequence[str], out: IO[bytes], err: IO[bytes] | None = None
+    ) -> Forked:
+        """Run the ``main`` of a module with this output, here and with what the environment is.
+
+        Errors go there as well, unless they have a file of their own.
+        """
         order = {"module": module, "flags": list(flags), "at": str(Path.cwd())}
         with self._lock:
             connection = self._connection()
             data = json.dumps({**order, "environment": dict(os.environ)}).encode()
-            socket.send_fds(connection, [data], [log.fileno()])
+            files = [out.fileno(), (err or out).fileno()]
+            socket.send_fds(connection, [data], files)
             while (pid := self._take(connection)) is None:
                 pass
             return Forked(self, pid)
+
+    def completed(self, module: str, *flags: str) -> subprocess.CompletedProcess[str]:
+        """What ``subprocess.run`` would return of it, with all that it said.
+
+        Raises ``subprocess.TimeoutExpired`` after a minute.
+        """
+        with TemporaryFile() as out, TemporaryFile() as err:
+            program = self.run(module, flags, out, err)
+            try:
+                code = program.wait(60)
+            finally:
+                program.kill()
+            said = []
+            for file in (out, err):
+                file.seek(0)
+                said.append(file.read().decode())
+        return subprocess.CompletedProcess([module, *flags], code, *said)
 
     def ended(self, pid: int, wait_s: float) -> int | None:
         """Its exit code, waited for so long; None while it runs."""
@@ -130,6 +154,10 @@ class Forks:
         return self._socket
 
 
+forks: Final = Forks()
+"""The one of this process."""
+
+
 def serve(connection: socket.socket) -> str | None:
     """Fork programs as they are asked for. Returns None at the end, and in each of these
     processes the module that it is to run.
@@ -148,7 +176,7 @@ def serve(connection: socket.socket) -> str | None:
                     woken.recv(4096)
                     _tell_ends(connection)
                     continue
-                data, logs, _, _ = socket.recv_fds(connection, _MESSAGE_MAX, 1)
+                data, logs, _, _ = socket.recv_fds(connection, _MESSAGE_MAX, 2)
                 if not data:
                     return None
                 order = json.loads(data)
@@ -156,9 +184,10 @@ def serve(connection: socket.socket) -> str | None:
                 if pid == 0:
                     signal.set_wakeup_fd(-1)
                     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                    _become(order["flags"], order["at"], order["environment"], logs[0])
+                    _become(order["flags"], order["at"], order["environment"], logs)
                     return str(order["module"])
-                os.close(logs[0])
+                for log in logs:
+                    os.close(log)
                 connection.send(json.dumps({"pid": pid}).encode())
 
 
@@ -174,16 +203,16 @@ def _tell_ends(connection: socket.socket) -> None:
         connection.send(json.dumps({"pid": pid, "code": code}).encode())
 
 
-def _become(flags: Sequence[str], at: str, environment: Mapping[str, str], log: int) -> None:
+def _become(flags: Sequence[str], at: str, environment: Mapping[str, str], logs: list[int]) -> None:
     """Take over words, folder, variables and output."""
     os.chdir(at)
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
     sys.argv[1:] = flags
-    for number in (1, 2):
+    for number, log in enumerate(logs, 1):
         os.dup2(log, number)
-    os.close(log)
+        os.close(log)
 
 
 def main() -> None:
