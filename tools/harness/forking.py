@@ -15,6 +15,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -132,6 +133,16 @@ def start(
     return subprocess.Popen(
         words, stdin=subprocess.DEVNULL, stdout=out, stderr=err or out, cwd=folder
     )
+
+
+def completed(program: str, *flags: str) -> subprocess.CompletedProcess[str]:
+    """What a program of ours says until it ends."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        words = [program, *flags]
+        code = Forked(program, words, out, err).wait()
+        for file in (out, err):
+            file.seek(0)
+        return subprocess.CompletedProcess(words, code, out.read().decode(), err.read().decode())
 
 
 @contextmanager

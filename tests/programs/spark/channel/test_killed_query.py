@@ -17,7 +17,7 @@ from penstock.testing.daemons import Daemon, run_nsqd
 from tests.forwarding import create, publish
 from tests.programs.spark.channel.killed_query import plans
 
-KILLS = int(os.environ.get("PENSTOCK_CHANNEL_KILLS", "6"))
+KILLS = int(os.environ.get("PENSTOCK_CHANNEL_KILLS", "4"))
 GO = os.environ.get("PENSTOCK_GO_NSQ", "")
 EACH = 4000
 WAIT_S_MAX = 200
