@@ -7,9 +7,9 @@ BIN := $(VENV)/bin
 # Bytecode is made of what is imported, when it is: of all packages it takes as long as the rest.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 PYTEST := $(BIN)/python -m pytest
-# One process more than there are processors, as tests wait a third of their time for daemons and
+# Two processes more than there are processors, as tests wait half of their time for daemons and
 # clocks. A file's tests stay together, and those that take long come first (tests/conftest.py).
-TOGETHER := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadfile --no-loadscope-reorder
+TOGETHER := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2) --dist loadfile --no-loadscope-reorder
 # With a line of progress, and a report of what failed in place of pytest's pages.
 TESTS := $(PYTEST) -p tests.reporting -q -rN --tb=short $(TOGETHER) -o faulthandler_exit_on_timeout=true
 # Bytecode is kept even where images say not to: without it a daemon takes twice as long to start.

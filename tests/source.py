@@ -1,4 +1,4 @@
-"""The source as the rules of the house see it, each module parsed and walked once."""
+"""The source as the rules of the house see it, with that of the tools, each module parsed and walked once."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "penstock"
+TOOLS = ROOT / "tools"
 MODULES = sorted(SOURCE.rglob("*.py"))
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _LOOKED_AT = ast.Import | ast.ImportFrom | ast.Attribute | Documented
@@ -28,10 +29,11 @@ def text_of(path: Path) -> str:
 @cache
 def _trees() -> dict[Path, ast.Module]:
     """All at once, and for good: else each collection of garbage would look through them."""
+    modules = [*MODULES, *sorted(TOOLS.rglob("*.py"))]
     gc.collect()
     gc.disable()
     try:
-        return {module: ast.parse(text_of(module), str(module)) for module in MODULES}
+        return {module: ast.parse(text_of(module), str(module)) for module in modules}
     finally:
         gc.freeze()
         gc.enable()

@@ -17,6 +17,7 @@ from tests.source import (
     MODULES,
     ROOT,
     SOURCE,
+    TOOLS,
     Documented,
     below_assignments,
     name,
@@ -42,7 +43,6 @@ FLOORS = {
     "cli": 9,
     "testing": 10,
 }
-TOOLS = ROOT / "tools"
 # Likewise the rooms of tools, which tests import, and which import no tests.
 ROOMS = {
     "harness": 0,
