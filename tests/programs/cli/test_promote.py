@@ -160,6 +160,55 @@ def test_of_two_followers_the_one_wins_for_which_the_primary_steps_back(command:
         until(a, role="fenced", fenced_epoch=3, primary=c.http)
 
 
+def test_a_follower_of_a_node_that_has_stepped_back_follows_nobody(command: Commands) -> None:
+    """It is no copy of the new primary: what that acknowledges is not here."""
+    with (
+        run_nsqd() as a,
+        run_nsqd(f"--follow={a.http}") as b,
+        run_nsqd(f"--follow={a.http}") as c,
+    ):
+        publish(a, "t", "1")
+        for follower in (b, c):
+            until(follower, whole=True, lag_messages=0, error=None)
+        assert command("promote", c.http).code == 0
+        fenced = (f"{a.http} is fenced: {c.http} is primary in epoch 2, and is to be followed "
+                  "instead")  # fmt: skip
+        shown = until(b, error=fenced, whole=False, was_whole=False)
+        assert shown["lag_seconds"] > 0, "since before the other stepped back"
+        assert ask(b, "GET", "/ping") == (500, f"NOK - cannot follow: {fenced}".encode())
+        publish(c, "t", "2")
+        a.kill()
+        b.restart()
+        until(b, error=f"{a.http} cannot be reached: connection refused")
+        refused = command("promote", b.http)
+        assert refused.code == 1
+        assert f"{a.http} has stepped back for {c.http} already, in epoch 2" in refused.err
+        done = command("promote", b.http, "--force")
+        assert done.code == 0, done.err
+        assert f"{b.http} is primary in epoch 3" in done.out, "2 is the other's"
+
+
+def test_a_follower_goes_over_to_the_new_primary(command: Commands) -> None:
+    with (
+        run_nsqd() as a,
+        run_nsqd(f"--follow={a.http}") as b,
+        run_nsqd(f"--follow={a.http}") as c,
+    ):
+        publish(a, "t", "1")
+        for follower in (b, c):
+            until(follower, whole=True, lag_messages=0, error=None)
+        assert command("promote", c.http).code == 0
+        until(b, whole=False)
+        b.flags[b.flags.index(f"--follow={a.http}")] = f"--follow={c.http}"
+        b.restart()
+        publish(c, "t", "2")
+        until_copied(c, b, "t")
+        c.kill()
+        done = command("promote", b.http)
+        assert done.code == 0, done.err
+        assert f"{b.http} is primary in epoch 3" in done.out
+
+
 def test_the_command_says_what_it_cannot_know(command: Commands) -> None:
     with run_nsqd() as a, run_nsqd(f"--follow={a.http}") as b, run_nsqd(f"--follow={a.http}") as c:
         publish(a, "t", "1")

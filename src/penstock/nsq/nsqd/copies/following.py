@@ -13,7 +13,7 @@ from penstock.core.errors import PenstockError, StorageError
 from penstock.core.units import SECOND
 from penstock.net import threads
 from penstock.net.tasks import spawn
-from penstock.nsq.nsqd.copies.peer import Peer
+from penstock.nsq.nsqd.copies.peer import Peer, PeerError
 from penstock.replication.copy import Copy
 from penstock.replication.feed import NBYTES_MAX
 from penstock.replication.messages import Hello, ReplicationError, encode_fetch
@@ -109,6 +109,8 @@ class Pulling:
         self._is_asking = True  # and nothing is half done
         try:
             body = await self._peer.post("/replication/fetch", encode_fetch(fetch), ASK_S)
+        except PeerError as error:
+            raise self._refused(error) from error
         finally:
             self._is_asking = False
         hello = copy.take(body)
@@ -130,6 +132,22 @@ class Pulling:
         elif self._is_unsaved:
             self._keep()
 
+    def _refused(self, error: PeerError) -> PenstockError:
+        """The reason in words; a fenced node's is noted. Raises StorageError."""
+        if error.code != "FENCED":
+            return error
+        epoch, successor = error.successor.epoch, error.successor.primary
+        self.hear(epoch, successor)
+        return ReplicationError(f"{self._peer.address} is fenced: {successor} is primary in epoch "
+                                f"{epoch}, and is to be followed instead")  # fmt: skip
+
+    def hear(self, epoch: int, successor: str) -> None:
+        """Note that the primary has stepped back for this node, and write it down: its epoch is
+        never taken again. Raises StorageError.
+        """
+        if self._standing.hear(epoch, successor) or self._is_unsaved:
+            self._keep()
+
     def _keep(self) -> None:
         """Write the standing down, again with each step if that fails. Raises StorageError."""
         self._is_unsaved = True
@@ -146,9 +164,7 @@ class Pulling:
         if hello.epoch < standing.epoch:
             raise ReplicationError(f"{address} is of epoch {hello.epoch}, older than this copy's, "
                                    f"{standing.epoch}: it is no primary any more")  # fmt: skip
-        if hello.epoch > standing.epoch > 0:
-            standing.is_settled = standing.was_whole = False
-        standing.history, standing.epoch = hello.history, hello.epoch
+        standing.begin(hello.history, hello.epoch)
         self._save()
         self._copy.never_drop = not standing.is_settled
         self._copy.moment = f"{self._clock.wall_ns()}"

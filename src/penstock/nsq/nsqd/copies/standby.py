@@ -28,7 +28,7 @@ from penstock.net.vitals.vitals import HEALTHY, Vitals
 from penstock.node.node import NodeOptions
 from penstock.nsq.nsqd.copies.following import Pulling
 from penstock.nsq.nsqd.copies.hooks import Hooks
-from penstock.nsq.nsqd.copies.peer import Fence, Peer, PeerError, address_of
+from penstock.nsq.nsqd.copies.peer import Fence, Peer, PeerError, Successor, address_of
 from penstock.nsq.nsqd.copies.refusal_port import RefusalPort
 from penstock.nsq.nsqd.copies.secret import Secret
 from penstock.nsq.nsqd.copies.successor import ASK_S, shown, tell
@@ -49,11 +49,15 @@ logger = logging.getLogger("penstock.replication")
 
 
 class SteppedBackError(PenstockError):
-    """The old primary has stepped back for another node, in this ``epoch``."""
+    """The old primary has stepped back for another node."""
 
-    def __init__(self, text: str, epoch: int) -> None:
-        super().__init__(text)
-        self.epoch = epoch
+    def __init__(self, primary: str, successor: Successor) -> None:
+        winner, epoch = successor.primary, successor.epoch
+        super().__init__(
+            f"not promoted: {primary} has stepped back for {winner} already, in epoch {epoch}: "
+            f"start this node with --follow={winner}; if that one is gone for good, promote this "
+            "one with --force")  # fmt: skip
+        self.successor = successor
 
 
 class NotWholeError(PenstockError):
@@ -228,15 +232,28 @@ class Standby:
                 raise PenstockError("only a follower that has followed can be promoted")
             if self.standing.role is Role.PRIMARY:
                 raise PenstockError("this node is being promoted already")
-            if not (force or self.standing.was_whole):
-                raise NotWholeError(self._lacks(), self.copy.behind)
+            if not force:
+                self._check_whole()
             try:
                 return await self._try(self.pulling, self._peer, force=force)
             except SteppedBackError as error:
-                if not force:
-                    raise
-                self.standing.fenced_epoch = max(self.standing.fenced_epoch, error.epoch)
+                taken = error.successor
+                if taken.primary == self.address:  # for a promotion of this node that failed since
+                    self.standing.fenced_epoch = max(self.standing.fenced_epoch, taken.epoch)
+                else:
+                    self.pulling.hear(taken.epoch, taken.primary)
+                    if not force:
+                        raise
                 return await self._try(self.pulling, self._peer, force=force)
+
+    def _check_whole(self) -> None:
+        """Raise SteppedBackError or NotWholeError for a copy that only force makes primary."""
+        standing = self.standing
+        if standing.successor:
+            successor = Successor(standing.fenced_epoch, standing.successor)
+            raise SteppedBackError(standing.primary, successor)
+        if not standing.was_whole:
+            raise NotWholeError(self._lacks(), self.copy.behind)
 
     async def _try(self, pulling: Pulling, peer: Peer, *, force: bool) -> dict[str, object]:
         """Become primary in the next epoch. Raises PenstockError; then this node follows on."""
@@ -302,11 +319,7 @@ class Standby:
             if error.code == "FOLLOWER" and error.told.get("primary") == self.address:
                 return False  # it follows this node already, and takes nothing
             if error.code == "STEPPED_BACK":
-                winner, taken = error.told.get("primary"), int(error.told.get("epoch", epoch))
-                raise SteppedBackError(
-                    f"not promoted: {peer.address} has stepped back for {winner} already, in epoch "
-                    f"{taken}: start this node with --follow={winner}; if that one is gone for "
-                    "good, promote this one with --force", taken) from error  # fmt: skip
+                raise SteppedBackError(peer.address, error.successor) from error
             raise PenstockError(f"not promoted: {error}") from error
 
     async def _drain(self, pulling: Pulling) -> bool:

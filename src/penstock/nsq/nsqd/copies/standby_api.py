@@ -19,7 +19,13 @@ from penstock.nsq.http_api import ApiError, NsqRouter, Query, json_response, tex
 from penstock.nsq.nsqd.copies.copied_topics import CopiedTopics
 from penstock.nsq.nsqd.copies.hooks import HookError
 from penstock.nsq.nsqd.copies.metrics import ReplicationMetrics
-from penstock.nsq.nsqd.copies.primary import FETCH_BODY_MAX, answer_to, fence_of, stepped_back
+from penstock.nsq.nsqd.copies.primary import (
+    FETCH_BODY_MAX,
+    answer_to,
+    fence_of,
+    fetch_of,
+    stepped_back,
+)
 from penstock.nsq.nsqd.copies.standby import NotWholeError, Standby
 from penstock.nsq.nsqd.http.log_api import LogApi
 from penstock.nsq.nsqd.stats.stats import memory
@@ -128,12 +134,17 @@ class StandbyRouter(NsqRouter):
     # --- between nodes -------------------------------------------------------------------------
 
     def _fetch(self, request: Request) -> Response:
-        """A fenced primary gives its successor what it has; a follower has no followers."""
-        standby = self._standby
+        """A fenced primary gives its successor what it has, and nobody else: another would take
+        itself for a whole copy of a primary. A follower has no followers.
+        """
+        standby, standing = self._standby, self._standby.standing
         standby.secret.check(request)
-        if standby.standing.role is not Role.FENCED:
-            raise ApiError(409, "FOLLOWER", primary=standby.standing.primary)
-        return answer_to(standby.source, request.body)
+        if standing.role is not Role.FENCED:
+            raise ApiError(409, "FOLLOWER", primary=standing.primary)
+        fetch = fetch_of(request)
+        if fetch.address != standing.primary:
+            raise ApiError(409, "FENCED", epoch=standing.fenced_epoch, primary=standing.primary)
+        return answer_to(standby.source, fetch)
 
     def _fence(self, request: Request) -> Any:
         standby = self._standby

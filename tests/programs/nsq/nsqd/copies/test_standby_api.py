@@ -47,8 +47,12 @@ async def test_a_fenced_node_gives_all_it_has_and_counts_what_only_it_has(
 
     try:
         copy = new_copy()
+        stranger = encode_fetch(copy.request("h", 1, 1 << 20, "c:1"))
+        status, body = await ask("POST", "/replication/fetch", stranger)
+        assert (status, json.loads(body)) == (
+            409, {"message": "FENCED", "epoch": 2, "primary": "b:1"})  # fmt: skip
         for _ in range(4):
-            fetch = encode_fetch(copy.request("h", 1, 1 << 20))
+            fetch = encode_fetch(copy.request("h", 1, 1 << 20, "b:1"))
             hello = copy.take((await ask("POST", "/replication/fetch", fetch))[1])
             if hello is not None:
                 copy.begin_run(hello)
