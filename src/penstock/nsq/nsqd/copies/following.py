@@ -113,7 +113,11 @@ class Pulling:
             raise self._refused(error) from error
         finally:
             self._is_asking = False
-        hello = copy.take(body)
+        try:
+            hello = copy.take(body)
+        except StorageError:
+            self._note_behind(asked_ns)
+            raise
         if hello is not None:
             self._begin(hello)
             return
@@ -126,11 +130,10 @@ class Pulling:
         if copy.is_whole:
             self._whole_ns = asked_ns  # what is acknowledged after that, the answer may not have
             self._settle()
-        elif standing.was_whole and self._has_fallen_behind(asked_ns):
-            standing.was_whole = False
-            self._keep()
-        elif self._is_unsaved:
-            self._keep()
+        else:
+            self._note_behind(asked_ns)
+            if self._is_unsaved:
+                self._keep()
 
     def _refused(self, error: PeerError) -> PenstockError:
         """The reason in words; a fenced node's is noted. Raises StorageError."""
@@ -178,6 +181,14 @@ class Pulling:
         standing.fork = None
         self._keep()
         self._copy.never_drop = False
+
+    def _note_behind(self, asked_ns: int) -> None:
+        """Note it, to be written down, if an answer of the primary shows that this copy has fallen
+        behind.
+        """
+        if self._standing.was_whole and self._has_fallen_behind(asked_ns):
+            self._standing.was_whole = False
+            self._is_unsaved = True
 
     def _has_fallen_behind(self, asked_ns: int) -> bool:
         """True if what this copy is known to lack is more than what is always on its way."""

@@ -40,7 +40,13 @@ from penstock.replication.copied_node import CopiedNode
 from penstock.replication.copy import Copy, small_files
 from penstock.replication.feed import Source
 from penstock.replication.messages import Hello
-from penstock.replication.standing import Role, Standing, only_here, write_standing
+from penstock.replication.standing import (
+    Role,
+    Standing,
+    only_here,
+    read_standing,
+    write_standing,
+)
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
@@ -130,7 +136,8 @@ class Standby:
             await self.ports.open_copies(self._http)
         await self.ports.open(self._refusals, self._http, https)
         self.vitals.start()
-        self.save()
+        if read_standing(self.copy.store.disk, self._data_path) != self.standing:
+            self.save()  # else it follows on a full disk too
         if self.standing.role is Role.FENCED:
             logger.error("%s; %s", self.refusal, self._only_here_told())
             return

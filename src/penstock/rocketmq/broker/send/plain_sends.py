@@ -176,7 +176,7 @@ class _Way:
         config, topic = controller.topics.get(name), controller.node.broker.topics.get(name)
         if config is None or topic is None or config.order or topic.exiting:
             return
-        if name in names.NOT_FOR_CLIENTS or names.is_inner(name):
+        if name in names.NOT_FOR_CLIENTS or names.is_inner(name) or not controller.store.has(name):
             return
         self.topic, self.base = topic, controller.store.base(name)
         self._version = controller.topics.version.counter

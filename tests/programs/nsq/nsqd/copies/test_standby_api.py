@@ -7,14 +7,17 @@ import json
 from pathlib import Path
 
 import msgspec
+import pytest
 
+from penstock.core.errors import DiskFullError
 from penstock.net.http.client.once import request
 from penstock.nsq.nsqd.copies.peer import Fence
 from penstock.nsq.nsqd.copies.secret import Secret
 from penstock.nsq.nsqd.copies.standby import Standby
 from penstock.nsq.nsqd.copies.standby_api import serve
 from penstock.replication.messages import decode_fetch, encode_fetch
-from penstock.replication.standing import Role, Standing
+from penstock.replication.standing import Role, Standing, write_standing
+from penstock.storage.files.disk import OsDisk
 from penstock.storage.recovery.damage import Damage
 from tests.ports import unused_address
 from tests.programs.nsq.nsqd.conftest import Start, options
@@ -91,3 +94,25 @@ async def test_a_copy_is_whole_once_it_may_be_promoted(tmp_path: Path) -> None:
             assert json.loads(answer.body)["whole"] is standing.was_whole
     finally:
         await standby.close()
+
+
+async def test_a_standing_that_is_right_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A follower starts on a full disk, and may be read and promoted."""
+    primary = unused_address()
+    standing = Standing("h", 1, Role.FOLLOWER, primary)
+    write_standing(OsDisk(), str(tmp_path), standing)
+
+    def full(disk: OsDisk, path: str, *data: bytes, sync: bool = True) -> None:
+        raise DiskFullError(f"{path}: No space left on device")
+
+    monkeypatch.setattr(OsDisk, "replace_file", full)
+    standby = Standby(options(tmp_path, follow=primary), standing, Secret(), lambda: None)
+    await standby.open(serve(standby))
+    await standby.close()
+    standing.was_whole = True
+    changed = Standby(options(tmp_path, follow=primary), standing, Secret(), lambda: None)
+    with pytest.raises(DiskFullError):
+        await changed.open(serve(changed))
+    await changed.close()

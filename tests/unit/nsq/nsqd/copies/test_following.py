@@ -224,6 +224,32 @@ async def test_a_standing_that_cannot_be_written_is_written_when_it_can_be() -> 
     assert not story.written.was_whole
 
 
+async def test_a_copy_whose_own_disk_is_full_says_what_it_lacks() -> None:
+    story = Story()
+    story.primary.publish("t", b"1")
+    await story.follow()
+    disk = story.copy.store.disk
+    assert isinstance(disk, FaultyDisk)
+    disk.fill()
+    for was_whole in (True, False):
+        story.primary.publish("t", b"x" * 1000)
+        with pytest.raises(DiskFullError):
+            await story.pulling.step()
+        assert not story.copy.is_whole
+        assert story.copy.behind == {"t": 1 if was_whole else 2}
+        assert story.standing.was_whole is was_whole, "for ten seconds"
+        story.clock.advance(BEHIND_NS + 1)
+    disk.heal()
+    before = story.saved
+    story.primary.publish("t", *[b"x" * 3_000_000] * 2)
+    await story.pulling.step()
+    assert story.written is not None
+    assert (story.written.was_whole, story.saved) == (False, before + 1), "once there is room"
+    await story.follow()
+    assert story.copy.is_whole
+    assert story.written.was_whole
+
+
 async def test_a_follower_of_another_epoch_is_not_whole_before_it_has_compared() -> None:
     story = Story()
     story.primary.publish("t", b"1")
