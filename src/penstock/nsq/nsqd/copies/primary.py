@@ -84,7 +84,7 @@ class Primary:
     """
 
     def __init__(
-        self, node: Node, standing: Standing | None, secret: Secret, turn: Callable[[], None]
+        self, node: Node, standing: Standing | None, secret: Secret, turn: Callable[[], object]
     ) -> None:
         self.standing = standing
         self.followers: dict[str, Follower] = {}
@@ -104,7 +104,7 @@ class Primary:
         self._tasks: list[asyncio.Task[None]] = []
 
     @classmethod
-    def of(cls, node: Node, options: NsqdOptions, turn: Callable[[], None]) -> Primary:
+    def of(cls, node: Node, options: NsqdOptions, turn: Callable[[], object]) -> Primary:
         """The primary's side of a node. Raises ConfigError, StorageError."""
         store = node.broker.store
         standing = read_standing(store.disk, store.data_path)

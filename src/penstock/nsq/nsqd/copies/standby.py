@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -22,7 +22,7 @@ from penstock.core.counted import counted
 from penstock.core.errors import ConfigError, LaterFormatError, PenstockError, StorageError
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.net.budget import Memory
-from penstock.net.http.server.service import HttpServer
+from penstock.net.http.server.service import HttpServer, Later
 from penstock.net.tls.tls_server import over_tls
 from penstock.net.vitals.vitals import HEALTHY, Vitals
 from penstock.node.node import NodeOptions
@@ -74,6 +74,8 @@ class NotWholeError(PenstockError):
         self.behind = behind
 
 
+EndRole = Callable[[], Awaitable[None] | None]
+"""A way to end a node's role; what is given is done once it serves in the next one."""
 DRAIN_S: Final = 30.0
 TRIES_MAX: Final = 2
 """A forced promotion begins again where the old primary has stepped back for another node."""
@@ -96,7 +98,7 @@ class Standby:
         options: NsqdOptions,
         standing: Standing,
         secret: Secret,
-        turn: Callable[[], None],
+        turn: EndRole,
         clock: Clock = SYSTEM_CLOCK,
         ports: Ports | None = None,
         program: str = "nsqd",
@@ -122,6 +124,10 @@ class Standby:
         hello = Hello(os.urandom(8).hex(), standing.history, standing.epoch)
         self.source = Source(self.copy.served, partial(small_files, self.copy.store), hello)
         self.pulling: Pulling | None = None
+        self.promoters: set[Later] = set()
+        """The answers to those who promote this node, who have them once it takes publishes."""
+        self.serves: Awaitable[None] | None = None
+        """Done then; None before the promotion."""
         self._peer: Peer | None = None
         self._refusals = RefusalPort(lambda: f"{self.code} {self.refusal}")
         self._http: HttpServer | None = None
@@ -305,7 +311,7 @@ class Standby:
         write_standing(self.copy.store.disk, self._data_path, promoted)
         self.standing = promoted
         logger.warning("promoted: primary in epoch %d", promoted.epoch)
-        self._turn()
+        self.serves = self._turn()
         return {
             "role": promoted.role,
             "epoch": promoted.epoch,
@@ -354,7 +360,7 @@ class Standby:
             await self._peer.close()
         self._refusals.close_connections()
         if self._http is not None:
-            self._http.close_connections()
+            self._http.close_connections(but_for=self.promoters)
         self.vitals.close()
         try:
             self.copy.close()
