@@ -1,4 +1,4 @@
-"""The source as the rules of the house see it, with that of the tools, each module parsed and walked once."""
+"""The source and its tools as the rules of the house see them, each module parsed once."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from penstock.nsq import client as nsq_client
 from penstock.nsq.client import Config, Consumer
 from penstock.rocketmq import client
 from penstock.rocketmq.client import Message, Producer, PushConsumer, blocking, sql
@@ -34,7 +35,13 @@ from tools.pages.documentation import DOCS, replaced
 PATIENT = client.Config(request_timeout=60, send_msg_timeout=60)
 FRAGMENTS = {
     "arrow.md": ["import duckdb"],
-    "client.md": ["consumer.deliveries()", "config = Config(", "class Count", "import pytest"],
+    "client.md": [
+        "consumer.deliveries()",
+        "consumer.on_give_up",
+        "config = Config(",
+        "class Count",
+        "import pytest",
+    ],
     "rocketmq-client.md": ["run_batches", "LitePullConsumer"],
     "tracing.md": ["traceparent"],
 }
@@ -99,6 +106,26 @@ async def test_each_way_of_consuming(nsqd: Daemon, number: int) -> None:
 
             await until(is_empty)
     assert names["total"] == (9 if number == 1 else 0)
+
+
+async def test_a_message_that_always_fails_is_kept(nsqd: Daemon) -> None:
+    for topic, name in (("given-up", "billing"), ("orders.dead", "look")):
+        create(nsqd, topic, name)
+    publish(nsqd, "given-up", [b"tea"])
+    config = Config(max_attempts=1, default_requeue_delay=0, max_backoff_duration=0)
+    async with (
+        nsq_client.Producer(nsqd.tcp) as producer,
+        Consumer("given-up", "billing", nsqd_tcp_addresses=[nsqd.tcp], config=config) as consumer,
+    ):
+        names = {"consumer": consumer, "producer": producer, "handler": fail}
+        async with running(sample("client.md", "consumer.on_give_up"), names):
+            await until(lambda: channel(nsqd, "orders.dead", "look")["depth"] == 1)
+
+            def is_finished() -> bool:
+                now = channel(nsqd, "given-up", "billing")
+                return bool(now["in_flight_count"] == now["depth"] == now["deferred_count"] == 0)
+
+            await until(is_finished)
 
 
 async def test_options_of_tls(tmp_path: Path) -> None:

@@ -14,8 +14,17 @@ exec 9>>"$file.lock"
 flock -w 20 9 || { echo "$file.lock is held by another for more than 20 s"; exit 1; }
 
 epoch=$PENSTOCK_EPOCH
-if [ -s "$file" ]; then
-    read -r history held holder <"$file"
+if [ -e "$file" ]; then
+    history='' held='' holder=''
+    read -r history held holder <"$file" || true # of a last line without its end
+    case $held in
+    '' | *[!0-9]* | ???????????????????*) holder='' ;; # no number, or none that the shell can compare
+    esac
+    if [ -z "$holder" ]; then
+        echo "$file is damaged, so whose epoch it is cannot be known: write 'HISTORY EPOCH ADDRESS' of the primary" \
+            "into it, as its /replication says, or remove it if no node is primary"
+        exit 1
+    fi
     if [ "$history" != "$PENSTOCK_HISTORY" ]; then
         echo "$file is the lease of other nodes: give each pair one of its own"
         exit 1

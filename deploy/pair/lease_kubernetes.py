@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import ssl
 import sys
 import time
@@ -32,6 +33,7 @@ PAUSE_S = DURATION_S / 6
 NODE = os.environ.get("PAIR_NODE", "127.0.0.1:4151")
 """Where nsqd's HTTP is asked from here."""
 EPOCH = "penstock-epoch"
+EPOCHS = re.compile("[0-9]{1,18}")
 ASK_S = 10.0
 PROMOTE_S = 120.0
 TRIES = 5
@@ -54,7 +56,14 @@ class Lease:
 
     @property
     def epoch(self) -> int:
-        return int((self.found["metadata"].get("annotations") or {}).get(EPOCH, "0"))
+        """The epoch of the holder; 0 if it never had one. Raises LeaseError if it is damaged."""
+        told = (self.found["metadata"].get("annotations") or {}).get(EPOCH, "0")
+        if not EPOCHS.fullmatch(told):
+            raise LeaseError(
+                f"the Lease {NAME} has the epoch {told!r}, which is no number: set its annotation "
+                f"{EPOCH} to the primary's epoch, as its /replication says"
+            )
+        return int(told)
 
     @property
     def is_expired(self) -> bool:

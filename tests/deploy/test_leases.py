@@ -49,6 +49,30 @@ def test_a_file_holds_who_has_won_an_epoch(tmp_path: Path) -> None:
     assert file.read_text() == "h 3 c:4151\n"
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["h x c:4151\n", "h 2x c:4151\n", "h -2 c:4151\n", "h 99999999999999999999 c:4151\n", "h 2\n",
+     "h\n", "\n", "", "h x c:4151"],
+)  # fmt: skip
+def test_a_file_whose_epoch_is_no_number_is_nobody_s(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "lease"
+    file.write_text(line)
+    for address in ("b:4151", "c:4151"):
+        code, output = said(file, address, 3)
+        assert (code, output) == (1, (
+            f"{file} is damaged, so whose epoch it is cannot be known: write 'HISTORY EPOCH "
+            "ADDRESS' of the primary into it, as its /replication says, or remove it if no node "
+            "is primary\n"))  # fmt: skip
+    assert file.read_text() == line
+
+
+def test_a_file_without_the_end_of_its_line_is_read_all_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "lease"
+    file.write_text("h 2 c:4151")
+    assert said(file, "b:4151", 2)[0] == 1
+    assert said(file, "b:4151", 3) == (0, "epoch=3\n")
+
+
 def test_of_many_at_once_one_gets_the_file(tmp_path: Path) -> None:
     processes = [asked(tmp_path / "lease", f"{number}:4151", 2) for number in range(8)]
     for each in processes:
@@ -91,6 +115,16 @@ def test_a_lease_of_kubernetes_is_held_by_one_address_in_an_epoch(api: ApiServer
     api.advance(1)
     assert script.take(client, "b", 2) == 4, "expired: never an epoch that another may have had"
     assert api.leases["nsqd-pair"]["spec"]["leaseTransitions"] == 2
+
+
+@pytest.mark.parametrize("epoch", ["x", "", "-2", "9" * 20])
+def test_a_lease_whose_epoch_is_no_number_is_nobody_s(api: ApiServer, epoch: str) -> None:
+    script = loaded("lease_kubernetes")
+    client = script.Api()
+    script.take(client, "c", 2)
+    api.leases["nsqd-pair"]["metadata"]["annotations"]["penstock-epoch"] = epoch
+    with pytest.raises(script.LeaseError, match=f"has the epoch '{epoch}', which is no number: "):
+        script.take(client, "b", 3)
 
 
 def test_of_two_changes_at_once_one_is_refused_and_looks_again(api: ApiServer) -> None:

@@ -31,7 +31,7 @@ from penstock.broker.progress import (
 )
 from penstock.broker.publish.append_observer import AppendObserver
 from penstock.broker.publish.batching import Outcome, Staged, batches_of
-from penstock.broker.publish.bounds import Bounds
+from penstock.broker.publish.bounds import Bounds, Overflow
 from penstock.broker.publish.commit import Commit
 from penstock.broker.publish.limiter import Limiter
 from penstock.broker.publish.records import PlacedRecords, Records
@@ -63,11 +63,12 @@ class Topic:
     """A named log with its channels and groups. ``journal`` is None for an ephemeral topic."""
 
     # Slots: CPython finds more than 30 attributes in a dict much slower, and each publish asks.
-    __slots__ = ("__weakref__", "_alarms", "_chance", "_clock", "_deleted", "_last_queue",
-                 "_limiter", "_observers", "_options", "_staged", "_unseen", "channels", "config",
-                 "dropped_count", "ephemeral", "exiting", "gated", "group_ages", "groups", "head",
-                 "journal", "log", "message_bytes", "message_count", "name", "paused", "queues",
-                 "refused_count", "retention", "spread", "time", "writers")  # fmt: skip
+    __slots__ = ("__weakref__", "_alarms", "_chance", "_clock", "_deleted", "_drops_oldest",
+                 "_last_queue", "_limiter", "_observers", "_options", "_staged", "_unseen",
+                 "channels", "config", "dropped_count", "ephemeral", "exiting", "gated",
+                 "group_ages", "groups", "head", "journal", "log", "message_bytes",
+                 "message_count", "name", "paused", "queues", "refused_count", "retention",
+                 "spread", "time", "writers")  # fmt: skip
 
     def __init__(
         self,
@@ -104,6 +105,7 @@ class Topic:
         self.retention: Retention | None = None  # its own: unread messages are not kept longer
         self._observers = observers
         self._limiter: Limiter | None = None
+        self._drops_oldest = False
         self._staged: list[Staged] = []
         self._unseen: dict[int, int] = {}  # number of messages waiting for a sync, by queue
         self._last_queue = -1
@@ -310,14 +312,15 @@ class Topic:
             self._limiter.arrived(batches)
 
     def _within_bounds(self, staged: list[Staged]) -> list[Staged]:
-        """An ephemeral topic drops the newest that it has no room for while nobody takes them.
+        """An ephemeral topic drops the newest that it has no room for while nobody takes them, as
+        Go's nsqd does, unless it is to drop the oldest.
 
         With channels it is they that drop; the log forgets what none of them needs any more.
         """
         assert isinstance(self.log, MemoryLog)
         if self.log.wants_compaction:
             self.log.compact(self._needed())
-        if self._distributes():
+        if self._drops_oldest or self._distributes():
             return staged
         kept = []
         room = self._options.mem_queue_size - self.depth
@@ -383,6 +386,8 @@ class Topic:
 
     def _distribute(self, batches: list[Batch]) -> None:
         if not self._distributes():
+            if self.ephemeral and self._drops_oldest:
+                self._drop_surplus()
             return
         delayed = [batch for batch in batches if batch.delay_ns]
         if delayed:  # before they count as waiting, or a full channel would drop others for them
@@ -392,6 +397,12 @@ class Topic:
                     channel.defer(batch.first_offset, batch.next_offset, batch.delay_ns, now)
         backlog = self.head < (batches[0].first_offset if batches else self.log.next_offset)
         self._advance(backlog)
+
+    def _drop_surplus(self) -> None:
+        surplus = self.depth - self._options.mem_queue_size
+        if surplus > 0:
+            self.dropped_count += surplus
+            self.skip_to(self.head + surplus)
 
     def _advance(self, backlog: bool) -> None:
         self.head = self.log.next_offset
@@ -404,6 +415,7 @@ class Topic:
                           alarms=self._alarms, options=self._options, topic_name=self.name,
                           bounded=self.ephemeral)  # fmt: skip
         channel.limit_attempts(*self.config.attempts(name))
+        channel.state.drops_oldest = self._drops_oldest
         return channel
 
     # --- administration ------------------------------------------------------------------------
@@ -495,6 +507,9 @@ class Topic:
     def _apply_bounds(self) -> None:
         bounds = self.config.bounds
         self._limiter = Limiter(self, bounds, self._clock) if bounds else None
+        self._drops_oldest = bounds.overflow is Overflow.DROP_OLDEST
+        for channel in self.channels.values():
+            channel.state.drops_oldest = self._drops_oldest
 
     # --- groups --------------------------------------------------------------------------------
 

@@ -92,7 +92,6 @@ def nsqd_options(settings: BrokerSettings, log_level: int, follow: str = "") -> 
 
 
 async def _serve(settings: BrokerSettings, log_level: int) -> int:
-    import asyncio
     from contextlib import AsyncExitStack
     from functools import partial
 
@@ -100,7 +99,7 @@ async def _serve(settings: BrokerSettings, log_level: int) -> int:
     from penstock.cli.shared.dialects import register_dialects
     from penstock.core.errors import PenstockError
     from penstock.core.logs import die
-    from penstock.net.loop import settle, stop_requested
+    from penstock.net.loop import Turn, settle, stop_requested
     from penstock.storage.files.disk import OsDisk
 
     register_dialects()
@@ -111,18 +110,20 @@ async def _serve(settings: BrokerSettings, log_level: int) -> int:
     except PenstockError as error:
         die(PREFIX, f"cannot make storePathRootDir - {error}")
     try:
-        is_over = is_turn = False
+        is_over = False
+        turn: Turn | None = None
         while not is_over:  # a broker that is promoted or fenced opens its store in another role
-            turned = asyncio.Event()
+            turn = Turn(turn)
             async with AsyncExitStack() as running:
-                opening = Opening(settings, make_options, running, turned.set, is_turn=is_turn)
+                opening = Opening(settings, make_options, running, turn.ask,
+                                  is_turn=not turn.is_first)  # fmt: skip
                 broker = await opening.open()
                 if broker is not None:
                     await broker.registered()  # who waits for the line may ask name servers next
                     print(_success(settings, broker.address), flush=True)
+                turn.serves()
                 settle()
-                is_over = await stop_requested(turned)
-            is_turn = True
+                is_over = await stop_requested(turn.asked)
     except PenstockError as error:
         die(PREFIX, _reason(error, settings))
     logger.info("bye")

@@ -10,9 +10,9 @@ from penstock.core.settings.options import load
 from penstock.nsq.version import version_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from contextlib import AsyncExitStack
 
+    from penstock.net.loop import Turn
     from penstock.nsq.nsqd.options import NsqdOptions
     from penstock.rocketmq.broker.settings import BrokerSettings
 
@@ -38,34 +38,32 @@ def main() -> None:
 
 
 async def _serve(options: NsqdOptions) -> int:
-    import asyncio
     from contextlib import AsyncExitStack
 
     from penstock.cli.shared.dialects import register_dialects
     from penstock.core.errors import PenstockError
     from penstock.core.logs import die
-    from penstock.net.loop import settle, stop_requested
+    from penstock.net.loop import Turn, settle, stop_requested
 
     register_dialects()
     try:
-        is_over = is_turn = False
+        is_over = False
+        turn: Turn | None = None
         while not is_over:  # a node that is promoted or fenced opens its data path in another role
-            turned = asyncio.Event()
+            turn = Turn(turn)
             async with AsyncExitStack() as running:
-                options = await _start(options, running, turned.set, is_turn=is_turn)
+                options = await _start(options, running, turn)
+                turn.serves()
                 settle()
-                is_over = await stop_requested(turned)
-            is_turn = True
+                is_over = await stop_requested(turn.asked)
     except PenstockError as error:
         die(options.log_prefix, str(error))
     logger.info("NSQ: bye")
     return 0
 
 
-async def _start(
-    options: NsqdOptions, running: AsyncExitStack, turn: Callable[[], None], *, is_turn: bool
-) -> NsqdOptions:
-    """Open the data path and the ports, again in another role if ``is_turn``; the options with the
+async def _start(options: NsqdOptions, running: AsyncExitStack, turn: Turn) -> NsqdOptions:
+    """Open the data path and the ports, in the role that ends with ``turn``; the options with the
     ports that were taken.
 
     Raises PenstockError with one line for the user.
@@ -84,14 +82,14 @@ async def _start(
         check_ports(options)
         if settings is not None:
             check_free(options.rocketmq_address)
-        standby = await standby_for(options, turn, is_turn=is_turn)
+        standby = await standby_for(options, turn.ask, is_turn=not turn.is_first)
         if standby is not None:
             running.push_async_callback(standby.close)
             await standby.open(serve(standby))
             return standby.ports.kept(options)
         node = await open_node(options)
         running.push_async_callback(node.close)
-        nsqd = await Nsqd.open(node, options, turn)
+        nsqd = await Nsqd.open(node, options, turn.ask)
         running.push_async_callback(nsqd.close)
     if settings is not None:
         from penstock.rocketmq.broker.daemon import RocketBroker

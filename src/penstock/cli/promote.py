@@ -16,8 +16,8 @@ from penstock.net.http.client.kept import Tls
 
 ASK_S: Final = 5.0
 PROMOTE_S: Final = 90.0
-"""The time for the answer: meanwhile the old primary, if it is there, hands over all it has. A node
-whose hook may take longer says so.
+"""The time in which the old primary, if it is there, hands over all it has; the node has as long
+again to open its data path. One whose hook may take longer says so.
 """
 _POLL_S: Final = 0.05
 _WAIT_S_MAX: Final = 24 * 3600.0
@@ -39,20 +39,20 @@ def run_promote(
         print(f"{shown} is primary already, in epoch {status.get('epoch')}")
         return
     wait_s = max(wait_s, ASK_S + min(_number(status, "promotion_seconds") or 0, _WAIT_S_MAX))
-    with Daemon(url, wait_s, tls=tls, headers=access.headers) as node:
+    with Daemon(url, 2 * wait_s, tls=tls, headers=access.headers) as node:
         reply = node.ask("POST", "/replication/promote" + ("?force=true" if force else ""))
         answer = parsed(reply.body)
         if reply.status != 200:
             raise PenstockError(f"{shown}: {answer.get('why') or code_of(reply.body)}")
-    for line in _told(shown, answer, str(status.get("primary"))):
+    for line in _told(shown, answer, status):
         print(line)
     _wait_until_ready(url, tls, access, wait_s)
     print("it takes publishes now")
 
 
-def _told(address: str, answer: dict[str, Any], before: str) -> list[str]:
-    """The outcome, for it and for the primary before."""
-    epoch = answer.get("epoch")
+def _told(address: str, answer: dict[str, Any], status: dict[str, Any]) -> list[str]:
+    """The outcome, for it and for the primary before, which ``status`` names."""
+    epoch, before = answer.get("epoch"), status.get("primary") or "the primary before"
     lines = [f"{address} is primary in epoch {epoch}"]
     if answer.get("old_primary_told") and answer.get("whole"):
         return [*lines, f"{before} has stepped back, and all that it had is here"]
@@ -67,9 +67,13 @@ def _told(address: str, answer: dict[str, Any], before: str) -> list[str]:
             lines.append(f"whether another follower of {before} was promoted too cannot be known "
                          "from here: it has no --promote-before-hook that takes a "
                          "lease")  # fmt: skip
-    if seconds is None:
+    if seconds is None and messages:
         lines.append("this copy was not whole at any time since it was started: "
                      f"at least {counted(messages, 'message')} are not here")  # fmt: skip
+    elif seconds is None:
+        was = "was whole" if status.get("was_whole") else "was not whole"
+        lines.append(f"this copy {was} when it last heard from {before}, before it was started: "
+                     "how many messages are not here is not known")  # fmt: skip
     else:
         lines.append(f"what was published in the last {seconds:g} s may not be here; it knew of "
                      f"{counted(messages, 'message')} that it had not")  # fmt: skip
@@ -84,7 +88,9 @@ def _number(answer: dict[str, Any], name: str) -> float | None:
 
 
 def _wait_until_ready(url: str, tls: Tls | None, access: Access, wait_s: float) -> None:
-    """Wait until the node has opened its ports again. Raises PenstockError."""
+    """Wait until the node has opened its ports again; one of an earlier version answers before.
+    Raises PenstockError.
+    """
     for _ in range(int(wait_s / _POLL_S)):
         try:
             with Daemon(url, ASK_S, tls=tls, headers=access.headers) as node:

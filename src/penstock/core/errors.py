@@ -27,7 +27,13 @@ class ExitingError(StorageError):
 
 
 class NotCopiedError(StorageError):
-    """Fewer followers have a publish, or could have it, than its OK is to promise."""
+    """Fewer followers are there than an OK is to promise; the publish is not stored."""
+
+
+class LateCopyError(StorageError):
+    """A publish is stored, but fewer followers have it in time than its OK is to promise. It can be
+    read once they have.
+    """
 
 
 class TooManyFilesError(StorageError):

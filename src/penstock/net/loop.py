@@ -70,6 +70,31 @@ def _open_standard_streams() -> None:
     os.close(number)
 
 
+class Turn:
+    """The end of a role of a daemon, which goes on in another one; to be made inside the loop.
+
+    ``before`` is the turn by which this role has begun.
+    """
+
+    def __init__(self, before: Turn | None = None) -> None:
+        self.asked = asyncio.Event()
+        self._is_over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._before = before
+        self.is_first = before is None
+        """True of the turn that ends the role in which the daemon was started."""
+
+    def ask(self) -> asyncio.Future[None]:
+        """End this role; the future is done once the daemon serves in the next one."""
+        self.asked.set()
+        return self._is_over
+
+    def serves(self) -> None:
+        """The daemon serves in this role."""
+        before, self._before = self._before, None
+        if before is not None:
+            before._is_over.set_result(None)
+
+
 async def stop_requested(turned: asyncio.Event | None = None) -> bool:
     """Wait until SIGINT or SIGTERM came, or ``request_stop`` was called; only inside ``run``.
 

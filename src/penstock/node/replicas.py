@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from penstock.broker.publish.batching import Outcome
 from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
-from penstock.core.errors import ExitingError, NotCopiedError, StorageError
+from penstock.core.errors import ExitingError, LateCopyError, NotCopiedError, StorageError
 from penstock.core.units import SECOND
 from penstock.node.followers import Followers, Place
 from penstock.storage.log import Log
@@ -157,7 +157,7 @@ class Replicas:
                 if held.outcomes:
                     waiting[place] = held._replace(outcomes=[])
                     given_up += held.outcomes
-        _tell(given_up, NotCopiedError(f"not copied within {self.options.timeout / SECOND:g} s"))
+        _tell(given_up, LateCopyError(f"not copied within {self.options.timeout / SECOND:g} s"))
 
     def _release(self, topic: Topic, end: int) -> None:
         """Show the publishes of a topic that end at ``end`` or before, and tell their producers.

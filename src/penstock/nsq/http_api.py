@@ -135,7 +135,7 @@ class NsqRouter(Router):
                 return _refusal(error)
             if isinstance(result, (Later, Response)):
                 return result
-            return _finish(result) if inspect.isawaitable(result) else _enveloped(result)
+            return answered(result) if inspect.isawaitable(result) else _enveloped(result)
 
         self.add(
             method,
@@ -148,7 +148,8 @@ class NsqRouter(Router):
         )
 
 
-async def _finish(result: Awaitable[Any]) -> Response:
+async def answered(result: Awaitable[Any]) -> Response:
+    """The answer of a V1 handler that is awaited."""
     try:
         return _enveloped(await result)
     except ApiError as error:

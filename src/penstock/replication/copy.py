@@ -179,7 +179,7 @@ class Copy:
             if self._drop_damaged():
                 return None  # the answer goes on from what was there
         unlike: set[str] = set()
-        self._has_begun = False
+        self.is_whole = self._has_begun = False
         for part in parts:
             self._take(part, unlike)
         for name, copy in self.topics.items():

@@ -55,7 +55,10 @@ class Standing(msgspec.Struct):
     """True of a copy that had all, in this epoch, and has not fallen behind since; the death of its
     primary does not change it."""
     fenced_epoch: int = 0
-    """The higher epoch that a fenced node has heard of."""
+    """The highest epoch that this node has heard of and is not in."""
+    successor: str = ""
+    """The node for which the primary of a follower has stepped back, in ``fenced_epoch``: what that
+    one acknowledges is not here. Empty while the primary is not known to have."""
     version: int = _FORMAT
 
     def follow(self, primary: str) -> None:
@@ -64,8 +67,22 @@ class Standing(msgspec.Struct):
         was_follower = self.role is Role.FOLLOWER
         self.is_settled = self.is_settled and was_follower
         self.was_whole = self.was_whole and was_follower
+        self.successor = self.successor if primary == self.primary else ""
         self.role, self.primary, self.owes_fence = Role.FOLLOWER, primary, False
         self.followers = []
+
+    def hear(self, epoch: int, successor: str) -> bool:
+        """Note that the primary of this follower has stepped back; False if that was known."""
+        known = self.fenced_epoch, self.successor
+        self.fenced_epoch = max(epoch, self.fenced_epoch)
+        self.successor, self.was_whole = successor, False
+        return (self.fenced_epoch, self.successor) != known
+
+    def begin(self, history: str, epoch: int) -> None:
+        """Follow a primary of this history and epoch."""
+        if epoch > self.epoch > 0:
+            self.is_settled = self.was_whole = False
+        self.history, self.epoch, self.successor = history, epoch, ""
 
     @property
     def next_epoch(self) -> int:
@@ -84,6 +101,7 @@ class Standing(msgspec.Struct):
         """
         self.epoch = max(self.next_epoch, epoch)
         self.role, self.fork, self.owes_fence = Role.PRIMARY, fork, True
+        self.successor = ""
         self.is_settled = True
 
     def fence(self, epoch: int, successor: str, fork: Mapping[str, tuple[int, int]] | None) -> None:

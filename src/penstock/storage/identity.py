@@ -9,10 +9,12 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Final
 
 import msgspec
 
+from penstock.core.errors import DiskFullError
 from penstock.core.malformed import MALFORMED
 from penstock.storage.batch import OFFSET_MAX
 from penstock.storage.files.disk import Disk
@@ -86,10 +88,14 @@ def write_identity(disk: Disk, directory: str, id_base: int) -> None:
 
 
 def note_journal(disk: Disk, directory: str, identity: QueueIdentity) -> None:
-    """Write down that the journal names its queue. Raises StorageError."""
+    """Write down that the journal names its queue; on a full disk a later start does it. Raises
+    StorageError.
+    """
     if not identity.has_journal:
-        identity.version = _NAMED
-        disk.replace_file(os.path.join(directory, IDENTITY_FILE), msgspec.json.encode(identity))
+        noted = QueueIdentity(identity.id_base, _NAMED)
+        with suppress(DiskFullError):
+            disk.replace_file(os.path.join(directory, IDENTITY_FILE), msgspec.json.encode(noted))
+            identity.version = noted.version
 
 
 def _fits(disk: Disk, directory: str, firsts: Sequence[int], id_base: int) -> bool:

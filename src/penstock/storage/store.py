@@ -15,7 +15,13 @@ from penstock.core.errors import StorageError
 from penstock.storage.cache import BlockCache
 from penstock.storage.files.disk import Disk
 from penstock.storage.files.temporary import remove_temporaries
-from penstock.storage.identity import note_journal, read_identity, segments_in, write_identity
+from penstock.storage.identity import (
+    IDENTITY_FILE,
+    note_journal,
+    read_identity,
+    segments_in,
+    write_identity,
+)
 from penstock.storage.journal import JOURNAL_FILE, Journal
 from penstock.storage.log import DOOMED, Log, LogOptions
 from penstock.storage.queues.one_queue import Queues
@@ -60,6 +66,16 @@ class Store:
         self._remove_doomed(os.path.join(self.data_path, TOPICS))
         for directory in self._directories():
             remove_temporaries(self.disk, directory)
+        self._remove_unmade()
+
+    def _remove_unmade(self) -> None:
+        """Remove what is left of queues that a full disk kept from being made: nobody was told that
+        they are there, and to make them now would need room. Raises StorageError.
+        """
+        for topic, queue in self.queues():
+            directory = os.path.join(self.data_path, queue_directory(topic, queue))
+            if set(self.disk.list(directory)) <= {IDENTITY_FILE}:
+                self.disk.remove_tree(directory)
 
     def _directories(self) -> Iterator[str]:
         """All directories that hold our files."""

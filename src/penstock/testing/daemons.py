@@ -232,7 +232,8 @@ class RocketDaemon(Daemon):
     """An mqnamesrv or mqbroker under test; ``rocketmq`` is its address, ``properties`` its
     settings.
 
-    A broker's NSQ ports are open, at ``tcp`` and ``http``, and the one for slaves, at ``copies``.
+    A broker's NSQ ports are open, at ``tcp`` and ``http``, and the one for slaves, at ``copies``. A
+    ``SYNC_MASTER`` has no ports of NSQ's.
     """
 
     def __init__(
@@ -271,15 +272,20 @@ class MqBroker(RocketDaemon):
     _addresses = ("tcp", "http", "rocketmq", "copies")
     copies = _ANY
 
+    @property
+    def _has_nsq(self) -> bool:
+        return self.properties.get("brokerRole") != "SYNC_MASTER"
+
     def command(self) -> list[str]:
-        self.properties.update(nsqTcpAddress=self.tcp, nsqHttpAddress=self.http,
-                               haListenPort=self.copies.rpartition(":")[2])  # fmt: skip
+        self.properties.update(haListenPort=self.copies.rpartition(":")[2])
+        if self._has_nsq:
+            self.properties.update(nsqTcpAddress=self.tcp, nsqHttpAddress=self.http)
         return super().command()
 
     def _listens(self, found: dict[str, str]) -> bool:
         self.rocketmq = found.get("RocketMQ", self.rocketmq)
         is_open = "RocketMQ" in found or "ERROR: fenced: " in self.log()  # which opens no such port
-        return is_open and super()._listens(found)
+        return is_open and (not self._has_nsq or super()._listens(found))
 
 
 class RocketMQ(NamedTuple):

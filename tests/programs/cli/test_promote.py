@@ -144,6 +144,55 @@ def test_of_two_followers_the_one_wins_for_which_the_primary_steps_back(command:
         until(a, role="fenced", fenced_epoch=3, primary=c.http)
 
 
+def test_a_follower_of_a_node_that_has_stepped_back_follows_nobody(command: Commands) -> None:
+    """It is no copy of the new primary: what that acknowledges is not here."""
+    with (
+        run_nsqd() as a,
+        run_nsqd(f"--follow={a.http}") as b,
+        run_nsqd(f"--follow={a.http}") as c,
+    ):
+        publish(a, "t", "1")
+        for follower in (b, c):
+            until(follower, whole=True, lag_messages=0, error=None)
+        assert command("promote", c.http).code == 0
+        fenced = (f"{a.http} is fenced: {c.http} is primary in epoch 2, and is to be followed "
+                  "instead")  # fmt: skip
+        shown = until(b, error=fenced, whole=False, was_whole=False)
+        assert shown["lag_seconds"] > 0, "since before the other stepped back"
+        assert ask(b, "GET", "/ping") == (500, f"NOK - cannot follow: {fenced}".encode())
+        publish(c, "t", "2")
+        a.kill()
+        b.restart()
+        until(b, error=f"{a.http} cannot be reached: connection refused")
+        refused = command("promote", b.http)
+        assert refused.code == 1
+        assert f"{a.http} has stepped back for {c.http} already, in epoch 2" in refused.err
+        done = command("promote", b.http, "--force")
+        assert done.code == 0, done.err
+        assert f"{b.http} is primary in epoch 3" in done.out, "2 is the other's"
+
+
+def test_a_follower_goes_over_to_the_new_primary(command: Commands) -> None:
+    with (
+        run_nsqd() as a,
+        run_nsqd(f"--follow={a.http}") as b,
+        run_nsqd(f"--follow={a.http}") as c,
+    ):
+        publish(a, "t", "1")
+        for follower in (b, c):
+            until(follower, whole=True, lag_messages=0, error=None)
+        assert command("promote", c.http).code == 0
+        until(b, whole=False)
+        b.flags[b.flags.index(f"--follow={a.http}")] = f"--follow={c.http}"
+        b.restart()
+        publish(c, "t", "2")
+        until_copied(c, b, "t")
+        c.kill()
+        done = command("promote", b.http)
+        assert done.code == 0, done.err
+        assert f"{b.http} is primary in epoch 3" in done.out
+
+
 def test_the_command_says_what_it_cannot_know(command: Commands) -> None:
     """Of copies that were whole when their primary died, which one was restarted since."""
     with run_nsqd() as a, run_nsqd(f"--follow={a.http}") as b, run_nsqd(f"--follow={a.http}") as c:
@@ -153,9 +202,12 @@ def test_the_command_says_what_it_cannot_know(command: Commands) -> None:
         a.kill()
         b.restart()
         until(b, whole=False, was_whole=True, lag_seconds=None)
+        known = (f"this copy was whole when it last heard from {a.http}, before it was started: "
+                 "how many messages are not here is not known\n")  # fmt: skip
         for follower in (b, c):
             done = command("promote", follower.http)
             assert done.code == 0, done.err
+            assert (known in done.out) == (follower is b)
             assert f"whether another follower of {a.http} was promoted too cannot be" in done.out
 
 
@@ -216,4 +268,5 @@ def test_a_node_that_tells_no_numbers(command: Commands) -> None:
         done = command("promote", f"127.0.0.1:{server.server_port}")
         server.shutdown()
     assert (done.code, done.err) == (0, "")
-    assert done.out.endswith("at least 0 messages are not here\nit takes publishes now\n")
+    assert done.out.endswith("how many messages are not here is not known\n"
+                             "it takes publishes now\n")  # fmt: skip

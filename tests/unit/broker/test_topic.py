@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.broker.progress import ChannelSettings
+from penstock.broker.progress import ChannelSettings, TopicSettings
+from penstock.broker.topic import Topic
 from penstock.core.errors import DiskFullError, ReadOnlyError, StorageError
 from penstock.core.units import SECOND
 from penstock.storage.recovery.damage import Damage
@@ -298,6 +299,53 @@ def test_channels_of_an_ephemeral_topic_are_bounded() -> None:
     assert (slow.state.depth, quick.state.depth) == (3, 0)
     assert reader.offsets() == [0, 1, 2, 3, 4]
     assert Reader(world, slow, 9).offsets() == [0, 1, 2]
+
+
+def drop_oldest(topic: Topic) -> Topic:
+    topic.configure(TopicSettings(overflow="drop-oldest"))
+    return topic
+
+
+def test_an_ephemeral_topic_that_is_to_drop_the_oldest_keeps_the_newest() -> None:
+    world = World(memory=3)
+    topic = drop_oldest(world.broker.topic("e#ephemeral"))
+    world.fill(2, topic=topic)
+    world.publish(*[b"x%d" % number for number in range(3)], topic=topic)
+    world.publish(b"y", topic=topic)
+    assert (topic.depth, topic.dropped_count, topic.message_count) == (3, 3, 6)
+    reader = Reader(world, world.channel(topic=topic), 9)
+    reader.take()
+    assert list(reader.bodies.values()) == [b"x1", b"x2", b"y"]
+
+
+def test_a_publish_of_more_than_it_holds_leaves_its_newest() -> None:
+    world = World(memory=10)
+    topic = drop_oldest(world.broker.topic("e#ephemeral"))
+    world.publish(*[b"%d" % number for number in range(25)], topic=topic)
+    reader = Reader(world, world.channel(topic=topic), 99)
+    reader.take()
+    assert list(reader.bodies.values()) == [b"%d" % number for number in range(15, 25)]
+
+
+@pytest.mark.parametrize(("topic", "channel"), [("e#ephemeral", "c"), ("t", "c#ephemeral")])
+@pytest.mark.parametrize("is_later", [False, True])
+def test_an_ephemeral_channel_drops_the_oldest_of_such_a_topic(
+    topic: str, channel: str, is_later: bool
+) -> None:
+    world = World(memory=3)
+    of = world.broker.topic(topic)
+    if is_later:
+        made = world.channel(channel, of)
+        drop_oldest(of)
+    else:
+        made = world.channel(channel, drop_oldest(of))
+    reader = Reader(world, made, 1)
+    world.fill(1, topic=of)
+    made.dispatch(world.now)
+    world.fill(5, topic=of)
+    assert (made.state.depth, made.state.dropped_count) == (3, 2)
+    reader.ready(9)
+    assert reader.offsets() == [0, 3, 4, 5], "what is in flight is not dropped"
 
 
 def test_an_ephemeral_topics_memory_lets_go_of_what_is_finished() -> None:

@@ -109,3 +109,18 @@ def test_exceptions_and_exits_pass() -> None:
     with pytest.raises(SystemExit) as caught:
         loop.run(main())
     assert caught.value.code == 5
+
+
+async def test_a_role_is_over_once_the_next_one_serves() -> None:
+    first = loop.Turn()
+    first.serves()
+    is_over = first.ask()
+    second = loop.Turn(first)
+    assert (first.is_first, second.is_first) == (True, False)
+    assert (first.asked.is_set(), second.asked.is_set()) == (True, False)
+    assert not is_over.done()
+    second.serves()
+    assert is_over.done()
+    third = loop.Turn(second)
+    third.serves()  # nobody has waited for it
+    assert not third.asked.is_set()

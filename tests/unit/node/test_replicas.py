@@ -11,7 +11,7 @@ import pytest
 from penstock.broker.broker import Broker, BrokerOptions
 from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
-from penstock.core.errors import ExitingError, NotCopiedError, StorageError
+from penstock.core.errors import ExitingError, LateCopyError, NotCopiedError, StorageError
 from penstock.core.units import SECOND
 from penstock.node.commits import Commits
 from penstock.node.followers import FOLLOWERS_MAX, FOLLOWS_NS
@@ -210,7 +210,7 @@ async def test_who_is_given_up_may_publish_again_at_once() -> None:
     scene.heard("b", 0)
     scene.clock.advance(SECOND)
     scene.replicas.tick(scene.clock.monotonic_ns())
-    assert scene.errors() == [("1", NotCopiedError), ("3", NotCopiedError)]
+    assert scene.errors() == [("1", LateCopyError), ("3", LateCopyError)]
     scene.heard("b", 3)
     assert scene.told[2:] == [("4", None)]
 

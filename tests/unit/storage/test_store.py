@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.errors import LockedError, ReadOnlyError, StorageError
+from penstock.core.errors import DiskFullError, LockedError, ReadOnlyError, StorageError
 from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
 from penstock.testing.disk import FaultyDisk
@@ -178,3 +178,34 @@ def test_a_queue_is_put_aside_where_none_of_its_name_is(disk: FaultyDisk) -> Non
     for folder, body in zip(folders, (b"1", b"2"), strict=True):
         log, _, _ = Store(disk, f"/data/{folder}", LogOptions()).open_queue("t", 0, 0)
         assert read_from(log, 0) == {0: body}
+
+
+def test_what_a_full_disk_has_left_of_a_new_queue_is_removed(disk: FaultyDisk) -> None:
+    """It needs no room then, and nobody was told that the queue is there."""
+    made = store(disk)
+    made.open_queue("whole", 0, ID_BASE)
+    for room, topic in ((0, "nothing"), (45, "ids")):
+        disk.fill(room)
+        with pytest.raises(DiskFullError):
+            made.open_queue(topic, 0, ID_BASE)
+    assert disk.list("/data/topics/nothing@0") == []
+    assert disk.list("/data/topics/ids@0") == ["queue.json"]
+    disk.crash("written")
+    assert store(disk).queues() == [("whole", 0)]
+
+
+def test_a_queue_of_an_earlier_version_is_opened_on_a_full_disk(disk: FaultyDisk) -> None:
+    """Its ids are written with the version later."""
+    made = store(disk)
+    made.open_queue("t", 0, ID_BASE)
+    path = "/data/topics/t@0/queue.json"
+    old = disk.content(path).replace(b'"version":2', b'"version":1')
+    disk.overwrite(path, old)
+    disk.crash("written")
+    disk.fill()
+    log, _, _ = store(disk).open_queue("t", 0, 0)
+    assert (log.id_base, disk.content(path)) == (ID_BASE, old)
+    disk.crash("written")
+    disk.heal()
+    store(disk).open_queue("t", 0, 0)
+    assert b'"version":2' in disk.content(path)

@@ -22,11 +22,12 @@ class ChannelState:
     """The messages of a channel by their state.
 
     ``mem_queue_size`` is the number of waiting messages beyond which the others count as on disk
-    or, in a ``bounded`` channel, are dropped.
+    or, in a ``bounded`` channel, the newest are dropped, or the oldest if it ``drops_oldest``.
     """
 
-    __slots__ = ("bounded", "changed", "cursor", "deferred", "departed", "dropped_count", "flights",
-                 "head", "lost_count", "mem_queue_size", "requeued", "skips", "spent")  # fmt: skip
+    __slots__ = ("bounded", "changed", "cursor", "deferred", "departed", "dropped_count",
+                 "drops_oldest", "flights", "head", "lost_count", "mem_queue_size", "requeued",
+                 "skips", "spent")  # fmt: skip
 
     def __init__(self, cursor: int, mem_queue_size: int, *, bounded: bool = False) -> None:
         self.cursor = cursor
@@ -41,6 +42,7 @@ class ChannelState:
         """Messages in flight to consumers that are gone."""
         self.mem_queue_size = mem_queue_size
         self.bounded = bounded
+        self.drops_oldest = False
         self.changed = True
         """True if the journal does not have it yet."""
         self.lost_count = 0
@@ -178,9 +180,14 @@ class ChannelState:
         return dropped
 
     def drop_surplus(self, room: int) -> None:
-        """Skip the newest of the backlog that fit neither the consumers nor the memory queue."""
+        """Skip the newest of the backlog that fit neither the consumers nor the memory queue, or as
+        many of the oldest.
+        """
         surplus = self.depth - self.mem_queue_size - room
         if surplus <= 0:
+            return
+        if self.drops_oldest:
+            self.drop_oldest(surplus)
             return
         skipped_before = len(self.skips)
         last = self.head

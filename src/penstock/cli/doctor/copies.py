@@ -98,8 +98,8 @@ def _follower(node: Node, primary: Known | None) -> Iterator[Finding]:
                     "when. Look at the address in --follow, the secret, TLS and the disks of "
                     "both; a primary with a new disk has another history.")  # fmt: skip
     elif said.is_far_behind:
-        yield warning("copy-behind", where, f"it lacks {counted(said.lag_messages, 'message')} "
-                      f"of {said.primary} at least; {_age(said)}", "A first copy takes its time. "
+        yield warning("copy-behind", where, f"it lacks {_lacks(said)} of {said.primary}; "
+                      f"{_age(said)}", "A first copy takes its time. "
                       "Else the network or this node's disk is slower than the publishes. If the "
                       "primary is lost, so is what is lacking.")  # fmt: skip
     if said.put_aside:
@@ -119,9 +119,15 @@ def _promotion(address: str, said: Replication) -> str:
     if said.was_whole:
         return (f"If it is gone, and takes no publishes any more: penstock promote {address}; what "
                 "it acknowledged since this one was whole is lost")  # fmt: skip
-    lacks = counted(said.lag_messages, "message")
-    return (f"This copy is not whole: penstock promote {address} --force loses {lacks} at least. "
+    return (f"This copy is not whole: penstock promote {address} --force loses {_lacks(said)}. "
             "A backup may have more")  # fmt: skip
+
+
+def _lacks(said: Replication) -> str:
+    """The messages that a follower has not, as far as it knows."""
+    if not said.lag_messages:
+        return "messages, how many is not known"
+    return f"at least {counted(said.lag_messages, 'message')}"
 
 
 def _fenced(where: str, said: Replication) -> Iterator[Finding]:

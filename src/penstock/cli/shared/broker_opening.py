@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from penstock.net.vitals.vitals import Vitals
     from penstock.node.node import Node
-    from penstock.nsq.nsqd.copies.standby import Standby
+    from penstock.nsq.nsqd.copies.standby import EndRole, Standby
     from penstock.nsq.nsqd.options import NsqdOptions
     from penstock.rocketmq.broker.settings import BrokerSettings
 
@@ -51,7 +51,7 @@ class Opening:
         settings: BrokerSettings,
         options: Callable[[str], NsqdOptions],
         running: AsyncExitStack,
-        turn: Callable[[], None],
+        turn: EndRole,
         *,
         is_turn: bool,
     ) -> None:

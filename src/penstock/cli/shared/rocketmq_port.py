@@ -30,6 +30,10 @@ def rocketmq_settings(options: NsqdOptions) -> BrokerSettings:
     if settings.is_slave:
         raise ConfigError(f"{options.rocketmq_config}: brokerRole=SLAVE is for mqbroker; nsqd "
                           "copies RocketMQ's part of a node too with --follow")  # fmt: skip
+    if settings.is_sync_master:
+        raise ConfigError(f"{options.rocketmq_config}: brokerRole=SYNC_MASTER is for mqbroker; "
+                          "with nsqd's --replicas-acked=1 all publishes wait for a "
+                          "copy")  # fmt: skip
     check_open_doors(options, settings)
     if settings.acl_enable and not options.auth_http_addresses:
         logger.warning("aclEnable=true does not protect NSQ's TCP port; --auth-http-address does")

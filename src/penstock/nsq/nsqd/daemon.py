@@ -58,7 +58,7 @@ class Nsqd(Observer):
         self,
         node: Node,
         options: NsqdOptions,
-        turn: Callable[[], None] = _keep_on,
+        turn: Callable[[], object] = _keep_on,
         ports: Ports | None = None,
     ) -> None:
         """``turn`` is called when another node is primary: this one is to end then.
@@ -98,7 +98,7 @@ class Nsqd(Observer):
         cls,
         node: Node,
         options: NsqdOptions,
-        turn: Callable[[], None] = _keep_on,
+        turn: Callable[[], object] = _keep_on,
         ports: Ports | None = None,
     ) -> Nsqd:
         """Open the ports that have an address. Raises ConfigError, StorageError, ListenError;

@@ -10,7 +10,13 @@ from penstock.broker.channels.channel import ChannelOptions
 from penstock.broker.publish.bounds import Bounds
 from penstock.core.chance import SystemChance
 from penstock.core.clock import SYSTEM_CLOCK, Clock
-from penstock.core.errors import ConfigError, LaterFormatError, PenstockError, StorageError
+from penstock.core.errors import (
+    ConfigError,
+    DiskFullError,
+    LaterFormatError,
+    PenstockError,
+    StorageError,
+)
 from penstock.net.budget import Memory
 from penstock.net.loop import StopRequested, interruptible
 from penstock.node.node import Node, NodeOptions
@@ -68,15 +74,18 @@ def _check_standing(store: Store) -> None:
 async def _metadata(broker: Broker) -> metadata.MetadataFile:
     try:
         metadata.load(broker)
+        file = metadata.MetadataFile(broker)
     except StorageError as error:
         raise PenstockError(f"failed to load metadata - {error}") from error
     except ConfigError as error:  # its text is whole as it is, in Go's words
         raise PenstockError(str(error)) from error
-    file = metadata.MetadataFile(broker)
     try:
         await file.write()
     except StorageError as error:
-        raise PenstockError(f"failed to persist metadata - {error}") from error
+        if not (isinstance(error, DiskFullError) and broker.topics):
+            raise PenstockError(f"failed to persist metadata - {error}") from error
+        # Consumers make room, by what is there; Go's nsqd does not start.
+        logger.error("failed to persist metadata - %s", error)
     return file
 
 

@@ -106,11 +106,14 @@ def load(broker: Broker) -> None:
 
 class MetadataFile:
     """The file of topics and channels: written at once where an answer waits for it, else soon, and
-    again while that fails.
+    again while that fails; not at all while it is right.
     """
 
     def __init__(self, broker: Broker) -> None:
+        """Raise StorageError if the file cannot be read."""
         self._broker = broker
+        self._content = broker.store.read_file(FILE_NAME)
+        """The content of the file; None if that is not known."""
         self._lock = asyncio.Lock()
         self._scheduled = False
         self._stale = False
@@ -124,10 +127,13 @@ class MetadataFile:
             spawn(self._write_soon(), "metadata")
 
     async def write(self) -> None:
-        """Write now. Raises StorageError."""
+        """Write now, unless the file is right. Raises StorageError."""
         async with self._lock:
             self._stale = False
             data = describe(self._broker)
+            if data == self._content:
+                return
+            self._content = None
             logger.info("NSQ: persisting topic/channel metadata to %s/%s",
                         self._broker.store.data_path, FILE_NAME)  # fmt: skip
             try:
@@ -135,6 +141,7 @@ class MetadataFile:
             except StorageError:
                 self._stale = True
                 raise
+            self._content = data
 
     def tick(self, now: int) -> None:
         """Write soon what could not be written, if it is time to try again (monotonic ns)."""

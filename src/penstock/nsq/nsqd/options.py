@@ -285,9 +285,6 @@ class NsqdOptions(WebOptions):
             raise ConfigError("--replicas-acked must not be negative, --replicas-timeout not 0")
         if self.replicas_acked and self.durability is Durability.MEMORY:
             raise ConfigError("--replicas-acked needs --durability=write or fsync")
-        if self.replicas_acked and self.rocketmq_address:
-            raise ConfigError("--replicas-acked copies no node with RocketMQ's port yet: leave "
-                              "--rocketmq-address out")  # fmt: skip
         if self.promote_hook_timeout <= 0:
             raise ConfigError("--promote-hook-timeout must be greater than 0")
 

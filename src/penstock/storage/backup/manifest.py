@@ -63,7 +63,19 @@ def load(disk: Disk, folder: str, moment: str) -> Manifest:
     except MALFORMED as error:
         raise StorageError(f"{path} is damaged: {error}") from error
     check_version(path, manifest.version, VERSION)
+    for entry in manifest.entries:
+        _check_inside(path, entry.path, "data path")
+        _check_inside(path, entry.stored, "backup")
     return manifest
+
+
+def _check_inside(path: str, name: str, folder: str) -> None:
+    """Raise StorageError for the name of a file that is not below the folder it belongs to: a
+    backup may have come from anywhere.
+    """
+    if not name or os.path.isabs(name) or "\0" in name or {".", ".."} & set(name.split(os.sep)):
+        raise StorageError(f"{path} names {name!r}, outside of the {folder}: take a backup that "
+                           "nobody has changed")  # fmt: skip
 
 
 def save(disk: Disk, folder: str, moment: str, manifest: Manifest) -> None:

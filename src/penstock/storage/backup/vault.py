@@ -92,9 +92,12 @@ class Vault:
             number += 1
 
     def restore(self, entry: Entry, target: str) -> None:
-        """Write a file of a backup. Raises StorageError if it is not whole."""
+        """Write a file of a backup. Raises StorageError if it is not whole, or not in it."""
         kind = _GROWING if entry.is_growing else _FILES
         source = os.path.join(self._folder, kind, entry.stored)
+        top = os.path.realpath(os.path.join(self._folder, kind))
+        if os.path.commonpath([top, os.path.realpath(source)]) != top:
+            raise StorageError(f"{source} is a link that leads out of the backup")
         self._disk.make_directory(os.path.dirname(target))
         if not entry.is_growing:
             data = self._disk.read_file(source)

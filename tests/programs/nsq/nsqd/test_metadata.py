@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import stat
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from penstock.nsq.nsqd import data_path, metadata
 from penstock.nsq.nsqd.metadata import FILE_NAME
 from penstock.testing.disk import FaultyDisk
 from tests import nsqds
-from tests.programs.nsq.nsqd.conftest import Start, faulty_disk, options
+from tests.programs.nsq.nsqd.conftest import Running, Start, faulty_disk, options
 
 
 def content(path: Path) -> Any:
@@ -190,4 +191,84 @@ async def test_an_unwritable_data_path_stops_the_start(monkeypatch: pytest.Monke
     monkeypatch.setattr(data_path, "OsDisk", lambda: disk)
     disk.fail("replace", within=FILE_NAME, times=-1)
     with pytest.raises(PenstockError, match="failed to persist metadata - "):
+        await nsqds.start(options("/data"))
+
+
+async def killed_when_full(start: Start, monkeypatch: pytest.MonkeyPatch, room: int) -> FaultyDisk:
+    """A disk that is full, of an nsqd that was killed with two messages."""
+    disk = faulty_disk(monkeypatch)
+    nsqd = await start(data_path="/data")
+    for path in ("/topic/create?topic=t", "/channel/create?topic=t&channel=c"):
+        assert (await nsqd.post(path))[0] == 200
+    await nsqd.publish("t", b"1", b"2")
+    await nsqd.until(lambda: b'"c"' in disk.content(f"/data/{FILE_NAME}"))
+    disk.fill(room)
+    assert await nsqd.post("/pub?topic=t", bytes(100)) == (503, b'{"message":"DISK_FULL"}')
+    assert (await nsqd.post("/topic/create?topic=new"))[0] == 503
+    left = deepcopy(disk)  # by a kill
+    left.crash("written")
+    left.fill(room)
+    disk.heal()
+    await nsqd.stop()
+    monkeypatch.setattr(data_path, "OsDisk", lambda: left)
+    return left
+
+
+@pytest.mark.parametrize("room", [0, 50], ids=["no byte", "a few"])
+async def test_a_node_that_was_killed_on_a_full_disk_serves_its_consumers(
+    start: Start, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    """A few bytes are enough for the ids of a new topic, and no more."""
+    disk = await killed_when_full(start, monkeypatch, room)
+    nsqd = await start(data_path="/data")
+    assert (await nsqd.channel("t"))["depth"] == 2
+    client = await nsqd.connect()
+    assert await client.ask(b"SUB t c\n") == b"OK"
+    client.send(b"RDY 2\n")
+    assert [(await client.message()).body for _ in range(2)] == [b"1", b"2"]
+    topics = (await nsqd.json("/stats?format=json"))["topics"]
+    assert [each["topic_name"] for each in topics] == ["t"], "the other was refused"
+    disk.heal()
+    await nsqd.until(lambda: publishes(nsqd))
+
+
+async def publishes(nsqd: Running) -> bool:
+    return (await nsqd.post("/pub?topic=t", bytes(100)))[0] == 200
+
+
+async def test_a_file_that_is_right_is_not_written(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = faulty_disk(monkeypatch)
+    nsqd = await start(data_path="/data")
+    await nsqd.post("/topic/create?topic=t")
+    await nsqd.stop()
+    disk.fail("replace", within=FILE_NAME, times=-1)
+    nsqd = await start(data_path="/data")
+    assert (await nsqd.post("/topic/pause?topic=t"))[0] == 500, "now it has to be"
+    disk.heal()
+
+
+async def test_a_file_that_has_to_change_is_written_once_there_is_room(
+    start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As after an upgrade, which the file names."""
+    monkeypatch.setattr(metadata, "RETRY_NS", MILLISECOND)
+    disk = await killed_when_full(start, monkeypatch, 0)
+    path = f"/data/{FILE_NAME}"
+    changed = disk.content(path).replace(b"1.3.0", b"1.2.1")
+    disk.cut(path, 0)
+    disk.overwrite(path, changed)
+    nsqd = await start(data_path="/data")
+    assert (await nsqd.channel("t"))["depth"] == 2
+    assert f"failed to persist metadata - {path}: No space left on device" in caplog.text
+    disk.heal()
+    await nsqd.until(lambda: b"1.3.0" in disk.content(path))
+
+
+async def test_a_full_disk_with_nothing_on_it_is_no_data_path(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    faulty_disk(monkeypatch).fill()
+    with pytest.raises(PenstockError, match="failed to persist metadata - /data/nsqd"):
         await nsqds.start(options("/data"))

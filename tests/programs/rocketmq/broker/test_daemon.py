@@ -336,3 +336,46 @@ def test_nothing_goes_on_after_the_end(
 
     assert loop_thread.run(left()) == []
     host.broker.close()
+
+
+def send_to(client: RawClient, topic: str) -> int:
+    return client.ask(RequestCode.SEND_MESSAGE_V2, b"x", a="g", b=topic, c="TBW102", d=4, e=0, f=0,
+                      g=0, h=0, i="", j=0).code  # fmt: skip
+
+
+def pull(client: RawClient, topic: str) -> int:
+    return client.ask(RequestCode.PULL_MESSAGE, consumerGroup="g", topic=topic, queueId=0,
+                      queueOffset=0, maxMsgNums=1, sysFlag=4, commitOffset=0,
+                      suspendTimeoutMillis=0, subscription="*", subVersion=0).code  # fmt: skip
+
+
+def test_a_broker_starts_on_a_full_disk_and_serves_what_it_has(
+    loop_thread: LoopThread,
+    host: Node,
+    settings: BrokerSettings,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Also where a topic of NSQ's came too late to be written into any table."""
+    broker = loop_thread.run(RocketBroker.start(settings, host))
+    client = RawClient(broker.port)
+    make_topic(client, "T")
+    assert send_to(client, "T") == ResponseCode.SUCCESS
+    client.close()
+    loop_thread.run(broker.close())
+    host.broker.topic("late")
+
+    def full(disk: OsDisk, path: str, *data: bytes, sync: bool = True) -> None:
+        raise DiskFullError(f"{path}: No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OsDisk, "replace_file", full)
+        broker = loop_thread.run(RocketBroker.start(settings, host))
+        assert "TOPIC(late): not for RocketMQ's clients, as the disk is full" in caplog.text
+        client = RawClient(broker.port)
+        assert pull(client, "T") == ResponseCode.SUCCESS
+        assert send_to(client, "late") != ResponseCode.SUCCESS, "it has no serial number"
+    assert send_to(client, "late") == ResponseCode.SUCCESS
+    assert pull(client, "late") == ResponseCode.SUCCESS
+    client.close()
+    loop_thread.run(broker.close())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock.cli.shared.rocketmq_port import check_open_doors
+from penstock.cli.shared.rocketmq_port import check_open_doors, rocketmq_settings
 from penstock.core.errors import ConfigError
 from penstock.core.settings.tls_kinds import TlsRequired
 from penstock.nsq.nsqd.options import NsqdOptions
@@ -85,3 +86,15 @@ def test_a_broker_opens_no_port_of_nsqs_beside_a_closed_one(
     settings.check()
     settings.update({"nsqOpen": "false", name: ""})
     settings.check()
+
+
+def test_a_sync_master_s_word_is_not_nsqd_s(tmp_path: Path) -> None:
+    """NSQ's publishes would not wait for the slave; --replicas-acked is for both."""
+    config = tmp_path / "rocketmq.properties"
+    config.write_text("brokerRole=SYNC_MASTER\n")
+    options = NsqdOptions(rocketmq_address=":10911", rocketmq_config=str(config), replicas_acked=1)
+    options.check()
+    with pytest.raises(ConfigError, match="brokerRole=SYNC_MASTER is for mqbroker; with nsqd's"):
+        rocketmq_settings(options)
+    config.write_text("brokerRole=ASYNC_MASTER\n")
+    assert not rocketmq_settings(options).is_sync_master

@@ -133,6 +133,20 @@ def test_a_master_that_nobody_could_copy_waits_for_no_slave(text: str, words: st
         loaded(f"brokerRole=SYNC_MASTER\n{text}").check()
 
 
+@pytest.mark.parametrize("nsq", ["nsqTcpAddress=127.0.0.1:0", "nsqHttpAddress=127.0.0.1:0"])
+@pytest.mark.parametrize(
+    "role",
+    [
+        "brokerRole=SYNC_MASTER",
+        "brokerRole=SLAVE\nbrokerId=1\nhaMasterAddress=a:1\npromotedBrokerRole=SYNC_MASTER",
+    ],
+)
+def test_a_master_whose_answers_wait_has_no_port_whose_answers_do_not(role: str, nsq: str) -> None:
+    with pytest.raises(ConfigError, match="NSQ's publishes do not wait for a slave"):
+        loaded(f"{role}\n{nsq}").check()
+    assert loaded(f"brokerRole=ASYNC_MASTER\npromotedBrokerRole=SYNC_MASTER\n{nsq}").check() == []
+
+
 def test_a_slave_and_what_it_is_once_promoted() -> None:
     slave = loaded("brokerRole=SLAVE\nbrokerId=2\nnamesrvAddr=a:1\nhaListenPort=7")
     assert slave.check() == []

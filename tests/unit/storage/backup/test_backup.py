@@ -217,9 +217,37 @@ def test_a_backup_names_nothing_outside_of_the_data_path(data: Path) -> None:
     made, folder = taken(data), str(data.parent / "backups")
     evil = manifests.Entry("../evil", made.manifest.entries[0].stored, 1)
     manifests.save(DISK, folder, "evil", manifests.Manifest("x", 0, [evil]))
-    with pytest.raises(StorageError, match=r"names \.\./evil, outside of the data path"):
+    with pytest.raises(StorageError, match=r"names '\.\./evil', outside of the data path"):
         restored(data, "evil")
     assert not (data.parent / "evil").exists()
+
+
+@pytest.mark.parametrize("stored", ["../../secret", "/{}/secret", "x/../../../secret", "", "."])
+def test_nothing_outside_of_the_backup_is_read_or_written(data: Path, stored: str) -> None:
+    """By a backup that somebody else has made, say."""
+    taken(data)
+    folder, secret = str(data.parent / "backups"), data.parent / "secret"
+    secret.write_text("secret")
+    evil = manifests.Entry("topics/got", stored.format(data.parent), 6, is_growing=True)
+    manifests.save(DISK, folder, "evil", manifests.Manifest("x", 0, [evil]))
+    with pytest.raises(StorageError, match=r"names '.*', outside of the backup: take a backup"):
+        restored(data, "evil")
+    with pytest.raises(StorageError, match="outside of the backup"):
+        taken(data)
+    assert not (data.parent / "restored").exists()
+    assert secret.read_text() == "secret"
+
+
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_a_link_out_of_the_backup_is_not_followed(data: Path, is_folder: bool) -> None:
+    made = taken(data)
+    stored = next((data.parent / "backups" / "growing").rglob("*.log"))
+    link = stored.parent if is_folder else stored
+    link.rename(data.parent / "elsewhere")
+    link.symlink_to(data.parent / "elsewhere")
+    with pytest.raises(StorageError, match="is a link that leads out of the backup"):
+        restored(data, made.moment)
+    assert not (data.parent / "restored").exists()
 
 
 def test_two_backups_at_a_time_are_refused(data: Path) -> None:

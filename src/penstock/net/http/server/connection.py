@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Container
 from functools import partial
 from typing import Protocol
 
@@ -149,6 +150,20 @@ class Connection(asyncio.Protocol):
     def close(self) -> None:
         """End the connection after what was written."""
         self._transport.close()
+
+    def closes_after(self, answers: Container[Later]) -> bool:
+        """Take no more requests if the next answer is one of these, and close after it; False if it
+        is not.
+        """
+        slots = self._slots
+        if not slots or slots[0].later not in answers:
+            return False
+        self._reader.ended = True
+        self._reader.events.clear()
+        del slots[1:]
+        if slots[0].head is not None:
+            slots[0].head.keep_alive = False
+        return True
 
     # -- answering
 

@@ -7,12 +7,17 @@ not look into the target, ask for a Host, or know which expectations and codings
 from __future__ import annotations
 
 import re
+from typing import Final
 from urllib.parse import unquote_to_bytes
 
 import httptools
 
 _BAD_ESCAPE = re.compile(rb"%(?![0-9a-fA-F]{2})")
 _ABSOLUTE = re.compile(rb"[a-zA-Z][a-zA-Z0-9+.-]*://[^/?]*")
+_SINGLE: Final = frozenset((b"host", b"authorization", b"origin", b"sec-fetch-site"))
+"""Headers by which a request is let in. Of several, a proxy may have judged another one than this
+server; Go's refuses a second Host, and takes the first of the others.
+"""
 
 
 class BadRequestError(Exception):
@@ -63,6 +68,8 @@ class Head:
             raise bad_line(version)
         if b"host" not in headers and not self.is_http10:
             raise BadRequestError("400 Bad Request: missing required Host header")
+        for name in repeated & _SINGLE if repeated else ():
+            raise BadRequestError(f"400 Bad Request: too many {name.decode().title()} headers")
 
     @property
     def target(self) -> str:

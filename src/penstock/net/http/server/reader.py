@@ -130,7 +130,8 @@ class RequestReader(HeadReader):
             if int(headers[b"content-length"]) > self._route.max_body:
                 self._refuse_too_large()
         elif b"transfer-encoding" in headers:
-            if headers[b"transfer-encoding"].strip().lower() != b"chunked":
+            is_one = b"transfer-encoding" not in head.repeated
+            if headers[b"transfer-encoding"].strip().lower() != b"chunked" or not is_one:
                 raise BadRequestError("501 Not Implemented: unsupported transfer encoding")
             self._headers = {}  # trailers go there, and are not looked at
         if b"expect" in headers:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Container
 
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.net.budget import Memory
@@ -65,7 +66,10 @@ class HttpServer:
     def __call__(self) -> asyncio.Protocol:
         return Connection(self)
 
-    def close_connections(self) -> None:
-        """Close every open connection after what was written to it; for shutdown."""
+    def close_connections(self, but_for: Container[Later] = ()) -> None:
+        """Close every open connection after what was written to it, or after its next answer if
+        that is one of these; for shutdown.
+        """
         for connection in list(self.connections):
-            connection.close()
+            if not connection.closes_after(but_for):
+                connection.close()

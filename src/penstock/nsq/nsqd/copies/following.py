@@ -13,7 +13,7 @@ from penstock.core.errors import PenstockError, StorageError
 from penstock.core.units import SECOND
 from penstock.net import threads
 from penstock.net.tasks import spawn
-from penstock.nsq.nsqd.copies.peer import Peer
+from penstock.nsq.nsqd.copies.peer import Peer, PeerError
 from penstock.replication.copy import Copy
 from penstock.replication.feed import NBYTES_MAX
 from penstock.replication.messages import Hello, ReplicationError, encode_fetch
@@ -109,9 +109,15 @@ class Pulling:
         self._is_asking = True  # and nothing is half done
         try:
             body = await self._peer.post("/replication/fetch", encode_fetch(fetch), ASK_S)
+        except PeerError as error:
+            raise self._refused(error) from error
         finally:
             self._is_asking = False
-        hello = copy.take(body)
+        try:
+            hello = copy.take(body)
+        except StorageError:
+            self._note_behind(asked_ns)
+            raise
         if hello is not None:
             self._begin(hello)
             return
@@ -124,10 +130,25 @@ class Pulling:
         if copy.is_whole:
             self._whole_ns = asked_ns  # what is acknowledged after that, the answer may not have
             self._settle()
-        elif standing.was_whole and self._has_fallen_behind(asked_ns):
-            standing.was_whole = False
-            self._keep()
-        elif self._is_unsaved:
+        else:
+            self._note_behind(asked_ns)
+            if self._is_unsaved:
+                self._keep()
+
+    def _refused(self, error: PeerError) -> PenstockError:
+        """The reason in words; a fenced node's is noted. Raises StorageError."""
+        if error.code != "FENCED":
+            return error
+        epoch, successor = error.successor.epoch, error.successor.primary
+        self.hear(epoch, successor)
+        return ReplicationError(f"{self._peer.address} is fenced: {successor} is primary in epoch "
+                                f"{epoch}, and is to be followed instead")  # fmt: skip
+
+    def hear(self, epoch: int, successor: str) -> None:
+        """Note that the primary has stepped back for this node, and write it down: its epoch is
+        never taken again. Raises StorageError.
+        """
+        if self._standing.hear(epoch, successor) or self._is_unsaved:
             self._keep()
 
     def _keep(self) -> None:
@@ -146,9 +167,7 @@ class Pulling:
         if hello.epoch < standing.epoch:
             raise ReplicationError(f"{address} is of epoch {hello.epoch}, older than this copy's, "
                                    f"{standing.epoch}: it is no primary any more")  # fmt: skip
-        if hello.epoch > standing.epoch > 0:
-            standing.is_settled = standing.was_whole = False
-        standing.history, standing.epoch = hello.history, hello.epoch
+        standing.begin(hello.history, hello.epoch)
         self._save()
         self._copy.never_drop = not standing.is_settled
         self._copy.moment = f"{self._clock.wall_ns()}"
@@ -162,6 +181,14 @@ class Pulling:
         standing.fork = None
         self._keep()
         self._copy.never_drop = False
+
+    def _note_behind(self, asked_ns: int) -> None:
+        """Note it, to be written down, if an answer of the primary shows that this copy has fallen
+        behind.
+        """
+        if self._standing.was_whole and self._has_fallen_behind(asked_ns):
+            self._standing.was_whole = False
+            self._is_unsaved = True
 
     def _has_fallen_behind(self, asked_ns: int) -> bool:
         """True if what this copy is known to lack is more than what is always on its way."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -34,6 +34,23 @@ class PeerError(PenstockError):
         super().__init__(text)
         self.code = code
         self.told = told or {}
+
+    @property
+    def successor(self) -> Successor:
+        """The node for which the other one has stepped back. Raises PeerError where it does not say
+        so.
+        """
+        try:
+            return msgspec.convert(self.told, Successor)
+        except MALFORMED as error:
+            raise PeerError(f"{self}, and not for which node: {error}", self.code) from self
+
+
+class Successor(msgspec.Struct):
+    """The part of a refusal that names the primary of a higher epoch."""
+
+    epoch: Annotated[int, msgspec.Meta(ge=1, le=(1 << 63) - 1)]
+    primary: str
 
 
 class PeerStatus(msgspec.Struct):

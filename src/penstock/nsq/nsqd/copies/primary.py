@@ -84,7 +84,7 @@ class Primary:
     """
 
     def __init__(
-        self, node: Node, standing: Standing | None, secret: Secret, turn: Callable[[], None]
+        self, node: Node, standing: Standing | None, secret: Secret, turn: Callable[[], object]
     ) -> None:
         self.standing = standing
         self.followers: dict[str, Follower] = {}
@@ -104,7 +104,7 @@ class Primary:
         self._tasks: list[asyncio.Task[None]] = []
 
     @classmethod
-    def of(cls, node: Node, options: NsqdOptions, turn: Callable[[], None]) -> Primary:
+    def of(cls, node: Node, options: NsqdOptions, turn: Callable[[], object]) -> Primary:
         """The primary's side of a node. Raises ConfigError, StorageError."""
         store = node.broker.store
         standing = read_standing(store.disk, store.data_path)
@@ -174,7 +174,7 @@ class Primary:
 
     def _fetch(self, request: Request) -> Later:
         self._secret.check(request)
-        fetch = _decoded(request.body)
+        fetch = fetch_of(request)
         source = self._source_for(fetch)
         follower = self._note(fetch)
         if fetch.run == self._run:
@@ -231,7 +231,7 @@ class Primary:
 
     def _complete(self, waiting: _Waiting) -> None:
         assert self._source is not None
-        response = _answer(self._source, waiting.fetch)
+        response = answer_to(self._source, waiting.fetch)
         waiting.pace.sent(response.body_size())
         waiting.later.complete(response)
 
@@ -391,19 +391,16 @@ def fence_of(request: Request) -> Fence:
         raise ApiError(400, "INVALID_BODY") from None
 
 
-def _decoded(body: bytes) -> Fetch:
+def fetch_of(request: Request) -> Fetch:
+    """The request of a follower. ApiError 400."""
     try:
-        return decode_fetch(body)
+        return decode_fetch(request.body)
     except ReplicationError as error:
         raise ApiError(400, "INVALID_BODY", why=str(error)) from None
 
 
-def answer_to(source: Source, body: bytes) -> Response:
-    """The answer to a request, at once. ApiError 400."""
-    return _answer(source, _decoded(body))
-
-
-def _answer(source: Source, fetch: Fetch) -> Response:
+def answer_to(source: Source, fetch: Fetch) -> Response:
+    """The answer to a request, at once."""
     try:
         pieces = source.answer(fetch)
     except StorageError:

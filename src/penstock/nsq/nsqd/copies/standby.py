@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -22,13 +22,13 @@ from penstock.core.counted import counted
 from penstock.core.errors import ConfigError, LaterFormatError, PenstockError, StorageError
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.net.budget import Memory
-from penstock.net.http.server.service import HttpServer
+from penstock.net.http.server.service import HttpServer, Later
 from penstock.net.tls.tls_server import over_tls
 from penstock.net.vitals.vitals import HEALTHY, Vitals
 from penstock.node.node import NodeOptions
 from penstock.nsq.nsqd.copies.following import Pulling
 from penstock.nsq.nsqd.copies.hooks import Hooks
-from penstock.nsq.nsqd.copies.peer import Fence, Peer, PeerError, address_of
+from penstock.nsq.nsqd.copies.peer import Fence, Peer, PeerError, Successor, address_of
 from penstock.nsq.nsqd.copies.refusal_port import RefusalPort
 from penstock.nsq.nsqd.copies.secret import Secret
 from penstock.nsq.nsqd.copies.successor import ASK_S, shown, tell
@@ -40,7 +40,13 @@ from penstock.replication.copied_node import CopiedNode
 from penstock.replication.copy import Copy, small_files
 from penstock.replication.feed import Source
 from penstock.replication.messages import Hello
-from penstock.replication.standing import Role, Standing, only_here, write_standing
+from penstock.replication.standing import (
+    Role,
+    Standing,
+    only_here,
+    read_standing,
+    write_standing,
+)
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
@@ -49,11 +55,15 @@ logger = logging.getLogger("penstock.replication")
 
 
 class SteppedBackError(PenstockError):
-    """The old primary has stepped back for another node, in this ``epoch``."""
+    """The old primary has stepped back for another node."""
 
-    def __init__(self, text: str, epoch: int) -> None:
-        super().__init__(text)
-        self.epoch = epoch
+    def __init__(self, primary: str, successor: Successor) -> None:
+        winner, epoch = successor.primary, successor.epoch
+        super().__init__(
+            f"not promoted: {primary} has stepped back for {winner} already, in epoch {epoch}: "
+            f"start this node with --follow={winner}; if that one is gone for good, promote this "
+            "one with --force")  # fmt: skip
+        self.successor = successor
 
 
 class NotWholeError(PenstockError):
@@ -64,6 +74,8 @@ class NotWholeError(PenstockError):
         self.behind = behind
 
 
+EndRole = Callable[[], Awaitable[None] | None]
+"""A way to end a node's role; what is given is done once it serves in the next one."""
 DRAIN_S: Final = 30.0
 TRIES_MAX: Final = 2
 """A forced promotion begins again where the old primary has stepped back for another node."""
@@ -86,7 +98,7 @@ class Standby:
         options: NsqdOptions,
         standing: Standing,
         secret: Secret,
-        turn: Callable[[], None],
+        turn: EndRole,
         clock: Clock = SYSTEM_CLOCK,
         ports: Ports | None = None,
         program: str = "nsqd",
@@ -112,6 +124,10 @@ class Standby:
         hello = Hello(os.urandom(8).hex(), standing.history, standing.epoch)
         self.source = Source(self.copy.served, partial(small_files, self.copy.store), hello)
         self.pulling: Pulling | None = None
+        self.promoters: set[Later] = set()
+        """The answers to those who promote this node, who have them once it takes publishes."""
+        self.serves: Awaitable[None] | None = None
+        """Done then; None before the promotion."""
         self._peer: Peer | None = None
         self._refusals = RefusalPort(lambda: f"{self.code} {self.refusal}")
         self._http: HttpServer | None = None
@@ -126,7 +142,8 @@ class Standby:
             await self.ports.open_copies(self._http)
         await self.ports.open(self._refusals, self._http, https)
         self.vitals.start()
-        self.save()
+        if read_standing(self.copy.store.disk, self._data_path) != self.standing:
+            self.save()  # else it follows on a full disk too
         if self.standing.role is Role.FENCED:
             logger.error("%s; %s", self.refusal, self._only_here_told())
             return
@@ -228,15 +245,28 @@ class Standby:
                 raise PenstockError("only a follower that has followed can be promoted")
             if self.standing.role is Role.PRIMARY:
                 raise PenstockError("this node is being promoted already")
-            if not (force or self.standing.was_whole):
-                raise NotWholeError(self._lacks(), self.copy.behind)
+            if not force:
+                self._check_whole()
             try:
                 return await self._try(self.pulling, self._peer, force=force)
             except SteppedBackError as error:
-                if not force:
-                    raise
-                self.standing.fenced_epoch = max(self.standing.fenced_epoch, error.epoch)
+                taken = error.successor
+                if taken.primary == self.address:  # for a promotion of this node that failed since
+                    self.standing.fenced_epoch = max(self.standing.fenced_epoch, taken.epoch)
+                else:
+                    self.pulling.hear(taken.epoch, taken.primary)
+                    if not force:
+                        raise
                 return await self._try(self.pulling, self._peer, force=force)
+
+    def _check_whole(self) -> None:
+        """Raise SteppedBackError or NotWholeError for a copy that only force makes primary."""
+        standing = self.standing
+        if standing.successor:
+            successor = Successor(standing.fenced_epoch, standing.successor)
+            raise SteppedBackError(standing.primary, successor)
+        if not standing.was_whole:
+            raise NotWholeError(self._lacks(), self.copy.behind)
 
     async def _try(self, pulling: Pulling, peer: Peer, *, force: bool) -> dict[str, object]:
         """Become primary in the next epoch. Raises PenstockError; then this node follows on."""
@@ -281,7 +311,7 @@ class Standby:
         write_standing(self.copy.store.disk, self._data_path, promoted)
         self.standing = promoted
         logger.warning("promoted: primary in epoch %d", promoted.epoch)
-        self._turn()
+        self.serves = self._turn()
         return {
             "role": promoted.role,
             "epoch": promoted.epoch,
@@ -302,11 +332,7 @@ class Standby:
             if error.code == "FOLLOWER" and error.told.get("primary") == self.address:
                 return False  # it follows this node already, and takes nothing
             if error.code == "STEPPED_BACK":
-                winner, taken = error.told.get("primary"), int(error.told.get("epoch", epoch))
-                raise SteppedBackError(
-                    f"not promoted: {peer.address} has stepped back for {winner} already, in epoch "
-                    f"{taken}: start this node with --follow={winner}; if that one is gone for "
-                    "good, promote this one with --force", taken) from error  # fmt: skip
+                raise SteppedBackError(peer.address, error.successor) from error
             raise PenstockError(f"not promoted: {error}") from error
 
     async def _drain(self, pulling: Pulling) -> bool:
@@ -334,7 +360,7 @@ class Standby:
             await self._peer.close()
         self._refusals.close_connections()
         if self._http is not None:
-            self._http.close_connections()
+            self._http.close_connections(but_for=self.promoters)
         self.vitals.close()
         try:
             self.copy.close()

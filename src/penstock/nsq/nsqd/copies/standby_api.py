@@ -5,6 +5,7 @@ All else that nsqd has is refused with 503, which says where it is.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import msgspec
@@ -13,18 +14,34 @@ from penstock import __version__
 from penstock.core.errors import PenstockError
 from penstock.core.units import SECOND
 from penstock.net.http.server.guard import Guard
+from penstock.net.http.server.later import later_of
 from penstock.net.http.server.route import Route
-from penstock.net.http.server.service import HttpServer, Request, Response
-from penstock.nsq.http_api import ApiError, NsqRouter, Query, json_response, text_response
+from penstock.net.http.server.service import HttpServer, Later, Request, Response
+from penstock.nsq.http_api import (
+    ApiError,
+    NsqRouter,
+    Query,
+    answered,
+    json_response,
+    text_response,
+)
 from penstock.nsq.nsqd.copies.copied_topics import CopiedTopics
 from penstock.nsq.nsqd.copies.hooks import HookError
 from penstock.nsq.nsqd.copies.metrics import ReplicationMetrics
-from penstock.nsq.nsqd.copies.primary import FETCH_BODY_MAX, answer_to, fence_of, stepped_back
+from penstock.nsq.nsqd.copies.primary import (
+    FETCH_BODY_MAX,
+    answer_to,
+    fence_of,
+    fetch_of,
+    stepped_back,
+)
 from penstock.nsq.nsqd.copies.standby import NotWholeError, Standby
 from penstock.nsq.nsqd.http.log_api import LogApi
 from penstock.nsq.nsqd.stats.stats import memory
 from penstock.nsq.version import NSQ_VERSION, version_line
 from penstock.replication.standing import Role
+
+logger = logging.getLogger("penstock.replication")
 
 
 def serve(standby: Standby) -> HttpServer:
@@ -128,12 +145,17 @@ class StandbyRouter(NsqRouter):
     # --- between nodes -------------------------------------------------------------------------
 
     def _fetch(self, request: Request) -> Response:
-        """A fenced primary gives its successor what it has; a follower has no followers."""
-        standby = self._standby
+        """A fenced primary gives its successor what it has, and nobody else: another would take
+        itself for a whole copy of a primary. A follower has no followers.
+        """
+        standby, standing = self._standby, self._standby.standing
         standby.secret.check(request)
-        if standby.standing.role is not Role.FENCED:
-            raise ApiError(409, "FOLLOWER", primary=standby.standing.primary)
-        return answer_to(standby.source, request.body)
+        if standing.role is not Role.FENCED:
+            raise ApiError(409, "FOLLOWER", primary=standing.primary)
+        fetch = fetch_of(request)
+        if fetch.address != standing.primary:
+            raise ApiError(409, "FENCED", epoch=standing.fenced_epoch, primary=standing.primary)
+        return answer_to(standby.source, fetch)
 
     def _fence(self, request: Request) -> Any:
         standby = self._standby
@@ -153,12 +175,23 @@ class StandbyRouter(NsqRouter):
         standby.take_standing(known)
         return {"role": known.role, "epoch": known.epoch}
 
-    async def _promote(self, request: Request) -> Any:
+    def _promote(self, request: Request) -> Later:
+        """Answered once the node takes publishes, which it does in another role than this."""
         standby = self._standby
         standby.secret.check(request)
+        later = later_of(answered(self._promoted(request)), _failed)
+        waiting = {each for each in standby.promoters if each.response is None}
+        standby.promoters = waiting | {later}
+        return later
+
+    async def _promoted(self, request: Request) -> Any:
+        standby = self._standby
         try:
             force = Query.parse(request.query).get("force") == "true"
-            return await standby.promote(force=force)
+            answer = await standby.promote(force=force)
+            if standby.serves is not None:
+                await standby.serves
+            return answer
         except NotWholeError as error:
             raise ApiError(409, "NOT_WHOLE", why=str(error), behind=error.behind) from None
         except HookError as error:
@@ -166,3 +199,8 @@ class StandbyRouter(NsqRouter):
             raise ApiError(409, "HOOK_REFUSED", why=why) from None
         except PenstockError as error:
             raise ApiError(409, "NOT_PROMOTED", why=str(error)) from None
+
+
+def _failed(error: BaseException) -> Response:
+    logger.error("the promotion failed", exc_info=error)
+    return json_response({"message": "INTERNAL_ERROR"}, 500)

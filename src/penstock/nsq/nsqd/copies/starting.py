@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable
 from typing import Final
 
 from penstock.core.errors import ConfigError
 from penstock.nsq.nsqd.copies.peer import Peer, PeerError, PeerStatus
 from penstock.nsq.nsqd.copies.secret import Secret
-from penstock.nsq.nsqd.copies.standby import Standby
+from penstock.nsq.nsqd.copies.standby import EndRole, Standby
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.nsqd.ports import Ports
 from penstock.replication.standing import Role, Standing, read_standing
@@ -31,7 +30,7 @@ node that is only slow must not be taken for one, as this one might take publish
 
 async def standby_for(
     options: NsqdOptions,
-    turn: Callable[[], None],
+    turn: EndRole,
     *,
     is_turn: bool = False,
     ports: Ports | None = None,

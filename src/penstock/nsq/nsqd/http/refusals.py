@@ -8,6 +8,7 @@ from penstock.broker.publish.bounds import TopicFullError
 from penstock.core.errors import (
     DiskFullError,
     ExitingError,
+    LateCopyError,
     NotCopiedError,
     StorageError,
     TooManyFilesError,
@@ -19,6 +20,7 @@ _REFUSALS: Final[dict[type[StorageError], str]] = {
     TopicFullError: "TOPIC_FULL",
     DiskFullError: "DISK_FULL",
     NotCopiedError: "NOT_COPIED",
+    LateCopyError: "NOT_COPIED",
     TooManyFilesError: "TOO_MANY_OPEN_FILES",
 }
 """Reasons by error; any other StorageError is DISK_FAILED."""

@@ -21,6 +21,7 @@ from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.send import sending
 from penstock.rocketmq.broker.send.send_pattern import PlainHead, SendPattern
 from penstock.rocketmq.protocol import frames
+from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.frames import HEADER_BITS, HEADER_MAX
 from penstock.rocketmq.protocol.ids import host_digits
@@ -175,7 +176,7 @@ class _Way:
         config, topic = controller.topics.get(name), controller.node.broker.topics.get(name)
         if config is None or topic is None or config.order or topic.exiting:
             return
-        if name in names.NOT_FOR_CLIENTS or names.is_inner(name):
+        if name in names.NOT_FOR_CLIENTS or names.is_inner(name) or not controller.store.has(name):
             return
         self.topic, self.base = topic, controller.store.base(name)
         self._version = controller.topics.version.counter
@@ -229,14 +230,16 @@ class PlainSend:
 
     def answer(self, error: StorageError | None) -> bytes:
         """The answer when it is stored, or is not."""
-        controller, head = self._controller, self._head
+        controller, head, code = self._controller, self._head, ResponseCode.SUCCESS
         if error is not None:
-            controller.stats.put_failed()
-            request = Command(0, head.opaque, serialization=self.serialization)
-            return frames.encode(sending.storage_failure(request, error))
+            code = sending.error_code(error)
+            if code not in sending.STORED:
+                controller.stats.put_failed()
+                request = Command(0, head.opaque, serialization=self.serialization)
+                return frames.encode(sending.storage_failure(request, code, error))
         if self._began_ns:
             controller.stats.put_ends(self._way.topic.name, head.queue, self._began_ns)
         message_id = f"{self._way.id_digits}{self.physical_offset:016X}"
         values = message_id, str(head.queue), str(self.queue_offset)
-        template = sending.answer_template(controller.settings)
+        template = sending.answer_template(controller.settings, code)
         return template.encode(self, values)

@@ -10,7 +10,14 @@ from contextlib import suppress
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
-from penstock.core.errors import DiskFullError, ExitingError, ReadOnlyError, StorageError
+from penstock.core.errors import (
+    DiskFullError,
+    ExitingError,
+    LateCopyError,
+    NotCopiedError,
+    ReadOnlyError,
+    StorageError,
+)
 from penstock.net.tasks import spawn
 from penstock.rocketmq.broker import names, permissions
 from penstock.rocketmq.broker.answering import RefusedError, answers
@@ -43,6 +50,8 @@ logger = logging.getLogger("penstock.mqbroker")
 
 _IDS_BYTES_MAX: Final = frames.HEADER_MAX - 64 * 1024
 """The room for the ids of a batch's messages, which go back in one header with other fields."""
+STORED: Final = (ResponseCode.SUCCESS, ResponseCode.FLUSH_SLAVE_TIMEOUT)
+"""The codes of sends whose message is stored."""
 _SHARED_CHARS_MAX: Final = 64 * 1024 * 1024
 """The most characters that a batch's properties may take, as each of its messages gets a copy."""
 _WAIT: Final = f"{properties.WAIT}{properties.NAME_END}"
@@ -304,25 +313,28 @@ class _Sending:
 
     def done(self, error: StorageError | None) -> None:
         """Tell the producer that the message is stored, or is not."""
-        stats = self._controller.stats
+        stats, code = self._controller.stats, ResponseCode.SUCCESS
         if error is not None:
+            code = error_code(error)
+        is_stored = code in STORED
+        if not is_stored:
             stats.put_failed()
         elif self._began_ns:
             stats.put_ends(self._records.topic, self._queue, self._began_ns)
         if self.is_answered:
             return
-        if error is None:
-            self._is_stored = True
-            acks = self._controller.slave_acks
-            if acks is None or not self.waits:
-                self._answer(ResponseCode.SUCCESS)
-            else:
-                end = serials.log_offset(self._records.physical_offset) + self._records.count
-                acks.wait(self._records.topic, end, self._answer)
+        if not is_stored:
+            self.is_answered = True
+            if not self._request.is_one_way:
+                self._connection.send(storage_failure(self._request, code, error))
             return
-        self.is_answered = True
-        if not self._request.is_one_way:
-            self._connection.send(storage_failure(self._request, error))
+        self._is_stored = True
+        acks = self._controller.slave_acks
+        if acks is None or not self.waits:
+            self._answer(code)
+        else:
+            end = serials.log_offset(self._records.physical_offset) + self._records.count
+            acks.wait(self._records.topic, end, self._answer)
 
     def flush_timed_out(self) -> None:
         """Tell the producer that the message is stored, but the disk takes long to keep it.
@@ -370,11 +382,17 @@ def _template(
     return AnswerTemplate(names, constants, code)
 
 
-def storage_failure(request: Command, error: StorageError) -> Command:
+def error_code(error: StorageError) -> ResponseCode:
+    """The code of the answer to a send that met this error."""
+    if isinstance(error, LateCopyError):
+        return ResponseCode.FLUSH_SLAVE_TIMEOUT
+    if isinstance(error, DiskFullError | ReadOnlyError | ExitingError | NotCopiedError):
+        return ResponseCode.SERVICE_NOT_AVAILABLE
+    return ResponseCode.SYSTEM_ERROR
+
+
+def storage_failure(request: Command, code: ResponseCode, error: StorageError | None) -> Command:
     """The answer when a message could not be stored."""
-    code = ResponseCode.SYSTEM_ERROR
-    if isinstance(error, DiskFullError | ReadOnlyError | ExitingError):
-        code = ResponseCode.SERVICE_NOT_AVAILABLE
     remark = f"service not available now, the message is not stored: {error}"
     # Java's client fails on an answer to a send whose fields are missing, even for an error.
     return request.answer(code, remark, ext={})

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from penstock.broker.publish.batching import Outcome
 from penstock.broker.topic import Topic
-from penstock.core.errors import StorageError
+from penstock.core.errors import DiskFullError, StorageError
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker.pull.offsets import ConsumerOffsets
 from penstock.rocketmq.broker.send.draft import Draft, Placed
@@ -85,7 +85,7 @@ class MessageStore:
         self._topics = topics
         self._bases: dict[str, int] = {}
         for topic in node.broker.topics.values():
-            self.adopt(topic)
+            self._adopt_stored(topic)
         node.broker.observe(self)
 
     # --- topics --------------------------------------------------------------------------------
@@ -98,6 +98,20 @@ class MessageStore:
         if name not in self._bases:
             self.adopt(topic)
         return topic
+
+    def _adopt_stored(self, topic: Topic) -> None:
+        """Adopt a topic at the start, or with its next message if there is no room to write down
+        its serial number. Raises StorageError.
+        """
+        try:
+            self.adopt(topic)
+        except DiskFullError as error:
+            logger.error("TOPIC(%s): not for RocketMQ's clients, as the disk is full - %s",
+                         topic.name, error)  # fmt: skip
+
+    def has(self, name: str) -> bool:
+        """True if the topic of that name has been adopted."""
+        return name in self._bases
 
     def adopt(self, topic: Topic) -> None:
         """Look after a topic: give it its serial number and queues. Raises StorageError."""

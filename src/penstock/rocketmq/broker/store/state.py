@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Container
 from typing import Any, Final
 
-from penstock.core.errors import ConfigError, StorageError
+from penstock.core.errors import ConfigError, DiskFullError, StorageError
 from penstock.net.tasks import spawn
 from penstock.rocketmq.broker.store import seal
 from penstock.rocketmq.protocol import fastjson
@@ -83,9 +83,19 @@ class State:
         self._files[name] = file
 
     def save(self, name: str) -> None:
-        """Write a file now, unless nothing changed; in whatever thread. Raises StorageError."""
-        if self._writes(name):
+        """Write a file now, unless nothing changed; in whatever thread. Raises StorageError.
+
+        A broker starts on a full disk, where consumers make room: before ``start`` what finds no
+        room is written later.
+        """
+        if not self._writes(name):
+            return
+        try:
             self._files[name].save()
+        except DiskFullError as error:
+            if self._task is not None:
+                raise
+            logger.error("failed to write the broker's state, trying again later - %s", error)
 
     def _writes(self, name: str) -> bool:
         return self._own is None or name in self._own

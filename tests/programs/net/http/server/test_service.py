@@ -37,6 +37,46 @@ async def test_close_connections() -> None:
     assert server.connections == set()
 
 
+async def test_a_connection_may_outlive_the_others_for_an_answer() -> None:
+    """As of a request by which the server ends, and another one takes its place."""
+    router, owed, second, others = pinging(), Later(), Later(), [Later(), Later()]
+    router.add("GET", "/owed", lambda request: owed)
+    router.add("GET", "/second", lambda request: second)
+    router.add("GET", "/other", lambda request: others.pop())
+    server = HttpServer(router)
+    listener = await tcp.listen(server, "127.0.0.1:0")
+
+    writers = []
+
+    async def asking(*paths: str) -> asyncio.StreamReader:
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+        writers.append(writer)
+        for path in paths:
+            writer.write(PING.replace(b"/ping", path.encode()))
+        return reader
+
+    first, behind, other = [await asking(*paths) for paths in (
+        ("/owed", "/ping"), ("/other", "/second"), ("/ping", "/other"))]  # fmt: skip
+    await other.readuntil(b"\r\n\r\nOK")
+    async with asyncio.timeout(30):
+        while others:  # noqa: ASYNC110 - the requests are on their way
+            await asyncio.sleep(0.01)
+    await listener.close()
+    server.close_connections(but_for={owed, second})
+    for reader in (behind, other):
+        assert await asyncio.wait_for(reader.read(), 30) == b""
+    owed.complete(text("done"))
+    answer = await asyncio.wait_for(first.read(), 30)
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"\r\nConnection: close\r\n" in answer
+    assert answer.endswith(b"\r\n\r\ndone"), "and nothing else is answered"
+    for writer in writers:
+        writer.close()
+    async with asyncio.timeout(30):
+        while server.connections:  # noqa: ASYNC110 - their ends are on their way
+            await asyncio.sleep(0.01)
+
+
 def test_a_handler_may_be_any_of_these() -> None:
     handlers: list[http.Handler] = [lambda r: Response(), lambda r: Later(), _async_handler]
     assert len(handlers) == 3

@@ -10,8 +10,14 @@ from typing import Any
 
 import pytest
 
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.messages import properties
 from penstock.testing.daemons import Daemon, run_nsqd
-from tests.copies import WAIT_S_MAX, ask, until
+from tests.copies import WAIT_S_MAX, ask, until, until_copied
+from tests.dialects.test_programs import rocketmq_port
+from tests.forwarding import wait_until
+from tools.harness.rocketmq.raw_client import RawClient
 
 ACKED = "--replicas-acked=1"
 ALONE = "publishes are acknowledged without"
@@ -127,3 +133,43 @@ def test_a_copy_that_keeps_less_than_the_node_does_not_count() -> None:
     with run_nsqd(ACKED, "--durability=fsync") as old, run_nsqd(f"--follow={old.http}") as new:
         until(new, whole=True, error=None)
         assert publish(old, b"0") == (503, "NOT_COPIED")
+
+
+def test_rocketmq_s_sends_wait_for_the_copy_as_nsq_s_publishes_do() -> None:
+    flags = (ACKED, "--replicas-timeout=2s", "--rocketmq-address=127.0.0.1:0")
+    with run_nsqd(*flags) as old:
+        client = RawClient(rocketmq_port(old))
+
+        def send(topic: str = "t", **fields: str) -> Command:
+            return client.ask(
+                RequestCode.SEND_MESSAGE, b"x", producerGroup="PG", topic=topic,
+                defaultTopic="TBW102", defaultTopicQueueNums=1, queueId=0, sysFlag=0, flag=0,
+                bornTimestamp=1, properties=properties.join(fields), reconsumeTimes=0,
+            )  # fmt: skip
+
+        for _ in range(3):  # the first by the long way, later ones by the straight one
+            refused = send()
+            assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
+            assert "0 of 1 copies follow" in str(refused.remark)
+        assert end(old) == 0
+        with run_nsqd(f"--follow={old.http}", *flags) as new:
+            until_in_force(old, 1)
+            wait_until(lambda: send().code == ResponseCode.SUCCESS, old.log)
+            for _ in range(9):
+                before = end(new)
+                if send().code == ResponseCode.SUCCESS:
+                    assert end(new) > before, "the copy has it by now"
+            until_copied(old, new, "t")
+            os.kill(new.pid, signal.SIGSTOP)
+            try:
+                seen = end(old)
+                late = send()
+                assert late.code in (ResponseCode.FLUSH_SLAVE_TIMEOUT,
+                                     ResponseCode.SERVICE_NOT_AVAILABLE)  # fmt: skip
+                assert end(old) == seen, "nobody sees what is not copied"
+            finally:
+                os.kill(new.pid, signal.SIGCONT)
+            if late.code == ResponseCode.FLUSH_SLAVE_TIMEOUT:
+                assert (late.ext or {})["queueOffset"] == str(seen)
+                wait_until(lambda: end(old) > seen, old.log)
+        client.close()

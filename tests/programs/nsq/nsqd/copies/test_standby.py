@@ -46,10 +46,11 @@ def test_a_follower_copies_refuses_shows_and_is_promoted(tmp_path: Path) -> None
         status, answer = ask(new, "POST", "/replication/promote")
         assert status == 200
         assert (answer["epoch"], answer["old_primary_told"], answer["whole"]) == (2, True, True)
+        publish(new, "t", "4")  # a script does so as soon as it is answered
         until(new, role="primary", epoch=2)
         until(old, role="fenced", epoch=1, fenced_epoch=2)
         of_c = channel(new, "t", "c")
-        assert (of_c["depth"], of_c["deferred_count"], of_c["paused"]) == (3, 1, True)
+        assert (of_c["depth"], of_c["deferred_count"], of_c["paused"]) == (4, 1, True)
         groups = ask(new, "GET", "/log/offsets?topic=t")[1]["groups"]
         assert groups == {"g": {"0": 2}}
         publish(new, "t", "5")

@@ -7,14 +7,17 @@ import json
 from pathlib import Path
 
 import msgspec
+import pytest
 
+from penstock.core.errors import DiskFullError
 from penstock.net.http.client.once import request
 from penstock.nsq.nsqd.copies.peer import Fence
 from penstock.nsq.nsqd.copies.secret import Secret
 from penstock.nsq.nsqd.copies.standby import Standby
 from penstock.nsq.nsqd.copies.standby_api import serve
 from penstock.replication.messages import decode_fetch, encode_fetch
-from penstock.replication.standing import Role, Standing
+from penstock.replication.standing import Role, Standing, write_standing
+from penstock.storage.files.disk import OsDisk
 from penstock.storage.recovery.damage import Damage
 from tests.programs.nsq.nsqd.conftest import Start, options
 from tests.unit.replication.pieces import new_copy
@@ -47,8 +50,12 @@ async def test_a_fenced_node_gives_all_it_has_and_counts_what_only_it_has(
 
     try:
         copy = new_copy()
+        stranger = encode_fetch(copy.request("h", 1, 1 << 20, "c:1"))
+        status, body = await ask("POST", "/replication/fetch", stranger)
+        assert (status, json.loads(body)) == (
+            409, {"message": "FENCED", "epoch": 2, "primary": "b:1"})  # fmt: skip
         for _ in range(4):
-            fetch = encode_fetch(copy.request("h", 1, 1 << 20))
+            fetch = encode_fetch(copy.request("h", 1, 1 << 20, "b:1"))
             hello = copy.take((await ask("POST", "/replication/fetch", fetch))[1])
             if hello is not None:
                 copy.begin_run(hello)
@@ -87,3 +94,25 @@ async def test_a_copy_is_whole_once_it_may_be_promoted(tmp_path: Path) -> None:
             assert json.loads(answer.body)["whole"] is standing.was_whole
     finally:
         await standby.close()
+
+
+async def test_a_standing_that_is_right_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A follower starts on a full disk, and may be read and promoted."""
+    primary = unused_address()
+    standing = Standing("h", 1, Role.FOLLOWER, primary)
+    write_standing(OsDisk(), str(tmp_path), standing)
+
+    def full(disk: OsDisk, path: str, *data: bytes, sync: bool = True) -> None:
+        raise DiskFullError(f"{path}: No space left on device")
+
+    monkeypatch.setattr(OsDisk, "replace_file", full)
+    standby = Standby(options(tmp_path, follow=primary), standing, Secret(), lambda: None)
+    await standby.open(serve(standby))
+    await standby.close()
+    standing.was_whole = True
+    changed = Standby(options(tmp_path, follow=primary), standing, Secret(), lambda: None)
+    with pytest.raises(DiskFullError):
+        await changed.open(serve(changed))
+    await changed.close()

@@ -142,6 +142,24 @@ def test_continue_goes_before_the_body(reader: RequestReader) -> None:
         (b"CONNECT h:1 HTTP/1.1\r\nHost: h\r\n\r\n", "400 Bad Request"),
         (post(b"", "Content-Length: abc"), "400 Bad Request"),
         (b"GET / HTTP/1.1\r\n\r\n", "400 Bad Request: missing required Host header"),
+        (post(b"", "host: b"), "400 Bad Request: too many Host headers"),
+        (
+            post(b"", "Authorization: a", "authorization: a"),
+            "400 Bad Request: too many Authorization headers",
+        ),
+        (
+            post(b"", "Origin: http://a", "Origin: http://h"),
+            "400 Bad Request: too many Origin headers",
+        ),
+        (
+            post(b"", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: none"),
+            "400 Bad Request: too many Sec-Fetch-Site headers",
+        ),
+        (post(b"", "Content-Length: 0"), "400 Bad Request"),
+        (
+            CHUNKED.replace(b"Transfer", b"Transfer-Encoding: gzip\r\nTransfer"),
+            "501 Not Implemented: unsupported transfer encoding",
+        ),
         (
             GET.replace(b"1.1", b"3.0"),
             "505 HTTP Version Not Supported: unsupported protocol version",

@@ -119,6 +119,46 @@ async def test_a_wrong_primary_is_refused_and_nothing_is_changed(
     assert story.saved == 0
 
 
+async def test_a_fenced_primary_is_followed_no_more_and_its_successor_s_epoch_is_kept() -> None:
+    story = Story()
+    story.primary.publish("t", b"1")
+    await story.follow()
+    told = {"message": "FENCED", "epoch": 2, "primary": "c:4151"}
+    story.peer.error = PeerError("a:4151 refuses: FENCED", "FENCED", told)
+    before = story.saved
+    for _ in range(2):
+        story.clock.advance(1)
+        with pytest.raises(ReplicationError, match="a:4151 is fenced: c:4151 is primary in epoch"):
+            await story.pulling.step()
+    assert story.saved == before + 1, "once"
+    assert story.written is not None
+    assert (story.written.successor, story.written.fenced_epoch) == ("c:4151", 2)
+    assert (story.written.was_whole, story.written.next_epoch) == (False, 3)
+    assert story.pulling.unknown_ns == 2
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {},
+        {"epoch": 0, "primary": "c"},
+        {"epoch": 1 << 64, "primary": "c"},
+        {"epoch": 2, "primary": 3},
+    ],
+)
+async def test_a_refusal_that_does_not_name_the_successor_changes_nothing(
+    told: dict[str, Any],
+) -> None:
+    story = Story()
+    story.primary.publish("t", b"1")
+    await story.follow()
+    story.peer.error = PeerError("a:4151 refuses: FENCED", "FENCED", told)
+    before = story.saved
+    with pytest.raises(PeerError, match="a:4151 refuses: FENCED, and not for which node"):
+        await story.pulling.step()
+    assert (story.saved, story.standing.successor) == (before, "")
+
+
 async def test_under_a_later_epoch_what_the_primary_has_not_is_put_aside() -> None:
     story = Story(Standing("history", 1))
     story.primary.publish("t", b"1")
@@ -182,6 +222,32 @@ async def test_a_standing_that_cannot_be_written_is_written_when_it_can_be() -> 
     story.primary.publish("t", b"x" * 3_000_000)
     await story.pulling.step()
     assert not story.written.was_whole
+
+
+async def test_a_copy_whose_own_disk_is_full_says_what_it_lacks() -> None:
+    story = Story()
+    story.primary.publish("t", b"1")
+    await story.follow()
+    disk = story.copy.store.disk
+    assert isinstance(disk, FaultyDisk)
+    disk.fill()
+    for was_whole in (True, False):
+        story.primary.publish("t", b"x" * 1000)
+        with pytest.raises(DiskFullError):
+            await story.pulling.step()
+        assert not story.copy.is_whole
+        assert story.copy.behind == {"t": 1 if was_whole else 2}
+        assert story.standing.was_whole is was_whole, "for ten seconds"
+        story.clock.advance(BEHIND_NS + 1)
+    disk.heal()
+    before = story.saved
+    story.primary.publish("t", *[b"x" * 3_000_000] * 2)
+    await story.pulling.step()
+    assert story.written is not None
+    assert (story.written.was_whole, story.saved) == (False, before + 1), "once there is room"
+    await story.follow()
+    assert story.copy.is_whole
+    assert story.written.was_whole
 
 
 async def test_a_follower_of_another_epoch_is_not_whole_before_it_has_compared() -> None:

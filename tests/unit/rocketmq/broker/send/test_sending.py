@@ -7,7 +7,13 @@ import pytest
 from penstock.broker.publish.batching import Outcome
 from penstock.broker.publish.records import Records
 from penstock.broker.topic import Topic
-from penstock.core.errors import DiskFullError, TooManyFilesError
+from penstock.core.errors import (
+    DiskFullError,
+    LateCopyError,
+    NotCopiedError,
+    StorageError,
+    TooManyFilesError,
+)
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.send import sending
 from penstock.rocketmq.broker.send.flush_timeouts import Sending
@@ -124,3 +130,17 @@ class Waiting:
 
 def _topics_file(controller: Controller) -> str:
     return f"{controller.settings.store_path_root_dir}/config/topics.json"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "is_stored"),
+    [
+        (NotCopiedError("0 of 1 copies follow"), ResponseCode.SERVICE_NOT_AVAILABLE, False),
+        (LateCopyError("not copied within 5 s"), ResponseCode.FLUSH_SLAVE_TIMEOUT, True),
+        (DiskFullError("full"), ResponseCode.SERVICE_NOT_AVAILABLE, False),
+        (StorageError("failed"), ResponseCode.SYSTEM_ERROR, False),
+    ],
+)
+def test_the_code_of_an_error(error: StorageError, code: ResponseCode, is_stored: bool) -> None:
+    assert sending.error_code(error) is code
+    assert (code in sending.STORED) is is_stored

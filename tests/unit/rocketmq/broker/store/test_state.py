@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.errors import ConfigError, StorageError
+from penstock.core.errors import ConfigError, DiskFullError, StorageError
 from penstock.rocketmq.broker.store import state as state_module
 from penstock.rocketmq.broker.store.state import State
 from penstock.rocketmq.protocol.errors import BodyError
@@ -332,3 +332,21 @@ async def test_a_table_that_cannot_be_written_stops_no_other(
     await state.close()
     assert disk.written.count("last.json") == 1
     assert "by zero" in caplog.text
+
+
+async def test_what_finds_no_room_at_the_start_is_written_later(
+    disk: CountingDisk, directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A broker starts on a full disk: its consumers make room."""
+    state, table = State(disk, str(directory)), Table()
+    state.add("t.json", table.dump, table.load)
+    table.values["a"] = 1
+    disk.error = DiskFullError("no space left on device")
+    state.save("t.json")
+    assert "failed to write the broker's state, trying again later - no space left" in caplog.text
+    state.start()
+    with pytest.raises(DiskFullError):
+        state.save("t.json")
+    disk.error = None
+    await state.close()
+    assert table_in(directory / "t.json") == {"values": {"a": 1}}
