@@ -47,6 +47,8 @@ _SHARED_CHARS_MAX: Final = 64 * 1024 * 1024
 """The most characters that a batch's properties may take, as each of its messages gets a copy."""
 _WAIT: Final = f"{properties.WAIT}{properties.NAME_END}"
 _CLUSTER: Final = f"{properties.CLUSTER}{properties.NAME_END}"
+_POP_CK: Final = f"{properties.POP_CK}{properties.NAME_END}"
+_POP_CK_BYTES: Final = _POP_CK.encode()
 _TRANSACTION: Final = f"{properties.TRANSACTION}{properties.NAME_END}true"
 _ANSWERED: Final = ("msgId", "queueId", "queueOffset")
 _ILLEGAL: Final = (
@@ -195,11 +197,16 @@ def _batch(
     common = Draft(header.topic, queue, b"", "", 0, header.sys_flag, header.born_ms,
                    connection.host, header.reconsume_times)  # fmt: skip
     shared = shared_text(controller, header.properties)
-    records: AnyRecords | None = controller.store.even_batch(request.body, common, shared.encode())
+    records: AnyRecords | None = None
+    was_popped = _POP_CK_BYTES in request.body
+    if not was_popped:
+        records = controller.store.even_batch(request.body, common, shared.encode())
     if records is not None:
         _check_count(controller, records.count, shared)
         return records
     messages = _parts(request.body)
+    if was_popped:
+        messages = [(flag, body, _without_receipt(text)) for flag, body, text in messages]
     _check_count(controller, len(messages), shared)
     return mixed_batch(controller, messages, common, shared)
 
@@ -212,6 +219,12 @@ def mixed_batch(
     if whole is None:
         raise _illegal(controller)
     return controller.store.mixed_batch(whole, common)
+
+
+def _without_receipt(text: bytes) -> bytes:
+    if _POP_CK_BYTES not in text:
+        return text
+    return properties.without(text.decode("utf-8", "replace"), properties.POP_CK).encode()
 
 
 def _check_count(controller: Controller, count: int, shared: str) -> None:
@@ -235,7 +248,7 @@ def shared_text(controller: Controller, text: str) -> str:
 @lru_cache(maxsize=64)
 def _shared_text(cluster: str, text: str) -> str:
     found = properties.parse(text)
-    for name in (properties.UNIQUE_KEY, properties.CLUSTER):
+    for name in (properties.UNIQUE_KEY, properties.CLUSTER, properties.POP_CK):
         found.pop(name, None)
     return _with(cluster, properties.join(found)).removesuffix(properties.VALUE_END)
 
@@ -254,6 +267,8 @@ def _stored_text(controller: Controller, text: str) -> str:
         text = properties.without(text, properties.WAIT)
     if _CLUSTER in text:  # of the broker that sent the message on
         text = properties.without(text, properties.CLUSTER)
+    if _POP_CK in text:  # or a consumer would acknowledge it where it was popped before
+        text = properties.without(text, properties.POP_CK)
     # Java's brokers add their cluster to each message: request and reply need it.
     return _with(text, controller.cluster_property)
 
