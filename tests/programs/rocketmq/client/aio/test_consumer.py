@@ -77,7 +77,7 @@ def numbers(*members: Member) -> list[int]:
 
 
 def own(member: Member, topic: str) -> set[int]:
-    return {each.queue for each in member.consumer.queues if each.topic == topic}
+    return {each.queue.queueId for each in member.consumer.queues if each.topic == topic}
 
 
 async def test_the_members_of_a_group_share_queues_and_skip_nothing(servers: Servers) -> None:
@@ -451,7 +451,7 @@ async def test_consuming_goes_on_while_the_name_server_is_away_and_after() -> No
                 await until(
                     lambda: (
                         {
-                            (each.broker, each.queue)
+                            (each.broker, each.queue.queueId)
                             for each in member.consumer.queues
                             if each.topic == "Alone"
                         }
