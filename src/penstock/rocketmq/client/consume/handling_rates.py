@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, TypeAlias
 
 from penstock.core.clock import Clock
 from penstock.core.units import MILLISECOND, SECOND
@@ -20,22 +21,26 @@ _OF_HOUR: Final = 60
 """Samples of a minute for one of an hour."""
 
 
-class Sums(NamedTuple):
-    """All that happened with one topic; times are ms in total."""
+@dataclass(slots=True)
+class _Sums:
+    """All that happened with one topic; times are ns in total."""
 
     pulls: int = 0
-    pull_ms: int = 0
+    pull_ns: int = 0
     pulled: int = 0
     units: int = 0
-    unit_ms: int = 0
+    unit_ns: int = 0
     handled: int = 0
     failed: int = 0
 
-    def plus(self, *more: int) -> Sums:
-        return Sums(*(one + other for one, other in zip(self, more, strict=True)))
+    def since(self, before: _Sums) -> _Sums:
+        """The sums of what happened after these."""
+        return _Sums(*(getattr(self, each.name) - getattr(before, each.name)
+                       for each in fields(self)))  # fmt: skip
 
-    def minus(self, before: Sums) -> Sums:
-        return Sums(*(one - other for one, other in zip(self, before, strict=True)))
+
+_Sample: TypeAlias = tuple[int, dict[str, _Sums]]
+_NOTHING: Final = _Sums()
 
 
 class HandlingRates:
@@ -43,26 +48,38 @@ class HandlingRates:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._sums: dict[str, Sums] = {}
-        self._minute: deque[tuple[int, dict[str, Sums]]] = deque(maxlen=_SAMPLES)
-        self._hour: deque[tuple[int, dict[str, Sums]]] = deque(maxlen=_SAMPLES)
+        self._sums: dict[str, _Sums] = {}
+        self._minute: deque[_Sample] = deque(maxlen=_SAMPLES)
+        self._hour: deque[_Sample] = deque(maxlen=_SAMPLES)
         self._until_hour = 0
         self.sample()
 
     def pulled(self, topic: str, took_ns: int, messages: int) -> None:
         """A pull has found messages; the time is that of its request."""
-        found = self._sums.get(topic, Sums())
-        self._sums[topic] = found.plus(1, took_ns // MILLISECOND, messages, 0, 0, 0, 0)
+        sums = self._of(topic)
+        sums.pulls += 1
+        sums.pull_ns += took_ns
+        sums.pulled += messages
 
     def handled(self, topic: str, took_ns: int, messages: int, *, succeeded: bool) -> None:
         """Messages that are handled together have been, or failed."""
-        found = self._sums.get(topic, Sums())
-        counts = (messages, 0) if succeeded else (0, messages)
-        self._sums[topic] = found.plus(0, 0, 0, 1, took_ns // MILLISECOND, *counts)
+        sums = self._of(topic)
+        sums.units += 1
+        sums.unit_ns += took_ns
+        if succeeded:
+            sums.handled += messages
+        else:
+            sums.failed += messages
+
+    def _of(self, topic: str) -> _Sums:
+        sums = self._sums.get(topic)
+        if sums is None:
+            sums = self._sums[topic] = _Sums()
+        return sums
 
     def sample(self) -> None:
         """Note the sums as they are now."""
-        now = self._clock.monotonic_ns(), dict(self._sums)
+        now = self._clock.monotonic_ns(), {name: replace(each) for name, each in self._sums.items()}
         self._minute.append(now)
         if not self._until_hour:
             self._until_hour = _OF_HOUR
@@ -79,26 +96,26 @@ class HandlingRates:
         """The rates of a topic as Java's ConsumeStatus: times in ms, the failures of an hour."""
         (began_ns, minute), (_, hour) = self._since(topic)
         seconds = (self._clock.monotonic_ns() - began_ns) / SECOND
-        handled = minute if minute.unit_ms else hour  # as Java, where a minute says nothing
+        handled = minute if minute.unit_ns else hour  # as Java, where a minute says nothing
         return {
-            "pullRT": _average(minute.pull_ms, minute.pulls),
+            "pullRT": _average_ms(minute.pull_ns, minute.pulls),
             "pullTPS": _rate(minute.pulled, seconds),
-            "consumeRT": _average(handled.unit_ms, handled.units),
+            "consumeRT": _average_ms(handled.unit_ns, handled.units),
             "consumeOKTPS": _rate(minute.handled, seconds),
             "consumeFailedTPS": _rate(minute.failed, seconds),
             "consumeFailedMsgs": hour.failed,
         }
 
-    def _since(self, topic: str) -> Iterator[tuple[int, Sums]]:
+    def _since(self, topic: str) -> Iterator[tuple[int, _Sums]]:
         """The start of the last minute and what has been since, then those of the hour."""
-        sums = self._sums.get(topic, Sums())
+        sums = self._sums.get(topic, _NOTHING)
         for samples in (self._minute, self._hour):
             began_ns, before = samples[0]
-            yield began_ns, sums.minus(before.get(topic, Sums()))
+            yield began_ns, sums.since(before.get(topic, _NOTHING))
 
 
-def _average(total: int, count: int) -> float:
-    return total / count if count else 0.0
+def _average_ms(total_ns: int, count: int) -> float:
+    return total_ns / MILLISECOND / count if count else 0.0
 
 
 def _rate(count: int, seconds: float) -> float:
