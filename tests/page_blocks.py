@@ -78,6 +78,8 @@ ROWS: Final = (
     ("replication.md", "kubectl apply", "needs a cluster; tests/deploy/test_pair.py has its files"),
     ("rocketmq-client.md", "asyncio.run(main())", _COMMANDS),
     ("rocketmq-client.md", "rocketmq.client.blocking import", _COMMANDS),
+    ("rocketmq.md", "bin/mqproxy", "Java's; tests/interop/test_rocketmq_proxy.py starts it so"),
+    ("rocketmq.md", "```json", "tests/interop/test_rocketmq_proxy.py"),
     ("rocketmq.md", "```yaml", _SAMPLES),
     ("rocketmq.md", "```properties", _SAMPLES),
     ("rolling.md", "", _COMMANDS),

@@ -100,7 +100,7 @@ async def test_one_group(version: str, kind: str, tmp_path: Path) -> None:
 
 
 def queues_of(consumer: PushConsumer) -> set[int]:
-    return {each.queue for each in consumer.queues if each.topic == "Mixed"}
+    return {each.queue.queueId for each in consumer.queues if each.topic == "Mixed"}
 
 
 def bodies(*found: list[tuple[int, int, int]]) -> set[int]:

@@ -163,11 +163,18 @@ _OF_ONE = {
     "clusterRT": (r"\|\d+$", "|<TIME>"),
     "exportMetrics": (r": ([\d.]+|V4_9_\d)$", ": <FIGURE>"),  # the tool's version as well
     "getAclConfig": (r"(secretKey *:).*", r"\1"),  # ours shows none
+    # 4.9 makes a topic ordered with a second change, 5.x and ours with the first.
+    "exportMetadata": (r"(dataVersion\.counter): \d+", r"\1: <COUNT>"),
     # Upstream's is in a log, and is a group of its own, for what ours does not tell.
     "startMonitoring": (r"^.*?(?=\[MONITOR\])|.*(__MONITOR_CONSUMER|reportDeleteMsgsEvent).*", ""),
 }
 """What differs from run to run in the output of one sub-command."""
 _NAMES_ONLY = ("brokerStatus", "getBrokerConfig", "getNamesrvConfig")
+_OF_5_X = re.compile(
+    r"\.(consumeMessageOrderly|consumeTimeoutMinute|groupSysFlag|groupRetryPolicy\.type): "
+)
+"""Settings of groups that our broker has, and the one that was recorded does not."""
+_OPTIONS_OF_5_X = ("-a,--attributes", "-o,--consumeMessageOrderly")
 _TRACE = re.compile(
     r"\s+at |[\w.]+(Exception|Error)\b|Caused by|\s+\.\.\. \d+ more|See http|For more information"
 )
@@ -291,7 +298,7 @@ def masked(command: str, output: str, error: str = "") -> list[str]:
     Java has an error as a stack trace in its output, ours is a line of its own.
     """
     lines = [line.rstrip() for line in output.splitlines()]
-    told = [line for line in lines if line and not _TRACE.match(line)]
+    told = [line for line in lines if line and not _TRACE.match(line) and not _OF_5_X.search(line)]
     if not told and any(_TRACE.match(line) for line in lines):
         error = [line for line in lines if "Exception: " in line][-1].split("Exception: ", 1)[1]
     if error:  # one that is no server's is told in words of one's own
@@ -306,11 +313,12 @@ def masked(command: str, output: str, error: str = "") -> list[str]:
 
 
 def options_of(usage: str) -> list[str]:
-    """The options that a usage lists, but for those that only ours has; blanks collapsed."""
+    """The options of 4.9 that a usage lists; blanks collapsed."""
     found: list[str] = []
     for line in usage.splitlines():
         if option := re.match(r" {1,4}(-\w,--.+|--.+)", line):
             found.append(option[1])
         elif found:
             found[-1] += f" {line}"
-    return [" ".join(each.split()) for each in found if not each.startswith("--")]
+    others = ("--", *_OPTIONS_OF_5_X)
+    return [" ".join(each.split()) for each in found if not each.startswith(others)]

@@ -463,6 +463,14 @@ class Topic:
         if not start <= offset <= end:
             raise OffsetOutOfRangeError(self.name, 0, offset, start, end)
         channel.seek(offset, self.head)
+        self._was_moved()
+
+    def seek_part(self, channel: Channel, done: RangeSet, wanted: RangeSet) -> None:
+        """Let a channel take some messages for finished, and have others again."""
+        channel.seek_part(done, wanted)
+        self._was_moved()
+
+    def _was_moved(self) -> None:
         if self._limiter is not None:
             self._limiter.reset()
         self.journal.save_now()

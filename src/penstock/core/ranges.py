@@ -54,6 +54,22 @@ class RangeSet:
         place = bisect_right(self._nexts, number)
         return (self._firsts[place], self._nexts[place]) if place < len(self._firsts) else None
 
+    def within(self, first: int, next_: int) -> Iterator[tuple[int, int]]:
+        """The parts of ``[first, next_)`` that are in the set, in order."""
+        place = bisect_right(self._nexts, first)
+        while first < next_ and place < len(self._firsts) and self._firsts[place] < next_:
+            yield max(first, self._firsts[place]), min(next_, self._nexts[place])
+            place += 1
+
+    def outside(self, first: int, next_: int) -> Iterator[tuple[int, int]]:
+        """The parts of ``[first, next_)`` that are not in the set, in order."""
+        for low, high in self.within(first, next_):
+            if first < low:
+                yield first, low
+            first = high
+        if first < next_:
+            yield first, next_
+
     def discard_below(self, number: int) -> None:
         """Forget all numbers below this one."""
         drop = bisect_right(self._nexts, number)
@@ -63,6 +79,11 @@ class RangeSet:
         if self._firsts and self._firsts[0] < number:
             self._count -= number - self._firsts[0]
             self._firsts[0] = number
+
+    @property
+    def ranges(self) -> int:
+        """The number of ranges."""
+        return len(self._firsts)
 
     def clear(self) -> None:
         self._firsts.clear()

@@ -36,6 +36,17 @@ def test_neighbours_and_overlaps_are_joined() -> None:
     assert list(ranges((0, 2), (4, 6), (3, 3), (5, 1))) == [(0, 2), (4, 6)]
 
 
+@given(PAIRS, st.integers(0, 40), st.integers(0, 40))
+def test_parts_within_and_outside(pairs: list[tuple[int, int]], first: int, next_: int) -> None:
+    found = ranges(*pairs)
+    inside, outside = list(found.within(first, next_)), list(found.outside(first, next_))
+    numbers = [number for part in inside for number in range(*part)]
+    assert numbers == [number for number in range(first, next_) if number in found]
+    others = [number for part in outside for number in range(*part)]
+    assert others == [number for number in range(first, next_) if number not in found]
+    assert all(low < high for low, high in inside + outside)
+
+
 def test_numbers_that_are_in_already_do_not_count_twice() -> None:
     found = ranges((0, 4), (6, 10), (2, 8))
     assert len(found) == 10

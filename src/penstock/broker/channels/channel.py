@@ -35,6 +35,7 @@ from penstock.core.chance import Chance
 from penstock.core.clock import Clock
 from penstock.core.errors import StorageError
 from penstock.core.names import is_ephemeral
+from penstock.core.ranges import RangeSet
 from penstock.storage.batch import Batch
 from penstock.storage.log import ReadableLog
 
@@ -498,6 +499,16 @@ class Channel:
         self.empty()
         self.state.cursor = offset
         self.state.head = max(head, offset)
+
+    def seek_part(self, done: RangeSet, wanted: RangeSet) -> None:
+        """Take some messages below the head for finished and deliver others (again), whatever was
+        done about them before; all that are in neither set stay as they are.
+        """
+        for offset in self.state.settle(done, wanted):
+            for observer in self.observers:
+                observer.requeued(offset)
+        for consumer in self.consumers:
+            self.refresh(consumer)
 
     def release_deferred(self, offsets: Iterable[int] | None) -> list[DeferredRange]:
         """Deliver these deferred messages, or all, now in the order of their deadlines; returns

@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from penstock.core.ranges import RangeSet
+
 
 class RequeuedRange(NamedTuple):
     """Messages to deliver again once the cursor has reached ``after``: the tail of their time."""
@@ -74,6 +76,13 @@ class Requeued:
             left -= size
         self.count -= dropped
         return dropped
+
+    def forget(self, ranges: RangeSet) -> None:
+        """Forget these messages."""
+        entries, self._entries, self.count = self._entries, deque(), 0
+        for entry in entries:
+            for first, next_ in ranges.outside(entry.first, entry.next):
+                self.add(entry._replace(first=first, next=next_))
 
     def floor(self) -> int | None:
         """The lowest offset that was requeued."""

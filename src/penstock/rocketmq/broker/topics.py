@@ -145,15 +145,17 @@ class TopicTable:
         self.set_template(template_queues, now_ms, inherited=auto_create)
 
     def set_order(self, ordered: set[str], now_ms: int) -> bool:
-        """Let these topics, and no others, be ordered; whether that changed anything."""
-        changed = False
-        for config in self.configs.values():
-            if config.order != (config.name in ordered):
-                config.order = not config.order
-                changed = True
-        if changed:
+        """Let these topics be ordered, beside those that are; whether that changed anything.
+
+        As 5.x does: a topic may have been made ordered without a word to name servers.
+        """
+        new = [self.configs[name] for name in ordered & self.configs.keys()]
+        new = [config for config in new if not config.order]
+        for config in new:
+            config.order = True
+        if new:
             self.version.next(now_ms)
-        return changed
+        return bool(new)
 
     def as_json(self) -> dict[str, Any]:
         """The table as the Java classes print it; also the content of the topics file."""

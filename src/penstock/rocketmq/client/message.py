@@ -20,7 +20,7 @@ RESERVED: Final = frozenset(
         names.CLUSTER, *names.TIMERS, names.TIMER_OUT_MS, names.PREPARED_QUEUE_OFFSET,
         "MIN_OFFSET", "MAX_OFFSET", "RECONSUME_TIME", "MAX_RECONSUME_TIMES",
         "CONSUME_START_TIME", "MSG_REGION", "TRACE_ON", "CORRELATION_ID", "TTL", "MSG_TYPE",
-        "__transactionId__", INSTANCE_ID, SHARDING_KEY, "POP_CK",
+        "__transactionId__", INSTANCE_ID, SHARDING_KEY, names.POP_CK,
     )
 )  # fmt: skip
 _MILLISECONDS: Final = 1000

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.rocketmq.protocol.message_queue import MessageQueue
+
 
 @dataclass(slots=True)
 class ConnectionState:
@@ -27,9 +29,8 @@ class ConnectionState:
 class QueueState:
     """One queue that a consumer has at present."""
 
-    topic: str
-    broker: str
-    queue: int
+    queue: MessageQueue
+    """The queue itself, as ``seek``, ``pause`` and their like take it."""
     next_offset: int
     """The offset at which the next pull begins."""
     commit_offset: int
@@ -40,3 +41,12 @@ class QueueState:
     is_locked: bool
     """True if it is locked for this consumer alone, for orderly consumption."""
     is_paused: bool
+
+    @property
+    def topic(self) -> str:
+        return self.queue.topic
+
+    @property
+    def broker(self) -> str:
+        """The name of the broker that has it."""
+        return self.queue.brokerName

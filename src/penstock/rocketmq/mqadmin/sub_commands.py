@@ -27,6 +27,7 @@ SUB_COMMANDS: Final = (
         may("o", "order", "set topic's order(true|false)"),
         may("u", "unit", "is unit topic (true|false)"),
         may("s", "hasUnitSub", "has unit sub (true|false)"),
+        may("a", "attributes", "attribute(+a=b,+c=d,-e), as 5.x has them"),
     ),
     _command(
         "deleteTopic", "Delete topic from broker and NameServer.", "topics.delete_topic",
@@ -41,6 +42,7 @@ SUB_COMMANDS: Final = (
         may("s", "consumeEnable", "consume enable"),
         may("m", "consumeFromMinEnable", "from min offset"),
         may("d", "consumeBroadcastEnable", "broadcast"),
+        may("o", "consumeMessageOrderly", "consume message orderly, as 5.x has it"),
         may("q", "retryQueueNums", "retry queue nums"),
         may("r", "retryMaxTimes", "retry max times"),
         may("i", "brokerId", "consumer from which broker id"),

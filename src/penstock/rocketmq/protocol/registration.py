@@ -65,7 +65,7 @@ class TopicConfig:
             str(value.get("topicFilterType") or "SINGLE_TAG"),
             _integer(value, "topicSysFlag", _integer(value, "topicSynFlag", 0)),
             value.get("order") is True,
-            dict(attributes),
+            {str(key): str(given) for key, given in attributes.items()},
         )
 
     def as_line(self, *, with_attributes: bool = False) -> str:

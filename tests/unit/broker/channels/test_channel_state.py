@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.broker.channels.delivery_observer import DeliveryObserver
 from penstock.core.errors import OffsetOutOfRangeError
+from penstock.core.ranges import RangeSet
 from penstock.core.units import HOUR, SECOND
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.retention import Retention
@@ -65,6 +67,67 @@ def test_ahead_skips(world: World) -> None:
     world.topic.seek(channel, 4)
     assert channel.state.depth == 1
     assert Reader(world, channel, 9).offsets() == [4]
+
+
+class GivenBack(DeliveryObserver):
+    """Notes what a consumer has no more."""
+
+    def __init__(self) -> None:
+        self.offsets: list[int] = []
+
+    def requeued(self, offset: int) -> None:
+        self.offsets.append(offset)
+
+
+def ranges(*pairs: tuple[int, int]) -> RangeSet:
+    found = RangeSet()
+    for first, next_ in pairs:
+        found.add(first, next_)
+    return found
+
+
+def test_a_part_comes_again_and_another_is_done(world: World) -> None:
+    """Whatever they were: finished, in flight, requeued, waiting; the others stay as they are."""
+    channel, given_back = world.channel(), GivenBack()
+    channel.observers.append(given_back)
+    world.fill(10)
+    reader = Reader(world, channel, 6)
+    assert reader.offsets() == [0, 1, 2, 3, 4, 5]
+    reader.finish(0, 1)
+    reader.ready(0)
+    reader.requeue(2)
+    reader.requeue(3)
+    given_back.offsets.clear()
+    world.topic.seek_part(channel, ranges((3, 5), (6, 7)), ranges((1, 3), (8, 9)))
+    assert given_back.offsets == [4], "no other was in flight"
+    assert reader.finish(4) == [4], "done without it"
+    reader.ready(10)
+    assert reader.take() == [(1, 1), (2, 1), (7, 1), (8, 1), (9, 1)]
+    reader.finish(5, 1, 2, 7, 8, 9)
+    assert channel.state.floor() == channel.state.head == 10
+    assert channel.state.unfinished_count == 0
+
+
+def test_a_part_that_was_skipped_comes_again(world: World) -> None:
+    channel = world.channel()
+    world.fill(6)
+    world.topic.seek_part(channel, ranges((1, 5)), ranges())
+    assert channel.state.depth == 2
+    world.topic.seek_part(channel, ranges(), ranges((3, 5)))
+    assert channel.state.depth == 4
+    reader = Reader(world, channel, 10)
+    assert sorted(reader.offsets()) == [0, 3, 4, 5]
+    reader.finish(0, 3, 4, 5)
+    assert channel.state.unfinished_count == 0
+
+
+def test_a_part_that_was_deferred(world: World) -> None:
+    channel = world.channel()
+    world.publish(b"late", delay=HOUR)
+    world.publish(b"later", delay=HOUR)
+    world.topic.seek_part(channel, ranges((0, 1)), ranges((1, 2)))
+    assert channel.state.deferred_count == 0
+    assert Reader(world, channel, 9).offsets() == [1]
 
 
 def test_ahead_of_what_a_paused_topic_has_given(world: World) -> None:

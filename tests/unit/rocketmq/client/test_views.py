@@ -28,7 +28,9 @@ def test_a_consumer_shows_its_queues_and_connections() -> None:
     client.subscribe("T")
     hub.does(Job(client._core.begin()))
     hub.passes(1)
-    assert [(each.broker, each.queue) for each in client.queues] == [("a", 0), ("a", 1)]
+    queues = [MessageQueue("a", number, "T") for number in range(2)]
+    assert [each.queue for each in client.queues] == queues
+    assert {(each.broker, each.topic) for each in client.queues} == {("a", "T")}
     assert told == [[MessageQueue("a", 0, "T"), MessageQueue("a", 1, "T")]]
     assert sorted(client.connections) == ["a:10911", "ns:9876"]
     assert client.connections["a:10911"].answers

@@ -89,6 +89,6 @@ def test_long_lines_are_wrapped_below_the_name() -> None:
     command = find("updateTopic")
     assert command is not None
     lines = usage(command).splitlines()
-    assert lines[0].startswith("usage: mqadmin updateTopic -b <arg> | -c <arg>  [")
+    assert lines[0].startswith("usage: mqadmin updateTopic [-a <arg>] -b <arg> | -c <arg>  [")
     assert lines[1].startswith("       ")
     assert max(map(len, lines)) <= 110

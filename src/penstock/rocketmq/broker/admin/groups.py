@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from penstock.rocketmq.broker import names
+from penstock.rocketmq.broker import attributes, names
 from penstock.rocketmq.broker.answering import RefusedError, answers, json_answer
 from penstock.rocketmq.broker.clients import group_topics
 from penstock.rocketmq.broker.clients.groups import GroupConfig
@@ -25,7 +25,7 @@ logger = logging.getLogger("penstock.mqbroker")
 @answers(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)
 def update_group(controller: Controller, connection: Connection, request: Command) -> Command:
     """Make or change a group; it is written down before the answer."""
-    _put(controller, connection, [_wanted(fastjson.loads(request.body))])
+    _put(controller, connection, [_wanted(controller, fastjson.loads(request.body))])
     return request.answer()
 
 
@@ -36,12 +36,17 @@ def update_groups(controller: Controller, connection: Connection, request: Comma
     listed = value.get("groupConfigList") if isinstance(value, dict) else None
     if not isinstance(listed, list):
         raise BodyError("a list of groups without groupConfigList")
-    _put(controller, connection, [_wanted(each) for each in listed])
+    _put(controller, connection, [_wanted(controller, each) for each in listed])
     return request.answer()
 
 
-def _wanted(value: Any) -> GroupConfig:
+def _wanted(controller: Controller, value: Any) -> GroupConfig:
+    """The group that a request asks for; its attributes are alterations of those there are."""
     config = GroupConfig.from_json(value)
+    known = controller.groups.get(config.group_name)
+    # Java 5.3 admits no key at all here, and later versions ever more of them.
+    before = None if known is None else known.attributes
+    config.attributes = attributes.altered(before, config.attributes)
     problem = names.group_problem(config.group_name)
     if problem is not None:
         raise RefusedError(ResponseCode.SYSTEM_ERROR, problem)

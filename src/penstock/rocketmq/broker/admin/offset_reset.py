@@ -1,7 +1,8 @@
-"""Setting a group's offsets to a time, and asking its members where they are (RocketMQ spec 4.11).
+"""Setting a group's offsets, and asking its members where they are (RocketMQ spec 4.11).
 
-The broker works out the new offsets and tells the members, who commit them themselves. So nothing
-happens while none is online, but to groups that pop: how far those are is for the broker to say.
+The broker works out the offsets at a time and tells the members, who commit them themselves. So
+nothing happens while none is online, but to groups that pop: how far those are is for the broker to
+say. Of one queue alone, the broker commits the offset itself.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("penstock.mqbroker")
 
 LATEST: Final = -1
+_ALL_QUEUES: Final = -1
+_BY_TIME: Final = -1
+"""The offset of a request whose time counts."""
 STATUS_S: Final = 5.0
 """The time that a member has to say where it is."""
 _RESETS_SINCE: Final = 28
@@ -36,26 +40,81 @@ _RESETS_SINCE: Final = 28
 
 @answers(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET)
 def reset_offsets(controller: Controller, connection: Connection, request: Command) -> Command:
-    topic, group = request.text("topic"), request.text("group")
-    ms, is_force = request.int64("timestamp"), request.boolean("isForce")
-    table = _new_offsets(controller, topic, group, ms, is_force=is_force)
+    """All queues of a topic go on at a time; 5.x also names one queue, and an offset in it."""
+    topic, group, ms = request.text("topic"), request.text("group"), request.int64("timestamp")
+    is_force, queue = request.boolean("isForce"), request.int32("queueId", _ALL_QUEUES)
     members = _members(controller, group)
-    for member in members:
-        _check_version(member)
-    offsets = {queue.queueId: offset for queue, offset in table.items()}
-    place = _place(controller, topic, ms)
-    if not controller.pops.reset(topic, group, offsets, place, is_force=is_force) and not members:
-        raise RefusedError(
-            ResponseCode.CONSUMER_NOT_ONLINE,
-            "Consumer not online, so can not reset offset, "
-            f"Group: {group} Topic: {topic} Timestamp: {ms}",
-        )
+    if queue < 0:
+        table = _new_offsets(controller, topic, group, ms, is_force=is_force)
+        _check_versions(members)
+        is_moved = _move(controller, topic, group, ms, table, is_force=is_force)
+        if not is_moved and not members:
+            raise RefusedError(
+                ResponseCode.CONSUMER_NOT_ONLINE,
+                "Consumer not online, so can not reset offset, "
+                f"Group: {group} Topic: {topic} Timestamp: {ms}",
+            )
+    else:
+        offset = _wanted(controller, request, queue)
+        _check_versions(members)
+        table = _reset_one(controller, topic, group, queue, offset)
     ext = {"topic": topic, "group": group, "timestamp": str(ms), "isForce": str(is_force).lower()}
     body = fastjson.dumps({"offsetTable": _in_form_of(request.language, table)})
     for member in members:
         member.peer.tell(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext, body)
-    logger.info("%s reset the offsets of %s in %s to %d ms", connection.address, group, topic, ms)
+    where = topic if queue < 0 else f"queue {queue} of {topic}"
+    logger.info("%s reset the offsets of %s in %s: %s", connection.address, group, where,
+              " ".join(f"{each.queueId}:{offset}" for each, offset in table.items()))  # fmt: skip
     return json_answer(request, {"offsetTable": table})
+
+
+def _move(
+    controller: Controller,
+    topic: str,
+    group: str,
+    ms: int,
+    table: dict[MessageQueue, int],
+    *,
+    is_force: bool,
+) -> bool:
+    """Let a group that pops go on at these offsets at once; False if it does not pop there."""
+    offsets = {queue.queueId: offset for queue, offset in table.items()}
+    place = _place(controller, topic, ms)
+    return controller.pops.reset(topic, group, offsets, place, is_force=is_force)
+
+
+def _wanted(controller: Controller, request: Command, queue: int) -> int:
+    """The offset that one queue is to go on at: the one stated, or that of a time.
+
+    Raises RefusedError, as 5.x's brokers do, which ask nothing of ``isForce`` here.
+    """
+    topic, group = request.text("topic"), request.text("group")
+    if controller.topics.get(topic) is None:
+        raise RefusedError(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} does not exist")
+    if group not in controller.groups.configs:
+        remark = f"Group {group} does not exist"
+        raise RefusedError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+    low, end = controller.store.bounds(topic, queue)
+    offset, ms = request.int64("offset", _BY_TIME), request.int64("timestamp")
+    if offset == _BY_TIME:
+        return end if ms < 0 else offset_by_time(controller, topic, queue, ms)
+    if not low <= offset <= end:
+        remark = f"Target offset {offset} not in consume queue range [{low}-{end}]"
+        raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
+    return offset
+
+
+def _reset_one(
+    controller: Controller, topic: str, group: str, queue: int, offset: int
+) -> dict[MessageQueue, int]:
+    """Commit the offset of one queue: as in 5.x, no member needs to be online for that.
+
+    Raises RefusedError, BodyError, StorageError.
+    """
+    controller.offsets.commit(topic, group, queue, offset)
+    controller.pops.reset_queue(topic, group, queue, offset)
+    controller.offsets_changed()
+    return {MessageQueue(controller.settings.broker_name, queue, topic): offset}
 
 
 def _new_offsets(
@@ -107,10 +166,11 @@ def _members(controller: Controller, group: str) -> list[Member[Connection]]:
     return list(found.members.values()) if found is not None else []
 
 
-def _check_version(member: Member[Connection]) -> None:
-    if member.version < _RESETS_SINCE:
-        remark = f"the client does not support this feature. version={member.version}"
-        raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
+def _check_versions(members: list[Member[Connection]]) -> None:
+    for member in members:
+        if member.version < _RESETS_SINCE:
+            remark = f"the client does not support this feature. version={member.version}"
+            raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
 
 
 @answers(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS)
@@ -123,8 +183,7 @@ async def consumer_status(
     if not members:
         remark = f"No Any Consumer online in the consumer group: [{group}]"
         raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
-    for member in members:
-        _check_version(member)
+    _check_versions(members)
     wanted = request.optional("clientAddr")  # a client id, in spite of its name
     asked = [member for member in members if wanted in (None, member.client_id)]
     found = await asyncio.gather(*(_status(member, topic, group) for member in asked))

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import StorageError
-from penstock.rocketmq.broker import names
+from penstock.rocketmq.broker import attributes, names
 from penstock.rocketmq.broker.answering import RefusedError, answers, json_answer
 from penstock.rocketmq.broker.topics import QUEUES_MAX
 from penstock.rocketmq.protocol import fastjson
@@ -64,14 +64,19 @@ async def update_topics(
     listed = value.get("topicConfigList") if isinstance(value, dict) else None
     if not isinstance(listed, list):
         raise BodyError("a list of topics without topicConfigList")
-    await _put(controller, connection, [TopicConfig.from_json(each) for each in listed])
+    wanted = [TopicConfig.from_json(each) for each in listed]
+    for config in wanted:
+        config.attributes = _attributes(controller, config.name, config.attributes)
+    await _put(controller, connection, wanted)
     return request.answer()
 
 
 def _wanted(controller: Controller, request: Command) -> TopicConfig:
-    """The topic that a request asks for; what 4.9 does not set stays as it is."""
+    """The topic that a request asks for; its attributes are alterations of those there are."""
     name = request.text("topic")
-    known = controller.topics.get(name) or TopicConfig(name)
+    wanted = attributes.parsed(request.optional("attributes") or "")
+    known = controller.topics.get(name)
+    is_ordered = known is not None and known.order
     return TopicConfig(
         name,
         request.int32("readQueueNums"),
@@ -79,9 +84,14 @@ def _wanted(controller: Controller, request: Command) -> TopicConfig:
         request.int32("perm"),
         request.text("topicFilterType"),
         request.int32("topicSysFlag", 0),
-        known.order,
-        known.attributes,
+        request.boolean("order") if request.optional("order") else is_ordered,
+        _attributes(controller, name, wanted),
     )
+
+
+def _attributes(controller: Controller, name: str, wanted: dict[str, str]) -> dict[str, str]:
+    known = controller.topics.get(name)
+    return attributes.of_topic(None if known is None else known.attributes, wanted)
 
 
 async def _put(

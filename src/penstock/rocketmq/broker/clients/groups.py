@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
+from penstock.rocketmq.broker.clients.retry_policy import BY_LEVELS, RetryPolicy
 from penstock.rocketmq.broker.topics import QUEUES_MAX, DataVersion
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.settings import java_name
@@ -26,9 +27,20 @@ class GroupConfig:
     broker_id: int = 0
     which_broker_when_consume_slowly: int = 1
     notify_consumer_ids_changed_enable: bool = True
+    consume_message_orderly: bool = False
+    """5.x, as all that follow: for a proxy, which has its clients handle messages in order then."""
+    consume_timeout_minute: int = 15
+    group_sys_flag: int = 0
+    group_retry_policy: RetryPolicy = BY_LEVELS
+    attributes: dict[str, str] = field(default_factory=dict)
+    subscription_data_set: list[Any] | None = None
 
     def as_json(self) -> dict[str, Any]:
-        return {java_name(each.name): getattr(self, each.name) for each in fields(self)}
+        value = {java_name(each.name): getattr(self, each.name) for each in fields(self)}
+        value["groupRetryPolicy"] = self.group_retry_policy.as_json()
+        if self.subscription_data_set is None:  # fastjson leaves it out
+            del value["subscriptionDataSet"]
+        return value
 
     @classmethod
     def from_json(cls, value: Any) -> GroupConfig:
@@ -40,12 +52,35 @@ class GroupConfig:
             given = value.get(java_name(each.name))
             if given is None:
                 continue
-            if each.name != "group_name" and type(given) is not type(each.default):
+            reader = _READERS.get(each.name)
+            if reader is not None:
+                given = reader(given)
+            elif each.name != "group_name" and type(given) is not type(each.default):
                 raise BodyError(f"{java_name(each.name)} of a group is {given!r}")
             found[each.name] = given
         if found.get("retry_queue_nums", 0) > QUEUES_MAX:
             raise BodyError(f"retryQueueNums of a group is more than {QUEUES_MAX}")
         return cls(**found)
+
+
+def _attributes(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise BodyError("the attributes of a group are no map")
+    return {str(key): str(given) for key, given in value.items()}
+
+
+def _subscriptions(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise BodyError("subscriptionDataSet of a group is no list")
+    return value
+
+
+_READERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "group_retry_policy": RetryPolicy.from_json,
+    "attributes": _attributes,
+    "subscription_data_set": _subscriptions,
+}
+"""The parsers of the fields that are more than one value."""
 
 
 @dataclass(slots=True)

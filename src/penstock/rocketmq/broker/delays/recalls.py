@@ -1,9 +1,10 @@
 """Recalls: messages that wait for their delivery time are taken back before it comes.
 
 The answer to such a send has a handle, ``v1 topic broker time id`` in base64 as Java's brokers of
-5.x write it; behind that ours has the queue offset at which the message waits. A recall is a
-message of the same system topic, so that it survives what the message survives. Java's broker
-stores one under the id, and drops all messages with that id that are due in the same second.
+5.x write it; behind that ours has the queue offset at which the message waits. A handle without it,
+as Java's public HandleV1 makes them, is of all messages with that id that are due within a second,
+as for Java's broker. A recall is a message of the same system topic, so that it survives what the
+message survives.
 """
 
 from __future__ import annotations
@@ -21,14 +22,23 @@ from penstock.rocketmq.broker.topics import WRITE
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.message import decode
 
 if TYPE_CHECKING:
     from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.remoting import Connection
 
 _VERSION: Final = "v1"
+_WRONG_TIME: Final = "recall failed, timestamp invalid"
+_WORDS_MIN: Final = 5
 _NO_ID: Final = "null"
 """Java's word for the id of a message without one."""
+_GRAIN_MS: Final = 1000
+"""Java's wheel of timers tells no shorter times apart."""
+SAME_ID_MAX: Final = 100
+"""Messages with one id that one recall may be of; producers give each its own."""
+_SAME_ID_BYTES: Final = 64 * 1024 * 1024
+_FAR_MS: Final = 1 << 52
 
 
 class Handle(NamedTuple):
@@ -39,21 +49,24 @@ class Handle(NamedTuple):
     broker: str
     due_ms: str
     message_id: str
-    offset: str
+    offset: str = ""
+    """Empty where the handle was not made here."""
 
     @classmethod
     def parse(cls, text: str) -> Handle:
         """Parse a recall handle. Raises RefusedError."""
         try:
-            words = base64.b64decode(text, b"-_", validate=True).decode().split(" ")
+            padded = text + "=" * (-len(text) % 4)  # Java's decoder needs no padding
+            words = base64.b64decode(padded, b"-_", validate=True).decode().split(" ")
         except (binascii.Error, ValueError):
             words = []
-        if len(words) != len(cls._fields) or words[0] != _VERSION:
+        # Java takes handles with further words, and heeds none of them.
+        if len(words) < _WORDS_MIN or words[0] != _VERSION:
             raise _illegal("recall handle is invalid")
-        return cls(*words)
+        return cls(*words[: len(cls._fields)])
 
     def __str__(self) -> str:
-        return base64.urlsafe_b64encode(" ".join(self).encode()).decode()
+        return base64.urlsafe_b64encode(" ".join(self).rstrip().encode()).decode()
 
 
 def handle_of(draft: Draft, broker: str, offset: int) -> Handle:
@@ -70,10 +83,18 @@ async def recall(controller: Controller, connection: Connection, request: Comman
     """Answered when the recall is stored; doing so again changes nothing."""
     try:
         handle = _checked(controller, request)
+        offsets = await _offsets(controller, handle)
     except RefusedError as error:
         ext = {"MSG_REGION": controller.settings.region_id}
         return request.answer(error.code, str(error), ext=ext)
-    offset = int(handle.offset)
+    for offset in offsets:
+        await _recall(controller, offset)
+    ext = {"MSG_REGION": controller.settings.region_id, "msgId": handle.message_id}
+    return request.answer(ext=ext)
+
+
+async def _recall(controller: Controller, offset: int) -> None:
+    """Take back the message at a queue offset. Raises StorageError, and it waits on then."""
     marker = properties.join({RECALLED: str(offset)})
     is_first = controller.timers.recall(offset)
     try:
@@ -82,8 +103,6 @@ async def recall(controller: Controller, connection: Connection, request: Comman
         if is_first:
             controller.timers.restore(offset)
         raise
-    ext = {"MSG_REGION": controller.settings.region_id, "msgId": handle.message_id}
-    return request.answer(ext=ext)
 
 
 def _checked(controller: Controller, request: Command) -> Handle:
@@ -102,17 +121,43 @@ def _checked(controller: Controller, request: Command) -> Handle:
         raise _illegal("recall failed, topic not match")
     if handle.broker != settings.broker_name:
         raise _illegal("recall failed, broker service not available")
-    due_ms = properties.number(handle.due_ms) or 0
-    if due_ms <= controller.now_ms or not _is_there(controller, handle):
-        raise _illegal("recall failed, timestamp invalid")
+    if (properties.number(handle.due_ms) or 0) <= controller.now_ms:
+        raise _illegal(_WRONG_TIME)
     return handle
 
 
-def _is_there(controller: Controller, handle: Handle) -> bool:
+async def _offsets(controller: Controller, handle: Handle) -> list[int]:
+    """The queue offsets at which messages wait that the handle is of. Raises RefusedError."""
+    if handle.offset:
+        found = [offset for offset in (properties.number(handle.offset),) if offset is not None
+                 and _is_there(controller, handle, offset)]  # fmt: skip
+    else:
+        found = await _with_id(controller, handle)
+    if not found:
+        raise _illegal(_WRONG_TIME)
+    return found
+
+
+async def _with_id(controller: Controller, handle: Handle) -> list[int]:
+    """The queue offsets of messages with the id that wait for about the same time."""
+    found = await controller.keys.find(
+        names.TIMER_TOPIC, handle.message_id, 0, _FAR_MS, SAME_ID_MAX, _SAME_ID_BYTES
+    )
+    due_ms = properties.number(handle.due_ms) or 0
+    offsets = []
+    for frame in found.frames:
+        message, _ = decode(frame)
+        other = handle_of(Draft.of(message), handle.broker, message.queue_offset)
+        is_same = (other.topic, other.message_id) == (handle.topic, handle.message_id)
+        other_ms = int(other.due_ms)
+        is_near = abs(other_ms - due_ms) <= _GRAIN_MS and other_ms > controller.now_ms
+        if is_same and is_near and message.body:
+            offsets.append(message.queue_offset)
+    return offsets
+
+
+def _is_there(controller: Controller, handle: Handle, offset: int) -> bool:
     """True if the handle is that of a message which was stored to wait."""
-    offset = properties.number(handle.offset)
-    if offset is None:
-        return False
     message = controller.store.message_at(names.TIMER_TOPIC, QUEUE, offset)
     if message is None or not message.body:
         return False

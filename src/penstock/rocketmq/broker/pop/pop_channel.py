@@ -20,12 +20,16 @@ from typing import Final, Protocol
 
 from penstock.broker.channels.channel import Channel, NotInFlightError
 from penstock.broker.channels.consumer import Consumer, Delivery
+from penstock.broker.runs import runs
 from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
 from penstock.core.errors import StorageError
+from penstock.core.ranges import RangeSet
 from penstock.core.units import MILLISECOND
+from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.pull.subscriptions import Subscription
 from penstock.rocketmq.broker.store.message_store import MessageStore, Slice
+from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.frames import FRAME_MAX
 from penstock.rocketmq.protocol.messages.message import decode, encode, properties_text
 from penstock.storage.batch import Buffer
@@ -36,6 +40,8 @@ ANSWER_BYTES: Final = 4 * 1024 * 1024
 """An answer gets no further messages when it has this many bytes of them."""
 ANSWER_BYTES_MAX: Final = FRAME_MAX - 64 * 1024
 """The most bytes of several messages in one answer: clients read no longer frame."""
+PLACES_MAX: Final = 100_000
+"""Ranges of the log that one queue's reset may consist of; each stays in memory and journal."""
 
 logger = logging.getLogger("penstock.mqbroker")
 
@@ -278,6 +284,34 @@ class PopChannel:
         """Go on at a log offset, ahead or back; what was hidden is hidden no more."""
         self.topic.seek(self.channel, offset)
         self.channel.dispatch(self._clock.monotonic_ns())
+
+    def seek_queue(self, queue: int, offset: int) -> None:
+        """Go on at a queue offset of one queue; the others stay as they are.
+
+        Raises RefusedError where that is no small number of places in the log.
+        """
+        queues, state = self.topic.queues, self.channel.state
+        floor, end = queues.search(queue, state.floor()), queues.search(queue, state.head)
+        done, wanted = (self._places(queue, low, high)
+                        for low, high in ((floor, min(offset, end)), (offset, end)))  # fmt: skip
+        self.topic.seek_part(self.channel, done, wanted)
+        self.channel.dispatch(self._clock.monotonic_ns())
+
+    def _places(self, queue: int, low: int, high: int) -> RangeSet:
+        """The places in the log of the messages ``[low, high)`` of a queue."""
+        found = RangeSet()
+        locate = self.topic.queues.locate
+        while low < high and (places := locate(queue, low, min(high - low, PLACES_MAX))):
+            for first, next_ in runs(list(places)):
+                found.add(first, next_)
+            low += len(places)
+            if found.ranges > PLACES_MAX:
+                remark = (
+                    f"queue {queue} of {self.topic.name} cannot be reset alone: its messages are "
+                    f"in more than {PLACES_MAX} places of the log; reset all queues to a time"
+                )
+                raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
+        return found
 
     def close(self) -> None:
         """The channel is gone: there are no messages for those who still wait."""

@@ -132,6 +132,17 @@ class Pops:
         self._commit(topic, group)
         return True
 
+    def reset_queue(self, topic: str, group: str, queue: int, offset: int) -> None:
+        """Let a group that pops a topic go on elsewhere in one queue, which its committed offset
+        names already; nothing if it does not pop there. Raises RefusedError, StorageError.
+        """
+        key = (topic, group)
+        if key in self.ordered.table:
+            self.ordered.moved(key, queue)
+        elif (channel := self.find(topic, group)) is not None:
+            channel.seek_queue(queue, offset)
+            self._commit(topic, group)
+
     def _start(self, topic: Topic, group: str, from_end: bool) -> int:
         if self._tables.offsets.of(topic.name, group):
             return self._retention.log_offset(topic, group)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.core.errors import PenstockError
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError, answers, json_answer
+from penstock.rocketmq.broker.clients import group_topics
 from penstock.rocketmq.broker.pop.request_mode_table import FILE, POP, text_of, wanted
 from penstock.rocketmq.broker.topics import QUEUES_MAX, READ
 from penstock.rocketmq.protocol import fastjson
@@ -30,14 +31,17 @@ _ROUTE_S: Final = 3.0
 
 @answers(RequestCode.SET_MESSAGE_REQUEST_MODE)
 def set_request_mode(controller: Controller, connection: Connection, request: Command) -> Command:
-    """Let a group pop or pull a topic; it is written down before the answer."""
+    """Let a group pop or pull a topic; it is written down before the answer.
+
+    5.x's clients ask for it before they first heartbeat, so the group is made here if need be.
+    """
     topic, group, mode, share = wanted(fastjson.loads(request.body))
     if topic.startswith(names.RETRY_PREFIX):
         remark = "retry topic is not allowed to set mode"
         raise RefusedError(ResponseCode.NO_PERMISSION, remark)
     if controller.topics.get(topic) is None:
         raise RefusedError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
-    if group not in controller.groups.configs:
+    if names.group_problem(group) or group_topics.group_config(controller, group) is None:
         remark = "subscription group does not exist"
         raise RefusedError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
     controller.request_modes.put(topic, group, mode, share)

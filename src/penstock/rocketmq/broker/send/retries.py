@@ -11,6 +11,8 @@ from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.clients import group_topics
 from penstock.rocketmq.broker.clients.groups import GroupConfig
+from penstock.rocketmq.broker.delays.levels import RETRY_BASE
+from penstock.rocketmq.broker.delays.timers import DELAY_MS_MAX
 from penstock.rocketmq.broker.send.draft import Draft
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.messages import properties
@@ -80,12 +82,25 @@ def to_dead_letters(tables: Tables, draft: Draft, group: str) -> None:
 
 
 def set_delay(draft: Draft, level: int | None) -> None:
-    """Replace whatever delay a message has had."""
+    """Give a message a level of delay, or none, instead of any other delay."""
+    _replace_delay(draft, properties.DELAY, level)
+
+
+def set_policy_delay(draft: Draft, config: GroupConfig, times: int) -> None:
+    """Give a message the delay of its group after this number of tries, instead of any other."""
+    delay_ms = config.group_retry_policy.delay_ms(times)
+    if delay_ms is None:
+        set_delay(draft, RETRY_BASE + times)
+    else:
+        _replace_delay(draft, properties.TIMER_DELAY_MS, min(delay_ms, DELAY_MS_MAX) or None)
+
+
+def _replace_delay(draft: Draft, name: str, value: int | None) -> None:
     found = properties.parse(draft.properties)
-    for name in (properties.DELAY, *properties.TIMERS):
-        found.pop(name, None)
-    if level is not None:
-        found[properties.DELAY] = str(level)
+    for each in (properties.DELAY, *properties.TIMERS, properties.TIMER_OUT_MS):
+        found.pop(each, None)
+    if value is not None:
+        found[name] = str(value)
     draft.properties = properties.join(found)
 
 

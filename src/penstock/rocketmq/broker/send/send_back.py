@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from penstock.rocketmq.broker import permissions
 from penstock.rocketmq.broker.answering import RefusedError, answers
 from penstock.rocketmq.broker.clients import group_topics
-from penstock.rocketmq.broker.delays.levels import RETRY_BASE
 from penstock.rocketmq.broker.send.retries import (
     most_times,
     next_try,
     origin,
     set_delay,
+    set_policy_delay,
     to_dead_letters,
 )
 from penstock.rocketmq.broker.topics import WRITE
@@ -51,7 +51,10 @@ async def send_back(controller: Controller, connection: Connection, request: Com
         draft.topic = topic.name
         draft.queue = offset % max(1, min(config.retry_queue_nums, topic.write_queues))
         # Java: level 0 leaves the delay to the broker, any other is taken as it is.
-        set_delay(draft, level or RETRY_BASE + stored.reconsume_times)
+        if level:
+            set_delay(draft, level)
+        else:
+            set_policy_delay(draft, config, stored.reconsume_times)
     await controller.publisher.publish_one(draft)
     controller.stats.sent_back(origin(draft), config.group_name)
     await controller.registered_since(topics_before)

@@ -35,7 +35,7 @@ _BEGINNINGS: Final = {
     int(Serialization.JSON): tuple(b'{"code":%d,' % code for code in _CODES),
 }
 _NOT_PLAIN: Final = frozenset((properties.CLUSTER, properties.TRANSACTION, properties.DELAY,
-                               *properties.TIMERS))  # fmt: skip
+                               properties.POP_CK, *properties.TIMERS))  # fmt: skip
 """Properties of which the broker makes more than to store them."""
 
 _NAME_END, _VALUE_END = properties.NAME_END.encode(), properties.VALUE_END.encode()

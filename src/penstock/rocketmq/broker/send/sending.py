@@ -56,8 +56,10 @@ _SHARED_CHARS_MAX: Final = 64 * 1024 * 1024
 """The most characters that a batch's properties may take, as each of its messages gets a copy."""
 _WAIT: Final = f"{properties.WAIT}{properties.NAME_END}"
 _CLUSTER: Final = f"{properties.CLUSTER}{properties.NAME_END}"
+_POP_CK: Final = f"{properties.POP_CK}{properties.NAME_END}"
+_POP_CK_BYTES: Final = _POP_CK.encode()
 _TRANSACTION: Final = f"{properties.TRANSACTION}{properties.NAME_END}true"
-_ANSWERED: Final[tuple[str, ...]] = ("msgId", "queueId", "queueOffset")
+_ANSWERED: Final = ("msgId", "queueId", "queueOffset")
 _ILLEGAL: Final = (
     "the message is illegal, maybe msg body or properties length not matched. msg body length "
     "limit {}B, msg properties length limit 32KB."
@@ -84,7 +86,8 @@ def send(controller: Controller, connection: Connection, request: Command) -> Co
         topic, put_queue = draft.topic, draft.queue
         records = controller.store.records((draft,))
     sending = _Sending(controller, connection, request, records, queue)
-    if topic is names.TIMER_TOPIC and controller.settings.recall_message_enable:
+    is_recallable = topic is names.TIMER_TOPIC and controller.settings.recall_message_enable
+    if is_recallable or topic is names.HALF_TOPIC:
         sending.waiting = draft
     if controller.slave_acks is not None and _WAIT in header.properties:
         sending.waits = properties.value_of(header.properties, properties.WAIT) != "false"
@@ -203,11 +206,16 @@ def _batch(
     common = Draft(header.topic, queue, b"", "", 0, header.sys_flag, header.born_ms,
                    connection.host, header.reconsume_times)  # fmt: skip
     shared = shared_text(controller, header.properties)
-    records: AnyRecords | None = controller.store.even_batch(request.body, common, shared.encode())
+    records: AnyRecords | None = None
+    was_popped = _POP_CK_BYTES in request.body
+    if not was_popped:
+        records = controller.store.even_batch(request.body, common, shared.encode())
     if records is not None:
         _check_count(controller, records.count, shared)
         return records
     messages = _parts(request.body)
+    if was_popped:
+        messages = [(flag, body, _without_receipt(text)) for flag, body, text in messages]
     _check_count(controller, len(messages), shared)
     return mixed_batch(controller, messages, common, shared)
 
@@ -220,6 +228,12 @@ def mixed_batch(
     if whole is None:
         raise _illegal(controller)
     return controller.store.mixed_batch(whole, common)
+
+
+def _without_receipt(text: bytes) -> bytes:
+    if _POP_CK_BYTES not in text:
+        return text
+    return properties.without(text.decode("utf-8", "replace"), properties.POP_CK).encode()
 
 
 def _check_count(controller: Controller, count: int, shared: str) -> None:
@@ -243,7 +257,7 @@ def shared_text(controller: Controller, text: str) -> str:
 @lru_cache(maxsize=64)
 def _shared_text(cluster: str, text: str) -> str:
     found = properties.parse(text)
-    for name in (properties.UNIQUE_KEY, properties.CLUSTER):
+    for name in (properties.UNIQUE_KEY, properties.CLUSTER, properties.POP_CK):
         found.pop(name, None)
     return _with(cluster, properties.join(found)).removesuffix(properties.VALUE_END)
 
@@ -262,6 +276,8 @@ def _stored_text(controller: Controller, text: str) -> str:
         text = properties.without(text, properties.WAIT)
     if _CLUSTER in text:  # of the broker that sent the message on
         text = properties.without(text, properties.CLUSTER)
+    if _POP_CK in text:  # or a consumer would acknowledge it where it was popped before
+        text = properties.without(text, properties.POP_CK)
     # Java's brokers add their cluster to each message: request and reply need it.
     return _with(text, controller.cluster_property)
 
@@ -309,7 +325,7 @@ class _Sending:
         self.waits = True
         """False of a send that does not wait for slaves."""
         self.waiting: Draft | None = None
-        """The message, if it waits for its time and can be recalled until then."""
+        """The message, if it can be recalled until its time, or waits for its transaction's end."""
 
     def done(self, error: StorageError | None) -> None:
         """Tell the producer that the message is stored, or is not."""
@@ -355,31 +371,42 @@ class _Sending:
             message_ids = store.message_id(records.physical_offset)
         else:
             message_ids = store.message_ids(records.physical_offset, records.count)
-        values: tuple[str, ...] = (message_ids, str(self._queue), str(records.queue_offset))
-        fields = _ANSWERED
+        values = (message_ids, str(self._queue), str(records.queue_offset))
         if self.waiting is not None:
-            handle = handle_of(self.waiting, settings.broker_name, records.queue_offset)
-            fields, values = (*fields, "recallHandle"), (*values, str(handle))
-        template = answer_template(settings, code, fields)
+            self._answer_waiting(self.waiting, code, values)
+            return
+        template = answer_template(settings, code)
         self._connection.send_pieces((template.encode(request, values),))
+
+    def _answer_waiting(self, draft: Draft, code: ResponseCode, values: Sequence[str]) -> None:
+        """Answer with the field by which the producer ends a transaction, or recalls a message."""
+        settings = self._controller.settings
+        ext = dict(zip(_ANSWERED, values, strict=True))
+        ext |= _constants(settings.region_id, settings.trace_on)
+        if draft.topic is names.TIMER_TOPIC:
+            handle = handle_of(draft, settings.broker_name, self._records.queue_offset)
+            ext["recallHandle"] = str(handle)
+        elif unique_id := properties.value_of(draft.properties, properties.UNIQUE_KEY):
+            # Without it 5.x's proxy begins no transaction. A template takes no client's text.
+            ext["transactionId"] = unique_id
+        self._connection.send(self._request.answer(code, ext=ext))
 
 
 def answer_template(
-    settings: BrokerSettings,
-    code: ResponseCode = ResponseCode.SUCCESS,
-    fields: tuple[str, ...] = _ANSWERED,
+    settings: BrokerSettings, code: ResponseCode = ResponseCode.SUCCESS
 ) -> AnswerTemplate:
-    """The template of answers to sends with these fields, the broker's own beside them."""
-    return _template(fields, code, settings.region_id, settings.trace_on)
+    """The template of answers to sends, with the broker's own fields."""
+    return _template(code, settings.region_id, settings.trace_on)
 
 
 @lru_cache(maxsize=16)
-def _template(
-    names: tuple[str, ...], code: ResponseCode, region: str, trace_on: bool
-) -> AnswerTemplate:
-    # Java's answers to sends always have both.
-    constants = {"MSG_REGION": region, "TRACE_ON": str(trace_on).lower()}
-    return AnswerTemplate(names, constants, code)
+def _template(code: ResponseCode, region: str, trace_on: bool) -> AnswerTemplate:
+    return AnswerTemplate(_ANSWERED, _constants(region, trace_on), code)
+
+
+def _constants(region: str, trace_on: bool) -> dict[str, str]:
+    """The fields that Java's answers to sends always have."""
+    return {"MSG_REGION": region, "TRACE_ON": str(trace_on).lower()}
 
 
 def error_code(error: StorageError) -> ResponseCode:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import TypeVar
 
 from penstock.core.chance import Chance
 from penstock.core.clock import SYSTEM_CLOCK, Clock
@@ -18,6 +19,8 @@ from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.client.errors import ClientError, Stopped
 from penstock.rocketmq.client.views import ConsumerView
 from penstock.rocketmq.protocol.message_queue import MessageQueue
+
+T = TypeVar("T")
 
 
 class LitePullConsumer(ConsumerView):
@@ -82,35 +85,47 @@ class LitePullConsumer(ConsumerView):
 
         None waits for ever. Raises ClientError.
         """
-        await self.start()
         most = max_messages or self._hub.config.pull_batch_size
-        found = self._poll(most)
+        return await self._wait_for(lambda: self._core.poll(most), timeout)
+
+    async def _wait_for(
+        self,
+        ask: Callable[[], T],
+        timeout: float | None,  # noqa: ASYNC109
+    ) -> T:
+        """Ask again and again, until there is something or the time is over."""
+        await self.start()
+        found = self._asked(ask)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 while not found:
                     self._arrival.clear()
                     await self._arrival.wait()
-                    found = self._poll(most)
+                    found = self._asked(ask)
         return found
 
-    def _poll(self, most: int) -> list[Received]:
+    def _asked(self, ask: Callable[[], T]) -> T:
         if self._is_closed:
             raise Stopped
-        return self._core.poll(most)
+        return ask()
 
     def _arrived(self) -> None:
         self._arrival.set()
 
     async def __aiter__(self) -> AsyncIterator[Received]:
-        """One message after the other, until the consumer is closed."""
+        """One message after the other, until the consumer is closed. A message is done when the
+        next one is asked for; one in whose midst the block ends with an exception is not.
+        """
+        most = self._hub.config.pull_batch_size
         while not self._is_closed:
             try:
-                # One at a time: what a poll has given counts as done with the next one.
-                messages = await self.poll(timeout=None, max_messages=1)
+                await self._wait_for(lambda: self._core.begin_loop(most), None)
             except Stopped:
                 return
-            for message in messages:
+            for message in self._core.each():
                 yield message
+                if self._is_closed:
+                    return
 
     async def commit(self) -> None:
         """Commit all that was polled; the brokers know it when this returns."""

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 from penstock.core.chance import Chance
 from penstock.core.clock import Clock
 from penstock.core.reasons import reason
-from penstock.core.units import SECOND
+from penstock.core.units import MILLISECOND, SECOND
 from penstock.rocketmq.client.blocking.dialling import Dialling
 from penstock.rocketmq.client.config import Config
 from penstock.rocketmq.client.errors import (
@@ -37,6 +37,7 @@ T = TypeVar("T")
 _READ_BYTES: Final = 256 * 1024
 _UNSENT_MAX: Final = 1 << 20
 """Bytes of one-way requests that may wait for a server."""
+_BREATH_NS: Final = 100 * MILLISECOND
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
@@ -158,6 +159,13 @@ class BlockingHub(Hub):
         self._take_in(0 if is_moved else self._patience(seconds))
         self._flush_all()
         self._left_ns = self.clock.monotonic_ns()
+
+    def breathe(self) -> None:
+        """Do what is due if that was last done a while ago: for programs that are kept busy with
+        what they were given at once. Raises ClientError as ``work`` does.
+        """
+        if self.clock.monotonic_ns() - self._left_ns >= _BREATH_NS:
+            self.work(0)
 
     def _take_in(self, seconds: float | None) -> None:
         for key, events in self._selector.select(seconds):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from penstock.core.chance import Chance
 from penstock.core.clock import SYSTEM_CLOCK, Clock
@@ -17,6 +18,8 @@ from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.client.errors import ClientError, Stopped
 from penstock.rocketmq.client.views import ConsumerView
 from penstock.rocketmq.protocol.message_queue import MessageQueue
+
+T = TypeVar("T")
 
 
 class LitePullConsumer(ConsumerView):
@@ -78,14 +81,18 @@ class LitePullConsumer(ConsumerView):
 
         None waits for ever. Raises ClientError.
         """
+        most = max_messages or self._hub.config.pull_batch_size
+        return self._wait_for(lambda: self._core.poll(most), timeout)
+
+    def _wait_for(self, ask: Callable[[], T], timeout: float | None) -> T:
+        """Ask again and again, until there is something or the time is over."""
         if self._is_closed:
             raise Stopped
         self.start()
-        most = max_messages or self._hub.config.pull_batch_size
         clock = self._hub.clock.monotonic_ns
         end = None if timeout is None else clock() + int(timeout * SECOND)
         self._hub.work(0)
-        while not (found := self._core.poll(most)):
+        while not (found := ask()):
             left = None if end is None else (end - clock()) / SECOND
             if left is not None and left <= 0:
                 break
@@ -93,10 +100,17 @@ class LitePullConsumer(ConsumerView):
         return found
 
     def __iter__(self) -> Iterator[Received]:
-        """One message after the other, until the consumer is closed."""
+        """One message after the other, until the consumer is closed. A message is done when the
+        next one is asked for; one in whose midst the block ends with an exception is not.
+        """
+        most = self._hub.config.pull_batch_size
         while not self._is_closed:
-            # One at a time: what a poll has given counts as done with the next one.
-            yield from self.poll(timeout=None, max_messages=1)
+            self._wait_for(lambda: self._core.begin_loop(most), None)
+            for message in self._core.each():
+                yield message
+                if self._is_closed:
+                    return
+                self._hub.breathe()
 
     def commit(self) -> None:
         """Commit all that was polled; the brokers know it when this returns."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from penstock.core.units import MILLISECOND
-from penstock.rocketmq.client.consume.consuming import Consumption
+from penstock.rocketmq.client.consume.consuming import Consumption, RetryLater
 from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.client.events import tell
 from penstock.rocketmq.client.network.wire import Wire
@@ -60,7 +60,7 @@ class ClientRequests:
         return request.answer(body=fastjson.dumps(body))
 
     def _running(self, _: Wire, request: Command) -> Command:
-        """The page ``consumerStatus`` of mqadmin; figures that only Java has are left out."""
+        """The page ``consumerStatus`` of mqadmin, whose rates nsqadmin and exporters read, too."""
         core, config = self._core, self._hub.config
         properties = {
             "PROP_CONSUMEORDERLY": "true" if core.habits.is_orderly else "false",
@@ -88,7 +88,8 @@ class ClientRequests:
             for queue, held in core.held.items()
         }  # fmt: skip
         body = {
-            "properties": properties, "mqTable": table, "statusTable": {},
+            "properties": properties, "mqTable": table,
+            "statusTable": {topic: core.rates.status(topic) for topic in core.subscriptions},
             "subscriptionSet": [each.as_json() for each in core.subscriptions.values()],
         }  # fmt: skip
         return request.answer(body=fastjson.dumps(body))
@@ -106,6 +107,8 @@ class ClientRequests:
             if self.handler is None:
                 raise BodyError(_NO_HANDLER)
             await self._hub.call(self.handler, [message])
+        except RetryLater:
+            outcome = "CR_LATER"
         except Exception as error:
             outcome, remark = "CR_THROW_EXCEPTION", repr(error)
         body = {

@@ -190,8 +190,11 @@ class Consumption(Group):
 
     def _ended(self, unit: Unit, *, succeeded: bool) -> bool:
         self._working.pop(unit, None)
+        took_ns = self.hub.clock.monotonic_ns() - unit.started
+        topic, count = unit.held.queue.topic, len(unit.messages)
+        self.rates.handled(topic, took_ns, count, succeeded=succeeded)
         if self._tracer is not None:
-            took = (self.hub.clock.monotonic_ns() - unit.started) / SECOND
+            took = took_ns / SECOND
             for message in unit.messages:
                 self._tracer.after(self.name, message, unit.trace_id, took, succeeded=succeeded)
         return not unit.is_expired

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from penstock.rocketmq.client.consume.allocation import Allocate, averagely, share_of
 from penstock.rocketmq.client.consume.filters import SQL92, Filter, Subscription
+from penstock.rocketmq.client.consume.handling_rates import HandlingRates
 from penstock.rocketmq.client.consume.heartbeats import Heartbeats
 from penstock.rocketmq.client.consume.held import HeldQueue
 from penstock.rocketmq.client.consume.locks import RENEW_S, Locks
@@ -80,6 +81,7 @@ class Group:
         self.on_queues_changed: Callable[[list[MessageQueue]], object] | None = None
         """Told all queues that this member has, whenever they have become others."""
         self.puller = Puller(hub, self.name)
+        self.rates = HandlingRates(hub.clock)
         self.offsets: Offsets = (
             LocalOffsets(hub, self.name) if self.is_broadcast else BrokerOffsets(hub, self.name)
         )
@@ -151,6 +153,7 @@ class Group:
             (self.heartbeats.watch(), "heartbeats"),
             (self._share_for_ever(), "rebalance"),
             (self._commit_for_ever(), "commits"),
+            (self.rates.watch(self.hub), "rates"),
         ):
             self.hub.spawn(work, name)
         if self.is_locking:
@@ -450,6 +453,7 @@ class Group:
                 continue
             subscription = self.subscriptions.get(held.queue.topic)
             wanted = subscription.filter if subscription is not None else Filter()
+            began_ns = self.hub.clock.monotonic_ns()
             try:
                 pulled = await self.puller.pull(
                     held.queue, held.next_offset, wanted, most=config.pull_batch_size,
@@ -465,6 +469,9 @@ class Group:
                 self.hub.routes.doubt(held.queue.topic)
                 await self.hub.sleep(config.pull_time_delay_when_exception)
             else:
+                if pulled.messages:
+                    took_ns = self.hub.clock.monotonic_ns() - began_ns
+                    self.rates.pulled(held.queue.topic, took_ns, len(pulled.messages))
                 self._take_in(held, pulled)
                 if pulled.status is PullStatus.NO_NEW_MSG and not config.broker_suspend_max_time:
                     await self.hub.sleep(PULL_S)

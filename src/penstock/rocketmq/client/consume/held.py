@@ -122,8 +122,7 @@ class HeldQueue:
 
     def state(self, now: int) -> QueueState:
         """The visible state of the queue."""
-        topic, broker, number = self.queue.topic, self.queue.brokerName, self.queue.queueId
         return QueueState(
-            topic, broker, number, self.next_offset, self.commit_offset, self.count, self.nbytes,
+            self.queue, self.next_offset, self.commit_offset, self.count, self.nbytes,
             self.is_locked(now), self.is_paused,
         )  # fmt: skip

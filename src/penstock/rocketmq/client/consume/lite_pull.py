@@ -7,7 +7,8 @@ so a program that crashes gets again what it was working on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator
 
 from penstock.rocketmq.client.consume.allocation import Allocate, averagely
 from penstock.rocketmq.client.consume.consuming import Consumption, Unit
@@ -33,6 +34,10 @@ class LitePull(Consumption):
         self.bounds = QueueBounds(hub)
         self._auto_commit = auto_commit
         self._polled: list[Unit] = []
+        self._loop: Unit | None = None
+        """The unit of a loop, which has those of its messages that were handed out."""
+        self._rest: deque[Received] = deque()
+        """The messages of that unit that were not handed out yet."""
         self._is_begun = False
 
     async def begin(self) -> None:
@@ -47,26 +52,80 @@ class LitePull(Consumption):
 
     def poll(self, most: int) -> list[Received]:
         """Messages that have come, of one queue; an empty list if none has."""
+        unit = self._next(most)
+        return [] if unit is None else unit.messages
+
+    def _next(self, most: int) -> Unit | None:
+        self._end_loop()
         if self._auto_commit:
             self._accept()
         unit = self.take(most)
+        if unit is not None:
+            self._polled.append(unit)
+        return unit
+
+    def begin_loop(self, most: int) -> bool:
+        """Have messages for ``each``, of one queue; False if none has come."""
+        unit = self._next(1 if self._tracer is not None else most)  # each has its own trace
         if unit is None:
-            return []
-        self._polled.append(unit)
-        return unit.messages
+            return False
+        self._loop, self._rest, unit.messages = unit, deque(unit.messages), []
+        return True
+
+    def each(self) -> Iterator[Received]:
+        """One message after the other, until there are no more or another method hands some out.
+
+        They are counted together: those handed out are done with the next ``begin_loop`` or
+        ``poll``, and all but the last with a commit in between.
+        """
+        unit, rest = self._loop, self._rest
+        if unit is None:
+            return
+        handed_out = unit.messages
+        while rest:  # it is emptied when the loop is over
+            message = rest.popleft()
+            handed_out.append(message)
+            yield message
+
+    def _end_loop(self) -> None:
+        """Take back what a loop was not given: others may have it."""
+        unit, self._loop = self._loop, None
+        if unit is not None and self._rest:
+            self._ready.appendleft((unit.held, self._rest.copy()))
+            self._rest.clear()
+
+    def _settle_loop(self) -> None:
+        """All that a loop was given is done but for the last, which it is at."""
+        unit = self._loop
+        if unit is not None and self._auto_commit and len(unit.messages) > 1:
+            unit.held.done(unit.messages[:-1])
+            del unit.messages[:-1]
+
+    def forgotten(self, held: HeldQueue) -> None:
+        if self._loop is not None and self._loop.held is held:
+            self._settle_loop()
+            self._loop = None
+            self._rest.clear()
+        super().forgotten(held)
 
     def _accept(self) -> None:
         polled, self._polled = self._polled, []
         for unit in polled:
             self.finished(unit)
 
+    async def commit(self) -> None:
+        self._settle_loop()
+        await super().commit()
+
     async def commit_polled(self) -> None:
         """Commit all that was polled; the brokers know it when this returns."""
+        self._end_loop()
         self._accept()
         await self.commit()
 
     def give_up_polled(self) -> None:
         """Leave what was polled and is not done to whoever has its queues next."""
+        self._settle_loop()
         polled, self._polled = self._polled, []
         for unit in polled:
             self.dismiss(unit)
@@ -96,6 +155,7 @@ class LitePull(Consumption):
     def seek_to(self, queue: MessageQueue, offset: int) -> None:
         """Go on there. Raises NotAssigned."""
         held = self.held_queue(queue)
+        self._end_loop()
         for unit in [unit for unit in self._polled if unit.held is held]:
             self._polled.remove(unit)
             self.dismiss(unit)

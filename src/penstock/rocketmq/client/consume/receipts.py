@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Mapping
 from reprlib import repr as shortened
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from penstock.rocketmq.client.names import RETRY
 from penstock.rocketmq.protocol.command import Command
@@ -18,7 +18,6 @@ from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import StoredMessage
 from penstock.rocketmq.protocol.pop_info import BITS_MAX
 
-_POP_CK: Final = "POP_CK"
 _NORMAL, _RETRY_V1, _RETRY_V2 = "0", "1", "2"
 
 
@@ -94,7 +93,7 @@ class Handout(NamedTuple):
     def receipt(self, stored: StoredMessage, broker: str) -> Receipt:
         """The receipt of a message. Raises BodyError, ValueError."""
         # A message that was popped before brings its receipt; others get theirs here, as in Java.
-        own = properties.value_of(stored.properties, _POP_CK)
+        own = properties.value_of(stored.properties, properties.POP_CK)
         if own is not None:
             return Receipt.parse(own, stored.queue_offset)
         flag, queue, offset = _flag(stored), str(stored.queue), str(stored.queue_offset)

@@ -139,14 +139,30 @@ class Routes:
         try:
             example = await self.ask(config.create_topic_key)
         except NoRoute:
-            raise NoRoute(
-                topic, "it is not there, and no broker creates topics: create it (mqadmin "
-                "updateTopic), or set autoCreateTopicEnable=true on a broker",
-            ) from None  # fmt: skip
+            reason = await self._without_brokers() or (
+                "it is not there, and no broker creates topics: create it (mqadmin "
+                "updateTopic), or set autoCreateTopicEnable=true on a broker"
+            )
+            raise NoRoute(topic, reason) from None
         route = example.of_topic(topic, config.default_topic_queue_nums)
         self._by_example.add(topic)
         self._keep(route)
         return route
+
+    async def _without_brokers(self) -> str | None:
+        """The reason why there are no routes at all, if there are none; None if it is another."""
+        try:
+            answer = await self._name_servers.ask(RequestCode.GET_BROKER_CLUSTER_INFO, {})
+            clusters = fastjson.loads(answer.body) if answer.body else None
+        except (ClientError, BodyError):
+            return None
+        if not isinstance(clusters, dict) or clusters.get("brokerAddrTable"):
+            return None
+        where = self._name_servers.addresses[0]
+        return (
+            f"no broker is registered at the name server {where}: start one whose namesrvAddr "
+            "names it, and see its log if one runs"
+        )
 
     async def ask(self, topic: str) -> Route:
         """Ask the name servers now. Raises NoRoute, NoNameServer."""

@@ -209,8 +209,10 @@ class Publisher:
             try:
                 found = await self._attempt(made, message, target, left)
             except (BrokerError, NotConnected) as error:
-                self._failed(made, target, error)
-                if not is_free or (isinstance(error, BrokerError) and error.code not in RETRIED):
+                is_final = isinstance(error, BrokerError) and error.code not in RETRIED
+                goes_on = is_free and not is_final
+                self._failed(made, target, error, goes_on=goes_on)
+                if not goes_on:
                     raise
                 errors.append(error)
                 if isinstance(error, NoPermission):
@@ -267,14 +269,16 @@ class Publisher:
             self.tracer.sent(self.group, message, made, found, address, took)
         return found
 
-    def _failed(self, made: Draft, queue: MessageQueue, error: ClientError) -> None:
+    def _failed(
+        self, made: Draft, queue: MessageQueue, error: ClientError, *, goes_on: bool
+    ) -> None:
         """A try has; of a thousand messages under way a hundred say so."""
         broker = queue.brokerName
         if self._log_limit.allows(self.hub.clock.monotonic_ns()):
             more = self._log_limit.told_kept_back()
+            again = ", resend at once" if goes_on else ""
             tell(
-                logging.WARNING, "send-failed",
-                f"sendKernelImpl exception, resend at once: {error}{more}",
+                logging.WARNING, "send-failed", f"sendKernelImpl exception{again}: {error}{more}",
                 topic=made.topic, broker=broker, group=self.group,
             )  # fmt: skip
         if self._faults is not None:

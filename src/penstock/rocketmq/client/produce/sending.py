@@ -95,7 +95,9 @@ def draft(message: Message, unique_id: str, config: Config, **more: str) -> Draf
         found[INSTANCE_ID] = config.namespace
     body, sys_flag = bytes(message.body), 0
     if len(body) >= config.compress_msg_body_over_howmuch:
-        body, sys_flag = compress(body, config.compress_type, config.compress_level)
+        packed, bits = compress(body, config.compress_type, config.compress_level)
+        if len(packed) < len(body):  # else a broker might find it too long
+            body, sys_flag = packed, bits
     if found.get(properties.TRANSACTION):
         sys_flag |= int(SysFlag.PREPARED)
     topic = wrap(config.namespace, message.topic)

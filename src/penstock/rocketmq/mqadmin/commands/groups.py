@@ -28,6 +28,8 @@ def update_sub_group(admin: Admin, given: Given, out: Output) -> None:
         "whichBrokerWhenConsumeSlowly": given.number("whichBrokerWhenConsumeSlowly", 1),
         "notifyConsumerIdsChangedEnable": given.is_true("notifyConsumerIdsChanged", True),
     }
+    if "consumeMessageOrderly" in given:  # 4.9 knows none
+        config["consumeMessageOrderly"] = given.is_true("consumeMessageOrderly")
     body = fastjson.dumps(config)
     for address in _brokers(admin, given):
         admin.ask(address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)

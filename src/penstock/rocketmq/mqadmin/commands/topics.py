@@ -26,6 +26,8 @@ def update_topic(admin: Admin, given: Given, out: Output) -> None:
         given.text("topic"), given.number("readQueueNums", 8), given.number("writeQueueNums", 8),
         given.number("perm", 6), sys_flag, is_order=is_order,
     )  # fmt: skip
+    if "attributes" in given:  # 4.9 knows none
+        fields["attributes"] = given.text("attributes")
     if "brokerAddr" in given:
         address = given.text("brokerAddr")
         _put(admin, address, fields)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from penstock.rocketmq.broker.clients.groups import GroupTable
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from tools.harness.rocketmq.raw_client import RawClient
@@ -27,6 +28,30 @@ def test_making_and_changing_is_on_disk_before_the_answer(connect: Connect, tmp_
     assert groups(client)["G"]["retryMaxTimes"] == 3
     kept = json.loads((tmp_path / "config" / "subscriptionGroup.json").read_text())
     assert kept["subscriptionGroupTable"]["G"]["consumeBroadcastEnable"] is False
+
+
+def test_what_5_x_adds_is_kept_over_a_restart(connect: Connect, tmp_path: Path) -> None:
+    client = connect()
+    more: dict[str, Any] = {
+        "consumeMessageOrderly": True, "consumeTimeoutMinute": 7, "groupSysFlag": 1,
+        "groupRetryPolicy": {"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": [1, 2, 3]}},
+    }  # fmt: skip
+    code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+    asked = {"groupName": "G", "attributes": {"+a": "b", "+c": "d"}, **more}
+    assert client.ask(code, json.dumps(asked).encode()).code == 0
+    more["attributes"] = {"a": "b", "c": "d"}
+    one = json.loads(client.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, group="G").body)
+    assert one == groups(client)["G"]
+    assert {name: one[name] for name in more} == more
+    again = GroupTable()
+    again.load(json.loads((tmp_path / "config" / "subscriptionGroup.json").read_text()))
+    assert again.configs["G"].as_json() == one
+    assert client.ask(code, json.dumps({**one, "retryMaxTimes": 3}).encode()).code == 0
+    assert groups(client)["G"] == {**one, "retryMaxTimes": 3}, "what was read may be put back"
+    assert client.ask(code, b'{"groupName":"G","attributes":{"-a":"","+c":"e"}}').code == 0
+    assert groups(client)["G"]["attributes"] == {"c": "e"}
+    refused = client.ask(code, b'{"groupName":"G","attributes":{"-a":""}}')
+    assert refused.remark == "attempt to delete a nonexistent key: a"
 
 
 def test_several_at_once_or_none(connect: Connect) -> None:

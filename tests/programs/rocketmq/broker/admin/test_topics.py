@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ import pytest
 from penstock.core.errors import DiskFullError, StorageError
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.broker.topics import TopicTable
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.registration import TopicConfig
 from tests.unit.rocketmq.conftest import LoopThread
 from tools.harness.rocketmq.raw_client import RawClient
 
@@ -44,6 +47,42 @@ def test_making_and_changing(connect: Connect) -> None:
     assert changed["topicFilterType"] == "MULTI_TAG"
 
 
+def test_order_and_attributes_are_kept_over_a_restart(connect: Connect, tmp_path: Path) -> None:
+    client = connect()
+    assert make(client, "T", attributes="+message.type=FIFO", order="true").code == 0
+    assert (config(client, "T")["attributes"], config(client, "T")["order"]) == (
+        {"message.type": "FIFO"}, True,
+    )  # fmt: skip
+    assert make(client, "T", writeQueueNums=8, order="").code == 0, "no word about either"
+    table = json.loads(client.ask(RequestCode.GET_ALL_TOPIC_CONFIG).body)["topicConfigTable"]
+    assert (table["T"]["attributes"], table["T"]["order"]) == ({"message.type": "FIFO"}, True)
+    again = TopicTable()
+    again.load(json.loads((tmp_path / "config" / "topics.json").read_text()))
+    assert again.configs["T"] == TopicConfig(
+        "T", 3, 8, order=True, attributes={"message.type": "FIFO"}
+    )
+    make(client, "T", attributes="+message.type=DELAY")
+    assert (config(client, "T")["attributes"], config(client, "T")["order"]) == (
+        {"message.type": "DELAY"}, False,
+    )  # fmt: skip
+    make(client, "T", attributes="-message.type")
+    assert config(client, "T")["attributes"] == {}
+    mixed = make(client, "T", attributes="+message.type=MIXED")
+    assert mixed.code == ResponseCode.INVALID_PARAMETER
+
+
+def test_a_list_of_topics_has_attributes_too(connect: Connect) -> None:
+    client, code = connect(), RequestCode.UPDATE_AND_CREATE_TOPIC_LIST
+    listed = [{"topicName": "A", "attributes": {"+message.type": "DELAY"}}, {"topicName": "B"}]
+    assert client.ask(code, json.dumps({"topicConfigList": listed}).encode()).code == 0
+    assert config(client, "A")["attributes"] == {"message.type": "DELAY"}
+    read = config(client, "A")
+    assert client.ask(code, json.dumps({"topicConfigList": [read]}).encode()).code == 0
+    assert config(client, "A") == read
+    refused = client.ask(code, b'{"topicConfigList":[{"topicName":"B","attributes":{"x":"y"}}]}')
+    assert (refused.code, refused.remark) == (ResponseCode.SYSTEM_ERROR, "wrong format key: x")
+
+
 @pytest.mark.parametrize(
     ("topic", "fields", "words"),
     [
@@ -56,6 +95,7 @@ def test_making_and_changing(connect: Connect) -> None:
         ("T", {"writeQueueNums": 10_001}, "where 0 to 10000 are allowed"),
         ("T", {"readQueueNums": -1}, "where 0 to 10000 are allowed"),
         ("T", {"perm": 8}, "where 0 to 7 are allowed"),
+        ("T", {"attributes": "+color=red"}, "unsupported key: color"),
         ("T", {"perm": ""}, "the field perm is missing"),
     ],
 )

@@ -62,6 +62,18 @@ def test_batches_of_javas_client_are_stored_as_javas_broker_stores_them(client: 
         ]
 
 
+def test_popped_messages_of_a_batch_bring_no_receipt(client: RawClient) -> None:
+    for sizes in (1, 2):
+        bodies = [BatchedMessage(b"x" * (n % sizes), f"POP_CK\x01{n} 1 2\x02TAGS\x01T{n}\x02")
+                  for n in range(6)]  # fmt: skip
+        topic = f"Popped{sizes}"
+        assert batch(client, topic, batch_body.encode(bodies), "POP_CK\x01a\x02").code == 0
+        _, messages = pull(client, topic, 2, 0)
+        assert [message.properties for message in messages] == [
+            f"TAGS\x01T{n}\x02CLUSTER\x01DefaultCluster" for n in range(6)
+        ]
+
+
 def batch(client: RawClient, topic: str, body: bytes, text: str = "", queue: int = 2) -> Command:
     """Send a batch to a topic of 4 queues; ``text`` has the batch's properties."""
     return client.ask(
@@ -117,6 +129,9 @@ def test_a_batch_is_refused_where_its_own_properties_would_fill_the_disk(client:
     [
         ("CLUSTER\x01other\x02KEYS\x01k\x02WAIT\x01true\x02", "KEYS\x01k\x02"),
         ("TAGS\x01A\x02CLUSTER\x01DefaultCluster", "TAGS\x01A\x02"),
+        ("POP_CK\x010 1 2 0 0 other 0 0\x02TAGS\x01A\x02", "TAGS\x01A\x02"),
+        ("TAGS\x01A\x02POP_CK\x010 1 2 0 0 other 0 0", "TAGS\x01A\x02"),
+        ("MY_POP_CK\x01c", "MY_POP_CK\x01c\x02"),
         ("WAIT\x01false\x02MY_CLUSTER\x01c\x02AWAIT\x01w", "MY_CLUSTER\x01c\x02AWAIT\x01w\x02"),
         ("", ""),
     ],
@@ -124,10 +139,14 @@ def test_a_batch_is_refused_where_its_own_properties_would_fill_the_disk(client:
 def test_a_message_tells_one_cluster_and_nothing_of_waiting(
     client: RawClient, sent: str, stored: str
 ) -> None:
-    """A forwarded message has the cluster of the broker that it comes from."""
-    send(client, "TopicC", b"x", i=sent)
-    _, (message,) = pull(client, "TopicC", 0, 0)
-    assert message.properties == f"{stored}CLUSTER\x01DefaultCluster"
+    """A forwarded message has the cluster of the broker that it comes from, and its receipt if it
+    was popped there; so have the later ones, which may take the straight line.
+    """
+    for _ in range(6):
+        send(client, "TopicC", b"x", i=sent)
+    _, messages = pull(client, "TopicC", 0, 0)
+    assert {message.properties for message in messages} == {f"{stored}CLUSTER\x01DefaultCluster"}
+    assert len(messages) == 6
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.rocketmq.blocking import RemotingLink
 from penstock.rocketmq.client import (
     ClientError,
     LitePullConsumer,
@@ -23,7 +24,8 @@ from penstock.rocketmq.client import (
 )
 from penstock.rocketmq.client.consume.locks import Locks
 from penstock.rocketmq.client.errors import BadFilter
-from penstock.testing.daemons import run_mqbroker
+from penstock.rocketmq.protocol.codes import RequestCode
+from penstock.testing.daemons import MqBroker, run_mqbroker
 from tools.harness.rocketmq.servers import (
     QUICK,
     SECONDS,
@@ -77,7 +79,7 @@ def numbers(*members: Member) -> list[int]:
 
 
 def own(member: Member, topic: str) -> set[int]:
-    return {each.queue for each in member.consumer.queues if each.topic == topic}
+    return {each.queue.queueId for each in member.consumer.queues if each.topic == topic}
 
 
 async def test_the_members_of_a_group_share_queues_and_skip_nothing(servers: Servers) -> None:
@@ -95,6 +97,39 @@ async def test_the_members_of_a_group_share_queues_and_skip_nothing(servers: Ser
     await fill(servers, "Shared", 100, start=200)
     await until(lambda: set(numbers(first, second)) == set(range(300)))
     await second.close()
+
+
+async def test_one_queue_is_reset_while_a_member_is_at_work(servers: Servers) -> None:
+    """As 5.3's ``mqadmin resetOffsetByTime -q 0 -o 15`` does it: a commit, then the reset."""
+    servers.make_topic("Reset", 4)
+    await fill(servers, "Reset", 80)
+    member = Member(servers, "ReG", "Reset")
+    await until(lambda: len(numbers(member)) == 80)
+    await until(lambda: sum(each.held for each in member.consumer.queues) == 0)
+    member.seen.clear()
+    if isinstance(servers.broker, MqBroker):  # Java's waits for a pull of the queue
+        reset_one(servers.broker.rocketmq, "Reset", "ReG", queue=0, offset=15)
+        await until(lambda: len(numbers(member)) == 5)
+        await fill(servers, "Reset", 4, start=80)
+        await until(lambda: 83 in numbers(member))
+        counts = Counter(message.queue.queueId for message in member.seen)
+        assert counts == {0: 6, 1: 1, 2: 1, 3: 1}
+    await member.close()
+
+
+def reset_one(broker: str, topic: str, group: str, queue: int, offset: int) -> None:
+    """Reset one queue of a group."""
+    link = RemotingLink(broker, SECONDS)
+    at = {"topic": topic, "queueId": queue}
+    link.ask(
+        RequestCode.UPDATE_CONSUMER_OFFSET, {**at, "consumerGroup": group, "commitOffset": offset}
+    )
+    answer = link.ask(
+        RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
+        {**at, "group": group, "timestamp": 0, "isForce": "false", "offset": offset},
+    )
+    link.close()
+    assert answer.code == 0, answer.remark
 
 
 async def test_a_group_goes_on_where_it_was(servers: Servers) -> None:
@@ -457,7 +492,7 @@ async def test_consuming_goes_on_while_the_name_server_is_away_and_after() -> No
                 await until(
                     lambda: (
                         {
-                            (each.broker, each.queue)
+                            (each.broker, each.queue.queueId)
                             for each in member.consumer.queues
                             if each.topic == "Alone"
                         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import threading
 import time
@@ -42,6 +43,13 @@ def test_all_ways_of_sending(servers: Servers) -> None:
         queues = producer.queues("Ways")
         assert producer.send(Message("Ways", b"9"), queue=queues[1]).queue == queues[1]
     assert bodies(servers, "Ways", 9) == [b"%d" % n for n in range(1, 10)]
+
+
+def test_a_body_that_packing_makes_longer_than_a_broker_takes(servers: Servers) -> None:
+    noise = random.Random(7).randbytes(QUICK.max_message_size)
+    with Producer("PG", servers.address, config=QUICK) as producer:
+        producer.send(Message("Noise", noise))
+    assert bodies(servers, "Noise", 1) == [noise]
 
 
 def test_a_failure_of_send_soon_is_raised_by_flush(servers: Servers) -> None:

@@ -10,6 +10,7 @@ import pytest
 from penstock.rocketmq.broker.admin import offset_reset
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.clients import heartbeats
+from penstock.rocketmq.broker.clients.groups import GroupConfig
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.send.draft import Draft
 from penstock.rocketmq.protocol import fastjson
@@ -17,7 +18,7 @@ from penstock.rocketmq.protocol.command import Command, Language
 from penstock.rocketmq.protocol.registration import TopicConfig
 from tests.unit.rocketmq.broker.filling import store
 from tests.unit.rocketmq.broker.peers import FakePeer, Told, heartbeat, request
-from tests.unit.rocketmq.broker.popping import popper, with_pops
+from tests.unit.rocketmq.broker.popping import Request, popper, with_pops
 
 
 @pytest.fixture
@@ -76,6 +77,65 @@ def test_members_are_told_the_new_offsets(
                             "isForce": str(force).lower()}  # fmt: skip
         assert by_queue(told.body) == wanted
     assert controller.offsets.query("T", "G", 0) == 2, "members commit it themselves"
+
+
+def reset_one(controller: Controller, queue: int = 0, **fields: Any) -> Command:
+    asked = request(222, topic="T", group="G", queueId=queue, isForce="false",
+                    **{"timestamp": 0, **fields})  # fmt: skip
+    return offset_reset.reset_offsets(controller, FakePeer().connection, asked)
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [({"offset": 4}, 4), ({"offset": 5}, 5), ({"offset": 0}, 0), ({}, 0), ({"offset": -1}, 0),
+     ({"timestamp": -1}, 5), ({"offset": 3, "timestamp": -1}, 3)],
+)  # fmt: skip
+def test_one_queue_alone(
+    controller: Controller, topic: str, fields: dict[str, int], wanted: int
+) -> None:
+    """As 5.3's mqadmin asks with -q and -o, whether members are online or not."""
+    controller.groups.put(GroupConfig("G"), controller.now_ms)
+    answer = reset_one(controller, **fields)
+    assert (answer.code, by_queue(answer.body)) == (0, {0: wanted})
+    assert controller.offsets.of("T", "G") == {0: wanted, 1: 3}
+    peer = join(controller, "c1")
+    controller.offsets.commit("T", "G", 0, 2)
+    assert by_queue(reset_one(controller, **fields).body) == {0: wanted}
+    (told,) = (told for told in peer.told if told.code == 220)
+    assert by_queue(told.body) == {0: wanted}, "members keep their other queues"
+
+
+def test_one_queue_that_cannot_be_reset(controller: Controller, topic: str) -> None:
+    def refused() -> tuple[int, str]:
+        with pytest.raises(RefusedError) as refusal:
+            reset_one(controller, offset=6)
+        return refusal.value.code, str(refusal.value)
+
+    assert refused() == (26, "Group G does not exist")
+    controller.groups.put(GroupConfig("G"), 0)
+    assert refused() == (1, "Target offset 6 not in consume queue range [0-5]")
+    controller.topics.delete("T", 0)
+    assert refused() == (17, "Topic T does not exist")
+    assert controller.offsets.of("T", "G") == {0: 2, 1: 3}
+
+
+async def test_one_queue_of_a_group_that_pops(controller: Controller) -> None:
+    pops = with_pops(controller, queues=2)
+    controller.groups.put(GroupConfig("G"), controller.now_ms)
+    await store(controller, "T", 0, b"a", b"b", b"c")
+    await store(controller, "T", 1, b"d")
+    first, again = Request(), Request()
+    popper(controller).wait(first, 1000)
+    await asyncio.sleep(0)
+    popper(controller).finish([each.offset for each in first.popped])
+    assert reset_one(controller, offset=1).code == 0
+    popper(controller).wait(again, 1000)
+    await asyncio.sleep(0)
+    assert again.bodies == [b"b", b"c"]
+    assert controller.offsets.query("T", "G", 0) == 1
+    assert pops.in_order("T", "G", from_end=False) == 2
+    assert reset_one(controller, offset=2).code == 0
+    assert controller.offsets.query("T", "G", 0) == 2
 
 
 async def test_a_group_that_pops_goes_on_there_though_nobody_is_online(

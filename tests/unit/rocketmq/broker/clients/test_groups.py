@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,13 +12,26 @@ from penstock.rocketmq.broker.clients.groups import GroupConfig, GroupTable
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.errors import BodyError
 
+FIXTURES = Path(__file__).parents[4] / "fixtures" / "rocketmq"
+
 
 def test_as_java_prints_it() -> None:
-    assert fastjson.dumps(GroupConfig("CG").as_json()) == (
-        b'{"brokerId":0,"consumeBroadcastEnable":true,"consumeEnable":true,'
-        b'"consumeFromMinEnable":true,"groupName":"CG","notifyConsumerIdsChangedEnable":true,'
-        b'"retryMaxTimes":16,"retryQueueNums":1,"whichBrokerWhenConsumeSlowly":1}'
-    )
+    """5.x's classes; the sample is theirs."""
+    lines = (FIXTURES / "java_bodies.txt").read_text().splitlines()
+    bodies = dict(line.partition(" ")[::2] for line in lines)
+    made = fastjson.dumps(GroupConfig("CG").as_json()).decode()
+    assert made == bodies["SubscriptionGroupConfig"]
+
+
+def test_all_that_5_x_knows_of_a_group_is_kept() -> None:
+    value = {
+        **GroupConfig("CG").as_json(), "consumeMessageOrderly": True, "consumeTimeoutMinute": 3,
+        "groupSysFlag": 5, "attributes": {"a": "b"},
+        "groupRetryPolicy": {"type": "EXPONENTIAL", "exponentialRetryPolicy": {
+            "initial": 1, "max": 9, "multiplier": 2}},
+        "subscriptionDataSet": [{"topic": "T", "expression": "*", "expressionType": "TAG"}],
+    }  # fmt: skip
+    assert GroupConfig.from_json(value).as_json() == value
 
 
 def test_reading() -> None:
@@ -26,6 +40,8 @@ def test_reading() -> None:
     bad: list[Any] = [
         None, {}, {"groupName": 1}, {"groupName": "g", "retryMaxTimes": True},
         {"groupName": "g", "consumeEnable": 1}, {"groupName": "g", "retryQueueNums": 10_001},
+        {"groupName": "g", "attributes": []}, {"groupName": "g", "groupRetryPolicy": 1},
+        {"groupName": "g", "subscriptionDataSet": {}}, {"groupName": "g", "groupSysFlag": "1"},
     ]  # fmt: skip
     for value in bad:
         with pytest.raises(BodyError):

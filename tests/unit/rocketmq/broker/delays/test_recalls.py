@@ -64,6 +64,30 @@ async def test_only_what_is_recalled_is_not_delivered(
     assert len(controller.timers) == 0
 
 
+def handle_v1(ms: int, message_id: str, topic: str = "T") -> str:
+    """As the public RecallMessageHandle.HandleV1.buildHandle of Java's classes."""
+    return base64.urlsafe_b64encode(f"v1 {topic} broker-a {ms} {message_id}".encode()).decode()
+
+
+async def test_a_handle_of_javas_is_of_all_with_that_id_in_that_second(
+    controller: Controller, clock: FakeClock
+) -> None:
+    now = controller.now_ms
+    for ms, body in ((60_000, b"a"), (60_000, b"b"), (60_400, b"a"), (90_000, b"a")):
+        await sent(controller, ms, body)
+    answer = await recall(controller, handle_v1(now + 60_001, "id-a"))
+    assert (answer.code, (answer.ext or {})["msgId"]) == (0, "id-a")
+    assert (await recall(controller, handle_v1(now + 60_000, "id-a").rstrip("="))).code == 0
+    for wrong in (
+        handle_v1(now + 70_000, "id-a"), handle_v1(now + 60_001, "id-c"), handle_v1(1, "id-a"),
+    ):  # fmt: skip
+        refused = await recall(controller, wrong)
+        assert (refused.code, refused.remark) == (604, "recall failed, timestamp invalid")
+    clock.advance(100 * SECOND)
+    await settle(controller)
+    assert bodies(controller) == [b"b", b"a"]
+
+
 async def test_a_recall_survives_a_crash(
     lives: Lives, controller: Controller, clock: FakeClock
 ) -> None:
@@ -126,7 +150,7 @@ def changed(handle: str, **words: str) -> str:
 
 async def test_refusals_have_javas_words(controller: Controller, clock: FakeClock) -> None:
     handle = await sent(controller, 1000, b"a")
-    short = base64.urlsafe_b64encode(b"v1 T broker-a 5 id").decode()
+    short = base64.urlsafe_b64encode(b"v1 T broker-a 5").decode()
     for wrong, remark in (
         ("?", "recall handle is invalid"), (short, "recall handle is invalid"),
         (changed(handle, version="v2"), "recall handle is invalid"),

@@ -10,7 +10,7 @@ from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.clients.groups import GroupConfig
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.pop import pops
+from penstock.rocketmq.broker.pop import pop_channel, pops
 from penstock.rocketmq.protocol.messages import properties
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.filling import store
@@ -177,6 +177,31 @@ async def test_a_group_is_set_to_another_place(topic: Controller) -> None:
     assert popper(topic).channel.state.cursor == 1
     assert topic.pops.reset("T", "G", {}, 4, is_force=True)
     assert popper(topic).channel.state.floor() == 4
+
+
+async def test_one_queue_of_a_group_is_set_to_another_place(
+    topic: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for queue in (0, 1, 0, 1, 0, 1):
+        await store(topic, "T", queue, b"%d" % queue)
+    request = Request()
+    popper(topic).wait(request, 1000)
+    await asyncio.sleep(0)
+    popper(topic).finish([each.offset for each in request.popped if each.offset != 5])
+    topic.pops.reset_queue("T", "G", 0, 1)
+    again = Request()
+    popper(topic).wait(again, 1000)
+    await asyncio.sleep(0)
+    assert [(each.queue, each.queue_offset) for each in again.popped] == [(0, 1), (0, 2)]
+    assert popper(topic).finish([5, 2, 4]) == [], "what others had popped stays theirs"
+    await store(topic, "T", 0, b"new")
+    topic.pops.reset_queue("T", "G", 0, 4)
+    assert popper(topic).channel.state.unfinished_count == 0
+    monkeypatch.setattr(pop_channel, "PLACES_MAX", 2)
+    with pytest.raises(RefusedError, match="queue 0 of T cannot be reset alone"):
+        topic.pops.reset_queue("T", "G", 0, 0)
+    assert popper(topic).channel.state.unfinished_count == 0
+    topic.pops.reset_queue("T", "other", 0, 0)  # it has popped nothing
 
 
 async def test_a_group_in_order_is_set_to_other_offsets(topic: Controller) -> None:

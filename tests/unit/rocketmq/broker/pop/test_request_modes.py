@@ -106,9 +106,19 @@ async def test_modes_are_kept(topic: Controller) -> None:
     ],
 )
 async def test_refusals(topic: Controller, changes: dict[str, Any], code: ResponseCode) -> None:
+    topic.settings.auto_create_subscription_group = False
     with pytest.raises(RefusedError) as caught:
         set_mode(topic, **changes)
     assert caught.value.code == code
+
+
+def test_a_new_group_is_made(topic: Controller) -> None:
+    assert set_mode(topic, consumerGroup="new").code == 0
+    assert topic.groups.get("new") is not None
+    assert topic.request_modes.of("T", "new") == ("POP", 0)
+    with pytest.raises(RefusedError):
+        set_mode(topic, consumerGroup="a b")
+    assert topic.groups.get("a b") is None
 
 
 @pytest.mark.parametrize("changes", [{"mode": "PUSH"}, {"topic": None}, {"popShareQueueNum": "1"}])

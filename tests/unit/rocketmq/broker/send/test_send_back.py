@@ -10,7 +10,9 @@ import pytest
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.clients.groups import GroupConfig
+from penstock.rocketmq.broker.clients.retry_policy import RetryPolicy
 from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.delays.timers import DELAY_MS_MAX
 from penstock.rocketmq.broker.send import send_back
 from penstock.rocketmq.broker.send.draft import Draft, Placed
 from penstock.rocketmq.protocol.codes import RequestCode
@@ -73,6 +75,24 @@ def test_each_retry_waits_longer_and_the_origin_stays(controller: Controller) ->
     assert newest(controller, names.SCHEDULE_TOPIC, 0).reconsume_times == 3
     send_again(controller, placed.physical_offset, level=(1 << 31) - 1)  # as long as it can be
     assert newest(controller, names.SCHEDULE_TOPIC, 17).reconsume_times == 3
+
+
+def test_a_group_s_own_delays(controller: Controller) -> None:
+    """Also the second time, when the message has waited for a time before."""
+    controller.topics.put(TopicConfig(names.TIMER_TOPIC, 1, 1), controller.now_ms)
+    policy = RetryPolicy("EXPONENTIAL", (1500, 10 * DELAY_MS_MAX, 100_000_000))
+    controller.groups.put(GroupConfig("G", group_retry_policy=policy), controller.now_ms)
+    placed = stored(controller, properties="TIMER_DELAY_MS\x019\x02TIMER_OUT_MS\x015\x02")
+    send_again(controller, placed.physical_offset)
+    found = properties.parse(newest(controller, names.TIMER_TOPIC).properties)
+    assert (found["TIMER_DELAY_MS"], found["REAL_TOPIC"]) == ("1500", "%RETRY%G")
+    assert found["TIMER_OUT_MS"] == str(controller.now_ms + 1500)
+    again = stored(controller, reconsume_times=1)
+    send_again(controller, again.physical_offset)
+    found = properties.parse(newest(controller, names.TIMER_TOPIC).properties)
+    assert found["TIMER_DELAY_MS"] == str(DELAY_MS_MAX), "no more than a message may wait"
+    send_again(controller, again.physical_offset, level=1)
+    assert newest(controller, names.SCHEDULE_TOPIC, 0).reconsume_times == 2, "the client's word"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.rocketmq.client.consume.client_requests import ClientRequests
-from penstock.rocketmq.client.consume.consuming import Consumption
+from penstock.rocketmq.client.consume.consuming import Consumption, RetryLater
 from penstock.rocketmq.client.consume.filters import Filter
 from penstock.rocketmq.client.consume.group import Habits
 from penstock.rocketmq.client.consume.received import Received
@@ -92,6 +92,22 @@ def test_it_says_what_it_does() -> None:
     assert found["subscriptionSet"][0]["topic"] == "T"
 
 
+def test_it_says_how_fast_it_is() -> None:
+    hub, _, core, _ = made()
+    unit = core.take(2)
+    assert unit is not None
+    hub.passes(3)
+    core.finished(unit)
+    unit = core.take(1)
+    assert unit is not None
+    core.failed(unit, RetryLater())
+    found = ask(hub, 307, consumerGroup="G", clientId=hub.client_id)["statusTable"]
+    assert found["T"] == {
+        "consumeFailedMsgs": 1, "consumeFailedTPS": 0.25, "consumeOKTPS": 0.5, "consumeRT": 1500.0,
+        "pullRT": 0.0, "pullTPS": 0.75,
+    }  # fmt: skip
+
+
 def test_it_handles_one_message_at_once() -> None:
     hub, _, _, requests = made()
     record = encode(stored(body=b"now"))
@@ -100,11 +116,15 @@ def test_it_handles_one_message_at_once() -> None:
 
     def handle(messages: list[Received]) -> None:
         seen.extend(message.body for message in messages)
+        if messages[0].broker == "y":
+            raise RetryLater
         if messages[0].broker == "z":
             raise ValueError("no")
 
     requests.handler = handle
     assert ask(hub, 309, record, brokerName="a")["consumeResult"] == "CR_SUCCESS"
+    later = ask(hub, 309, record, brokerName="y")
+    assert (later["consumeResult"], later.get("remark")) == ("CR_LATER", None)
     found = ask(hub, 309, record, brokerName="z")
     assert (found["consumeResult"], found["remark"]) == ("CR_THROW_EXCEPTION", "ValueError('no')")
-    assert seen == [b"now"] * 2
+    assert seen == [b"now"] * 3

@@ -81,6 +81,87 @@ def test_a_single_pull() -> None:
     assert [each.body for each in found.messages] == [b"3"]
 
 
+def test_a_loop_is_given_a_unit_and_counts_what_it_has_had() -> None:
+    hub, brokers, core = made()
+    held = core.held[QUEUES[0]]
+    assert core.begin_loop(32)
+    loop = core.each()
+    assert [next(loop).body, next(loop).body] == [b"1", b"2"]
+    assert held.commit_offset == 0
+    hub.passes(6)  # of the loop's own commits
+    assert brokers.offsets[QUEUES[0]] == 1, "the second one is being handled"
+    assert next(loop).body == b"3"
+    assert next(loop, None) is None
+    assert not core.begin_loop(32)
+    assert held.commit_offset == 3
+
+
+@pytest.mark.parametrize("auto_commit", [True, False])
+def test_what_a_loop_was_not_given_is_for_others(auto_commit: bool) -> None:
+    hub, brokers, core = made(auto_commit=auto_commit)
+    assert core.begin_loop(32)
+    loop = core.each()
+    assert next(loop).body == b"1"
+    assert [each.body for each in core.poll(1)] == [b"2"]
+    assert next(loop, None) is None, "the poll has ended it"
+    assert core.begin_loop(32)
+    assert next(core.each()).body == b"3"
+    hub.does(Job(core.commit_polled()))
+    assert brokers.offsets[QUEUES[0]] == 3
+
+
+def test_a_commit_in_a_loop_is_of_what_it_was_given() -> None:
+    hub, brokers, core = made(auto_commit=False)
+    for number in range(1, 4):
+        assert core.begin_loop(32)
+        assert next(core.each()).queue_offset == number - 1
+        hub.passes(6)
+        assert brokers.offsets[QUEUES[0]] == number - 1
+        hub.does(Job(core.commit_polled()))
+        assert brokers.offsets[QUEUES[0]] == number
+
+
+@pytest.mark.parametrize(
+    ("auto_commit", "given_up", "done"),
+    [(True, True, 1), (True, False, 2), (False, True, 0), (False, False, 0)],
+)
+def test_the_end_of_a_loop(auto_commit: bool, given_up: bool, done: int) -> None:
+    """With an exception the last message is not done, else it is."""
+    hub, brokers, core = made(auto_commit=auto_commit)
+    assert core.begin_loop(32)
+    loop = core.each()
+    next(loop), next(loop)
+    if given_up:
+        core.give_up_polled()
+    core.stop()
+    hub.does(Job(core.leave()))
+    assert brokers.offsets[QUEUES[0]] == done
+    assert core.working == (0 if given_up or auto_commit else 1)
+
+
+def test_seeking_in_a_loop() -> None:
+    hub, _, core = made()
+    assert core.begin_loop(32)
+    loop = core.each()
+    next(loop), next(loop)
+    core.seek_to(QUEUES[0], 0)
+    assert next(loop, None) is None
+    hub.passes(0.1)
+    assert core.begin_loop(32)
+    assert [each.body for each in core.each()] == [b"1", b"2", b"3"]
+
+
+def test_a_queue_that_a_loop_is_at_is_taken_away() -> None:
+    hub, brokers, core = made()
+    assert core.begin_loop(32)
+    loop = core.each()
+    next(loop), next(loop)
+    hub.does(Job(core.assign(QUEUES[1:])))
+    assert next(loop, None) is None
+    assert brokers.offsets[QUEUES[0]] == 1
+    assert not core.begin_loop(32)
+
+
 def test_leaving_commits_what_was_polled() -> None:
     hub, brokers, core = made()
     core.poll(2)

@@ -10,7 +10,7 @@ from penstock.rocketmq.client.network.routes import Route
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.message_queue import MessageQueue
-from tests.unit.rocketmq.client.memory_hub import MemoryHub
+from tests.unit.rocketmq.client.memory_hub import NAME_SERVER, MemoryHub
 
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 
@@ -99,8 +99,25 @@ def test_a_topic_that_is_not_there_gets_the_queues_of_the_example() -> None:
     assert route.writable == tuple(MessageQueue("a", n, "New") for n in range(4))
 
 
+@pytest.mark.parametrize(
+    ("clusters", "words"),
+    [(b'{"brokerAddrTable":{},"clusterAddrTable":{}}', "no broker is registered at the name server "
+      f"{NAME_SERVER}: start one"),
+     (b'{"brokerAddrTable":{"a":{}}}', "no broker creates topics"), (b"", "no broker creates"),
+     (b"[]", "no broker creates topics"), (b"{", "no broker creates topics")],
+)  # fmt: skip
+def test_the_reason_why_there_is_no_route(clusters: bytes, words: str) -> None:
+    hub = MemoryHub()
+    hub.has_topic()
+    hub.answers[RequestCode.GET_BROKER_CLUSTER_INFO] = lambda _, r: r.answer(body=clusters)
+    with pytest.raises(NoRoute, match=words):
+        hub.does(Job(hub.routes.to_send("New")))
+
+
 def test_a_topic_that_nobody_creates_or_writes_has_no_route() -> None:
     hub = MemoryHub()
+    clusters = b'{"brokerAddrTable":{"a":{}}}'
+    hub.answers[RequestCode.GET_BROKER_CLUSTER_INFO] = lambda _, r: r.answer(body=clusters)
     hub.has_topic("ReadOnly", perm=4)
     with pytest.raises(NoRoute, match="updateTopic"):
         hub.does(Job(hub.routes.to_send("New")))

@@ -70,11 +70,15 @@ def test_nothing_is_tried_past_its_limit() -> None:
     assert len(brokers(hub)) == 3
 
 
-def test_a_refusal_that_all_brokers_would_give_is_raised_at_once() -> None:
+def test_a_refusal_that_all_brokers_would_give_is_raised_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     hub = refuses(ResponseCode.MESSAGE_ILLEGAL)
     with pytest.raises(MessageIllegal):
         hub.does(Job(Publisher("PG", hub).send(T)))
     assert len(brokers(hub)) == 1
+    assert "resend at once" not in caplog.text
+    assert "sendKernelImpl exception: " in caplog.text
 
 
 def test_a_broker_that_denies_is_not_asked_again() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from penstock.rocketmq.client.config import Config
@@ -27,6 +29,17 @@ def test_a_message_becomes_a_request() -> None:
                       "k": "false", "m": "false"}  # fmt: skip
     found = properties.parse(request.ext["i"])
     assert found == {"UNIQ_KEY": "ID", "WAIT": "true", "INSTANCE_ID": "ns"}
+
+
+@pytest.mark.parametrize("kind", ["ZLIB", "LZ4", "ZSTD"])
+def test_a_body_that_packing_makes_longer_is_sent_as_it_is(kind: str) -> None:
+    """One as long as a broker allows would be refused else."""
+    config, noise = Config(compress_type=kind), random.Random(7).randbytes(5000)
+    made = draft(Message("T", noise), "ID", config)
+    assert (made.body, made.sys_flag) == (noise, 0)
+    packed = draft(Message("T", bytes(5000)), "ID", config)
+    assert len(packed.body) < 5000
+    assert packed.sys_flag & 1
 
 
 def test_a_half_message_says_so() -> None:

@@ -19,6 +19,11 @@ def test_a_group_is_made() -> None:
     config = fastjson.loads(admin.asked[-1][3])
     assert (config["retryMaxTimes"], config["consumeEnable"]) == (5, False)
     assert config["notifyConsumerIdsChangedEnable"]
+    assert "consumeMessageOrderly" not in config, "as 4.9's tool, unless it is asked for"
+    printed(
+        groups.update_sub_group, admin, groupName="G", clusterName="C", consumeMessageOrderly="true"
+    )
+    assert fastjson.loads(admin.asked[-1][3])["consumeMessageOrderly"] is True
     with pytest.raises(UsageWanted):
         printed(groups.update_sub_group, admin, groupName="G")
 

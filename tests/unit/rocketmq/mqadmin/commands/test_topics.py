@@ -37,6 +37,13 @@ def test_a_topic_of_a_cluster() -> None:
     fields = admin.fields(Code.UPDATE_AND_CREATE_TOPIC)[0]
     assert (fields["readQueueNums"], fields["writeQueueNums"], fields["perm"]) == (8, 3, 6)
     assert fields["topicSysFlag"] == 3
+    assert "attributes" not in fields, "a broker of 4.9 is sent what its own tool sends"
+
+
+def test_the_attributes_of_a_topic() -> None:
+    admin = _changing()
+    printed(topics.update_topic, admin, topic="T", brokerAddr=BROKER, attributes="+a=b,-c")
+    assert admin.fields(Code.UPDATE_AND_CREATE_TOPIC)[0]["attributes"] == "+a=b,-c"
 
 
 def test_an_ordered_topic_is_added_to_the_order_that_is_there() -> None:
