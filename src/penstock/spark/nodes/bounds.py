@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from penstock.core.ids import is_another, log_of
 from penstock.nsq.client.errors import ClientError
 from penstock.nsq.client.log import GroupInUse, LogError, NoDialect, NoLog, TopicNotFound
 from penstock.spark.errors import GroupTakenError, SourceError
@@ -16,7 +17,7 @@ from penstock.spark.nodes.at_once import at_once
 from penstock.spark.nodes.directory import Directory
 from penstock.spark.once import Once
 from penstock.spark.read import planning
-from penstock.spark.read.offsets import Bounds, Place
+from penstock.spark.read.offsets import Bounds, Place, renames
 from penstock.spark.read.strays import Strays
 from penstock.spark.settings import Settings
 
@@ -36,12 +37,17 @@ class Cluster:
         self._strays = Strays(settings, self._once)
 
     def bounds(
-        self, reached: Mapping[Place, int] | None = None, *, required: bool = True
+        self,
+        reached: Mapping[Place, int] | None = None,
+        logs: Mapping[Place, str] | None = None,
+        *,
+        required: bool = True,
     ) -> dict[Place, Bounds]:
         """Every queue of every topic with its first offset and its end, as it is now.
 
         ``reached`` is how far the caller has read: of places in it that no known node has, the
-        nodes are asked where they were. Raises SourceError when a topic is nowhere (one that is not
+        nodes are asked where they were, unless another node has their log, by its id in ``logs``.
+        Raises SourceError when a topic is nowhere (one that is not
         ``required`` is left out), a node does not answer, or, unless options allow it,
         messages that were not read are out of reach.
         """
@@ -50,10 +56,11 @@ class Cluster:
         answers = at_once(self._queues, asked)
         bounds = _together(answers.values())
         self._address_of |= {place.node: bound.address for place, bound in bounds.items()}
+        moved = renames(reached or {}, logs or {}, bounds)
         missing = {
             place: offset
             for place, offset in (reached or {}).items()
-            if place not in bounds and self.reads(place.topic)
+            if place not in bounds and place not in moved and self.reads(place.topic)
         }
         if missing:
             known = {secured(address, self._access) for address in topics_at}
@@ -65,12 +72,15 @@ class Cluster:
         return bounds
 
     def bounds_of_planned(
-        self, start: Mapping[Place, int], end: Mapping[Place, int]
+        self,
+        start: Mapping[Place, int],
+        end: Mapping[Place, int],
+        logs: Mapping[Place, str] | None = None,
     ) -> dict[Place, Bounds]:
         """``bounds`` for a batch that was planned up to ``end`` and is not read."""
         reached = {place: start.get(place, 0) for place in end}
         self._strays.planned({place: at for place, at in end.items() if at > reached[place]})
-        return self.bounds(reached)
+        return self.bounds(reached, logs)
 
     def gone(self, places: Iterable[Place]) -> list[Place]:
         """The places whose node answers, and has their topic no more."""
@@ -205,15 +215,26 @@ class Cluster:
 def _together(answers: Iterable[Mapping[Place, Bounds]]) -> dict[Place, Bounds]:
     """The places of all nodes; a node may be asked at two addresses.
 
-    Raises SourceError for two nodes of one name, of which only one would be read.
+    Raises SourceError for two nodes of one name, of which only one would be read, and for two nodes
+    with one log, of which both would be.
     """
     bounds: dict[Place, Bounds] = {}
+    owners: dict[tuple[str, int, str], Place] = {}
     for place, bound in (each for answer in answers for each in answer.items()):
         other = bounds.setdefault(place, bound)
-        if planning.is_another(other.log, bound.log):
+        if is_another(other.log, bound.log):
             raise SourceError(
                 f"two nodes call themselves {place.node}, at {other.address} and {bound.address}: "
                 "give each another --broadcast-address or HTTP port"
+            )
+        log = log_of(bound.log)
+        owner = owners.setdefault((place.topic, place.queue, log), place) if log else place
+        if owner != place:
+            raise SourceError(
+                f"nodes {owner.node} and {place.node} have one log of topic {place.topic} (id "
+                f"{log}): the data path of one is a copy of the other's, whose messages would be "
+                "read twice. Name one of the two in nsqd_http_address, or stop one and start it on "
+                "an empty data path"
             )
     return bounds
 
