@@ -10,7 +10,14 @@ from typing import Final, TypeAlias
 
 from penstock.core.ids import is_another, log_of
 from penstock.nsq.client.errors import ClientError
-from penstock.nsq.client.log import GroupInUse, LogError, NoDialect, NoLog, TopicNotFound
+from penstock.nsq.client.log import (
+    GroupInUse,
+    LogError,
+    NodeUnreachable,
+    NoDialect,
+    NoLog,
+    TopicNotFound,
+)
 from penstock.spark.errors import GroupTakenError, SourceError
 from penstock.spark.nodes.access import bounds_in, client, no_dialect, no_log, persist, secured, why
 from penstock.spark.nodes.at_once import at_once
@@ -22,6 +29,7 @@ from penstock.spark.read.strays import Strays
 from penstock.spark.settings import Settings
 
 _GIVE_UP_S: Final = 2.0
+_SOME_TOPICS: Final = 100
 _Commit: TypeAlias = Callable[[str, Mapping[str, Mapping[int, int]]], dict[str, ClientError]]
 
 
@@ -116,6 +124,29 @@ class Cluster:
             ),
         )
 
+    def without_group(self, places: Iterable[Place], group: str) -> list[Place]:
+        """The places of topics that are there and do not have the group. Raises SourceError."""
+        on_node: dict[str, list[Place]] = {}
+        for place in places:
+            on_node.setdefault(place.node, []).append(place)
+
+        def ask(node: str) -> list[Place]:
+            address = secured(self._plain_address(node), self._access)
+            topics = sorted({place.topic for place in on_node[node]})
+            try:
+                found = persist(
+                    lambda: client(address, self._access).offsets_of(topics),
+                    f"node {node} cannot be reached for {_named('topic', topics)}",
+                    self._settings.timeout_s,
+                )
+            except LogError as error:
+                raise SourceError(f"node {node}: {error.status} {error.reason}") from None
+            told = {topic: each for topic, each in found.items() if each is not None}
+            return [place for place in on_node[node]
+                    if place.topic in told and group not in told[place.topic].groups]  # fmt: skip
+
+        return [place for missing in at_once(ask, on_node).values() for place in missing]
+
     def give_up(self, places: Iterable[Place], group: str) -> None:
         """Delete the group where it is not wanted any more, so that it does not hold the log.
 
@@ -151,7 +182,7 @@ class Cluster:
         def ask(node: str) -> dict[str, ClientError]:
             address = secured(self._plain_address(node), self._access)
             try:
-                return commit(address, on_node[node])
+                return _patiently(commit, address, on_node[node])
             except ClientError as error:
                 return dict.fromkeys(on_node[node], error)
 
@@ -237,6 +268,26 @@ def _together(answers: Iterable[Mapping[Place, Bounds]]) -> dict[Place, Bounds]:
                 "an empty data path"
             )
     return bounds
+
+
+def _patiently(
+    commit: _Commit, address: str, topics: Mapping[str, Mapping[int, int]]
+) -> dict[str, ClientError]:
+    """Commit in all topics; where the node is silent for too long, in some after the other.
+
+    Nodes of earlier versions sync each new group by itself, which takes them long for many.
+    """
+    try:
+        return commit(address, topics)
+    except NodeUnreachable:
+        if len(topics) <= _SOME_TOPICS:
+            raise
+    failed: dict[str, ClientError] = {}
+    names = list(topics)
+    for first in range(0, len(names), _SOME_TOPICS):
+        some = names[first : first + _SOME_TOPICS]
+        failed |= commit(address, {topic: topics[topic] for topic in some})
+    return failed
 
 
 def _is_not_there(error: ClientError) -> bool:
