@@ -11,13 +11,14 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
 from penstock.core.chance import SystemChance
 from penstock.core.ids import Epoch, format_log_id
 from penstock.core.malformed import MALFORMED
+from penstock.storage.batch import OFFSET_MAX
 from penstock.storage.files.disk import Disk
 from penstock.storage.files.versions import check_version
 
@@ -32,12 +33,15 @@ Ends = Mapping[str, tuple[int, int]]
 """By topic: the id base of its log, and the offset that its next message gets."""
 
 
+_Offset = Annotated[int, msgspec.Meta(ge=0, le=OFFSET_MAX)]
+
+
 class _Begun(msgspec.Struct):
     """An epoch of all logs that there were; ``ends`` is null until the node is started."""
 
-    mark: str
+    mark: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{1,16}$")]
     restored: bool
-    ends: dict[str, tuple[int, int]] | None = None
+    ends: dict[str, tuple[_Offset, _Offset]] | None = None
 
 
 class _Content(msgspec.Struct):
