@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from penstock.nsq.client.writes import Decision, WriteClient
 from penstock.testing.daemons import Daemon
+from tests.programs.nsq.nsqd.staging import staged_body
 from tests.spark.test_sink import Start, failure, killing, start, write, written
 from tests.spark.test_triggers import wait_for
 
@@ -111,6 +113,27 @@ def test_a_node_that_is_killed_and_started_again(
     write(doomed, node, other, **EXACT, writerId="w", writerBatch="0")
     reviving.join(WAIT_S_MAX)
     assert written(spark, "t", node, other) == numbers(100_000)
+
+
+def test_a_batch_that_an_earlier_driver_decided_is_finished_and_not_computed_again(
+    spark: SparkSession, start: Start
+) -> None:
+    """That driver died when one of two nodes had committed; the rows are others now."""
+    nodes = sorted((start(), start()), key=lambda node: node.http)
+    decision = Decision(1, tuple((node.http, 1) for node in nodes), ((0, 7),))
+    for number, node in enumerate(nodes):
+        with WriteClient(node.http) as client:
+            client.stage("t", "w", 1, 0, 7, 0, staged_body(b"%d" % number), scope="t")
+            client.decide("w", decision, 1, "t")
+    with WriteClient(nodes[0].http) as client:
+        client.commit_decided("w", 1, "t")
+
+    frame = spark.range(100, 200, 1, 2).selectExpr("cast(id as string) as body")
+    for _ in range(2):
+        write(frame, *nodes[::-1], **EXACT, writerId="w", writerBatch="1")
+        assert written(spark, "t", *nodes) == ["0", "1"]
+    write(frame, *nodes[::-1], **EXACT, writerId="w", writerBatch="2")
+    assert len(written(spark, "t", *nodes)) == 102
 
 
 def forget_last_batch(checkpoint: Path) -> None:

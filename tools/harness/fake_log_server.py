@@ -20,6 +20,8 @@ import numpy as np
 from penstock.storage.batch import Batch
 
 FIRST_ID = 0x0ABC_0000_0000_0000
+_LOGS = itertools.count(0xA000)
+"""Ids of logs, which two servers do not share."""
 TIMESTAMP_NS = 1_767_225_600_000_000_000  # 2026-01-01T00:00:00Z
 
 
@@ -108,7 +110,6 @@ class FakeLogServer:
         self.headers: list[dict[str, str]] = []
         self.fail_fetches = 0
         self.fetches = 0
-        self._logs = itertools.count(0xA000)
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self.address = f"127.0.0.1:{self._server.server_address[1]}"
@@ -128,7 +129,7 @@ class FakeLogServer:
         """A queue of a topic, made if it is not there."""
         queues = self.topics.setdefault(topic, {})
         if queue not in queues:
-            queues[queue] = FakeQueue(f"{next(self._logs):016x}")
+            queues[queue] = FakeQueue(f"{next(_LOGS):016x}")
         return queues[queue]
 
     def delete(self, topic: str) -> None:

@@ -63,6 +63,8 @@ class Broker:
         self._observers: list[AppendObserver] = []
         for name in self._stored():
             self.topic(name)
+        self.store.epochs.opened({name: (topic.log.id_base, topic.log.next_offset)
+                                  for name, topic in self.topics.items()})  # fmt: skip
         self._resume()
         for topic in self.damaged:
             logger.error("%s", _damaged(topic))

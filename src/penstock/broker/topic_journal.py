@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TypeAlias
 
 from penstock.broker.progress import GoneRecord, Record, encode_record
 from penstock.core.errors import StorageError
@@ -19,6 +20,8 @@ from penstock.storage.memory_log import MemoryLog
 
 logger = logging.getLogger(__name__)
 
+Saved: TypeAlias = tuple[int, int]
+"""The generation of a file, and its size."""
 Records = Callable[[bool], list[Record]]
 """The records of a topic: everything that still counts, or only what has changed."""
 
@@ -116,6 +119,24 @@ class TopicJournal:
             logger.error("TOPIC(%s): failed to write down progress - %s", self._name, error)
         return self.written
 
+    def save_for_sync(self) -> Saved | None:
+        """``save_now`` but for the sync, after which ``note_synced`` is called; None if it failed,
+        which is logged.
+        """
+        self.changed = True
+        try:
+            self.save()
+        except StorageError as error:
+            logger.error("TOPIC(%s): failed to write down progress - %s", self._name, error)
+            return None
+        return (0, 0) if self._file is None else (self._file.rewrites, self._file.size)
+
+    def note_synced(self, saved: Saved) -> None:
+        """All that was written up to then is durable."""
+        if self._file is not None and saved == (self._file.rewrites, self._file.size):
+            self._file.note_synced()
+            self._forget_saved()
+
     def sync(self) -> None:
         """Make what was saved durable. Raises StorageError; the next save writes all of it again
         then.
@@ -127,6 +148,9 @@ class TopicJournal:
         except StorageError:
             self._save_failed = True
             raise
+        self._forget_saved()
+
+    def _forget_saved(self) -> None:
         del self._events[: self._saved_events]
         self._saved_events = 0
 

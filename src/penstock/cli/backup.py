@@ -20,11 +20,12 @@ from penstock.nsq.nsqd.metadata import FILE_NAME as NSQD_DAT
 from penstock.rocketmq.broker.store.serials import FILE as SERIALS
 from penstock.storage.backup import manifest as manifests
 from penstock.storage.backup.backup import put_back, take
+from penstock.storage.epochs import EPOCHS_FILE
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.store import TOPICS
 from penstock.storage.taken_ids import IDS_FILE
 
-OTHERS: Final = (NSQD_DAT, IDS_FILE, SERIALS, "config", STAGED)
+OTHERS: Final = (NSQD_DAT, IDS_FILE, EPOCHS_FILE, SERIALS, "config", STAGED)
 """The files of a data path that refer to its topics: they are read before these."""
 
 

@@ -32,6 +32,10 @@ class LogView(Protocol):
 
     def extent(self, topic: Topic, queue: int) -> Extent: ...
 
+    def place(self, topic: Topic, queue: int, log_offset: int) -> int:
+        """The offset of a queue's first message at or behind this offset of the log."""
+        ...
+
     def read(self, topic: Topic, queue: int, offset: int, nbytes: int) -> Sequence[Buffer]:
         """Messages from an offset on, at least one unless it is the end.
 

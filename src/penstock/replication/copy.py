@@ -35,13 +35,14 @@ from penstock.replication.topic_copy import TopicCopy
 from penstock.storage.batch import Buffer
 from penstock.storage.compiled import xxh3_64_intdigest
 from penstock.storage.durability import Durability
+from penstock.storage.epochs import EPOCHS_FILE
 from penstock.storage.queues.one_queue import Queues
 from penstock.storage.store import Store
 
 logger = logging.getLogger("penstock.replication")
 
 _TOPIC_LIST: Final = "nsqd.dat"
-FILES: Final = (_TOPIC_LIST, "ids.json", "rocketmq-serials.json")
+FILES: Final = (_TOPIC_LIST, "ids.json", EPOCHS_FILE, "rocketmq-serials.json")
 """Small files of a data path that are copied."""
 TABLES: Final = "config"
 """The folder of RocketMQ's tables, which are copied too."""
@@ -284,6 +285,8 @@ class Copy:
             self.store.replace_file(name, data)
             self._files[name] = xxh3_64_intdigest(data)
             self.changed_files.add(name)
+            if name == EPOCHS_FILE:
+                self.store.epochs.load()
         self._new_files.clear()
 
     # --- what the primary has not --------------------------------------------------------------

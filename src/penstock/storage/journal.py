@@ -143,6 +143,10 @@ class Journal:
     def sync(self) -> None:
         """Bring all records to stable storage. Raises StorageError."""
         self._file.sync()
+        self.note_synced()
+
+    def note_synced(self) -> None:
+        """Mark that all records are on stable storage."""
         if not self._is_marked:
             self._is_marked = True
             with suppress(StorageError):  # without it, damage at the end looks like a torn tail

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from penstock.core.errors import StorageError
 from penstock.storage.cache import BlockCache
+from penstock.storage.epochs import LogEpochs
 from penstock.storage.files.disk import Disk
 from penstock.storage.files.temporary import remove_temporaries
 from penstock.storage.identity import (
@@ -57,6 +58,7 @@ class Store:
         try:
             self._tidy()
             self.taken_ids = TakenIds(disk, data_path)
+            self.epochs = LogEpochs(disk, data_path)
         except StorageError:
             self._lock.release()
             raise

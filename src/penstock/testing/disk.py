@@ -339,6 +339,17 @@ class FaultyDisk:
         self._durable_directories -= set(self._children(path, self._durable_directories))
         self._durable_directories |= set(self._children(path, self._directories))
 
+    def sync_all(self, path: str) -> bool:
+        self.sync_count += 1
+        below = [name for name in self._files if name.startswith(f"{path}/")]
+        for name in below:
+            self.meet_faults("sync", name)
+        for name in below:
+            self._files[name].sync()
+            self._durable_files[name] = self._files[name]
+        self._durable_directories |= self._directories
+        return True
+
     def lock(self, directory: str) -> FaultyLock:
         if directory not in self._directories:
             raise StorageError(f"{directory}: {os.strerror(errno.ENOENT)}")

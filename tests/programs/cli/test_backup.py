@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from penstock.cli.backup import OTHERS
 from penstock.cli.live.small_client import Wire
@@ -23,6 +24,9 @@ from penstock.rocketmq.client.message import Message
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.messages.message import decode
+from penstock.spark.errors import SourceError
+from penstock.spark.read.stream import NsqStreamReader
+from penstock.spark.settings import Settings
 from penstock.storage.batch import iter_batches
 from penstock.testing.daemons import Daemon, MqBroker, run_mqbroker, run_mqnamesrv, run_nsqd
 from tests.forwarding import wait_until
@@ -160,6 +164,45 @@ def test_what_was_acknowledged_before_a_backup_under_load_is_restored_exactly(
 def waiting(nsqd: Daemon, channel: str) -> int:
     topic = ask(nsqd, "GET", "/stats?format=json&topic=t")["topics"][0]
     return int(next(c["depth"] for c in topic["channels"] if c["channel_name"] == channel))
+
+
+def test_a_query_behind_a_node_that_was_restored_is_told_and_skips_nothing(
+    tmp_path: Path, command: Commands
+) -> None:
+    """1,500 messages were read, 500 of them since the backup; then come 1,000 others."""
+    data, folder, again = (str(tmp_path / each) for each in ("data", "backups", "restored"))
+    with run_nsqd(data_path=data) as nsqd:
+        publish(nsqd, b"kept", 1000)
+        ended = command("backup", folder, f"--data-path={data}")
+        assert ended.code == 0, ended.err
+        publish(nsqd, b"lost", 500)
+        begin = reader(nsqd).initialOffset()
+        stands = reader(nsqd).latestOffset(begin, ReadAllAvailable())
+        nsqd.kill()
+    assert command("restore", folder, f"--data-path={again}").code == 0
+    with run_nsqd(data_path=again) as nsqd:
+        publish(nsqd, b"new", 1000)
+        with pytest.raises(SourceError) as failed:
+            reader(nsqd).latestOffset(stands, ReadAllAvailable())
+        assert str(failed.value).startswith(
+            f"node {nsqd.http} was restored from a backup: topic t (queue 0) has other messages "
+            "from offset 1000 on than before. It was read up to offset 1500"
+        )
+        stream = reader(nsqd, failOnDataLoss="false")
+        end = stream.latestOffset(stands, ReadAllAvailable())
+        batches = [batch for part in stream.partitions(stands, end) for batch in stream.read(part)]
+        bodies = [body for batch in batches for body in batch["body"].to_pylist()]
+        assert bodies == [b"new"] * 1000
+
+
+def publish(nsqd: Daemon, body: bytes, count: int) -> None:
+    ask(nsqd, "POST", "/mpub?topic=t", b"\n".join([body] * count))
+
+
+def reader(nsqd: Daemon, **options: str) -> NsqStreamReader:
+    given = {"topic": "t", "nsqd_http_address": nsqd.http, "timeout": "60",
+             "startingOffsets": "earliest", "group": "g", **options}  # fmt: skip
+    return NsqStreamReader(Settings.parse(given), ("body",))
 
 
 def test_a_backup_has_every_small_file_that_a_copy_has() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -67,6 +70,24 @@ def test_a_replacement_syncs_the_content_then_the_name(
     seen.clear()
     disk.replace_file(str(tmp_path / "meta"), b"x", sync=False)
     assert seen == ["rename"]
+
+
+def test_all_that_was_written_is_synced_at_once(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert disk.sync_all(str(tmp_path))
+    with pytest.raises(StorageError, match="none: No such file"):
+        disk.sync_all(str(tmp_path / "none"))
+
+    def syncfs(_fd: int) -> int:
+        ctypes.set_errno(errno.EIO)
+        return -1
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: SimpleNamespace(syncfs=syncfs))
+    with pytest.raises(StorageError, match="Input/output error"):
+        disk.sync_all(str(tmp_path))
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: SimpleNamespace())
+    assert not disk.sync_all(str(tmp_path))
 
 
 def test_files_are_for_their_owner_only(disk: OsDisk, tmp_path: Path) -> None:

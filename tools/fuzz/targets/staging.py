@@ -7,6 +7,13 @@ import struct
 import msgspec
 
 from penstock.broker.publish.commit import unplaced
+from penstock.broker.publish.decisions import (
+    Decision,
+    NodeShare,
+    TopicShare,
+    decode_decision,
+    encode_decision,
+)
 from penstock.broker.publish.writers import decode_commit, encode_commit
 from penstock.core.malformed import MALFORMED
 from penstock.core.units import MILLISECOND
@@ -14,6 +21,7 @@ from penstock.nsq.nsqd.http.staged_parts import PartHead
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.nsq.protocol.errors import ProtocolError
 from penstock.nsq.protocol.staged import read_staged
+from penstock.storage.files.decision_files import DecisionFiles
 from penstock.storage.files.part_files import PartFiles
 from penstock.testing.disk import FaultyDisk
 
@@ -57,6 +65,23 @@ def part_files(data: bytes) -> None:
     assert len(disk.paths(".part")) <= 1
 
 
+def decisions(data: bytes) -> None:
+    """The content of a decision's file, or nothing."""
+    found = decode_decision(data)
+    if found is not None:
+        assert decode_decision(encode_decision(found)) == found
+
+
+def decision_files(data: bytes) -> None:
+    """A file that is whole gives its content; another is left out."""
+    disk = FaultyDisk("/data", _FOLDER)
+    files = DecisionFiles(disk, _FOLDER, durably=True)
+    files.write("w", b"")
+    (path,) = disk.paths(".decision")
+    disk.replace_file(path, data)
+    assert all(data.endswith(content) for content in files.load())
+
+
 def commit_notes(data: bytes) -> None:
     """The note of a commit, perhaps of dead letters: what it says, or nothing."""
     found = decode_commit(data)
@@ -76,6 +101,15 @@ def _file(head: bytes, *bodies: bytes) -> bytes:
     return disk.content(_PART)
 
 
+def _decision_file(content: bytes) -> bytes:
+    disk = FaultyDisk("/data", _FOLDER)
+    DecisionFiles(disk, _FOLDER, durably=True).write("w", content)
+    return disk.content(*disk.paths(".decision"))
+
+
+_DECISION = Decision(
+    "w", 7, (NodeShare("a:1", 2),), ((0, 7), (1, 9)), {"t": TopicShare(1 << 50, 2)}, 1
+)
 _HEAD = msgspec.msgpack.encode(PartHead("t", 1 << 50, "w", 7, 0, 1, 2, 1_700_000_000 * 10**9, 9, 1))
 
 TARGETS = {
@@ -88,6 +122,10 @@ TARGETS = {
         [b"\0" * 4, b"\0\0\0\1", b"\xff" * 4],
     ),
     "part_files": Target(part_files, [_file(_HEAD, b"a"), _file(b"")], [b"PST1", b"\xff" * 4]),
+    "decisions": Target(
+        decisions, [encode_decision(_DECISION)], [b"\x87" * 2000, b"\xc0", b"\xcf" + b"\xff" * 8]
+    ),
+    "decision_files": Target(decision_files, [_decision_file(b"a")], [b"PSD1", b"\xff" * 4]),
     "commit_notes": Target(
         commit_notes,
         [encode_commit("w", 7), encode_commit("w" * 128, (1 << 63) - 1)],

@@ -10,7 +10,8 @@ from xxhash import xxh3_64_intdigest
 
 from penstock.broker.progress import ChannelRecord, GoneRecord, GroupRecord, Progress, TopicRecord
 from penstock.broker.progress import encode_record as encoded
-from penstock.core.errors import StorageError
+from penstock.core.errors import LaterFormatError, StorageError
+from penstock.core.ids import epochs_of, fork, format_log_id, log_of
 from penstock.storage.batch import (
     BATCH_BYTES_MAX,
     HEADER_BYTES,
@@ -19,6 +20,7 @@ from penstock.storage.batch import (
     CorruptBatchError,
     iter_batches,
 )
+from penstock.storage.epochs import LogEpochs
 from penstock.storage.extent import NOTHING, Extent
 from penstock.storage.index import BlockIndex
 from penstock.storage.journal import Journal
@@ -93,6 +95,20 @@ def identity(data: bytes) -> None:
     log, _ = samples.open_at(disk)
     assert list(samples.read_from(log, log.start_offset).values()) == [b"kept", b"new"]
     log.close()
+
+
+def epochs(data: bytes) -> None:
+    """The file of epochs: refused, taken for missing, or told by the id of a log and read there."""
+    disk = FaultyDisk("/data")
+    disk.replace_file("/data/epochs.json", data)
+    try:
+        found = LogEpochs(disk, "/data")
+    except LaterFormatError:
+        return
+    told = found.log_id("t", 7)
+    assert log_of(told) == f"{7:016x}"
+    assert told == format_log_id(7, epochs_of(told))
+    assert fork(told, told) is None
 
 
 def index(data: bytes) -> None:
@@ -226,6 +242,14 @@ TARGETS = {
         identity,
         [b'{"id_base":80016489676800,"version":1}', b"{}", b"null"],
         [b"-1", b"9" * 20, b"\xff", b'"', b"1.0", b"null", b"18446744073709551615"],
+    ),
+    "epochs": Target(
+        epochs,
+        [
+            b'{"epochs":[{"mark":"9f3a77c1","restored":true,"ends":{"t":[7,1500]}}],"version":1}',
+            b'{"epochs":[{"mark":"a","restored":false,"ends":null}]}',
+        ],
+        [b"-1", b"9" * 20, b"null", b'"', b"~", b"$"],
     ),
     "index": Target(index, [_index(), _SEALED + _index()], _WORDS),
     "journal": Target(

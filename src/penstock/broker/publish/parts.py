@@ -154,6 +154,12 @@ class Parts:
         self.nbytes -= batch.nbytes
         return [chunk.number for chunk in batch.chunks.values()]
 
+    def drop_chunks(self, batch: StagedBatch, keys: Iterable[ChunkKey]) -> list[int]:
+        """Forget some chunks of a batch; the numbers of their files."""
+        dropped = [batch.chunks.pop(key) for key in keys]
+        self.nbytes -= sum(chunk.nbytes for chunk in dropped)
+        return [chunk.number for chunk in dropped]
+
     def lose(self, topic: str, writer: str, batch: int, key: ChunkKey) -> None:
         """Forget a chunk whose file cannot be read."""
         of = self._batches.get((topic, writer, batch))
@@ -166,9 +172,17 @@ class Parts:
         return [each for each in self if (each.topic, each.writer) == (topic, writer)
                 and each.batch <= batch]  # fmt: skip
 
+    def of_topic_batch(self, topic: str, writer: str, batch: int) -> StagedBatch | None:
+        """A writer's batch for a topic; None if nothing of it is staged."""
+        return self._batches.get((topic, writer, batch))
+
     def of_batch(self, writer: str, batch: int) -> list[StagedBatch]:
         """A writer's batch, in all topics."""
         return [each for each in self if (each.writer, each.batch) == (writer, batch)]
+
+    def up_to(self, writer: str, batch: int) -> list[StagedBatch]:
+        """A writer's batches up to this one, in all topics."""
+        return [each for each in self if each.writer == writer and each.batch <= batch]
 
     def of_topic(self, topic: str) -> list[StagedBatch]:
         """All batches for a topic."""

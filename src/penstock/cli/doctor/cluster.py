@@ -21,6 +21,7 @@ from penstock.cluster.fanout import try_all
 from penstock.cluster.producers import Info, ToldNodes
 from penstock.core.clock import Clock
 from penstock.core.counted import counted
+from penstock.core.ids import log_of
 from penstock.core.units import SECOND, format_duration
 
 TIMEOUT_S: Final = 5.0
@@ -210,7 +211,7 @@ async def _same_log(asker: Asker, nodes: Sequence[Node]) -> list[Finding]:
     for node, offsets in (await try_all(nodes, ask)).answers:
         for each in offsets.topics:
             for queue in each.queues[:1]:
-                places.setdefault((each.topic, queue.log), []).append(node.address)
+                places.setdefault((each.topic, log_of(queue.log)), []).append(node.address)
     return [
         error("same-identity", ", ".join(f"nsqd {each}" for each in addresses),
               f"their topic {topic} is the same log: one data path is a copy of the other",

@@ -2,7 +2,8 @@
 
 Publishing is what every nsqd has. Staging is a Penstock node's: a writer stages the chunks of each
 part of a batch, which nobody sees, and commits those that count. A node remembers the last batch
-of each writer in a topic, so a batch that is written a second time is not written twice.
+of each writer in a topic, so a batch that is written a second time is not written twice. A batch
+for several topics or nodes is decided at all of its nodes before one of them commits it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ class BatchCommitted(LogError):
     """The writer has committed this batch in the topic, or a newer one."""
 
 
+class BatchDecided(LogError):
+    """A decision says which attempts at this batch are committed; no others are taken."""
+
+
 class Part(NamedTuple):
     """A part of a batch as one attempt has staged it, in chunks numbered from 0."""
 
@@ -32,6 +37,21 @@ class Committed(NamedTuple):
 
     messages: int
     again: bool
+
+
+class Decision(NamedTuple):
+    """The attempts at a batch that are committed, as its nodes have them written down.
+
+    ``nodes`` are the addresses that the writer gave, with the number of chunks to commit at each;
+    ``attempts`` are parts and attempts. The node that tells it has ``begun`` to commit its share,
+    or is ``done`` and may have forgotten the attempts.
+    """
+
+    batch: int
+    nodes: tuple[tuple[str, int], ...]
+    attempts: tuple[tuple[int, int], ...]
+    begun: bool = False
+    done: bool = False
 
 
 class WriteClient(LogClient):
@@ -59,14 +79,24 @@ class WriteClient(LogClient):
         self._post("/pub", topic, _defer(defer_ms), body)
 
     def stage(
-        self, topic: str, writer: str, batch: int, part: int, attempt: int, chunk: int, body: bytes
+        self,
+        topic: str,
+        writer: str,
+        batch: int,
+        part: int,
+        attempt: int,
+        chunk: int,
+        body: bytes,
+        *,
+        scope: str = "",
     ) -> None:
         """Keep a chunk for a later commit: a count, then each message's size, delay and bytes.
 
-        The same chunk again takes its place. Raises BatchCommitted.
+        The same chunk again takes its place. ``scope`` is the topic if it is decided on by itself.
+        Raises BatchCommitted and BatchDecided.
         """
         query = {"writer": writer, "batch": batch, "part": part, "attempt": attempt, "chunk": chunk}
-        self._post("/stage", topic, query, body)
+        self._post("/stage", topic, query | _scope(scope), body)
 
     def commit_staged(
         self, writer: str, batch: int, parts: Mapping[str, Sequence[Part]]
@@ -83,15 +113,65 @@ class WriteClient(LogClient):
         found: dict[str, Committed | ClientError] = {}
         with self._understanding():
             for topic in parts:
-                told = answer["topics"][topic]
-                found[topic] = self._error_of(told, topic) or Committed(
-                    int(told["count"]), bool(told["again"])
-                )
+                found[topic] = self._committed(answer["topics"][topic], topic)
         return found
 
-    def abort_staged(self, writer: str, batch: int) -> None:
-        """Drop what is staged for a batch."""
-        self._post("/stage/abort", "", {"writer": writer, "batch": batch}, b"")
+    def decision(self, writer: str, scope: str = "") -> Decision | None:
+        """The writer's last decision that this node has written down."""
+        answer = self._json("GET", "/stage/decision", "", {"writer": writer} | _scope(scope))
+        with self._understanding():
+            told = answer["decision"]
+            if told is None:
+                return None
+            return Decision(
+                int(told["batch"]),
+                tuple((str(node["address"]), int(node["chunks"])) for node in told["nodes"]),
+                tuple((int(part), int(attempt)) for part, attempt in told["attempts"]),
+                bool(told["begun"]),
+                bool(told["done"]),
+            )
+
+    def decide(self, writer: str, decision: Decision, chunks: int, scope: str = "") -> None:
+        """Write down durably which attempts are committed; they have ``chunks`` at this node.
+
+        Raises BatchDecided for another decision of the batch, BatchCommitted for that of a later
+        one, LogError 404 PART_NOT_FOUND if the node does not hold these chunks.
+        """
+        nodes = [{"address": address, "chunks": count} for address, count in decision.nodes]
+        body = json.dumps({"nodes": nodes, "attempts": decision.attempts}).encode()
+        query = {"writer": writer, "batch": decision.batch, "chunks": chunks}
+        self._post("/stage/decide", "", query | _scope(scope), body)
+
+    def commit_decided(
+        self, writer: str, batch: int, scope: str = ""
+    ) -> dict[str, Committed | ClientError]:
+        """Append what was decided, in one write a topic; the error of each topic where it failed.
+
+        Topics that had it before are left out.
+        """
+        found: dict[str, Committed | ClientError] = {}
+        query: dict[str, Any] = {"writer": writer, "batch": batch, "decided": "true"}
+        more = True
+        while more and not any(isinstance(each, ClientError) for each in found.values()):
+            answer = self._json("POST", "/stage/commit", "", query | _scope(scope), b"")
+            with self._understanding():
+                found |= {topic: self._committed(told, topic)
+                          for topic, told in answer["topics"].items()}  # fmt: skip
+                more = bool(answer["more"])
+        return found
+
+    def _committed(self, told: dict[str, Any], topic: str) -> Committed | ClientError:
+        error = self._error_of(told, topic)
+        return error or Committed(int(told["count"]), bool(told["again"]))
+
+    def abort_staged(
+        self, writer: str, batch: int, scope: str = "", *, decided: bool = False
+    ) -> None:
+        """Drop what is staged for a batch; if it is ``decided``, that as well, else BatchDecided
+        is raised.
+        """
+        query = {"writer": writer, "batch": batch} | ({"decided": "true"} if decided else {})
+        self._post("/stage/abort", "", query | _scope(scope), b"")
 
     def _info(self) -> dict[str, Any]:
         return self._json("GET", "/info", "", {})
@@ -105,10 +185,18 @@ class WriteClient(LogClient):
         reason = str(answer.get("message", ""))
         if reason == "BATCH_COMMITTED":
             return BatchCommitted(self.node, status, reason)
+        if reason == "BATCH_DECIDED":
+            return BatchDecided(self.node, status, reason)
+        if reason == "PART_NOT_FOUND" and "missing" in answer:
+            return LogError(self.node, status, f"{reason} ({answer['missing']} chunks)")
         if reason == "PART_NOT_FOUND":
             lost = ", ".join(f"{name} {answer.get(name)}" for name in ("part", "attempt", "chunk"))
             return LogError(self.node, status, f"{reason} ({lost})")
         return super()._error_of(answer, topic, status)
+
+
+def _scope(scope: str) -> dict[str, str]:
+    return {"scope": scope} if scope else {}
 
 
 def _defer(defer_ms: int) -> dict[str, int]:

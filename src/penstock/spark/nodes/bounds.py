@@ -8,19 +8,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from penstock.core.ids import is_another, log_of
 from penstock.nsq.client.errors import ClientError
-from penstock.nsq.client.log import GroupInUse, LogError, NoDialect, NoLog, TopicNotFound
+from penstock.nsq.client.log import (
+    GroupInUse,
+    LogError,
+    NodeUnreachable,
+    NoDialect,
+    NoLog,
+    TopicNotFound,
+)
 from penstock.spark.errors import GroupTakenError, SourceError
 from penstock.spark.nodes.access import bounds_in, client, no_dialect, no_log, persist, secured, why
 from penstock.spark.nodes.at_once import at_once
 from penstock.spark.nodes.directory import Directory
 from penstock.spark.once import Once
 from penstock.spark.read import planning
-from penstock.spark.read.offsets import Bounds, Place
+from penstock.spark.read.offsets import Bounds, Place, renames
 from penstock.spark.read.strays import Strays
 from penstock.spark.settings import Settings
 
 _GIVE_UP_S: Final = 2.0
+_SOME_TOPICS: Final = 100
 _Commit: TypeAlias = Callable[[str, Mapping[str, Mapping[int, int]]], dict[str, ClientError]]
 
 
@@ -36,12 +45,17 @@ class Cluster:
         self._strays = Strays(settings, self._once)
 
     def bounds(
-        self, reached: Mapping[Place, int] | None = None, *, required: bool = True
+        self,
+        reached: Mapping[Place, int] | None = None,
+        logs: Mapping[Place, str] | None = None,
+        *,
+        required: bool = True,
     ) -> dict[Place, Bounds]:
         """Every queue of every topic with its first offset and its end, as it is now.
 
         ``reached`` is how far the caller has read: of places in it that no known node has, the
-        nodes are asked where they were. Raises SourceError when a topic is nowhere (one that is not
+        nodes are asked where they were, unless another node has their log, by its id in ``logs``.
+        Raises SourceError when a topic is nowhere (one that is not
         ``required`` is left out), a node does not answer, or, unless options allow it,
         messages that were not read are out of reach.
         """
@@ -50,10 +64,11 @@ class Cluster:
         answers = at_once(self._queues, asked)
         bounds = _together(answers.values())
         self._address_of |= {place.node: bound.address for place, bound in bounds.items()}
+        moved = renames(reached or {}, logs or {}, bounds)
         missing = {
             place: offset
             for place, offset in (reached or {}).items()
-            if place not in bounds and self.reads(place.topic)
+            if place not in bounds and place not in moved and self.reads(place.topic)
         }
         if missing:
             known = {secured(address, self._access) for address in topics_at}
@@ -65,12 +80,15 @@ class Cluster:
         return bounds
 
     def bounds_of_planned(
-        self, start: Mapping[Place, int], end: Mapping[Place, int]
+        self,
+        start: Mapping[Place, int],
+        end: Mapping[Place, int],
+        logs: Mapping[Place, str] | None = None,
     ) -> dict[Place, Bounds]:
         """``bounds`` for a batch that was planned up to ``end`` and is not read."""
         reached = {place: start.get(place, 0) for place in end}
         self._strays.planned({place: at for place, at in end.items() if at > reached[place]})
-        return self.bounds(reached)
+        return self.bounds(reached, logs)
 
     def gone(self, places: Iterable[Place]) -> list[Place]:
         """The places whose node answers, and has their topic no more."""
@@ -105,6 +123,29 @@ class Cluster:
                 group, {topic: {} for topic in topics}, owner=owner
             ),
         )
+
+    def without_group(self, places: Iterable[Place], group: str) -> list[Place]:
+        """The places of topics that are there and do not have the group. Raises SourceError."""
+        on_node: dict[str, list[Place]] = {}
+        for place in places:
+            on_node.setdefault(place.node, []).append(place)
+
+        def ask(node: str) -> list[Place]:
+            address = secured(self._plain_address(node), self._access)
+            topics = sorted({place.topic for place in on_node[node]})
+            try:
+                found = persist(
+                    lambda: client(address, self._access).offsets_of(topics),
+                    f"node {node} cannot be reached for {_named('topic', topics)}",
+                    self._settings.timeout_s,
+                )
+            except LogError as error:
+                raise SourceError(f"node {node}: {error.status} {error.reason}") from None
+            told = {topic: each for topic, each in found.items() if each is not None}
+            return [place for place in on_node[node]
+                    if place.topic in told and group not in told[place.topic].groups]  # fmt: skip
+
+        return [place for missing in at_once(ask, on_node).values() for place in missing]
 
     def give_up(self, places: Iterable[Place], group: str) -> None:
         """Delete the group where it is not wanted any more, so that it does not hold the log.
@@ -141,7 +182,7 @@ class Cluster:
         def ask(node: str) -> dict[str, ClientError]:
             address = secured(self._plain_address(node), self._access)
             try:
-                return commit(address, on_node[node])
+                return _patiently(commit, address, on_node[node])
             except ClientError as error:
                 return dict.fromkeys(on_node[node], error)
 
@@ -205,17 +246,48 @@ class Cluster:
 def _together(answers: Iterable[Mapping[Place, Bounds]]) -> dict[Place, Bounds]:
     """The places of all nodes; a node may be asked at two addresses.
 
-    Raises SourceError for two nodes of one name, of which only one would be read.
+    Raises SourceError for two nodes of one name, of which only one would be read, and for two nodes
+    with one log, of which both would be.
     """
     bounds: dict[Place, Bounds] = {}
+    owners: dict[tuple[str, int, str], Place] = {}
     for place, bound in (each for answer in answers for each in answer.items()):
         other = bounds.setdefault(place, bound)
-        if planning.is_another(other.log, bound.log):
+        if is_another(other.log, bound.log):
             raise SourceError(
                 f"two nodes call themselves {place.node}, at {other.address} and {bound.address}: "
                 "give each another --broadcast-address or HTTP port"
             )
+        log = log_of(bound.log)
+        owner = owners.setdefault((place.topic, place.queue, log), place) if log else place
+        if owner != place:
+            raise SourceError(
+                f"nodes {owner.node} and {place.node} have one log of topic {place.topic} (id "
+                f"{log}): the data path of one is a copy of the other's, whose messages would be "
+                "read twice. Name one of the two in nsqd_http_address, or stop one and start it on "
+                "an empty data path"
+            )
     return bounds
+
+
+def _patiently(
+    commit: _Commit, address: str, topics: Mapping[str, Mapping[int, int]]
+) -> dict[str, ClientError]:
+    """Commit in all topics; where the node is silent for too long, in some after the other.
+
+    Nodes of earlier versions sync each new group by itself, which takes them long for many.
+    """
+    try:
+        return commit(address, topics)
+    except NodeUnreachable:
+        if len(topics) <= _SOME_TOPICS:
+            raise
+    failed: dict[str, ClientError] = {}
+    names = list(topics)
+    for first in range(0, len(names), _SOME_TOPICS):
+        some = names[first : first + _SOME_TOPICS]
+        failed |= commit(address, {topic: topics[topic] for topic in some})
+    return failed
 
 
 def _is_not_there(error: ClientError) -> bool:

@@ -10,10 +10,18 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from penstock.core.ids import fork
 from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.pipelines import own
 from penstock.spark.read import planning
-from penstock.spark.read.offsets import Bounds, Place, Position, from_checkpoint, nest
+from penstock.spark.read.offsets import (
+    Bounds,
+    Place,
+    Position,
+    from_checkpoint,
+    nest,
+    renamed,
+)
 from penstock.spark.read.positions import starting
 from penstock.spark.settings import Settings
 
@@ -59,13 +67,16 @@ def position_in(log: str, done: int) -> Position | None:
 
 
 def offsets_there(stands: Position, bounds: Mapping[Place, Bounds]) -> dict[Place, int]:
-    """The offsets of the logs that are there still; the others are read from their start."""
+    """The offsets of the logs that are there still; the others are read from their start, as those
+    that are left out are.
+    """
+    now = renamed(stands, bounds)
+    there = {place: offset for place, offset in now.offsets.items() if place in bounds}
+    held, _ = planning.held(there, bounds, now.logs)
     return {
-        place: offset
-        for place, offset in stands.offsets.items()
-        if place in bounds
-        and bounds[place].start <= offset <= bounds[place].end
-        and not planning.is_another(stands.logs.get(place, ""), bounds[place].log)
+        place: at
+        for place, at in held.items()
+        if at == there[place] or fork(now.logs.get(place, ""), bounds[place].log) is not None
     }
 
 

@@ -1,13 +1,15 @@
-"""The nodes of an exactly-once sink that nsqlookupd names: found once and kept in the checkpoint.
+"""The nodes of an exactly-once sink, kept in the checkpoint: those that nsqlookupd names are found
+once, and a list that is given may change only when no batch is unfinished.
 
-A batch that comes again must go to the nodes that it went to before. The checkpoint holds the query
+A batch that comes again must go to the nodes that it went to before. Those nodes know a batch that
+was begun (``sink.commits``), but a new list may have none of them. The checkpoint holds the query
 id, by which nodes know the writer; so a list beside it lives exactly as long as that writer does.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from penstock.spark.errors import SinkError
@@ -28,11 +30,27 @@ def fixed(spark: SparkSession, options: Mapping[str, str], checkpoint: str) -> d
     and SourceError when nsqlookupd does not answer.
     """
     settings = Settings.parse(options)
-    if not (settings.exactly_once and settings.lookupd):
+    if not settings.exactly_once:
+        return dict(options)
+    if settings.nodes:
+        require_same(spark, settings.nodes, checkpoint)
         return dict(options)
     nodes = _kept(spark, checkpoint) or _found(spark, settings, checkpoint)
     others = {key: value for key, value in options.items() if key.lower() != "lookupd_http_address"}
     return others | {"nsqd_http_address": ",".join(nodes)}
+
+
+def require_same(spark: SparkSession, nodes: Sequence[str], checkpoint: str) -> None:
+    """Raise SinkError if the checkpoint has a batch that may be for other nodes than these."""
+    kept = _kept(spark, checkpoint)
+    if kept and set(kept) != set(nodes) and own.has_unfinished_batch(spark, checkpoint):
+        raise SinkError(
+            f"checkpoint {checkpoint} has a batch that was not finished, for nodes "
+            f"{', '.join(kept)}, and the sink names {', '.join(nodes)}: run it with the list of "
+            "before, --available-now, and then with the new one"
+        )
+    if set(kept) != set(nodes):
+        _keep(spark, checkpoint, list(nodes))
 
 
 def _kept(spark: SparkSession, checkpoint: str) -> list[str]:
@@ -59,5 +77,6 @@ def _keep(spark: SparkSession, checkpoint: str, nodes: list[str]) -> None:
     stream = files.create(part, True)
     stream.write(json.dumps(nodes).encode())
     stream.close()
+    files.delete(path, False)
     if not files.rename(part, path):
         raise SinkError(f"{path} cannot be written, which keeps the nodes of the sink")

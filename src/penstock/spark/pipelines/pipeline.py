@@ -220,6 +220,12 @@ class Pipeline:
         options = sink.options
         if sink.format == "nsq":
             options = pinned.fixed(frame.sparkSession, options, checkpoint)
+        elif sink.format == "rocketmq":
+            from penstock.spark.sink.rocketmq.settings import Settings
+
+            parsed = Settings.parse(options)
+            if parsed.exactly_once:
+                pinned.require_same(frame.sparkSession, parsed.nodes, checkpoint)
         counted = frame.observe(OUTPUT, F.count(F.lit(1)).alias("rows"))
         writer = counted.writeStream.format(sink.format).outputMode(sink.output_mode)
         if sink.partition_by:

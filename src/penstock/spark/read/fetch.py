@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.core.ids import is_another
 from penstock.nsq.client.errors import ClientError
 from penstock.nsq.client.log import (
     Fetched,
@@ -70,6 +71,12 @@ def _ask(split: Split, offset: int, max_bytes: int, settings: Settings) -> Fetch
 
 
 def _require_log(split: Split, offset: int, log: str) -> None:
-    """Raise LostError when the topic was made again since the split was planned."""
-    if planning.is_another(split.log, log):
+    """Raise LostError when the topic was made again since the split was planned, SourceError when
+    the node went back to what it was before: the batch is to be planned again.
+    """
+    if is_another(split.log, log):
         raise LostError(planning.replaced(split.place, offset, split.log, log))
+    parted = planning.parted(split.log, log, split.end)
+    if parted is not None and split.end > parted.first:
+        said = planning.went_back(split.place, offset, parted).partition(". Set ")[0]
+        raise SourceError(f"{said}. That was while a batch was read: start the query again")

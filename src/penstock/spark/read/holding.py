@@ -7,7 +7,7 @@ its group from expiring.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from penstock.core.clock import SYSTEM_CLOCK
@@ -32,8 +32,9 @@ class Holding:
     def move(self, position: Position, bounds: Mapping[Place, Bounds]) -> None:
         """Move the group where nodes do not know it yet, in logs that are there now.
 
-        A failure only keeps segments longer, so it must not end the query, but a group that another
-        query has does: GroupTakenError.
+        A failure only keeps segments longer, so it must not end the query. But a group that another
+        query has does (GroupTakenError), and one that is not there yet: nothing would be held for
+        the query, and retention would take what it has not read (SourceError).
         """
         wanted = {
             place: (position.group, offset, bounds[place].log)
@@ -51,8 +52,22 @@ class Holding:
         except GroupTakenError:
             raise
         except SourceError as error:
+            new = [place for place in due if place not in self._held]
+            self._require_there(new, position.group, error)
             self._once.warn(f"group {position.group} was not moved: {error}")
             return
         self._held |= due
         if whole:
             self._all_ns = now
+
+    def _require_there(self, places: Sequence[Place], group: str, error: SourceError) -> None:
+        """Raise SourceError if a place does not have the group, which could not be made."""
+        missing = self._cluster.without_group(places, group)
+        if missing:
+            topics = sorted({place.topic for place in missing})
+            more = f" and {len(topics) - 1} more topics" if len(topics) > 1 else ""
+            raise SourceError(
+                f"group {group} could not be made for topic {topics[0]}{more}, so that retention "
+                f"would not wait for the query there: {error}. Start it again, with a longer "
+                "timeout if the node is busy"
+            )

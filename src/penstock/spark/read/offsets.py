@@ -3,10 +3,11 @@
 In a checkpoint and in the options ``startingOffsets`` and ``endingOffsets`` they are written as
 ``{"topic": {"node": {"queue": offset}}}``; in the options also without the node, as Kafka's users
 know it, where just one node has the topic. A checkpoint also carries the id of the log that each
-offset is of, in the same form; the name of the group that holds retention, so that a restarted
-query goes on with the same one; and the owner, by which nodes tell this query from others with the
-same group. The end of a query's first batch carries where that batch began, too. Checkpoints of
-older versions have neither ids nor an owner nor that.
+offset is of, with its epochs (``core.ids``), in the same form; the name of the group that holds
+retention, so that a restarted query goes on with the same one; and the owner, by which nodes tell
+this query from others with the same group. The end of a query's first batch carries where that
+batch began, too. Checkpoints of older versions have neither ids nor an owner nor that, or ids
+without epochs.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from operator import index
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from penstock.core.ids import fork, is_another, log_of
 from penstock.spark.errors import OptionError
 
 LATEST = -1
@@ -33,8 +35,8 @@ class Place(NamedTuple):
 class Bounds(NamedTuple):
     """A queue as its node reports it now: offsets ``start`` to ``end`` (not included).
 
-    ``log`` is the id of the queue's log, another one after the topic was deleted and made again;
-    empty if the node tells none.
+    ``log`` is the id of the queue's log, another one after the topic was deleted and made again,
+    with an epoch more after it was restored; empty if the node tells none.
     """
 
     start: int
@@ -117,9 +119,50 @@ def from_checkpoint(stored: Mapping[str, Any]) -> Position:
     )
 
 
-def logs_of(bounds: Mapping[Place, Bounds]) -> Logs:
-    """The ids of the logs, where nodes tell them."""
-    return {place: bound.log for place, bound in bounds.items() if bound.log}
+def logs_of(bounds: Mapping[Place, Bounds], known: Mapping[Place, str] | None = None) -> Logs:
+    """The ids of the logs, where nodes tell them; as ``known`` where they say the same."""
+    found = known or {}
+    return {
+        place: found[place] if goes_on(found.get(place, ""), bound.log) else bound.log
+        for place, bound in bounds.items()
+        if bound.log
+    }
+
+
+def goes_on(log: str, other: str) -> bool:
+    """True if these are ids of one log in the same epoch."""
+    return bool(log and other) and not is_another(log, other) and fork(log, other) is None
+
+
+def renames(
+    reached: Mapping[Place, int], logs: Mapping[Place, str], bounds: Mapping[Place, Bounds]
+) -> dict[Place, Place]:
+    """The places under other names now: their logs are on nodes that call themselves otherwise."""
+    now = {(place.topic, place.queue, log_of(bound.log)): place
+           for place, bound in bounds.items() if bound.log}  # fmt: skip
+    found = {}
+    for place in reached:
+        log = logs.get(place, "")
+        there = now.get((place.topic, place.queue, log_of(log))) if log else None
+        if there is not None and there != place and there not in reached:
+            found[place] = there
+    return found
+
+
+def renamed(position: Position, bounds: Mapping[Place, Bounds]) -> Position:
+    """The position with the names that nodes have now."""
+    names = renames(position.offsets, position.logs, bounds)
+    if not names:
+        return position
+    return position._replace(
+        offsets=_keyed(position.offsets, names),
+        logs=_keyed(position.logs, names),
+        began=None if position.began is None else _keyed(position.began, names),
+    )
+
+
+def _keyed(values: Mapping[Place, _Value], names: Mapping[Place, Place]) -> dict[Place, _Value]:
+    return {names.get(place, place): value for place, value in values.items()}
 
 
 def resolve(option: str, name: str, bounds: Mapping[Place, Bounds]) -> Offsets:

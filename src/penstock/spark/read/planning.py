@@ -11,6 +11,7 @@ from itertools import pairwise
 from math import ceil
 from typing import Final
 
+from penstock.core.ids import Fork, fork, is_another
 from penstock.spark.errors import SourceError
 from penstock.spark.read.decode import Origin
 from penstock.spark.read.offsets import Bounds, Offsets, Place
@@ -162,23 +163,35 @@ def held(
     for place, offset in sorted(start.items()):
         said = place in bounds and _lost(place, offset, bounds[place], logs.get(place, ""))
         if said:
-            moved[place] = bounds[place].start
+            moved[place] = _going_on(offset, bounds[place], logs.get(place, ""))
             skipped.append(
                 f"{said.partition('. Set ')[0]}. Skipped, as failOnDataLoss=false: it goes on at "
-                f"offset {bounds[place].start}"
+                f"offset {moved[place]}"
             )
     return moved, skipped
 
 
-def is_another(log: str, other: str) -> bool:
-    """True if these are ids of different logs; a log without an id may be any."""
-    return bool(log and other and log != other)
+def _going_on(offset: int, bound: Bounds, log: str) -> int:
+    """The offset to go on with: where an earlier life of the log ended, or the log's start."""
+    parted = fork(log, bound.log)
+    at = bound.start if parted is None else min(offset, parted.first)
+    return at if bound.start <= at <= bound.end else bound.start
+
+
+def parted(log: str, other: str, offset: int) -> Fork | None:
+    """The place where two lives of a log part, if a reader who is at ``offset`` in one has missed
+    something of it, or has read what the other has not.
+    """
+    found = fork(log, other)
+    return found if found is not None and (found.restored or offset > found.first) else None
 
 
 def _lost(place: Place, offset: int, bound: Bounds, log: str) -> str:
     """The reason that nothing can be read from this offset of this log; empty if it can."""
     if is_another(log, bound.log):
         return replaced(place, offset, log, bound.log)
+    if (found := parted(log, bound.log, offset)) is not None:
+        return went_back(place, offset, found)
     if offset < bound.start:
         return gone(place, offset, bound.start)
     if offset > bound.end:
@@ -192,6 +205,18 @@ def replaced(place: Place, offset: int, log: str, other: str) -> str:
         f"topic {place.topic} (queue {place.queue}) on node {place.node} was deleted and created "
         f"again: offset {offset} is of log {log}, the node has log {other} now, and what was not "
         f"read of {log} is lost. Set failOnDataLoss=false to read {other} from its start"
+    )
+
+
+def went_back(place: Place, offset: int, parted: Fork) -> str:
+    """The sentence for a node that has gone back to what it was before."""
+    how = "was restored from a backup" if parted.restored else "was replaced by a copy"
+    back = min(offset, parted.first)
+    return (
+        f"node {place.node} {how}: topic {place.topic} (queue {place.queue}) has other messages "
+        f"from offset {parted.first} on than before. It was read up to offset {offset}; what it "
+        f"had behind {back} and was not read is lost. Set failOnDataLoss=false to read on from "
+        f"offset {back}"
     )
 
 

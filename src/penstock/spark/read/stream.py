@@ -7,7 +7,9 @@ given to ``latestOffset`` is already in the commit log, so that is what moves th
 
 A topic that is deleted and created again has another log, whose id stands in the checkpoint beside
 the offset. With failOnDataLoss=false a batch may so begin in one log and end in another: it reads
-the other from its start.
+the other from its start. A node that was restored from a backup has the same log in another epoch:
+a batch that begins in the one before goes back to where the two part. A node that calls itself
+otherwise than before is known by its logs.
 
 Spark does not write down where a query begins: when its first batch is run again, it asks for the
 start once more, which is another one by then if it was the end of the log or a time ago. So the end
@@ -26,6 +28,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
+from penstock.core.ids import fork, is_another
 from penstock.spark.errors import SourceError
 from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.once import Once
@@ -39,7 +42,10 @@ from penstock.spark.read.offsets import (
     Place,
     Position,
     from_checkpoint,
+    goes_on,
     logs_of,
+    renamed,
+    renames,
     to_checkpoint,
 )
 from penstock.spark.read.positions import starting
@@ -111,9 +117,10 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next batch. ``start`` is committed by now."""
-        position = self._position(start)
-        bounds = self._known = self._bounds(position.offsets)
-        self._last_start = position.offsets
+        stored = self._position(start)
+        bounds = self._known = self._bounds(stored)
+        self._last_start = stored.offsets
+        position = self._renamed(stored, bounds)
         kept = self._held(position.offsets, bounds, position.logs)
         # A topic or node that has just appeared is held from its start until its first batch is in.
         starts = {place: bound.start for place, bound in bounds.items()} | kept
@@ -127,7 +134,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._held_back:
             return start
         offsets = kept | self._admission.cut(limit, starts, end, bounds)
-        logs = position.logs | logs_of(bounds)
+        logs = position.logs | logs_of(bounds, position.logs)
         began = position.began if offsets == position.offsets else None
         return to_checkpoint(
             position._replace(
@@ -147,6 +154,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if last.began is not None and first.is_beginning:
             first = first._replace(offsets=last.began, logs=last.logs)
         bounds = self._bounds_for(first, last)
+        first, last = self._renamed(first, bounds), self._renamed(last, bounds)
         wanted = {place: offset for place, offset in last.offsets.items() if place in bounds}
         if not self.settings.fail_on_data_loss:
             wanted = self._still_there(wanted, bounds, last.logs)
@@ -165,7 +173,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         if self._known:
-            self._hold(self._position(end), self._known)
+            self._hold(self._renamed(self._position(end), self._known), self._known)
 
     def stop(self) -> None:
         """Do nothing: sockets close with the process."""
@@ -185,13 +193,23 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "which reads the log: give this query a new checkpoint"
             ) from None
 
-    def _bounds(self, reached: Offsets) -> Mapping[Place, Bounds]:
+    def _renamed(self, position: Position, bounds: Mapping[Place, Bounds]) -> Position:
+        """The position with the names that nodes have now, known by their logs."""
+        for place, now in renames(position.offsets, position.logs, bounds).items():
+            self._once.warn(
+                f"node {place.node} calls itself {now.node} now: topic {place.topic} (queue "
+                f"{place.queue}) is read on there, as it has the same log"
+            )
+        return renamed(position, bounds)
+
+    def _bounds(self, stored: Position) -> Mapping[Place, Bounds]:
         """The log's bounds, after a short wait when not enough has come since the last call."""
-        bounds = self.cluster.bounds(reached)
+        reached, logs = stored.offsets, stored.logs
+        bounds = self.cluster.bounds(reached, logs)
         few = self._held_back or _ends(bounds).items() <= reached.items()
         if few and reached == self._last_start and self._target is None:
             time.sleep(_IDLE_WAIT_S)
-            bounds = self.cluster.bounds(reached)
+            bounds = self.cluster.bounds(reached, logs)
         return bounds
 
     def _bounds_for(self, first: Position, last: Position) -> Mapping[Place, Bounds]:
@@ -205,12 +223,12 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         planned = all(
             place in known
             and offset <= known[place].end
-            and known[place].log == last.logs.get(place, "")
+            and _is_planned(known[place].log, last.logs.get(place, ""))
             for place, offset in moved.items()
         )
         if planned and known:
             return known
-        return self.cluster.bounds_of_planned(first.offsets, last.offsets)
+        return self.cluster.bounds_of_planned(first.offsets, last.offsets, last.logs)
 
     def _end(self, start: Offsets, bounds: Mapping[Place, Bounds], reached: Offsets) -> Offsets:
         ends = _ends(bounds)
@@ -244,16 +262,18 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _still_there(
         self, wanted: Offsets, bounds: Mapping[Place, Bounds], logs: Mapping[Place, str]
     ) -> Offsets:
-        """The ends of a batch that is repeated, but for those in logs that are there no more.
+        """The ends of a batch that is repeated, but for those in logs that are there no more; of
+        one that went back to what it was before, up to there.
 
         What took their place is for the next batch.
         """
-        there = {
-            place: offset
-            for place, offset in wanted.items()
-            if offset <= bounds[place].end
-            and not planning.is_another(logs.get(place, ""), bounds[place].log)
-        }
+        there = {}
+        for place, offset in wanted.items():
+            log, bound = logs.get(place, ""), bounds[place]
+            parted = fork(log, bound.log)
+            end = offset if parted is None else min(offset, parted.first)
+            if end <= bound.end and not is_another(log, bound.log):
+                there[place] = end
         for place in sorted(wanted.keys() - there.keys()):
             self._once.warn(
                 f"topic {place.topic} (queue {place.queue}) on node {place.node} was deleted and "
@@ -291,10 +311,16 @@ def _starts(first: Position, last: Position, bounds: Mapping[Place, Bounds]) -> 
     starts = {place: bounds[place].start if place in bounds else 0 for place in last.offsets}
     for place, offset in first.offsets.items():
         end = last.offsets.get(place, offset)
-        another = planning.is_another(first.logs.get(place, ""), last.logs.get(place, ""))
-        if place not in bounds or not (another or offset > end):
-            starts[place] = offset
+        log, later = first.logs.get(place, ""), last.logs.get(place, "")
+        parted = fork(log, later)
+        at = offset if parted is None else min(offset, parted.first)
+        if place not in bounds or not (is_another(log, later) or at > end):
+            starts[place] = at
     return starts
+
+
+def _is_planned(log: str, planned: str) -> bool:
+    return log == planned or goes_on(log, planned)
 
 
 def _ends(bounds: Mapping[Place, Bounds]) -> Offsets:

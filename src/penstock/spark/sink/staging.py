@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.nsq.client.log import LogError, NoDialect, NoLog, TopicNotFound
-from penstock.nsq.client.writes import BatchCommitted, Part
+from penstock.nsq.client.writes import BatchCommitted, BatchDecided, Part
 from penstock.spark.errors import SinkError, SourceError
 from penstock.spark.nodes.access import Access, no_dialect, persist
 from penstock.spark.sink.in_flight import InFlight
@@ -33,10 +33,13 @@ from penstock.spark.sink.settings import Settings
 
 
 class Batch(NamedTuple):
-    """A batch as nodes remember it."""
+    """A batch as nodes remember it; ``scope`` is its topic if a writer may have several under one
+    number, each of which is decided on by itself.
+    """
 
     writer: str
     number: int
+    scope: str = ""
 
 
 class Place(NamedTuple):
@@ -48,7 +51,9 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class StagedRows:
-    """The parts that one attempt has staged; ``done`` are places that had the batch before."""
+    """The parts that one attempt has staged; ``done`` are places that take none, as the batch is
+    committed there, or its attempts are decided.
+    """
 
     batch: Batch
     parts: dict[Place, Part] = field(default_factory=dict)
@@ -108,8 +113,9 @@ def by_node(
 ) -> Iterator[tuple[str, Piece]]:
     """The messages of each node, which depends on the messages alone.
 
-    A batch that was committed at one node only, when its query was cut short, comes again in other
-    partitions and another order; so what is left out and what is written still fit together.
+    Nodes that keep no decisions (``commits``) may have a batch at one of them only, which comes
+    again in other partitions and another order; so what is left out and what is written still fit
+    together, if the same messages come and the list of nodes is as it was.
     """
     if len(nodes) == 1:
         yield nodes[0], piece
@@ -170,7 +176,7 @@ class Stager:
                 f"{place.address}",
                 self._settings.timeout_s,
             )
-        except BatchCommitted:
+        except (BatchCommitted, BatchDecided):
             self._done.add(place)
             return 0
         except NoLog:
@@ -192,9 +198,10 @@ class Stager:
         return piece.count
 
     def _send(self, place: Place, chunk: int, body: bytes) -> None:
-        writer, number = self._batch
+        writer, number, scope = self._batch
         with self._connections.to(place.address) as client:
-            client.stage(place.topic, writer, number, self._partition, self._attempt, chunk, body)
+            client.stage(place.topic, writer, number, self._partition, self._attempt, chunk, body,
+                         scope=scope)  # fmt: skip
 
     def _refused(self, error: LogError, place: Place, chunk: int, piece: Piece) -> int:
         """Try the halves of what was too big. Raises SinkError."""

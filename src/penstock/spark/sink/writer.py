@@ -46,6 +46,11 @@ class Output(Protocol):
         """The place and the name under which rows are staged, if they are."""
         ...
 
+    @property
+    def topic(self) -> str | None:
+        """The topic of all rows, if it is one."""
+        ...
+
     def write(
         self, batches: Iterator[pa.RecordBatch], partition: int, batch: Batch | None
     ) -> Written:
@@ -59,6 +64,10 @@ class NsqOutput:
 
     settings: Settings
     columns: Columns
+
+    @property
+    def topic(self) -> str | None:
+        return self.settings.topic
 
     def write(
         self, batches: Iterator[pa.RecordBatch], partition: int, batch: Batch | None
@@ -81,7 +90,8 @@ class BatchWriter(DataSourceArrowWriter):
         return self.output.write(iterator, current_task().partitionId(), self._batch())
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        commits.commit(_staged(messages), self.settings.access)
+        settings, batch = self.settings, self._batch()
+        commits.commit(_staged(messages), settings.nodes, settings.access, batch)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         batch = self._batch()
@@ -90,7 +100,10 @@ class BatchWriter(DataSourceArrowWriter):
 
     def _batch(self) -> Batch | None:
         number = self.settings.writer_batch
-        return None if number is None else Batch(self.settings.writer, number)
+        if number is None:
+            return None
+        # In foreachBatch one writer may write several topics under one number.
+        return Batch(self.settings.writer, number, self.output.topic or "")
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -106,7 +119,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return self.output.write(iterator, task.partitionId(), batch)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        commits.commit(_staged(messages), self.settings.access)
+        commits.commit(_staged(messages), self.settings.nodes, self.settings.access)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         # Only tasks know the query: when all have failed, what they staged is left to expire.

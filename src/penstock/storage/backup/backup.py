@@ -17,6 +17,7 @@ from penstock.storage.backup import manifest as manifests
 from penstock.storage.backup.manifest import Entry, Manifest
 from penstock.storage.backup.topic_files import QueueFiles, queue_files
 from penstock.storage.backup.vault import Vault
+from penstock.storage.epochs import LogEpochs
 from penstock.storage.files.disk import Disk
 from penstock.storage.files.temporary import is_temporary
 from penstock.storage.identity import IDENTITY_FILE
@@ -143,6 +144,7 @@ def _forget(disk: Disk, folder: str, known: dict[str, Manifest], keep: int, vaul
 def put_back(disk: Disk, folder: str, moment: str, data_path: str) -> Manifest:
     """Write a backup to a data path that is not there or empty; all of it or nothing.
 
+    An epoch of its logs begins: readers may have seen other messages at offsets that come.
     Raises StorageError.
     """
     data_path = os.path.realpath(data_path)  # no folder can take the place of a link to one
@@ -162,6 +164,7 @@ def put_back(disk: Disk, folder: str, moment: str, data_path: str) -> Manifest:
         target = os.path.join(unfinished, entry.path)
         vault.restore(entry, target)
         directories.add(os.path.dirname(target))
+    LogEpochs(disk, unfinished).restored()
     for directory in sorted(directories):
         disk.sync_directory(directory)
     if is_mount:

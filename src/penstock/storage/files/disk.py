@@ -7,6 +7,7 @@ Errors arrive as ``StorageError`` and its kinds, with the path in the text.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import os
@@ -147,6 +148,12 @@ class Disk(Protocol):
 
     def sync_directory(self, path: str) -> None:
         """Make creations and deletions in the directory durable."""
+        ...
+
+    def sync_all(self, path: str) -> bool:
+        """Bring all that was written to files below a directory to stable storage at once, in any
+        thread; False where the system cannot, and nothing was done. Raises StorageError.
+        """
         ...
 
     def lock(self, directory: str) -> Lock:
@@ -369,6 +376,20 @@ class OsDisk:
                 os.fsync(fd)
             finally:
                 os.close(fd)
+
+    def sync_all(self, path: str) -> bool:
+        syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+        if syncfs is None:
+            return False
+        with reported(path):
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                if syncfs(fd):
+                    code = ctypes.get_errno()
+                    raise OSError(code, os.strerror(code))
+            finally:
+                os.close(fd)
+        return True
 
     def lock(self, directory: str) -> Lock:
         return DirectoryLock(directory)

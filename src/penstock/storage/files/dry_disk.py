@@ -169,6 +169,9 @@ class DryDisk:
         self.replace_file(target, data)
         self.remove(path)
 
+    def sync_all(self, path: str) -> bool:
+        return True
+
     def sync_directory(self, path: str) -> None: ...
 
     def lock(self, directory: str) -> Lock:

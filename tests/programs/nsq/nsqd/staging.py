@@ -27,10 +27,13 @@ def staged_body(*messages: bytes | tuple[bytes, int]) -> bytes:
 class Writer:
     """One writer at one node."""
 
-    def __init__(self, running: Running, name: str = "w", topic: str = "t") -> None:
+    def __init__(
+        self, running: Running, name: str = "w", topic: str = "t", scope: str = ""
+    ) -> None:
         self.running = running
         self.name = name
         self.topic = topic
+        self.scope = f"&scope={scope}" if scope else ""
 
     async def stage(
         self,
@@ -42,7 +45,7 @@ class Writer:
         topic: str = "",
         body: bytes | None = None,
     ) -> Told:
-        place = f"part={part}&attempt={attempt}&chunk={chunk}"
+        place = f"part={part}&attempt={attempt}&chunk={chunk}{self.scope}"
         path = f"/stage?topic={topic or self.topic}&writer={self.name}&batch={batch}&{place}"
         return await self._post(path, staged_body(*messages) if body is None else body)
 
@@ -60,8 +63,27 @@ class Writer:
         body = json.dumps({"topics": named}).encode()
         return await self._post(f"/stage/commit?writer={self.name}&batch={batch}", body)
 
-    async def abort(self, batch: int) -> Told:
-        return await self._post(f"/stage/abort?writer={self.name}&batch={batch}")
+    async def decide(
+        self, batch: int, *attempts: tuple[int, int], chunks: int, node: str = "a:1"
+    ) -> Told:
+        """Decide on attempts at parts, which have so many chunks here."""
+        nodes = [{"address": node, "chunks": chunks}]
+        body = json.dumps({"nodes": nodes, "attempts": attempts}).encode()
+        path = f"/stage/decide?writer={self.name}&batch={batch}&chunks={chunks}{self.scope}"
+        return await self._post(path, body)
+
+    async def decision(self) -> Any:
+        """The writer's last decision."""
+        path = f"/stage/decision?writer={self.name}{self.scope}"
+        return (await self.running.json(path))["decision"]
+
+    async def commit_decided(self, batch: int) -> Told:
+        path = f"/stage/commit?writer={self.name}&batch={batch}&decided=true{self.scope}"
+        return await self._post(path)
+
+    async def abort(self, batch: int, *, decided: bool = False) -> Told:
+        more = "&decided=true" if decided else ""
+        return await self._post(f"/stage/abort?writer={self.name}&batch={batch}{more}")
 
     async def _post(self, path: str, body: bytes = b"") -> Told:
         status, answer = await self.running.post(path, body)

@@ -47,10 +47,25 @@ def test_a_node_known_by_another_name_is_asked_at_the_given_address() -> None:
         close_connections()
 
 
+def test_two_nodes_with_one_log_are_refused(server: FakeLogServer) -> None:
+    server.queue("t").append([b"a"] * 2)
+    with FakeLogServer() as other:
+        other.queue("t").append([b"a"] * 3)
+        # Also where one was restored since, whose log has another epoch.
+        other.queue("t").log = server.queue("t").log + "-1.9f3a77c1"
+        both = f"{server.address},{other.address}"
+        with pytest.raises(SourceError) as refused:
+            Cluster(settings(server, nsqd_http_address=both)).bounds()
+        assert str(refused.value).startswith(
+            f"nodes {server.node} and {other.node} have one log of topic t (id "
+            f"{server.queue('t').log}): the data path of one is a copy of the other's"
+        )
+        assert "Name one of the two in nsqd_http_address, or stop one" in str(refused.value)
+
+
 def test_two_nodes_of_one_name_are_refused(server: FakeLogServer) -> None:
     server.queue("t").append([b"a"])
     with FakeLogServer(node=server.node) as other:
-        other.queue("u")  # so that the log of t has another id
         other.queue("t").append([b"b"])
         both = f"{server.address},{other.address}"
         with pytest.raises(SourceError) as refused:

@@ -331,6 +331,109 @@ def test_without_fail_on_data_loss_the_new_log_is_read_from_its_start(
     assert server.groups["t"]["g"] == {"0": min(count, 40)}
 
 
+def restored(server: FakeLogServer, first: int, end: int, kind: str = "-") -> None:
+    """Put the log back to its first messages, and publish others up to ``end``."""
+    queue = server.topics["t"][0]
+    log, queue.log = queue.log, f"{queue.log}{kind}{first:x}.9f3a77c1"
+    queue.batches, queue.firsts, queue.end = [], [], 0
+    queue.append([b"old"] * first)
+    queue.append([b"new"] * (end - first))
+    assert log != queue.log
+
+
+@pytest.mark.parametrize("stood", [15, 10, 8])
+def test_a_node_that_was_restored_from_a_backup_is_told_and_read_from_where_it_went_back_to(
+    server: FakeLogServer, caplog: pytest.LogCaptureFixture, stood: int
+) -> None:
+    """15 messages were read of 20 that are not the same any more."""
+    server.queue("t").append([b"old"] * 20)
+    stream = reader(server)
+    start = stream.initialOffset()
+    position = stream.latestOffset(start, ReadMaxRows(stood))
+    restored(server, 10, 20)
+    with pytest.raises(SourceError) as failed:
+        reader(server).latestOffset(position, ALL)
+    goes_on = min(stood, 10)
+    assert str(failed.value) == (
+        f"node {server.node} was restored from a backup: topic t (queue 0) has other messages from "
+        f"offset 10 on than before. It was read up to offset {stood}; what it had behind {goes_on} "
+        "and was not read is lost. Set failOnDataLoss=false to read on from offset "
+        f"{goes_on}"
+    )
+    again = reader(server, failOnDataLoss="false")
+    end = again.latestOffset(position, ALL)
+    assert rows(again, position, end) == list(range(goes_on, 20))
+    assert caplog.messages[-1].endswith(f"it goes on at offset {goes_on}")
+    # Its checkpoint knows now; it may be set back to true.
+    after = reader(server)
+    assert after.latestOffset(end, ALL) == end
+
+
+def test_a_batch_that_was_planned_before_a_node_was_restored_is_read_up_to_there(
+    server: FakeLogServer,
+) -> None:
+    server.queue("t").append([b"old"] * 20)
+    stream = reader(server)
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, ReadMaxRows(15))
+    restored(server, 10, 18)
+    with pytest.raises(SourceError, match="was restored from a backup"):
+        rows(reader(server), start, end)
+    again = reader(server, failOnDataLoss="false")
+    assert rows(again, start, end) == list(range(10))
+    assert rows(again, end, again.latestOffset(end, ALL)) == list(range(10, 18))
+
+
+def test_a_task_that_meets_a_node_restored_since_it_was_planned_fails(
+    server: FakeLogServer,
+) -> None:
+    server.queue("t").append([b"old"] * 20)
+    stream = reader(server, failOnDataLoss="false")
+    start = stream.initialOffset()
+    (partition,) = stream.partitions(start, stream.latestOffset(start, ALL))
+    restored(server, 10, 20)
+    with pytest.raises(SourceError, match=r"was restored .* a batch was read: start the query"):
+        list(stream.read(partition))
+
+
+def test_a_copy_that_became_primary_is_an_error_for_those_alone_who_were_ahead_of_it(
+    server: FakeLogServer,
+) -> None:
+    server.queue("t").append([b"old"] * 20)
+    stream = reader(server)
+    start = stream.initialOffset()
+    ahead = stream.latestOffset(start, ReadMaxRows(15))
+    behind = reader(server).latestOffset(start, ReadMaxRows(10))
+    restored(server, 10, 20, kind="~")
+    with pytest.raises(SourceError, match=r"was replaced by a copy: .* read on from offset 10"):
+        reader(server).latestOffset(ahead, ALL)
+    again = reader(server)
+    end = again.latestOffset(behind, ALL)
+    assert rows(again, behind, end) == list(range(10, 20))
+
+
+def test_a_node_under_another_name_goes_on_at_its_offsets(
+    server: FakeLogServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.queue("t").append([b"x"] * 10)
+    stream = reader(server)
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, ReadMaxRows(4))
+    before, server.node = server.node, "renamed:4151"
+    again = reader(server)
+    later = again.latestOffset(end, ReadMaxRows(4))
+    assert rows(again, end, later) == list(range(4, 8))
+    assert later["offsets"] == {"t": {"renamed:4151": {"0": 8}}}
+    assert caplog.messages == [
+        f"node {before} calls itself renamed:4151 now: topic t (queue 0) is read on there, as it "
+        "has the same log"
+    ]
+    # A batch that was planned with the name of before has the same rows.
+    assert rows(reader(server), start, end) == list(range(4))
+    again.commit(later)
+    assert server.groups["t"]["g"] == {"0": 8}
+
+
 def test_a_planned_batch_of_a_log_that_is_gone_is_skipped_whole(server: FakeLogServer) -> None:
     server.queue("t").append([b"old"] * 10)
     stream = reader(server)

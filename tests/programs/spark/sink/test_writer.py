@@ -59,17 +59,34 @@ def test_a_stream_is_remembered_by_its_query(node: FakeNode, task: Task) -> None
     writer.commit([message, None], 5)
     assert node.bodies == [b"a", b"b"]
     assert node.committed == {("t", "q-1"): 5}
-    writer.abort([None, message], 6)
-    assert node.aborted == [{"writer": "q-1", "batch": "5"}]
+    writer.abort([None, message], 5)
+    assert node.aborted == [], "it is decided"
+    task.properties["streaming_sql_batchId"] = "6"
+    writer.abort([None, writer.write(iter([batch([b"c"])]))], 6)
+    assert node.aborted == [{"writer": "q-1", "batch": "6"}]
 
 
 def test_a_batch_write_is_remembered_by_its_options(node: FakeNode, task: Task) -> None:
     given = options(node, exactlyOnce="true", writerId="w", writerBatch="0")
     writer = batch_writer(given, SCHEMA, False)
+    writer.abort([None])
+    assert node.aborted == [{"writer": "w", "batch": "0", "scope": "t"}]
     writer.commit([writer.write(iter([batch([b"a"])]))])
     assert node.committed == {("t", "w"): 0}
-    writer.abort([None])
-    assert node.aborted == [{"writer": "w", "batch": "0"}]
+    # All that a driver after this one gets may be no message at all.
+    writer.commit([None])
+    assert node.bodies == [b"a"]
+
+
+def test_writes_of_one_number_to_several_topics_are_each_decided_by_itself(
+    node: FakeNode, task: Task
+) -> None:
+    given = {"exactlyOnce": "true", "writerId": "w", "writerBatch": "3"}
+    for _ in range(2):
+        for topic in ("t", "u"):
+            writer = batch_writer(options(node, **given) | {"topic": topic}, SCHEMA, False)
+            writer.commit([writer.write(iter([batch([topic.encode()])]))])
+    assert node.published == [("t", 0, b"t"), ("u", 0, b"u")]
 
 
 def test_without_a_query_there_is_no_exactly_once(node: FakeNode, task: Task) -> None:

@@ -18,7 +18,8 @@ OK: Answer = (200, {})
 class FakeNode:
     """Use as a context manager. ``refuse`` may answer a request in place of the node.
 
-    With ``kind`` "go" it stages nothing and takes no delay with many messages.
+    With ``kind`` "go" it stages nothing and takes no delay with many messages; as an "older" node
+    of Penstock it keeps no decisions.
     """
 
     def __init__(self, kind: str = "") -> None:
@@ -27,6 +28,7 @@ class FakeNode:
         self.staged: dict[tuple[str, str, int], dict[tuple[int, int, int], list[tuple[int, bytes]]]]
         self.staged = {}
         self.committed: dict[tuple[str, str], int] = {}
+        self.decisions: dict[tuple[str, str], dict[str, Any]] = {}
         self.requests: list[tuple[str, Query, int]] = []
         self.headers: list[dict[str, str]] = []
         self.aborted: list[Query] = []
@@ -59,9 +61,12 @@ class FakeNode:
     def _route(self, path: str) -> Callable[[Query, bytes], Answer]:
         if path.startswith("/stage") and self.kind == "go":
             return self._not_found
+        if path.startswith("/stage/deci") and self.kind == "older":
+            return self._not_found
         routes = {
             "/mpub": self._mpub, "/pub": self._pub, "/info": self._info, "/nodes": self._nodes,
             "/stage": self._stage, "/stage/commit": self._commit, "/stage/abort": self._abort,
+            "/stage/decide": self._decide, "/stage/decision": self._decision,
         }  # fmt: skip
         return routes[path]
 
@@ -90,6 +95,8 @@ class FakeNode:
         topic, writer, batch = query["topic"], query["writer"], int(query["batch"])
         if self.committed.get((topic, writer), -1) >= batch:
             return 409, {"message": "BATCH_COMMITTED", "batch": self.committed[topic, writer]}
+        if self.decisions.get(key_of(query), {"batch": -1})["batch"] >= batch:
+            return 409, {"message": "BATCH_DECIDED", "batch": batch}
         chunk = tuple(int(query[name]) for name in ("part", "attempt", "chunk"))
         chunks = self.staged.setdefault((topic, writer, batch), {})
         chunks[chunk] = staged_messages(body)  # type: ignore[index]
@@ -97,9 +104,47 @@ class FakeNode:
 
     def _commit(self, query: Query, body: bytes) -> Answer:
         writer, batch = query["writer"], int(query["batch"])
+        if query.get("decided") == "true":
+            return self._commit_decided(query, writer, batch)
         topics = json.loads(body)["topics"]
         told = {topic: self._commit_topic(topic, writer, batch, topics[topic]) for topic in topics}
         return 200, {"topics": told}
+
+    def _commit_decided(self, query: Query, writer: str, batch: int) -> Answer:
+        """One topic a request, as if that were the most."""
+        decision = self.decisions[key_of(query)]
+        assert decision["batch"] == batch
+        won, told = {tuple(each) for each in decision["attempts"]}, {}
+        topics = [topic for topic, w, b in self.staged if (w, b) == (writer, batch)
+                  and query.get("scope", topic) == topic]  # fmt: skip
+        for topic in topics[:1]:
+            counts: dict[tuple[int, int], int] = {}
+            for part, attempt, _ in self.staged[topic, writer, batch]:
+                if (part, attempt) in won:
+                    counts[part, attempt] = counts.get((part, attempt), 0) + 1
+            parts = [{"part": p, "attempt": a, "chunks": n} for (p, a), n in counts.items()]
+            told[topic] = self._commit_topic(topic, writer, batch, parts)
+            decision["begun"] = True
+        decision["done"] = len(topics) < 2
+        return 200, {"topics": told, "more": len(topics) > 1}
+
+    def _decide(self, query: Query, body: bytes) -> Answer:
+        writer, batch, given = query["writer"], int(query["batch"]), json.loads(body)
+        last = self.decisions.get(key_of(query))
+        if last is not None and last["batch"] >= batch:
+            same = last["batch"] == batch and last["nodes"] == given["nodes"]
+            return OK if same else (409, {"message": "BATCH_DECIDED", "batch": last["batch"]})
+        won = {tuple(each) for each in given["attempts"]}
+        chunks = [key for (topic, w, b), of in self.staged.items() if (w, b) == (writer, batch)
+                  and query.get("scope", topic) == topic
+                  for key in of if key[:2] in won]  # fmt: skip
+        if len(chunks) != int(query["chunks"]):
+            return 404, {"message": "PART_NOT_FOUND", "missing": int(query["chunks"]) - len(chunks)}
+        self.decisions[key_of(query)] = {"batch": batch, "begun": False, "done": False, **given}
+        return OK
+
+    def _decision(self, query: Query, body: bytes) -> Answer:
+        return 200, {"decision": self.decisions.get(key_of(query))}
 
     def _commit_topic(self, topic: str, writer: str, batch: int, parts: Any) -> dict[str, Any]:
         if self.committed.get((topic, writer), -1) >= batch:
@@ -120,6 +165,8 @@ class FakeNode:
 
     def _abort(self, query: Query, body: bytes) -> Answer:
         self.aborted.append(query)
+        if query.get("decided") == "true":
+            self.decisions.pop(key_of(query), None)
         for key in [
             key for key in self.staged if key[1:] == (query["writer"], int(query["batch"]))
         ]:
@@ -149,6 +196,11 @@ class FakeNode:
                 pass
 
         return Handler
+
+
+def key_of(query: Query) -> tuple[str, str]:
+    """A writer, and the one topic that it decides on."""
+    return query["writer"], query.get("scope", "")
 
 
 def unpacked(body: bytes) -> list[bytes]:

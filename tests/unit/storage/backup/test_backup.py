@@ -18,6 +18,7 @@ from penstock.core.errors import LockedError, StorageError
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.backup import manifest as manifests
 from penstock.storage.backup.backup import Taken, put_back, take
+from penstock.storage.epochs import EPOCHS_FILE
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
@@ -51,8 +52,10 @@ def restored(path: Path, moment: str, name: str = "restored") -> Path:
 
 
 def files(path: Path) -> dict[str, bytes]:
+    """All files but the one that says that a data path was restored."""
     return {str(each.relative_to(path)): each.read_bytes()
-            for each in path.rglob("*") if each.is_file() and each.suffix != ".tmp"}  # fmt: skip
+            for each in path.rglob("*") if each.is_file() and each.suffix != ".tmp"
+            and each.name != EPOCHS_FILE}  # fmt: skip
 
 
 def add(path: Path, count: int) -> None:
@@ -63,7 +66,9 @@ def add(path: Path, count: int) -> None:
 
 def test_what_is_put_back_is_what_was_there(data: Path) -> None:
     made = taken(data)
-    assert files(restored(data, made.moment)) == files(data)
+    target = restored(data, made.moment)
+    assert files(target) == files(data)
+    assert b'"restored":true,"ends":null' in (target / EPOCHS_FILE).read_bytes()
     assert made.copied == made.manifest.nbytes == sum(map(len, files(data).values()))
 
 

@@ -308,6 +308,7 @@ class Standby:
         promoted = msgspec.structs.replace(self.standing)
         promoted.promote(self.copy.ends, epoch)
         promoted.owes_hook = bool(self.options.promote_after_hook)
+        self.copy.store.epochs.promoted(self.copy.ends)
         write_standing(self.copy.store.disk, self._data_path, promoted)
         self.standing = promoted
         logger.warning("promoted: primary in epoch %d", promoted.epoch)

@@ -66,7 +66,7 @@ class StandbyRouter(NsqRouter):
         self.v1("POST", "/replication/fence", self._fence)
         self.v1("POST", "/replication/promote", self._promote)
         log_api = LogApi(CopiedTopics(standby.copy, standby.clock), (), standby.ports,
-                         options.broadcast_address)  # fmt: skip
+                         options.broadcast_address, standby.copy.store.epochs)  # fmt: skip
         log_api.add_routes(self)
 
     def resolve(self, method: str, path: str, query: bytes) -> tuple[Route, str]:

@@ -92,7 +92,8 @@ class NsqdApi:
         router.v1("POST", "/channel/pause", partial(self._pause_channel, True))
         router.v1("POST", "/channel/unpause", partial(self._pause_channel, False))
         ConfigApi(options, self._lookup, self._ports).add_routes(router)
-        log_api = LogApi(topics, node.dialects, self._ports, options.broadcast_address)
+        log_api = LogApi(topics, node.dialects, self._ports, options.broadcast_address,
+                         node.broker.store.epochs)  # fmt: skip
         log_api.add_routes(router)
         LogGroupApi(node).add_routes(router)
         PipelinesApi(self._sources.pipelines).add_routes(router)

@@ -8,11 +8,11 @@ got it commits as a group (``log_group_api``). What queues and messages are is a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from penstock.broker.topic import Topic
 from penstock.core.errors import OffsetOutOfRangeError, StorageError
-from penstock.core.ids import format_id
 from penstock.net.address import join_host_port
 from penstock.net.http.server.service import Request, Response
 from penstock.node.dialect import Dialect, LogView
@@ -21,6 +21,7 @@ from penstock.nsq.nsqd.http.api_arguments import number, out_of_range, topic_nam
 from penstock.nsq.nsqd.http.log_views import NSQ_VIEW, queue_named, view_for
 from penstock.nsq.nsqd.http.many_topics import check_number, names_in
 from penstock.nsq.nsqd.ports import Ports
+from penstock.storage.epochs import LogEpochs
 
 FETCH_BYTES: Final = 4 * 1024 * 1024
 FETCH_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -35,11 +36,13 @@ class LogApi:
         dialects: Sequence[Dialect],
         ports: Ports,
         broadcast_address: str,
+        epochs: LogEpochs,
     ) -> None:
         self._topics = topics
         self._dialects = dialects
         self._ports = ports
         self._address = broadcast_address
+        self._epochs = epochs
 
     def add_routes(self, router: NsqRouter) -> None:
         router.v1("GET", "/log/offsets", self._offsets, quiet=True)
@@ -63,7 +66,7 @@ class LogApi:
         if len(names) > 1:
             return self._of_each(names, self._view(query))
         view = self._view(query)
-        return {"node": self._node, **_bounds(self._topic(query), view)}
+        return {"node": self._node, **self._bounds(self._topic(query), view)}
 
     def _offsets_of_many(self, request: Request) -> Any:
         query = Query.parse(request.query)
@@ -79,7 +82,7 @@ class LogApi:
 
     def _bounds_or_error(self, name: str, view: LogView) -> dict[str, Any]:
         try:
-            return _bounds(topic_named(self._topics, name), view)
+            return self._bounds(topic_named(self._topics, name), view)
         except ApiError as error:
             return {"topic": name, **error.content}
 
@@ -95,7 +98,7 @@ class LogApi:
         queue = self._queue(query, view, topic)
         offset = number(query, "offset", None)
         nbytes = min(number(query, "max_bytes", FETCH_BYTES), FETCH_BYTES_MAX)
-        log_id = ("X-Penstock-Log", _log_id(topic))
+        log_id = ("X-Penstock-Log", self._log_id(topic, view, queue))
         try:
             pieces = view.read(topic, queue, offset, nbytes)
         except OffsetOutOfRangeError as error:
@@ -134,21 +137,24 @@ class LogApi:
             raise ApiError(404, "QUEUE_NOT_FOUND")
         return queue
 
+    def _bounds(self, topic: Topic, view: LogView) -> dict[str, Any]:
+        queues = []
+        for queue in range(view.queue_count(topic)):
+            start, end, nbytes = view.extent(topic, queue)
+            log_id = self._log_id(topic, view, queue)
+            queues.append(
+                {"queue": queue, "log": log_id, "start": start, "end": end, "bytes": nbytes}
+            )
+        groups = {
+            name: {str(queue): offset for queue, offset in offsets.items()}
+            for name, offsets in view.groups(topic).items()
+        }
+        dialect = {} if view is NSQ_VIEW else {"dialect": view.dialect}
+        return {"topic": topic.name, **dialect, "queues": queues, "groups": groups}
 
-def _bounds(topic: Topic, view: LogView) -> dict[str, Any]:
-    log_id = _log_id(topic)
-    queues = []
-    for queue in range(view.queue_count(topic)):
-        start, end, nbytes = view.extent(topic, queue)
-        queues.append({"queue": queue, "log": log_id, "start": start, "end": end, "bytes": nbytes})
-    groups = {
-        name: {str(queue): offset for queue, offset in offsets.items()}
-        for name, offsets in view.groups(topic).items()
-    }
-    dialect = {} if view is NSQ_VIEW else {"dialect": view.dialect}
-    return {"topic": topic.name, **dialect, "queues": queues, "groups": groups}
-
-
-def _log_id(topic: Topic) -> str:
-    """The id of the topic's log: another one when the topic is deleted and created again."""
-    return format_id(topic.log.id_base).decode()
+    def _log_id(self, topic: Topic, view: LogView, queue: int) -> str:
+        """The id of the topic's log: another one when the topic is deleted and created again, and
+        with an epoch more when the log was restored.
+        """
+        place = partial(view.place, topic, queue)
+        return self._epochs.log_id(topic.name, topic.log.id_base, place)

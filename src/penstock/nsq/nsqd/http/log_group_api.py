@@ -5,7 +5,7 @@ Retention waits for a group. One that names its owner is taken by no other while
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -18,7 +18,7 @@ from penstock.nsq.http_api import ApiError, NsqRouter, Query
 from penstock.nsq.nsqd.http.api_arguments import topic_named
 from penstock.nsq.nsqd.http.log_views import queue_named, view_for
 from penstock.nsq.nsqd.http.many_topics import change_each, names_in, offsets_in
-from penstock.nsq.nsqd.http.write_down import write_down
+from penstock.nsq.nsqd.http.write_down import write_down, write_down_all
 
 if TYPE_CHECKING:
     from penstock.node.node import Node
@@ -41,7 +41,7 @@ class LogGroupApi:
         self._topics = node.broker.topics
         self._dialects = node.dialects
         self._groups = node.log_groups
-        self._clock = node.clock
+        self._store = node.broker.store
 
     def add_routes(self, router: NsqRouter) -> None:
         router.v1("POST", "/log/commit", self._commit, quiet=True)
@@ -54,14 +54,21 @@ class LogGroupApi:
         topics = offsets_in(request, query)
         if topics is None:
             topic = topic_named(self._topics, query.required("topic"))
-            self._move(view, topic, _group_of(query), _owner_of(query), _offsets_of_one(request))
+            if self._move(
+                view, topic, _group_of(query), _owner_of(query), _offsets_of_one(request)
+            ):
+                write_down(topic)
             return {}
         group, owner = _group_of(query), _owner_of(query)
 
-        def move(name: str) -> bool:
-            return self._move(view, topic_named(self._topics, name), group, owner, topics[name])
+        def move(name: str) -> Topic | None:
+            topic = topic_named(self._topics, name)
+            return topic if self._move(view, topic, group, owner, topics[name]) else None
 
-        return change_each(topics, move)
+        return change_each(topics, move, self._write_down)
+
+    def _write_down(self, topics: Collection[Topic]) -> Awaitable[set[str]]:
+        return write_down_all(topics, self._store)
 
     def _move(
         self,
@@ -71,7 +78,9 @@ class LogGroupApi:
         owner: str | None,
         offsets: Mapping[str, int],
     ) -> bool:
-        """Move a group in one topic; True if it is new."""
+        """Move a group in one topic; True if it is new, and so is to be written down: a kill must
+        not let go of what it holds from now on.
+        """
         is_new = group not in topic.groups
         if is_new and len(topic.groups) >= GROUPS_MAX:
             raise ApiError(400, "TOO_MANY_GROUPS")
@@ -85,8 +94,6 @@ class LogGroupApi:
             raise ApiError(400, "INVALID_ARG_GROUP") from None
         # An owner that asks for the group without moving it learns whether it may, no more.
         self._groups.moved(topic, group, owner if offsets else None)
-        if is_new:  # a kill must not let go of what it holds from now on
-            write_down(topic)
         return is_new
 
     def _delete(self, request: Request) -> Any:
@@ -96,21 +103,23 @@ class LogGroupApi:
         if names is None:
             topic = topic_named(self._topics, query.required("topic"))
             self._forget(view, topic, query.required("group"))
+            write_down(topic)
             return None
         group = query.required("group")
 
-        def forget(name: str) -> bool:
-            self._forget(view, topic_named(self._topics, name), group)
-            return True
+        def forget(name: str) -> Topic:
+            topic = topic_named(self._topics, name)
+            self._forget(view, topic, group)
+            return topic
 
-        return change_each(names, forget)
+        return change_each(names, forget, self._write_down)
 
     def _forget(self, view: LogView, topic: Topic, group: str) -> None:
+        """Delete a group, to be written down: a kill would restore a reader that keeps the log."""
         _check_there(topic, group)
         view.forget(topic, group)
         topic.delete_group(group)
         self._groups.deleted(topic, group)
-        write_down(topic)  # else a kill would restore a reader that keeps the log
 
 
 def _group_of(query: Query) -> str:

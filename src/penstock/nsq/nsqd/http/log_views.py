@@ -29,6 +29,9 @@ class NsqView:
         log = topic.log
         return log.start_offset, log.next_offset, log.nbytes
 
+    def place(self, topic: Topic, queue: int, log_offset: int) -> int:
+        return log_offset
+
     def read(self, topic: Topic, queue: int, offset: int, nbytes: int) -> Sequence[Buffer]:
         """Read as many batches as fit, of a dialect whose translation makes them grow."""
         body: list[Buffer] = []

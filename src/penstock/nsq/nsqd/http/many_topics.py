@@ -6,18 +6,21 @@ A reader of hundreds of topics would otherwise make as many requests, one after 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sized
 from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from penstock.broker.topic import Topic
 from penstock.core.malformed import MALFORMED
 from penstock.net.http.server.service import Request
 from penstock.nsq.http_api import ApiError, Query
 
 TOPICS_MAX: Final = 1000
 """The most topics of one request: with a few groups each, nsqd answers it within some 10 ms."""
+
+_TURN: Final = 50
 
 
 class _Names(Struct):
@@ -69,19 +72,28 @@ def check_number(topics: Sized) -> None:
         raise ApiError(400, "TOO_MANY_TOPICS", limit=TOPICS_MAX)
 
 
-async def change_each(topics: Iterable[str], change: Callable[[str], bool]) -> dict[str, Any]:
+async def change_each(
+    topics: Iterable[str],
+    change: Callable[[str], Topic | None],
+    write_down: Callable[[Collection[Topic]], Awaitable[set[str]]],
+) -> dict[str, Any]:
     """Change topic after topic; the answer for each is empty or its error.
 
-    After a ``change`` that returns True, for it has waited for the disk, others have their turn.
+    What ``change`` gives is to be written down durably, with all others at the end; ``write_down``
+    gives the names of topics for which that failed. Others have their turn meanwhile.
     """
     answers: dict[str, Any] = {}
-    for topic in dict.fromkeys(topics):
+    changed: list[Topic] = []
+    for count, topic in enumerate(dict.fromkeys(topics)):
+        if count % _TURN == _TURN - 1:
+            await asyncio.sleep(0)
         try:
-            waited = change(topic)
+            found = change(topic)
             answers[topic] = {}
         except ApiError as error:
-            waited = True
             answers[topic] = error.content
-        if waited:
-            await asyncio.sleep(0)
-    return {"topics": answers}
+            continue
+        if found is not None:
+            changed.append(found)
+    failed = await write_down(changed) if changed else ()
+    return {"topics": answers | {name: {"message": "INTERNAL_ERROR"} for name in failed}}

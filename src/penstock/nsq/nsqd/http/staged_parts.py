@@ -1,9 +1,14 @@
 """Staging and committing at a node: durable parts that nobody sees, then all of a batch at once.
 
-The table of what is staged is ``broker.parts``, the files are ``storage.part_files``, and the
-memory of what was committed is the topic's (``broker.writers``). What is staged are batches as the
-log has them, but for places and time, which a commit writes into them on their way into the log: a
-chunk at a time is in memory. What a message looks like is its dialect's matter (``Staging``).
+The table of what is staged is ``broker.publish.parts``, the files are ``storage.files.part_files``,
+and the memory of what was committed is the topic's (``broker.publish.writers``). What is staged are
+batches as the log has them, but for places and time, which a commit writes into them on their way
+into the log: a chunk at a time is in memory. What a message looks like is its dialect's matter
+(``Staging``).
+
+A batch for several topics or nodes is decided before it is committed
+(``broker.publish.decisions``). What is decided stays until it is committed: it does not expire, is
+not staged again, and its other attempts are dropped at once.
 """
 
 from __future__ import annotations
@@ -19,6 +24,19 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 
 from penstock.broker.publish.commit import Commit, Stamp
+from penstock.broker.publish.decisions import (
+    ChunksMissingError,
+    DecidedError,
+    Decision,
+    Decisions,
+    Key,
+    NodeShare,
+    attempts_in,
+    decode_decision,
+    encode_decision,
+    losers,
+    shares,
+)
 from penstock.broker.publish.parts import (
     Attempt,
     Chunk,
@@ -36,6 +54,7 @@ from penstock.node.dialect import Staging
 from penstock.nsq.nsqd.nsq_staging import NsqStaging
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.storage.durability import Durability
+from penstock.storage.files.decision_files import DecisionFiles
 from penstock.storage.files.part_files import Found, PartFiles
 
 if TYPE_CHECKING:
@@ -94,16 +113,30 @@ class StagedParts:
         self._commits = node.commits
         self._clock = node.clock
         self._retention_ns = options.staged_retention
-        self._files = PartFiles(store.disk, os.path.join(store.data_path, FOLDER),
-                                durably=options.durability is Durability.FSYNC)  # fmt: skip
+        folder = os.path.join(store.data_path, FOLDER)
+        durably = options.durability is Durability.FSYNC
+        self._files = PartFiles(store.disk, folder, durably=durably)
+        self.decisions = Decisions()
+        self._decision_files = DecisionFiles(store.disk, folder, durably=durably)
         self._committing = asyncio.Lock()
+        self._deciding = asyncio.Lock()
         self._check_at = 0
+        self._overdue: set[tuple[str, int]] = set()
         self._load()
 
     def _load(self) -> None:
-        """Find what an earlier process has staged. Raises StorageError."""
+        """Find what an earlier process has decided and staged. Raises StorageError."""
+        kept = [each for data in self._decision_files.load() if (each := decode_decision(data))]
+        for decision in sorted(kept, key=lambda each: each.wall_ns):
+            for name, share in list(decision.topics.items()):
+                topic = self._topics.get(name)
+                if topic is None or topic.log.id_base != share.log:
+                    del decision.topics[name]
+            self.decisions.put(decision)
         found = list(self._files.load())
         self._files.remove([each.number for each in found if not self._restored(each)])
+        for decision in self.decisions:
+            self._files.remove(self._lost_by(decision))
 
     def _restored(self, found: Found) -> bool:
         """True if the file is a part that may still be committed."""
@@ -144,14 +177,16 @@ class StagedParts:
         batch: int,
         key: ChunkKey,
         body: bytes,
+        scope: str = "",
     ) -> int:
-        """Write a chunk durably; how many messages it holds.
+        """Write a chunk durably, for a decision of this scope; how many messages it holds.
 
-        Raises StagingError for a wrong body, CommittedError, StageFullError, StorageError.
+        Raises StagingError for a wrong body, CommittedError, DecidedError, StageFullError,
+        StorageError.
         """
         batches = staging.read(topic, body)
         count = sum(each.count for each in batches)
-        _check_newer(topic, writer, batch)
+        self._check_open(topic, writer, batch, scope)
         head = PartHead(topic.name, topic.log.id_base, writer, batch, *key, self._clock.wall_ns(),
                         len(body), count)  # fmt: skip
         chunk = self.parts.reserve(len(body), count)
@@ -165,7 +200,7 @@ class StagedParts:
         try:
             if topic.exiting:
                 raise ExitingError
-            _check_newer(topic, writer, batch)
+            self._check_open(topic, writer, batch, scope)
         except PenstockError:
             self.parts.release(chunk)
             self._remove([chunk.number])
@@ -175,6 +210,10 @@ class StagedParts:
         if replaced is not None:
             self._remove([replaced.number])
         return count
+
+    def _check_open(self, topic: Topic, writer: str, batch: int, scope: str) -> None:
+        _check_newer(topic, writer, batch)
+        self.decisions.require_open((writer, scope), batch)
 
     def figures(self) -> dict[str, int]:
         """The sums of what is staged, for /stats."""
@@ -187,6 +226,7 @@ class StagedParts:
 
     def topic_deleted(self, name: str) -> None:
         """The topic is gone, with what was staged for it."""
+        self.decisions.topic_deleted(name)
         self.drop(self.parts.of_topic(name))
 
     def _remove(self, numbers: Sequence[int]) -> None:
@@ -198,7 +238,9 @@ class StagedParts:
         if now < self._check_at or not len(self.parts):
             return
         self._check_at = now + CHECK_NS
-        expired = self.parts.expired(now - self._retention_ns)
+        old = self.parts.expired(now - self._retention_ns)
+        expired = [each for each in old if not self.decisions.holds(each)]
+        self._tell_overdue({(each.writer, each.batch) for each in old if each not in expired})
         for each in expired:
             logger.warning("TOPIC(%s): dropping batch %d of writer %s, %d bytes that were staged "
                            "and not committed for %s (--staged-retention)",
@@ -206,7 +248,102 @@ class StagedParts:
                            format_duration(self._retention_ns))  # fmt: skip
         self.drop(expired)
 
+    def _tell_overdue(self, held: set[tuple[str, int]]) -> None:
+        for writer, batch in sorted(held - self._overdue):
+            logger.warning("batch %d of writer %s was decided and not committed for %s: it is kept "
+                           "until its writer, started again, commits it, or POST /stage/abort "
+                           "drops it with decided=true",
+                           batch, writer, format_duration(self._retention_ns))  # fmt: skip
+        self._overdue = held
+
+    # --- deciding ------------------------------------------------------------------------------
+
+    async def decide(
+        self,
+        key: Key,
+        batch: int,
+        nodes: Sequence[NodeShare],
+        attempts: Sequence[tuple[int, int]],
+        chunks: int,
+    ) -> None:
+        """Write down durably that these attempts at a batch are committed, and drop the others.
+
+        ``chunks`` is how many they have here, in all topics. The same again changes nothing. Raises
+        DecidedError for another decision of the batch or a later batch's, ChunksMissingError,
+        StorageError.
+        """
+        async with self._deciding:
+            last = self.decisions.last(key)
+            if last is not None and last.batch >= batch:
+                if last.batch > batch or not last.is_for(nodes, attempts):
+                    raise DecidedError(last)
+                return
+            staged = [each for each in self._in_scope(key, batch) if each.batch == batch]
+            found = shares(staged, attempts, lambda name: self._topics[name].log.id_base)
+            count = sum(share.chunks for share in found.values())
+            if count != chunks:
+                raise ChunksMissingError(chunks - count)
+            writer, scope = key
+            decision = Decision(writer, batch, tuple(nodes), tuple(attempts), found,
+                                self._clock.wall_ns(), scope=scope)  # fmt: skip
+            content = encode_decision(decision)
+            await asyncio.to_thread(self._decision_files.write, _file_name(key), content)
+            forgotten = self.decisions.put(decision)
+            self._remove(self._lost_by(decision))
+            for other in forgotten:
+                await asyncio.to_thread(self._decision_files.remove, _file_name(other))
+
+    def _in_scope(self, key: Key, batch: int) -> list[StagedBatch]:
+        """A writer's batches up to this one, in the topics that a decision is about."""
+        writer, scope = key
+        return [each for each in self.parts.up_to(writer, batch) if scope in ("", each.topic)]
+
+    def _lost_by(self, decision: Decision) -> list[int]:
+        """Forget what a decision leaves out, of its batch and earlier ones; numbers of files."""
+        numbers = []
+        for each in self._in_scope(decision.key, decision.batch):
+            if each.batch == decision.batch:
+                if each.topic not in decision.topics and self.decisions.holds(each):
+                    continue  # by a decision about this topic alone
+                numbers += self.parts.drop_chunks(each, losers(each, decision.attempts))
+            if each.batch < decision.batch or not each.chunks:
+                numbers += self.parts.drop(each)
+        return numbers
+
+    async def revoke(self, key: Key, batch: int) -> None:
+        """Drop what is staged of a batch, and the decision that it is committed.
+
+        Raises StorageError.
+        """
+        async with self._deciding:
+            last = self.decisions.last(key)
+            if last is not None and last.batch == batch:
+                await asyncio.to_thread(self._decision_files.remove, _file_name(key))
+                self.decisions.drop(key)
+            self.drop([each for each in self._in_scope(key, batch) if each.batch == batch])
+
     # --- committing ----------------------------------------------------------------------------
+
+    def to_commit(self, decision: Decision) -> list[Topic]:
+        """The topics in which the decided attempts are not committed yet."""
+        found = ((self._topics.get(name), share) for name, share in decision.topics.items())
+        return [topic for topic, share in found
+                if topic is not None and topic.log.id_base == share.log
+                and not _is_committed(topic, decision.writer, decision.batch)]  # fmt: skip
+
+    async def commit_decided(self, topic: Topic, decision: Decision) -> int:
+        """Append what was decided for a topic at once, durably; how many messages that were.
+
+        Raises CommittedError if it was done before, ChunksMissingError, PartNotFoundError,
+        StorageError.
+        """
+        writer, batch = decision.writer, decision.batch
+        staged = self.parts.of_topic_batch(topic.name, writer, batch)
+        attempts = [] if staged is None else attempts_in(staged, decision.attempts)
+        missing = decision.topics[topic.name].chunks - sum(each.chunks for each in attempts)
+        if missing and not _is_committed(topic, writer, batch):
+            raise ChunksMissingError(missing)
+        return await self.commit(topic, writer, batch, attempts)
 
     async def commit(
         self, topic: Topic, writer: str, batch: int, attempts: Sequence[Attempt]
@@ -279,6 +416,15 @@ class StagedParts:
         if batches is None or any(batch.dialect not in stamps for batch in batches):
             raise PartNotFoundError(key)
         return sum(commit.add(batch, stamps[batch.dialect]) for batch in batches)
+
+
+def _file_name(key: Key) -> str:
+    return "\n".join(key)  # no writer's name has that
+
+
+def _is_committed(topic: Topic, writer: str, batch: int) -> bool:
+    last = topic.writers.last(writer)
+    return last is not None and batch <= last
 
 
 def _check_newer(topic: Topic, writer: str, batch: int) -> None:

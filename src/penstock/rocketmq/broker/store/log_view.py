@@ -39,6 +39,9 @@ class RocketView:
         messages = max(1, log.next_offset - log.start_offset)
         return low, high, log.nbytes * (high - low) // messages
 
+    def place(self, topic: Topic, queue: int, log_offset: int) -> int:
+        return topic.queues.search(queue, log_offset)
+
     def read(self, topic: Topic, queue: int, offset: int, nbytes: int) -> Sequence[Buffer]:
         """Stored messages back to back. Raises OffsetOutOfRangeError, StorageError."""
         low, high = topic.queues.bounds(queue)

@@ -27,6 +27,10 @@ class RocketmqOutput:
     body: str
 
     @property
+    def topic(self) -> str | None:
+        return self.options.topic
+
+    @property
     def settings(self) -> Staging:
         return self.options.staging()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from penstock.nsq.client.lookup import lookup
 from penstock.nsq.protocol.commands import MAGIC_V2
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 from tests.copies import ask, publish, until, until_copied
+from tests.forwarding import wait_until
 from tests.programs.nsq.nsqd.conftest import TIMEOUT_S, Client
 from tests.unit.cli.nodes_at_work import Commands
 
@@ -36,6 +38,29 @@ def promote(new: Daemon, epoch: int = 2) -> None:
 def found_by(lookupd: Daemon, topic: str) -> list[int]:
     """The ports of the nodes that have a topic."""
     return [each.tcp_port for each in lookup([lookupd.http], topic, TIMEOUT_S)]
+
+
+def log_id(node: Daemon, topic: str) -> str:
+    _, answer = ask(node, "GET", f"/log/offsets?topic={topic}")
+    return str(answer["queues"][0]["log"])
+
+
+def test_a_promoted_copy_begins_an_epoch_of_each_log_which_its_copies_take_over(
+    tmp_path: Path,
+) -> None:
+    with run_nsqd() as old, run_nsqd(f"--follow={old.http}") as new:
+        publish(old, "t", "1", "2")
+        until_copied(old, new, "t")
+        before = log_id(old, "t")
+        assert log_id(new, "t") == before
+        promote(new)
+        begun = log_id(new, "t")
+        assert re.fullmatch(rf"{before}~2\.[0-9a-f]{{8}}", begun)
+        publish(new, "u", "1")
+        assert len(log_id(new, "u")) == 16
+        with run_nsqd(f"--follow={new.http}", data_path=str(tmp_path / "third")) as third:
+            until_copied(new, third, "u")
+            wait_until(lambda: log_id(third, "t") == begun, lambda: log_id(third, "t"))
 
 
 class Reading:

@@ -168,6 +168,47 @@ async def test_a_group_is_deleted_in_many_topics_at_once(filled: Running) -> Non
     assert await groups_of(filled, "t") == [{}]
 
 
+async def test_groups_of_many_topics_are_durable_after_one_sync(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = faulty_disk(monkeypatch)
+    nsqd = await start(data_path="/data")
+    names = [f"t{number}" for number in range(40)]
+    for name in names:
+        await nsqd.publish(name, b"x")
+    await nsqd.nsqd.node.commits.settle()
+    before = disk.sync_count
+    ok: dict[str, Any] = {name: {} for name in names}
+    given = {name: {"0": 0} for name in names}
+    assert await many(nsqd, given, "group=reader-of-all") == ok
+    assert disk.sync_count - before == 1
+    for path in disk.paths("cursors.journal"):
+        assert b"reader-of-all" in disk.content(path)[: disk.synced(path)]
+
+    disk.fail("sync", within="t7@0/cursors.journal")
+    lost = {name: {"message": "INTERNAL_ERROR"} for name in names}
+    assert await many(nsqd, ok, "group=h") == lost
+    disk.heal()
+    body = json.dumps({"topics": names}).encode()
+    status, answer = await nsqd.post("/log/group/delete?group=reader-of-all", body)
+    assert (status, json.loads(answer)["topics"]) == (200, ok)
+
+
+async def test_where_the_system_cannot_sync_all_at_once_each_topic_is_synced(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = faulty_disk(monkeypatch)
+    nsqd = await start(data_path="/data")
+    monkeypatch.setattr(disk, "sync_all", lambda _: False)
+    names = [f"t{number}" for number in range(10)]
+    for name in names:
+        await nsqd.publish(name, b"x")
+    ok: dict[str, Any] = {name: {} for name in names}
+    assert await many(nsqd, ok, "group=reader-of-all") == ok
+    for path in disk.paths("cursors.journal"):
+        assert b"reader-of-all" in disk.content(path)[: disk.synced(path)]
+
+
 async def test_a_topic_that_cannot_be_written_down_is_told_and_costs_no_other(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,11 +6,12 @@ import json
 
 import pytest
 
+from penstock.broker.publish.parts import CHUNK_BYTES_MIN
 from penstock.core.units import SECOND
 from penstock.nsq.nsqd.http import stage_api
 from penstock.testing.clock import FakeClock
 from tests.programs.nsq.nsqd.conftest import Running, Start
-from tests.programs.nsq.nsqd.staging import Writer, staged_body
+from tests.programs.nsq.nsqd.staging import Told, Writer, staged_body
 
 DONE = {"count": 0, "again": True}
 
@@ -95,6 +96,129 @@ async def test_consumers_get_committed_messages_each_after_its_delay(nsqd: Runni
     assert [each.body for each in await consumer.messages(3)] == [b"now", b"now too", b"later"]
 
 
+OK: Told = (200, {})
+DECIDED = (409, {"message": "BATCH_DECIDED", "batch": 5})
+
+
+async def test_what_is_decided_is_committed_whatever_is_staged_later(
+    nsqd: Running, start: Start
+) -> None:
+    writer = Writer(nsqd)
+    await writer.stage(4, b"earlier")
+    await writer.stage(5, b"a", attempt=7)
+    await writer.stage(5, b"b", attempt=7, topic="u")
+    await writer.stage(5, b"loser", attempt=6)
+    assert await writer.decision() is None
+    assert await writer.commit_decided(5) == (404, {"message": "BATCH_NOT_DECIDED"})
+    wrong = await writer.decide(5, (0, 7), chunks=3)
+    assert wrong == (404, {"message": "PART_NOT_FOUND", "missing": 1})
+    assert await writer.decide(5, (0, 7), chunks=2) == OK
+    assert await writer.decide(5, (0, 7), chunks=2) == OK
+    assert await writer.decide(5, (0, 6), chunks=1) == DECIDED
+    assert await writer.decide(5, (0, 7), chunks=2, node="b:1") == DECIDED
+    assert await writer.stage(5, b"again", attempt=8) == DECIDED
+    older = 409, {"message": "BATCH_COMMITTED", "batch": 5}
+    assert await writer.stage(4, b"older") == await writer.decide(4, chunks=0) == older
+    assert await writer.commit_decided(4) == older
+    assert await writer.abort(5) == DECIDED
+    # What has not won is dropped.
+    assert nsqd.nsqd.staged_parts.parts.nbytes == 2 * CHUNK_BYTES_MIN
+    told = {"batch": 5, "nodes": [{"address": "a:1", "chunks": 2}], "attempts": [[0, 7]],
+            "begun": False, "done": False}  # fmt: skip
+    assert await writer.decision() == told
+
+    await nsqd.stop()
+    again = await start()
+    writer = Writer(again)
+    assert await writer.decision() == told
+    assert await writer.commit_decided(5) == (200, {"topics": {
+        "t": {"count": 1, "again": False}, "u": {"count": 1, "again": False}}, "more": False,
+    })  # fmt: skip
+    assert await writer.bodies() == [b"a"]
+    assert await writer.bodies("u") == [b"b"]
+    assert await writer.commit_decided(5) == (200, {"topics": {}, "more": False})
+    done = await writer.decision()
+    assert (done["begun"], done["done"], done["attempts"]) == (True, True, [])
+    # Also in a topic that had nothing of it: the batch was computed again, with other rows.
+    assert await writer.stage(5, b"again", topic="v") == DECIDED
+    await again.stop()
+    writer = Writer(await start())
+    assert (await writer.decision())["begun"]
+    assert await writer.stage(5, b"again", topic="v") == DECIDED
+    assert (await writer.stage(6, b"c"))[0] == 200
+
+
+async def test_a_decision_of_many_topics_is_committed_in_several_requests(
+    nsqd: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stage_api, "TOPICS_MAX", 2)
+    writer = Writer(nsqd)
+    for topic in "abc":
+        await writer.stage(5, b"x", topic=topic)
+    await writer.decide(5, (0, 0), chunks=3)
+    _, first = await writer.commit_decided(5)
+    assert (list(first["topics"]), first["more"]) == (["a", "b"], True)
+    assert (await writer.decision())["begun"]
+    _, second = await writer.commit_decided(5)
+    assert (list(second["topics"]), second["more"]) == (["c"], False)
+
+
+async def test_a_topic_that_is_deleted_takes_what_was_decided_for_it(nsqd: Running) -> None:
+    writer = Writer(nsqd)
+    await writer.stage(5, b"x")
+    await writer.stage(5, b"y", topic="u")
+    await writer.decide(5, (0, 0), chunks=2)
+    await nsqd.post("/topic/delete?topic=t")
+    assert await writer.commit_decided(5) == (
+        200, {"topics": {"u": {"count": 1, "again": False}}, "more": False},
+    )  # fmt: skip
+
+
+async def test_topics_of_one_number_may_be_decided_by_themselves(nsqd: Running) -> None:
+    both = Writer(nsqd)
+    one, other = Writer(nsqd, scope="t"), Writer(nsqd, topic="u", scope="u")
+    await one.stage(5, b"a")
+    assert await one.decide(5, (0, 0), chunks=1) == OK
+    await other.stage(5, b"b")
+    assert await one.stage(5, b"c") == DECIDED
+    assert await one.stage(5, b"c", topic="u") == (400, {"message": "INVALID_ARG_SCOPE"})
+    assert await both.decision() is None
+    # A decision about all topics takes nothing from one about a topic alone.
+    await both.stage(5, b"d", topic="v")
+    assert await both.decide(5, chunks=0) == OK
+    assert await other.decide(5, chunks=0) == OK
+    assert [row["staged_bytes"] for row in await both.rows()] == [CHUNK_BYTES_MIN]
+    await one.commit_decided(5)
+    assert await one.bodies() == [b"a"]
+
+
+async def test_a_decision_is_revoked_by_its_name_alone(nsqd: Running) -> None:
+    writer = Writer(nsqd)
+    await writer.stage(5, b"x")
+    await writer.decide(5, (0, 0), chunks=1)
+    assert await writer.abort(5, decided=True) == OK
+    assert await writer.decision() is None
+    assert nsqd.nsqd.staged_parts.parts.nbytes == 0
+    assert (await writer.stage(5, b"y"))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("query", "body", "code"),
+    [
+        ("writer=w&batch=1", b"{}", "MISSING_ARG_CHUNKS"),
+        ("writer=w&batch=1&chunks=0", b"{", "INVALID_BODY"),
+        ("writer=w&batch=1&chunks=0", b'{"nodes":[],"attempts":[]}', "INVALID_BODY"),
+        ("writer=w&batch=1&chunks=0",
+         b'{"nodes":[{"address":"a","chunks":0}],"attempts":[[0,1],[0,2]]}', "DUPLICATE_PART"),
+    ],
+)  # fmt: skip
+async def test_wrong_decisions_are_refused(
+    nsqd: Running, query: str, body: bytes, code: str
+) -> None:
+    status, answer = await nsqd.post(f"/stage/decide?{query}", body)
+    assert (status, json.loads(answer)["message"]) == (400, code)
+
+
 @pytest.mark.parametrize(
     ("body", "told"),
     [
@@ -121,11 +245,11 @@ async def test_get_stage_shows_what_is_staged_and_what_was_committed(start: Star
         await writer.stage(batch, b"a")
     await writer.stage(8, b"a", topic="u")
     clock.advance(3 * SECOND)
-    committed = {"topic": "t", "committed": 6}
+    committed = {"topic": "t", "committed": 6, "decided": None}
     nothing = {"staged_bytes": 0, "staged_batches": []}
     rows = [
         {"writer": "w", **committed, "staged_bytes": 32768, "staged_batches": [8, 9], "age_s": 3.0},
-        {"writer": "w", "topic": "u", "committed": None, "staged_bytes": 16384,
+        {"writer": "w", "topic": "u", "committed": None, "decided": None, "staged_bytes": 16384,
          "staged_batches": [8], "age_s": 3.0},
         {"writer": "v", **committed, **nothing, "age_s": 3.0},
     ]  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.broker.publish.commit import Commit
-from penstock.broker.publish.parts import CHUNK_BYTES_MIN
+from penstock.broker.publish.parts import CHUNK_BYTES_MIN, ChunkKey
 from penstock.core.units import HOUR, MINUTE, SECOND
 from penstock.nsq.protocol.frames import BODY_AT
 from penstock.storage.durability import Durability
@@ -95,6 +95,52 @@ async def test_parts_that_nobody_commits_expire(
             "committed for 1h0m0s (--staged-retention)") in caplog.text  # fmt: skip
     assert await writer.commit(0) == told(NOT_FOUND)
     assert await writer.commit(1) == committed(1)
+
+
+async def test_what_is_decided_does_not_expire_and_is_told_of_once(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = FakeClock()
+    nsqd = await start(clock=clock, staged_retention=HOUR)
+    writer = Writer(nsqd)
+    await writer.stage(0, b"a")
+    assert await writer.decide(0, (0, 0), chunks=1) == (200, {})
+    with caplog.at_level(logging.WARNING, logger="penstock.nsqd"):
+        for _ in range(3):
+            clock.advance(HOUR)
+            nsqd.nsqd.staged_parts.tick(clock.monotonic_ns())
+    told_of = [each for each in caplog.messages if "was decided" in each]
+    assert told_of == ["batch 0 of writer w was decided and not committed for 1h0m0s: it is kept "
+                       "until its writer, started again, commits it, or POST /stage/abort drops "
+                       "it with decided=true"]  # fmt: skip
+    await writer.commit_decided(0)
+    assert await writer.bodies() == [b"a"]
+
+
+async def test_a_decided_chunk_that_is_lost_is_an_error_of_its_topic(nsqd: Running) -> None:
+    writer = Writer(nsqd)
+    await writer.stage(0, b"a")
+    await writer.stage(0, b"b", chunk=1)
+    await writer.decide(0, (0, 0), chunks=2)
+    nsqd.nsqd.staged_parts.parts.lose("t", "w", 0, ChunkKey(0, 0, 1))
+    status, answer = await writer.commit_decided(0)
+    assert (status, answer["topics"]) == (200, {"t": {"message": "PART_NOT_FOUND", "missing": 1}})
+    assert await writer.bodies() == []
+    assert (await writer.decision())["begun"] is False
+
+
+async def test_a_decision_that_cannot_be_written_is_none(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = faulty_disk(monkeypatch)
+    nsqd = await start(data_path="/data")
+    writer = Writer(nsqd)
+    await writer.stage(0, b"a")
+    disk.fail("replace", within=".decision")
+    assert (await writer.decide(0, (0, 0), chunks=1))[0] == 503
+    disk.heal()
+    assert await writer.decision() is None
+    assert await writer.decide(0, (0, 0), chunks=1) == (200, {})
 
 
 @pytest.mark.parametrize(("away", "left"), [(HOUR, 0), (MINUTE, 10 * MINUTE)])

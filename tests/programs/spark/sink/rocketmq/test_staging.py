@@ -40,7 +40,8 @@ def two() -> Iterator[Brokers]:
 
 def stage(given: pa.RecordBatch, settings: Settings, number: int = 0) -> StagedRows:
     rows = RocketmqRows("body", settings.topic, 3, SHARDS)
-    return stage_rows([given], rows, settings.staging(), Batch("w", number))
+    batch = Batch("w", number, settings.topic or "")
+    return stage_rows([given], rows, settings.staging(), batch)
 
 
 def test_rows_are_there_once_however_often_they_are_written(one: Brokers) -> None:
@@ -49,8 +50,8 @@ def test_rows_are_there_once_however_often_they_are_written(one: Brokers) -> Non
     given = batch(BODIES, keys=[f"k{number}" for number in range(1000)], tags=["T"] * 1000)
     first, again = stage(given, wanted), stage(given.slice(0, 1000), wanted)
     assert stored(one, "once") == []
-    commit([first], wanted.staging().access)
-    commit([again], wanted.staging().access)
+    commit([first], wanted.nodes, wanted.staging().access)
+    commit([again], wanted.nodes, wanted.staging().access)
     assert stage(given, wanted).parts == {}
     found = stored(one, "once")
     assert sorted(body for _, body, _ in found) == BODIES
@@ -63,7 +64,7 @@ def test_rows_of_a_key_stay_in_one_queue_of_one_broker_in_order(one: Brokers, tw
         brokers.make_topic("keys", 4)
     keys = [None if number % 10 == 9 else str(number % 10) for number in range(1000)]
     wanted = exact(one, two, topic="keys", requestBytes="2000", requestsInFlight="1")
-    commit([stage(batch(BODIES, sharding_key=keys), wanted)], wanted.staging().access)
+    commit([stage(batch(BODIES, sharding_key=keys), wanted)], wanted.nodes, wanted.staging().access)
     found = [(broker, queue, body) for broker, brokers in enumerate((one, two))
              for queue, body, _ in stored(brokers, "keys")]  # fmt: skip
     assert sorted(body for _, _, body in found) == BODIES

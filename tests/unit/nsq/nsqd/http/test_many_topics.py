@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -57,19 +58,42 @@ def test_the_number_of_topics_is_bounded() -> None:
         assert raised.value.content == {"message": "TOO_MANY_TOPICS", "limit": TOPICS_MAX}
 
 
-async def test_each_topic_has_its_own_answer_once_and_others_have_their_turn_after_a_wait() -> None:
+async def test_each_topic_has_its_own_answer_once_and_changes_are_written_together() -> None:
     seen: list[str] = []
 
-    def change(name: str) -> bool:
+    def change(name: str) -> Any:
         seen.append(name)
         if name == "bad":
             raise ApiError(409, "NO", owner="x")
-        return name == "slow"
+        return None if name == "same" else name
+
+    async def write_down(changed: Collection[Any]) -> set[str]:
+        seen.append(f"write {' '.join(changed)}")
+        return {"lost"} & set(changed)
+
+    answers = await change_each(["a", "same", "bad", "lost", "a"], change, write_down)
+    assert answers == {"topics": {
+        "a": {}, "same": {}, "bad": {"message": "NO", "owner": "x"},
+        "lost": {"message": "INTERNAL_ERROR"},
+    }}  # fmt: skip
+    assert seen == ["a", "same", "bad", "lost", "write a lost"]
+    assert await change_each(["same"], change, write_down) == {"topics": {"same": {}}}
+    assert len(seen) == 6, "there was nothing to write"
+
+
+async def test_others_have_their_turn_between_many_topics() -> None:
+    seen: list[str] = []
+
+    def change(name: str) -> Any:
+        seen.append(name)
+        return None
 
     async def other() -> None:
         seen.append("other")
 
-    change_all = change_each(["a", "slow", "bad", "a"], change)
-    answers, _ = await asyncio.gather(change_all, other())
-    assert answers == {"topics": {"a": {}, "slow": {}, "bad": {"message": "NO", "owner": "x"}}}
-    assert seen == ["a", "slow", "other", "bad"]
+    async def write_down(changed: Collection[Any]) -> set[str]:
+        raise AssertionError
+
+    names = [f"t{number}" for number in range(60)]
+    await asyncio.gather(change_each(names, change, write_down), other())
+    assert seen == [*names[:49], "other", *names[49:]]

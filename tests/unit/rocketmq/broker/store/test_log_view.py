@@ -45,6 +45,12 @@ async def test_the_bytes_of_a_queue_are_its_share(controller: Controller) -> Non
     assert view.extent(topic, 1) == (0, 5, topic.log.nbytes // 2)
 
 
+async def test_a_place_of_the_log_as_a_reader_of_a_queue_counts(controller: Controller) -> None:
+    view, topic = await filled(controller), controller.node.registry.topic("T")
+    assert [view.place(topic, 0, offset) for offset in (0, 1, 6, 7, 10)] == [0, 1, 3, 4, 5]
+    assert [view.place(topic, 1, offset) for offset in (0, 1, 6, 7, 10)] == [0, 0, 3, 3, 5]
+
+
 async def test_a_group_holds_the_log_from_the_first_message_it_has_to_read(
     controller: Controller,
 ) -> None:
