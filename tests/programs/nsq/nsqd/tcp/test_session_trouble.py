@@ -165,6 +165,8 @@ async def test_who_deletes_a_topic_that_is_being_deleted_waits_until_that_is_wri
     disk, gate = slow_disk(monkeypatch, within=".log")
     nsqd = await start(data_path="/data", durability=Durability.FSYNC)
     await nsqd.publish("t", b"x")
+    store = nsqd.nsqd.node.broker.store
+    await nsqd.until(lambda: b'"t"' in (store.read_file("nsqd.dat") or b""))
     gate.clear()
     client = await nsqd.connect()
     client.send(pub("t", b"y"))
