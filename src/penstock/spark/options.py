@@ -26,6 +26,7 @@ _TYPED: Final = {"path": 'load("...")'}
 _ONLY: Final = {"batch": " Batch reads only.", "stream": " Streams only."}
 DIGITS_MAX: Final = 18
 """Digits of whole numbers: those of nodes and of Java have 64 bits."""
+_PORT_MAX: Final = 65_535
 _YEAR_S: Final = 365 * 24 * 3600
 # Of this process, as each query parses its options several times.
 _once = Once()
@@ -203,6 +204,14 @@ def positive(name: str, given: str) -> int:
     if not (given.strip().isdecimal() and len(given.strip()) <= DIGITS_MAX) or int(given) < 1:
         raise OptionError(f"{name} must be a positive whole number, not {given!r}")
     return int(given)
+
+
+def port(name: str, given: str) -> int:
+    """A port of TCP."""
+    number = positive(name, given)
+    if number > _PORT_MAX:
+        raise OptionError(f"{name} must be a port, at most {_PORT_MAX}, not {given!r}")
+    return number
 
 
 def seconds(name: str, given: str) -> float:

@@ -22,10 +22,10 @@ from penstock.spark.options import (
     pattern,
     positive,
     printable,
-    text,
     texts,
     words,
 )
+from penstock.spark.read.offsets import offsets
 from penstock.spark.read.timestamps import Timestamp, timestamp
 
 COLUMNS: Final = ("topic", "body", "id", "timestamp", "attempts", "node", "queue", "offset")
@@ -56,7 +56,7 @@ class Settings(Reach):
         aliases=("subscribePattern",),
     )  # fmt: skip
     starting: str | None = option(
-        "startingOffsets", text, None,
+        "startingOffsets", offsets, None,
         '`earliest` (default of a batch read), `latest` (default of a stream), or JSON'
         ' `{"topic": {"node": {"0": 123}}}`, where just one node has the topic also'
         ' `{"topic": {"0": 123}}`; -2 is earliest, -1 latest.',
@@ -67,7 +67,7 @@ class Settings(Reach):
         " (UTC where no zone is named), milliseconds since 1970, or `-1h`, `-7d`: that long ago.",
     )  # fmt: skip
     ending: str | None = option(
-        "endingOffsets", text, None, "`latest` or JSON as above.", shown="latest", only="batch"
+        "endingOffsets", offsets, None, "`latest` or JSON as above.", shown="latest", only="batch"
     )
     ending_time: Timestamp | None = option(
         "endingTimestamp", timestamp, None,

@@ -14,12 +14,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from operator import index
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from penstock.spark.errors import OptionError
 
 LATEST = -1
 EARLIEST = -2
+_WORDS: Final = ("earliest", "latest")
 
 
 class Place(NamedTuple):
@@ -122,6 +123,16 @@ def logs_of(bounds: Mapping[Place, Bounds]) -> Logs:
     return {place: bound.log for place, bound in bounds.items() if bound.log}
 
 
+def offsets(name: str, given: str) -> str:
+    """The text of an option that ``resolve`` takes, checked without asking the nodes.
+
+    Raises OptionError.
+    """
+    if given.strip().lower() not in _WORDS:
+        _given(given, name)
+    return given
+
+
 def resolve(option: str, name: str, bounds: Mapping[Place, Bounds]) -> Offsets:
     """Offsets for ``earliest``, ``latest`` or a JSON text; places it leaves out are earliest
     for ``startingOffsets`` and latest for ``endingOffsets``.
@@ -133,12 +144,10 @@ def resolve(option: str, name: str, bounds: Mapping[Place, Bounds]) -> Offsets:
         return {place: bound.start for place, bound in bounds.items()}
     if word == "latest":
         return {place: bound.end for place, bound in bounds.items()}
-    given = _parse(option, name, bounds)
-    for place, offset in given.items():
+    given = _with_nodes(_given(option, name), name, bounds)
+    for place in given:
         if place not in bounds:
             raise OptionError(f"{name} names {_absent(place, bounds)}")
-        if offset < EARLIEST:
-            raise OptionError(f"{name} gives offset {offset}; below 0, -1 is latest, -2 earliest")
     default = EARLIEST if name == "startingOffsets" else LATEST
     return {place: _special(given.get(place, default), bound) for place, bound in bounds.items()}
 
@@ -158,32 +167,45 @@ def _absent(place: Place, bounds: Mapping[Place, Bounds]) -> str:
     )
 
 
-def _parse(option: str, name: str, bounds: Mapping[Place, Bounds]) -> Offsets:
+def _given(option: str, name: str) -> Offsets:
+    """The offsets of a JSON text; a place that is given by queue alone, as Kafka's users write it,
+    has an empty node. Raises OptionError.
+    """
     try:
         nested = json.loads(option)
-        return flatten(
-            {topic: _by_node(topic, each, name, bounds) for topic, each in nested.items()}
+        given = flatten(
+            {
+                topic: {"": each} if all(isinstance(at, int) for at in each.values()) else each
+                for topic, each in nested.items()
+            }
         )
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         raise OptionError(
             f"{name} must be earliest, latest or JSON such as "
-            f'{{"topic": {{"host:4151": {{"0": 42}}}}}}, not {option!r}'
+            f'{{"topic": {{"host:4151": {{"0": 42}}}}}}, not {option[:300]!r}'
         ) from None
+    for offset in given.values():
+        if offset < EARLIEST:
+            raise OptionError(f"{name} gives offset {offset}; below 0, -1 is latest, -2 earliest")
+    return given
 
 
-def _by_node(topic: str, given: Any, name: str, bounds: Mapping[Place, Bounds]) -> Any:
-    """Offsets by node and queue; those by queue alone, as Kafka's users write them, are the one
-    node's that has the topic.
-    """
-    if not all(isinstance(offset, int) for offset in given.values()):
-        return given
-    nodes = sorted({place.node for place in bounds if place.topic == topic})
-    if len(nodes) > 1:
-        raise OptionError(
-            f"{name} names no node for topic {topic}, which is held by {', '.join(nodes)}: "
-            f'write {{"{topic}": {{"{nodes[0]}": {json.dumps(given)}}}}}'
-        )
-    return {nodes[0] if nodes else "": given}
+def _with_nodes(given: Offsets, name: str, bounds: Mapping[Place, Bounds]) -> Offsets:
+    """The offsets with the one node that has the topic where they name none."""
+    found: Offsets = {}
+    for place, offset in given.items():
+        nodes = sorted({other.node for other in bounds if other.topic == place.topic})
+        if not place.node and len(nodes) > 1:
+            queues = {
+                str(each.queue): at for each, at in given.items() if each.topic == place.topic
+            }
+            raise OptionError(
+                f"{name} names no node for topic {place.topic}, which is held by "
+                f'{", ".join(nodes)}: write {{"{place.topic}": {{"{nodes[0]}": '
+                f"{json.dumps(queues)}}}}}"
+            )
+        found[place if place.node or not nodes else place._replace(node=nodes[0])] = offset
+    return found
 
 
 def _special(offset: int, bound: Bounds) -> int:
