@@ -85,7 +85,7 @@ def test_nodes_that_are_named_and_silent_end_the_search_for_topics(
     asked = directory(topic="*", nsqd_http_address=server.address)
     assert asked.topics_at() == {server.address: ["t"]}
     monkeypatch.setattr(server, "answer", lambda *_: (500, {"message": "DOWN"}))
-    with pytest.raises(SourceError, match="cannot be asked for its topics: .*500 DOWN"):
+    with pytest.raises(SourceError, match=r"cannot be asked for its topics: .*500 DOWN"):
         asked.topics_at()
 
 

@@ -244,6 +244,22 @@ format = "noop"
 """
 
 
+def test_dead_letters_without_nodes_are_refused_by_their_own_key() -> None:
+    text = """\
+[source]
+format = "text"
+path = "in"
+[sink]
+format = "http"
+url = "http://h/"
+deadLetters = "refused"
+"""
+    assert refused(text) == (
+        "clicks.toml:7: [sink] deadLetters=refused is a topic: say on which nodes, by "
+        "nsqd_http_address or lookupd_http_address (host:port, several separated by commas)"
+    )
+
+
 def test_a_channel_is_a_source_with_options_of_its_mode() -> None:
     source = spec(CHANNEL).source
     assert (source.format, source.options["topic"], source.reads_log) == ("nsq", "t", False)
