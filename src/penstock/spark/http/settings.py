@@ -15,16 +15,12 @@ from penstock.net.http.fields import is_name
 from penstock.spark.errors import OptionError
 from penstock.spark.nodes.reach import Reach
 from penstock.spark.options import option, parse, positive, seconds, text
+from penstock.spark.sink.settings import whole_number
 
 _HEADER = "header."
 # What no line of a request can have.
 _BLANKS = re.compile(r"[\x00-\x20\x7f]")
 _OF_SPARK = {"path", "checkpointlocation", "queryname"}
-
-
-def _number(name: str, given: str) -> int:
-    """A whole number from 0 on."""
-    return 0 if given.strip() == "0" else positive(name, given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +41,7 @@ class Settings(Reach):
         "requestTimeout", seconds, 20.0, "Seconds to wait for an answer.", shown="20"
     )
     retries: int | None = option(
-        "retries", _number, None,
+        "retries", whole_number, None,
         "Most times that a request is sent again while the endpoint is out; then the query ends"
         " with an error, and nothing is lost. Without it the batch waits until the endpoint is"
         " back.",

@@ -20,7 +20,14 @@ from penstock.spark.errors import OptionError
 
 LATEST = -1
 EARLIEST = -2
-_WORDS: Final = ("earliest", "latest")
+GROUP: Final = "group"
+"""In place of offsets: a stream begins where its group stands."""
+_WORDS: Final = {
+    "startingOffsets": ("earliest", "latest", GROUP),
+    "endingOffsets": ("earliest", "latest"),
+}
+# A batch read that starts at the end, or ends at the start, has nothing to read.
+_EMPTY: Final = {"startingOffsets": ("latest", LATEST), "endingOffsets": ("earliest", EARLIEST)}
 
 
 class Place(NamedTuple):
@@ -124,13 +131,27 @@ def logs_of(bounds: Mapping[Place, Bounds]) -> Logs:
 
 
 def offsets(name: str, given: str) -> str:
-    """The text of an option that ``resolve`` takes, checked without asking the nodes.
+    """The text of an option that ``resolve`` takes, or ``group``, checked without asking the nodes.
 
     Raises OptionError.
     """
-    if given.strip().lower() not in _WORDS:
-        _given(given, name)
+    word = given.strip().lower()
+    if word in _WORDS[name]:
+        return word
+    _given(given, name)
     return given
+
+
+def require_some(name: str, given: str) -> None:
+    """Raise OptionError for a start or an end that leaves a batch read no message."""
+    word, number = _EMPTY[name]
+    if given.strip().lower() == word:
+        raise OptionError(f"{name}={word} leaves nothing to read in a batch read")
+    if _is_json(given) and (places := [p for p, at in _given(given, name).items() if at == number]):
+        raise OptionError(
+            f"{name} gives {number} ({word}) for topic {places[0].topic} (queue "
+            f"{places[0].queue}), which leaves nothing to read there in a batch read"
+        )
 
 
 def resolve(option: str, name: str, bounds: Mapping[Place, Bounds]) -> Offsets:
@@ -165,6 +186,10 @@ def _absent(place: Place, bounds: Mapping[Place, Bounds]) -> str:
         f"queue {place.queue} of topic {place.topic} on node {place.node}, "
         f"which has queue {', '.join(map(str, queues))}"
     )
+
+
+def _is_json(given: str) -> bool:
+    return given.lstrip().startswith("{")
 
 
 def _given(option: str, name: str) -> Offsets:

@@ -65,6 +65,10 @@ class RocketmqSettings(Settings):
         return ("name server", self.namesrv) if self.namesrv else super().directory
 
     @property
+    def groups_hold(self) -> bool:
+        return not self.namesrv
+
+    @property
     def access(self) -> Access:
         plain = super().access
         given = {each.name: getattr(plain, each.name) for each in fields(plain)}

@@ -537,7 +537,8 @@ def test_a_named_topic_that_is_deleted_ends_the_query_or_is_skipped_until_it_is_
     strict, loose = query(), query(failOnDataLoss="false")
     end = loose.latestOffset(loose.initialOffset(), ALL)
     assert strict.latestOffset(end, ALL) == end
-    server.queue("t").append([b"x"] * unread)
+    if unread:
+        server.queue("t").append([b"x"] * unread)
     for each in (strict, loose):
         each.cluster.bounds()
     server.delete("t")
@@ -561,3 +562,15 @@ def test_a_topic_that_was_never_there_is_an_error_whatever_may_be_lost(
 ) -> None:
     with pytest.raises(SourceError, match="topic t does not exist on node"):
         reader(server, failOnDataLoss="false").initialOffset()
+
+
+def test_a_new_query_goes_on_where_its_group_stands(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"] * 10)
+    server.groups["t"] = {"g": {"0": 7}}
+    stream = reader(server, startingOffsets="group")
+    start = stream.initialOffset()
+    assert rows(stream, start, stream.latestOffset(start, ALL)) == [7, 8, 9]
+    server.groups["t"] = {}
+    with pytest.raises(SourceError, match="topic t has no group g"):
+        reader(server, startingOffsets="group").initialOffset()
+    assert server.groups["t"] == {}, "the refused query makes no group"

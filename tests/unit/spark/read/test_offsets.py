@@ -110,9 +110,16 @@ def test_another_shape_is_refused_before_nodes_are_asked(option: str) -> None:
             check()
 
 
-@pytest.mark.parametrize("option", [" Latest ", '{"t": {"0": 1}}', '{"t": {"a:1": {"0": -2}}}'])
+@pytest.mark.parametrize("option", ["latest", '{"t": {"0": 1}}', '{"t": {"a:1": {"0": -2}}}'])
 def test_what_may_be_right_is_taken_as_it_is(option: str) -> None:
     assert offsets("startingOffsets", option) == option
+    assert offsets("endingOffsets", option) == option
+
+
+def test_a_word_may_have_capital_letters_and_a_group_is_only_a_start() -> None:
+    assert offsets("startingOffsets", " Group ") == "group"
+    with pytest.raises(OptionError, match="endingOffsets must be earliest, latest or JSON"):
+        offsets("endingOffsets", "group")
 
 
 def test_a_number_that_means_nothing_is_refused_before_nodes_are_asked() -> None:
