@@ -162,7 +162,7 @@ def test_a_missing_topic_a_silent_node_and_an_unknown_option(nsqd: Daemon) -> No
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
-        ("startingOffsets", "latest", "options of Spark: give start and end"),
+        ("startingOffsets", "earliest", "options of Spark: give start and end"),
         ("startingTimestamp", "-1h", "options of Spark: give start and end"),
         ("endingTimestamp", "-1h", "options of Spark: give start and end"),
         ("includeOrigin", "true", "name the columns in columns"),

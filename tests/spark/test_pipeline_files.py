@@ -16,8 +16,9 @@ import pytest
 
 from penstock.cli.pipeline import status
 from penstock.nsq.protocol import encode
-from penstock.spark.pipelines import Pipeline
+from penstock.spark.pipelines import Pipeline, ends
 from penstock.spark.pipelines.cases import run_case
+from penstock.spark.pipelines.spec import Sink
 from penstock.testing.daemons import Daemon, run_nsqd
 from tools.harness.terminals import screen
 
@@ -109,6 +110,48 @@ def test_metrics_run_live_end_after_the_batch_and_go_on(
     ]  # fmt: skip
     (bad,) = bodies(spark, nsqd, "api_requests.bad")
     assert (bad["reason"], bad["body"], bad["offset"]) == ("the body is not JSON", "broken", 2)
+
+
+REFUSED_BY_A_RUN = [
+    # what follows [source] topic, the sink and its SQL, and a part of what is said
+    ("", 'format = "http"\nurl = "http://h/"', "select topic from input", "posts the column body"),
+    ("", 'format = "noop"', "select 1 as body", "without streaming sources"),
+    ("", 'format = "parket"', "select body from input", "parket"),
+    ("", 'format = "jdbc"\nurl = "jdbc:x"', "select body from input", "no stream is written to"),
+    ("", 'format = "rate"', "select body from input", "no stream is written to format rate"),
+    ("", 'format = "text"\npath = "x"', "select topic, id from input", "single column"),
+    ("", 'format = "text"\npath = "x"', "select offset from input", "bigint|BIGINT"),
+    ("", 'format = "csv"\npath = "x"', "select array(id) as a from input", "array|ARRAY"),
+    ("", 'format = "json"\npath = "x"\npartitionBy = "day"', "select body from input", "day"),
+    ("", 'format = "orc"\npath = "x"\ncompression = "zap"', "select body from input", "zap"),
+    ("", 'format = "parquet"\npath = "x"', "select id, id from input", "id"),
+    ('schema = "bdy binary"', 'format = "noop"', "select bdy from input", "no column bdy"),
+]
+
+
+@pytest.mark.parametrize(("source", "sink", "sql", "said"), REFUSED_BY_A_RUN)
+def test_what_a_run_refuses_is_refused_before(
+    spark: SparkSession, tmp_path: Path, source: str, sink: str, sql: str, said: str
+) -> None:
+    file = tmp_path / "p.toml"
+    file.write_text(
+        f'[source]\ntopic = "t"\nnsqd_http_address = "127.0.0.1:1"\n{source}\n'
+        f'[sql]\nquery = "{sql}"\n[sink]\n{sink}\n'
+    )
+    with pytest.raises(Exception, match=said):
+        Pipeline.from_file(file).check(spark)
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("format", ["noop", "console", "memory", "xml"])
+def test_sinks_of_spark_that_streams_are_written_to(
+    spark: SparkSession, tmp_path: Path, format: str
+) -> None:
+    file = tmp_path / "p.toml"
+    source = '[source]\ntopic = "t"\nnsqd_http_address = "127.0.0.1:1"\n'
+    file.write_text(f'{source}[sink]\nformat = "{format}"\noutputMode = "append"\n')
+    assert Pipeline.from_file(file).check(spark).columns
+    ends._require_stream_writer(spark, Sink("orc", {"path": "x"}))  # as other files' formats are
 
 
 def test_tests_and_validation_from_the_command_line(

@@ -17,6 +17,7 @@ from penstock.spark.pipelines import Pipeline
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 from tests.programs.spark.http.endpoint import Endpoint
 from tests.spark.test_sink import wait_for_topic
+from tests.spark.test_triggers import wait_for
 from tools.pages.documentation import replaced
 
 if TYPE_CHECKING:
@@ -155,6 +156,31 @@ def test_each_message_is_delivered(spark: SparkSession, cluster: Cluster, tmp_pa
         endpoint.close()
     assert endpoint.tries == {body.decode(): 1 for body in EVENTS}
     assert len(cluster.bodies("events.refused")) == 1
+
+
+def test_an_endpoint_that_is_down_holds_the_batch_back_until_the_next_run(
+    spark: SparkSession, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = Endpoint()
+    text = written("deliver", cluster).replace("http://127.0.0.1:8080/events", endpoint.url)
+    file = tmp_path / "pipeline.toml"
+    file.write_text(text.replace('"run/', f'"{tmp_path}/'))
+    asked: list[str] = []
+    try:
+        with monkeypatch.context() as down:
+            down.setattr(endpoint, "answer", lambda body, _: asked.append(body) or 503)
+            (query,) = Pipeline.from_file(file).start(spark)
+            wait_for(lambda: len(asked) > 3 * len(EVENTS))
+            assert query.isActive
+            query.stop()
+            assert query.exception() is None
+        run(spark, text, tmp_path)
+    finally:
+        endpoint.close()
+    # Spark gives a task a moment to end, in which it may post as well: at least once it is.
+    assert endpoint.tries.keys() == {body.decode() for body in EVENTS}
+    letters = [json.loads(letter) for letter in cluster.bodies("events.refused")]
+    assert {(each["body"], each["reason"]) for each in letters} == {("400 9", "status 400")}
 
 
 def test_an_archive_goes_back_into_a_topic(

@@ -29,7 +29,7 @@ class Account(NamedTuple):
 class RemotingLink:
     """One kept connection; it is made with the first request. For one thread at a time.
 
-    ``seconds`` is for each wait on the network.
+    ``seconds`` is for each wait on the network; another time-out is for the next connection.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class RemotingLink:
         account: Account | None = None,
     ) -> None:
         self.address = address
-        self._seconds = seconds
+        self.seconds = seconds
         self._tls = tls
         self._account = account
         self._socket: socket.socket | None = None
@@ -114,7 +114,7 @@ class RemotingLink:
         except ValueError as error:
             raise OSError(str(error)) from None
         try:
-            connection = socket.create_connection((host, port), self._seconds)
+            connection = socket.create_connection((host, port), self.seconds)
         except UnicodeError:  # a name with an empty or too long part
             raise OSError(f"{host} can be no host's name") from None
         self._reader = frames.FrameReader()

@@ -24,8 +24,10 @@ Read: TypeAlias = Literal["batch", "stream"]
 # Spark's name for the argument of load() is not what its user typed.
 _TYPED: Final = {"path": 'load("...")'}
 _ONLY: Final = {"batch": " Batch reads only.", "stream": " Streams only."}
-DIGITS_MAX: Final = 18
-"""Digits of whole numbers: those of nodes and of Java have 64 bits."""
+WHOLE_MAX: Final = 2**63 - 1
+"""The largest of whole numbers: those of nodes and of Java have 64 bits."""
+_DIGITS_MAX: Final = len(str(WHOLE_MAX))
+_PORT_MAX: Final = 65_535
 _YEAR_S: Final = 365 * 24 * 3600
 # Of this process, as each query parses its options several times.
 _once = Once()
@@ -198,11 +200,28 @@ def pattern(name: str, given: str) -> str:
     return given
 
 
+def whole(given: str) -> int | None:
+    """The whole number from 0 to ``WHOLE_MAX`` that a text is; None for any other text."""
+    digits = given.strip()
+    if not digits.isdecimal() or len(digits) > _DIGITS_MAX or int(digits) > WHOLE_MAX:
+        return None
+    return int(digits)
+
+
 def positive(name: str, given: str) -> int:
-    """A whole number from 1 on, of at most 18 digits."""
-    if not (given.strip().isdecimal() and len(given.strip()) <= DIGITS_MAX) or int(given) < 1:
-        raise OptionError(f"{name} must be a positive whole number, not {given!r}")
-    return int(given)
+    """A whole number from 1 on, of 64 bits as Java's are."""
+    number = whole(given)
+    if not number:
+        raise OptionError(f"{name} must be a positive whole number, not {given[:100]!r}")
+    return number
+
+
+def port(name: str, given: str) -> int:
+    """A port of TCP."""
+    number = positive(name, given)
+    if number > _PORT_MAX:
+        raise OptionError(f"{name} must be a port, at most {_PORT_MAX}, not {given!r}")
+    return number
 
 
 def seconds(name: str, given: str) -> float:

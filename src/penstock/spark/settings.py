@@ -22,10 +22,10 @@ from penstock.spark.options import (
     pattern,
     positive,
     printable,
-    text,
     texts,
     words,
 )
+from penstock.spark.read.offsets import GROUP, offsets, require_some
 from penstock.spark.read.timestamps import Timestamp, timestamp
 
 COLUMNS: Final = ("topic", "body", "id", "timestamp", "attempts", "node", "queue", "offset")
@@ -56,8 +56,9 @@ class Settings(Reach):
         aliases=("subscribePattern",),
     )  # fmt: skip
     starting: str | None = option(
-        "startingOffsets", text, None,
-        '`earliest` (default of a batch read), `latest` (default of a stream), or JSON'
+        "startingOffsets", offsets, None,
+        '`earliest` (default of a batch read), `latest` (default of a stream, and for streams'
+        ' only), `group` (streams only: where the `group` of the options stands), or JSON'
         ' `{"topic": {"node": {"0": 123}}}`, where just one node has the topic also'
         ' `{"topic": {"0": 123}}`; -2 is earliest, -1 latest.',
     )  # fmt: skip
@@ -67,7 +68,7 @@ class Settings(Reach):
         " (UTC where no zone is named), milliseconds since 1970, or `-1h`, `-7d`: that long ago.",
     )  # fmt: skip
     ending: str | None = option(
-        "endingOffsets", text, None, "`latest` or JSON as above.", shown="latest", only="batch"
+        "endingOffsets", offsets, None, "`latest` or JSON as above.", shown="latest", only="batch"
     )
     ending_time: Timestamp | None = option(
         "endingTimestamp", timestamp, None,
@@ -161,7 +162,7 @@ class Settings(Reach):
         settings = cls(**fields)
         cls.columns_in(options)
         settings._require_topics()
-        settings._require_one_position()
+        settings._require_one_position(read)
         settings._require_limits(fields)
         settings.require_reach()
         return settings
@@ -200,6 +201,11 @@ class Settings(Reach):
         """The kind of the directories that know the nodes, and their addresses."""
         return "nsqlookupd", self.lookupd
 
+    @property
+    def groups_hold(self) -> bool:
+        """True if nodes keep what a group has not read."""
+        return True
+
     def _require_topics(self) -> None:
         if self.topics and self.pattern is not None:
             raise OptionError("give topic or topicPattern, not both")
@@ -215,11 +221,20 @@ class Settings(Reach):
                 "dots, underscores and dashes (a * alone is every topic)"
             )
 
-    def _require_one_position(self) -> None:
+    def _require_one_position(self, read: Read | None) -> None:
         if self.starting is not None and self.starting_time is not None:
             raise OptionError("give startingOffsets or startingTimestamp, not both")
         if self.ending is not None and self.ending_time is not None:
             raise OptionError("give endingOffsets or endingTimestamp, not both")
+        if self.starting == GROUP and read == "batch":
+            raise OptionError(
+                "startingOffsets=group is for streams only: a batch read has no group"
+            )
+        if self.starting == GROUP and self.group is None:
+            raise OptionError("startingOffsets=group needs the option group, whose place it is")
+        for name, given in (("startingOffsets", self.starting), ("endingOffsets", self.ending)):
+            if read == "batch" and given is not None:
+                require_some(name, given)
 
     def _require_limits(self, given: Collection[str]) -> None:
         if self.records_min and self.records_max and self.records_min > self.records_max:

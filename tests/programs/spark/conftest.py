@@ -10,7 +10,7 @@ import pytest
 from penstock.core.units import SECOND
 from penstock.spark.nodes import access
 from penstock.spark.nodes.access import close_connections
-from penstock.spark.sink import publishing
+from penstock.spark.sink import nodes, publishing
 from penstock.spark.sink.rocketmq import publishing as rocketmq_publishing
 from penstock.testing.clock import FakeClock
 from tools.harness.fake_log_server import FakeLogServer
@@ -21,6 +21,13 @@ def server() -> Iterator[FakeLogServer]:
     with FakeLogServer() as server:
         yield server
     close_connections()
+
+
+@pytest.fixture(autouse=True)
+def no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Directories of another test are not known, whose ports may be given once more."""
+    monkeypatch.setattr(nodes, "_last", {})
+    monkeypatch.setattr(rocketmq_publishing, "_routes", {})
 
 
 @pytest.fixture

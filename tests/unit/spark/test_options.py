@@ -94,7 +94,11 @@ def test_times_that_no_socket_takes_are_the_longest_that_it_does() -> None:
         unused.settimeout(seconds("timeout", "9" * 18))
 
 
-@pytest.mark.parametrize("given", ["0", "-1", "x", "", "9" * 5000])
+def test_the_largest_number_of_java_is_taken_as_kafka_s_source_does() -> None:
+    assert parse(Options, {"count": "9223372036854775807"}) == {"count": 2**63 - 1}
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "x", "", str(2**63), "9" * 5000])
 def test_a_count_is_positive(given: str) -> None:
     with pytest.raises(OptionError, match="count must be a positive whole number, not "):
         parse(Options, {"count": given}, set())

@@ -167,3 +167,36 @@ def test_the_documentation_has_the_options_that_there_are() -> None:
 def test_each_column_has_a_type_and_is_decoded() -> None:
     assert tuple(TYPES) == COLUMNS + ORIGIN_COLUMNS
     assert tuple(SCHEMA.fieldNames()) == COLUMNS + ORIGIN_COLUMNS
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"startingOffsets": "Latest"},
+         "startingOffsets=latest leaves nothing to read in a batch read"),
+        ({"endingOffsets": "earliest"},
+         "endingOffsets=earliest leaves nothing to read in a batch read"),
+        ({"startingOffsets": '{"t": {"a:1": {"0": 5, "1": -1}}}'},
+         "startingOffsets gives -1 (latest) for topic t (queue 1), which leaves nothing to read"
+         " there in a batch read"),
+        ({"endingOffsets": '{"t": {"0": -2}}'},
+         "endingOffsets gives -2 (earliest) for topic t (queue 0), which leaves nothing to read"
+         " there in a batch read"),
+        ({"startingOffsets": "group", "group": "g"},
+         "startingOffsets=group is for streams only: a batch read has no group"),
+    ],
+)  # fmt: skip
+def test_a_batch_read_of_nothing_is_refused(options: dict[str, str], said: str) -> None:
+    node = {"topic": "t", "nsqd_http_address": "a:1"}
+    with pytest.raises(OptionError) as refused:
+        Settings.parse(node | options, "batch")
+    assert str(refused.value) == said
+    usual = {"startingOffsets": "earliest", "endingOffsets": "latest"}
+    assert Settings.parse(node | usual, "batch").ending == "latest"
+
+
+def test_a_start_at_the_group_names_it() -> None:
+    node = {"topic": "t", "nsqd_http_address": "a:1", "startingOffsets": "group"}
+    assert Settings.parse(node | {"group": "g"}, "stream").starting == "group"
+    with pytest.raises(OptionError, match="startingOffsets=group needs the option group"):
+        Settings.parse(node, "stream")

@@ -100,6 +100,13 @@ class PipelineRun:
         begun = any(_last_batch(query) >= 0 for query in self._queries)
         return said.startswith(_NOT_CONNECTED) and not begun and self._starts < _STARTS_MAX
 
+    @property
+    def working(self) -> bool:
+        """True while a batch of messages is under way. Raises SourceError."""
+        with _java():
+            told = [query.status for query in self._queries if query.isActive]
+        return any(each["isTriggerActive"] and each["isDataAvailable"] for each in told)
+
     def ask_for_end(self) -> None:
         """Have ``at_rest`` tell when the batches under way are done. Raises SourceError."""
         with _java():

@@ -20,8 +20,10 @@ from penstock.cli.live.pipeline_run import PipelineRun
 from penstock.cli.pipeline.nodes import duration_ns
 from penstock.cli.pipeline.status import StatusFile
 from penstock.cli.shared.stop import Stop
+from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.counted import counted
 from penstock.core.errors import PenstockError
+from penstock.core.units import SECOND
 from penstock.spark.errors import OptionError
 from penstock.spark.nodes.access import close_connections
 from penstock.spark.nodes.bounds import Cluster
@@ -33,7 +35,9 @@ from penstock.spark.read.progress import BatchDone
 from penstock.spark.settings import Settings
 
 _TICK_S = 0.25
-_BOUNDS_EVERY_TICKS = 4
+_LOOK_EVERY_TICKS = 4
+_LONG_NS: Final = 10 * SECOND
+"""The time after which a batch under way is worth a word, and then each time that it takes more."""
 _PREFLIGHT_TIMEOUT_S = 3
 _STOPPING: Final = "ending after this batch; Ctrl-C again ends at once"
 # The source's errors name its options, but the user of ``run archive`` has typed flags.
@@ -188,6 +192,7 @@ class _View:
         self._stop = stop
         self._reached: Offsets = {}
         self._bad = 0
+        self._working_since_ns: int | None = None
         self._cluster = None
         if spec.source.reads_log:
             settings = Settings.parse(spec.source.options)
@@ -241,8 +246,10 @@ class _View:
                 self._state("stopping")
             active = run.active and not (ending and run.at_rest)
             self._count(run, quietly=ending)
-            if ticks % _BOUNDS_EVERY_TICKS == 0 or not active:
+            if ticks % _LOOK_EVERY_TICKS == 0 or not active:
                 self._measure_lag()
+                if active and not ending:
+                    self._say_how_long(run)
             ticks += 1
             self._display.refresh()
             if active:
@@ -251,6 +258,7 @@ class _View:
     def _count(self, run: PipelineRun, quietly: bool = False) -> None:
         """Take in the batches that were finished since the last call."""
         for batch in run.finished():
+            self._working_since_ns = None
             self.read.set(self.read.done + batch.rows)
             self.written.set(self.written.done + batch.written)
             self._bad += batch.bad
@@ -279,6 +287,21 @@ class _View:
             batch=batch.batch, batch_ms=batch.duration_ms, lag=batch.lag,
             state_rows=batch.state_rows, state_bytes=batch.state_bytes,
         )  # fmt: skip
+
+    def _say_how_long(self, run: PipelineRun) -> None:
+        """Say that a batch takes long, as one does whose sink waits for an endpoint."""
+        now = SYSTEM_CLOCK.monotonic_ns()
+        if not run.working:
+            self._working_since_ns = None
+            return
+        if self._working_since_ns is None:
+            self._working_since_ns = now
+        took_ns = now - self._working_since_ns
+        if took_ns >= _LONG_NS:
+            took_s = took_ns // _LONG_NS * _LONG_NS // SECOND
+            self._board.doing = (
+                f"this batch has been under way for {took_s} s; if it waits, the log says for what"
+            )
 
     def _measure_lag(self) -> None:
         """Ask the nodes how far the log goes; a node that does not answer shows in the query."""

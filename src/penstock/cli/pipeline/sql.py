@@ -32,9 +32,9 @@ def run_sql(nodes: Mapping[str, str], statement: str | None, rows: int) -> None:
     """
     if not {"lookupd_http_address", "nsqd_http_address"} & set(nodes):
         nodes = {**nodes, "nsqd_http_address": "127.0.0.1:4151"}
-    topics = _topics(nodes)
+    _topics(nodes)  # a wrong address is said at once, not after Spark's ten seconds of starting
     with local_spark() as spark:
-        shell = _Shell(spark, nodes, topics, rows)
+        shell = _Shell(spark, nodes, rows)
         if statement is not None:
             shell.answer(statement)
             return
@@ -122,37 +122,42 @@ def _topics(nodes: Mapping[str, str]) -> list[str]:
 
 
 class _Shell:
-    """Views of topics, made when they are first named."""
+    """Views of topics, made when they are first named, and again for each statement.
 
-    def __init__(
-        self, spark: SparkSession, nodes: Mapping[str, str], topics: list[str], rows: int
-    ) -> None:
+    Spark plans a source in Python once for each view: a view that is kept would show the messages
+    of its first statement for ever, also where another view is made from it.
+    """
+
+    def __init__(self, spark: SparkSession, nodes: Mapping[str, str], rows: int) -> None:
         self._spark = spark
         self._nodes = nodes
-        self._views = views(topics)
         self._rows = rows
         self._made: set[str] = set()
 
     def answer(self, statement: str) -> None:
         """Print the answer. Raises PenstockError."""
+        found = views(_topics(self._nodes))
         if _SHOW.fullmatch(statement):
-            print("\n".join(listed(self._views, self._views)) or "no topics")
+            print("\n".join(listed(found, found)) or "no topics")
             return
         words = {word.lower() for word in _WORD.findall(statement)}
         try:
-            for word in words - self._made:
-                if len(self._views.get(word, ())) == 1:
-                    self._make(word)
+            self._renew(found, words)
             self._spark.sql(statement).show(self._rows, truncate=False)
         except BrokenPipeError:
             raise  # nobody reads any more
         except Exception as error:  # Spark's own, which have no common root
-            shared = [word for word in words if len(self._views.get(word, ())) > 1]
-            said = [explain(error), *listed(self._views, shared)]
+            shared = [word for word in words if len(found.get(word, ())) > 1]
+            said = [explain(error), *listed(found, shared)]
             raise PenstockError("; ".join(said)) from error
 
-    def _make(self, view: str) -> None:
-        (topic,) = self._views[view]
-        frame = self._spark.read.format("nsq").options(**self._nodes, topic=topic).load()
-        frame.withColumn("body", frame["body"].cast("string")).createOrReplaceTempView(view)
-        self._made.add(view)
+    def _renew(self, found: Mapping[str, Sequence[str]], words: set[str]) -> None:
+        """Make the views of these words, and those of before: other views may stand on them."""
+        single = {name for name, topics in found.items() if len(topics) == 1}
+        for name in self._made - single:
+            self._spark.catalog.dropTempView(name)
+        self._made = single & (self._made | words)
+        for name in self._made:
+            (topic,) = found[name]
+            frame = self._spark.read.format("nsq").options(**self._nodes, topic=topic).load()
+            frame.withColumn("body", frame["body"].cast("string")).createOrReplaceTempView(name)

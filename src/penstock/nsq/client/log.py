@@ -252,6 +252,15 @@ class LogClient:
         with self._understanding():
             return int(answer["offset"])
 
+    def group_offsets(self, group: str, topics: Sequence[str]) -> dict[str, dict[int, int]]:
+        """The group's offsets by queue, of the topics that are there and have the group."""
+        found = self.offsets_of(topics)
+        return {
+            topic: told.groups[group]
+            for topic, told in found.items()
+            if told is not None and group in told.groups
+        }
+
     def commit(
         self, topic: str, group: str, offsets: Mapping[int, int], *, owner: str = ""
     ) -> None:

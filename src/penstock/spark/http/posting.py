@@ -1,31 +1,38 @@
-"""Posting bodies: several requests at a time, again after a failure that may pass.
+"""Posting bodies: several requests at a time, again while the endpoint is out.
 
-A body is refused when the endpoint says so (any other answer than 2xx, 408, 429, 5xx), when the
-tries are used up, and at once where its URL cannot be asked.
+An outage is what passes: no connection, no answer, 408, 425, 429 and 5xx. It is waited for, and all
+requests to that endpoint with it, as long as it takes: bodies are as good as they were before. A
+body is refused when the endpoint says so (any other answer than 2xx), and at once where its URL
+cannot be asked.
 """
 
 from __future__ import annotations
 
 import http.client
+import logging
 import ssl
-import time
+import threading
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.counted import counted
 from penstock.core.redaction import without_secrets
+from penstock.net.address import join_host_port
 from penstock.net.http.client.kept import AnswerTooLongError, KeptConnection, Tls
-from penstock.spark.errors import OptionError
+from penstock.spark.errors import OptionError, SinkError
+from penstock.spark.http.outages import Outage, retry_after_s
 from penstock.spark.http.settings import Settings, require_url
 from penstock.spark.nodes.access import why
 from penstock.spark.sink.idle import Idle
 
 _ANSWER_MAX: Final = 1 << 20
-_PAUSE_FIRST_S: Final = 0.2
-_PAUSE_MAX_S: Final = 10.0
-_PASSING: Final = (408, 429)
+_PASSING: Final = (408, 425, 429)
+
+logger = logging.getLogger("penstock.spark")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,59 +52,88 @@ class Poster:
         self._headers = {"Content-Type": settings.content_type, **settings.headers}
         self._connections = Idle(self._connect)
         self._pool = ThreadPoolExecutor(settings.concurrency, "penstock-post")
-        self._ending = False
+        self._outages: dict[str, Outage] = {}
+        self._left = 0
+        self._ending = threading.Event()
 
     def __enter__(self) -> Poster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ending = True
+        self._ending.set()
         self._pool.shutdown(cancel_futures=True)
         self._connections.close()
 
     def post_all(self, rows: Iterable[tuple[str, bytes]]) -> Iterator[Refused]:
-        """Post each body to its URL; those that were refused, in the order of the rows."""
-        waiting: list[Future[Refused | None]] = []
-        for url, body in rows:
-            waiting.append(self._pool.submit(self._post, url, body))
+        """Post each body to its URL; those that were refused, in the order of the rows.
+
+        Raises SinkError when the option ``retries`` does not allow to wait any longer.
+        """
+        # Rows may name many endpoints; those that are well need no memory.
+        self._outages = {each: outage for each, outage in self._outages.items() if outage.wait_s}
+        waiting = [self._pool.submit(self._post, url, body) for url, body in rows]
+        self._left = len(waiting)
         for future in waiting:
             refused = future.result()
+            self._left -= 1
             if refused is not None:
                 yield refused
 
     def _post(self, url: str, body: bytes) -> Refused | None:
-        """Post until it is taken, refused, or the tries are used up."""
+        """Post until it is taken or refused."""
+        shown = without_secrets(url)
         try:
-            require_url(url)
+            endpoint = require_url(url)
         except OptionError as error:
-            return Refused(without_secrets(url), body, str(error))
-        pause_s, said = _PAUSE_FIRST_S, "the task ended"
-        for tries in range(self._settings.retries + 1):
-            if tries:
-                time.sleep(pause_s)
-                pause_s = min(2 * pause_s, _PAUSE_MAX_S)
-            if self._ending:
-                break
-            try:
-                status = self._once(url, body)
-            except (OSError, http.client.HTTPException) as error:
-                said = why(error)
-                continue
-            if 200 <= status < 300:
-                return None
-            said = f"status {status}"
-            if status < 500 and status not in _PASSING:
-                return Refused(without_secrets(url), body, said)
-        return Refused(without_secrets(url), body, f"{said} ({self._settings.retries + 1} tries)")
+            return Refused(shown, body, str(error))
+        origin = f"{endpoint.scheme}://{join_host_port(endpoint.host, endpoint.port)}"
+        outage = self._outages.setdefault(origin, Outage())
+        tries = 0
+        while True:
+            self._wait_for(outage)
+            asked_ns = SYSTEM_CLOCK.monotonic_ns()
+            answer = self._once(url, body)
+            if not answer.passes:
+                self._log_end(origin, outage.ended())
+                return None if answer.taken else Refused(shown, body, answer.said)
+            lasted_s = outage.failed(asked_ns, answer.retry_after_s)
+            tries += 1
+            most = self._settings.retries
+            if most is not None and tries > most:
+                raise SinkError(
+                    f"{shown} takes no body: {answer.said} (tried {counted(tries, 'time')}, option "
+                    "retries); the batch comes again when the query is started again"
+                )
+            if lasted_s is not None:
+                logger.warning(
+                    "%s has taken no body for %.0f s: %s; %s wait, the next try is in %.0f s",
+                    origin, lasted_s, answer.said, counted(self._left, "row"), outage.wait_s,
+                )  # fmt: skip
 
-    def _once(self, url: str, body: bytes) -> int:
+    def _wait_for(self, outage: Outage) -> None:
+        """Return when the endpoint may be asked. Raises SinkError at the end of the task."""
+        while True:
+            pause_s = outage.wait_s
+            if self._ending.wait(pause_s):
+                raise SinkError("the task ended")
+            if not pause_s:
+                return
+
+    def _log_end(self, origin: str, lasted_s: float | None) -> None:
+        if lasted_s is not None:
+            logger.warning("%s takes bodies again, after %.0f s", origin, lasted_s)
+
+    def _once(self, url: str, body: bytes) -> _Answer:
         parts = urlsplit(url)
-        with self._connections.to(f"{parts.scheme}://{parts.netloc}") as connection:
-            try:
-                # How often a request is sent again is the option's to say, also when it is 503.
-                return connection.ask("POST", require_url(url).target, body, tries=1).status
-            except AnswerTooLongError as answer:
-                return answer.status  # which is all that is wanted of it
+        try:
+            with self._connections.to(f"{parts.scheme}://{parts.netloc}") as connection:
+                # A request is sent again here, also when the answer is 503.
+                reply = connection.ask("POST", require_url(url).target, body, tries=1)
+                return _Answer(reply.status, "", reply.headers.get("Retry-After", ""))
+        except AnswerTooLongError as answer:
+            return _Answer(answer.status)  # which is all that is wanted of it
+        except (OSError, http.client.HTTPException) as error:
+            return _Answer(0, why(error))
 
     def _connect(self, origin: str) -> KeptConnection:
         """A connection to what an URL begins with: scheme, user, host and port."""
@@ -109,3 +145,28 @@ class Poster:
         return KeptConnection(
             host, port, self._settings.request_s, _ANSWER_MAX, tls=tls, headers=headers
         )
+
+
+class _Answer(NamedTuple):
+    """The answer to a request; ``status`` is 0 if there was none, for a reason."""
+
+    status: int
+    reason: str = ""
+    retry_after: str = ""
+
+    @property
+    def taken(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def passes(self) -> bool:
+        """True if the same request may be answered otherwise later."""
+        return self.status == 0 or self.status >= 500 or self.status in _PASSING
+
+    @property
+    def said(self) -> str:
+        return self.reason or f"status {self.status}"
+
+    @property
+    def retry_after_s(self) -> float:
+        return retry_after_s(self.retry_after)

@@ -15,16 +15,12 @@ from penstock.net.http.fields import is_name
 from penstock.spark.errors import OptionError
 from penstock.spark.nodes.reach import Reach
 from penstock.spark.options import option, parse, positive, seconds, text
+from penstock.spark.sink.settings import whole_number
 
 _HEADER = "header."
 # What no line of a request can have.
 _BLANKS = re.compile(r"[\x00-\x20\x7f]")
 _OF_SPARK = {"path", "checkpointlocation", "queryname"}
-
-
-def _number(name: str, given: str) -> int:
-    """A whole number from 0 on."""
-    return 0 if given.strip() == "0" else positive(name, given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +40,11 @@ class Settings(Reach):
     request_s: float = option(
         "requestTimeout", seconds, 20.0, "Seconds to wait for an answer.", shown="20"
     )
-    retries: int = option(
-        "retries", _number, 5,
-        "Times that a request is sent again, after no answer, 408, 429 and 5xx; the pause doubles"
-        " from 0.2 s to 10 s.",
-        shown="5",
+    retries: int | None = option(
+        "retries", whole_number, None,
+        "Most times that a request is sent again while the endpoint is out; then the query ends"
+        " with an error, and nothing is lost. Without it the batch waits until the endpoint is"
+        " back.",
     )  # fmt: skip
     dead_letters: str = option(
         "deadLetters", text, "",
@@ -84,8 +80,17 @@ class Settings(Reach):
         if settings.dead_letters:
             if not is_valid_name(settings.dead_letters):
                 raise OptionError(f"deadLetters: {settings.dead_letters!r} is no name of a topic")
-            settings.require_reach()
+            settings._require_nodes()
         return settings
+
+    def _require_nodes(self) -> None:
+        """Raise OptionError unless dead letters have nodes to go to."""
+        if not self.lookupd and not self.nodes:
+            raise OptionError(
+                f"deadLetters={self.dead_letters} is a topic: say on which nodes, by "
+                "nsqd_http_address or lookupd_http_address (host:port, several separated by commas)"
+            )
+        self.require_reach()
 
 
 class Endpoint(NamedTuple):

@@ -227,14 +227,24 @@ class Cluster:
         topics_at: Mapping[str, Sequence[str]],
         missing: Mapping[Place, int],
     ) -> None:
-        """Raise SourceError for a topic that no node has; of ``missing`` some was read."""
+        """Raise SourceError for a topic that no node has; of ``missing`` some was read.
+
+        One that was deleted while it was read is told, without failOnDataLoss.
+        """
         for topic in () if self._settings.finds_topics else self._settings.topics:
-            if topic not in there:
+            if topic in there:
+                continue
+            read = sorted(place for place in missing if place.topic == topic)
+            if not read:
                 asked = [address for address, topics in topics_at.items() if topic in topics]
-                for place, offset in sorted(missing.items()):
-                    if place.topic == topic and asked:
-                        raise SourceError(planning.deleted(place, offset))
                 raise SourceError(self._nowhere(topic, asked))
+            said = planning.deleted(read[0], missing[read[0]])
+            if self._settings.fail_on_data_loss:
+                raise SourceError(said)
+            self._once.warn(
+                f"{said.partition('. Once ')[0]}. Skipped, as failOnDataLoss=false: once it is "
+                "there again, it is read from its start"
+            )
 
     def _nowhere(self, topic: str, asked: Sequence[str]) -> str:
         """The sentence for a topic that no node has."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from penstock.net.address import split_host_port
 from penstock.spark.errors import OptionError
 from penstock.spark.nodes.access import Access
-from penstock.spark.options import boolean, option, positive, seconds, text, texts
+from penstock.spark.options import boolean, option, port, seconds, text, texts
 
 _FILE = "On every machine of the cluster"
 
@@ -71,7 +71,7 @@ class Reach(Asking):
         "The nodes: `host:port`, or `https://host:port`, several separated by commas.",
     )  # fmt: skip
     https_port: int = option(
-        "nsqd_https_port", positive, 4152,
+        "nsqd_https_port", port, 4152,
         "HTTPS port of nodes that do not tell theirs; those with `--tls-required` do.",
         shown="4152",
     )  # fmt: skip

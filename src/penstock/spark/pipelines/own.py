@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.spark import compaction
 from penstock.spark.errors import SourceError
-from penstock.spark.pipelines.spec import Sink
+from penstock.spark.pipelines.spec import FILES, Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_FILES: Final = ("parquet", "json", "orc", "csv", "text")
-"""Formats that write files into a folder."""
 _SCHEME: Final = re.compile(r"([a-zA-Z][\w+.-]*):")
 """The beginning of a place that Hadoop does not take for a path: ``s3a:``, ``dbfs:``, ``file:``."""
 
@@ -44,7 +42,7 @@ def finish_compaction(sink: Sink) -> None:
 
 def _local_files(sink: Sink) -> Path | None:
     path = sink.options.get("path")
-    return local_folder(path) if path and sink.format in _FILES else None
+    return local_folder(path) if path and sink.format in FILES else None
 
 
 def local_folder(path: str) -> Path | None:

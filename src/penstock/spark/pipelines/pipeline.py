@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.spark.errors import OptionError
-from penstock.spark.pipelines import needed, own, parse, pinned, told
+from penstock.spark.pipelines import ends, needed, own, parse, pinned, told
 from penstock.spark.pipelines.document import Document
 from penstock.spark.pipelines.spec import Source, Spec, access_of, read
 
@@ -94,31 +94,20 @@ class Pipeline:
     def check(self, spark: SparkSession) -> DataFrame:
         """Have Spark's analyser look at it; the frame that goes to the sink.
 
-        Raises SourceError for a column of [parse] or one that the sink does not write, and
-        AnalysisException for what Spark refuses, in streams as well. No node is asked and nothing
-        is read.
+        Raises SourceError for a column of [parse], or one that the source does not have or the sink
+        does not write, and AnalysisException for what Spark refuses, in streams as well. No node is
+        asked and nothing is read.
         """
+        if self.spec.source.schema is not None:
+            ends.check_source(self.spec.source, self.source_schema(spark))
         frame = self.frame(spark)
         jvm: Any = spark._jvm
         modes = jvm.org.apache.spark.sql.streaming.OutputMode
         mode = getattr(modes, self.spec.sink.output_mode.capitalize())()
         checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
         checker.checkForStreaming(frame._jdf.queryExecution().analyzed(), mode)
-        self._check_columns(frame.schema)
+        ends.check_sink(spark, self.spec.sink, frame.schema)
         return frame
-
-    def _check_columns(self, schema: StructType) -> None:
-        """Raise OptionError for columns that a sink of messages does not write."""
-        options = self.spec.sink.options
-        if self.spec.sink.format == "nsq":
-            from penstock.spark.sink.columns import Columns
-            from penstock.spark.sink.settings import Settings
-
-            Columns.of(schema, Settings.parse(options).topic)
-        elif self.spec.sink.format == "rocketmq":
-            from penstock.spark.sink.rocketmq.writer import stream_writer
-
-            stream_writer(options, schema)
 
     def frame(self, spark: SparkSession, source: Source | None = None) -> DataFrame:
         """The rows for the sink, as a stream; of another source if one is given.

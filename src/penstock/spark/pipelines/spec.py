@@ -52,7 +52,15 @@ SINKS: Final = {
 }
 
 _TABLES = ("pipeline", "source", "parse", "sql", "sink", "run", "tests")
+FILES: Final = ("parquet", "json", "orc", "csv", "text")
+"""Formats of Spark's that write files into a folder."""
 _OUTPUT_MODES = ("append", "update", "complete")
+# Those that Spark has for a format, where it has not all. A source in Python cannot offer update.
+_MODES_OF: Final = dict.fromkeys(SINKS, ("append", "complete")) | dict.fromkeys(FILES, ("append",))
+_UPDATE = (
+    ". With append each window or group is written once, when the watermark has passed it; a "
+    "program of your own can write what has changed by foreachBatch"
+)
 _NAME = re.compile(r"[\w.-]{1,64}")
 # Where nodes are and how they are asked: an nsq sink without addresses takes these of the source.
 _ACCESS = re.compile(r"(?i)(lookupd|nsqd)_http_address|nsqd_https_port|tls_\w+|auth_secret|timeout")
@@ -200,17 +208,28 @@ class _Reader:
         format = self._format("sink", table)
         by = self._texts("sink", table, "partitionBy")
         mode = self._text("sink", table, "outputMode") or "append"
-        if mode not in _OUTPUT_MODES:
-            said = f"outputMode is {' or '.join(_OUTPUT_MODES)}, not {mode!r}"
-            raise self._document.error("sink", "outputMode", said)
+        self._require_mode(format, mode)
+        if by and format in SINKS:
+            said = f"partitionBy makes folders, and format {format} has none: leave it out"
+            raise self._document.error("sink", "partitionBy", said)
         for key in ("partitionBy", "outputMode"):
             table.pop(key, None)
         options = self._options("sink", table)
         given = {key.lower() for key in options}
+        if format in FILES and "path" not in given:
+            raise self._document.error("sink", None, f"path is missing: the folder of the {format}")
         needs_nodes = format == "nsq" or (format == "http" and "deadletters" in given)
         if needs_nodes and source.format == "nsq" and not given & {*_ADDRESSES}:
             options = access_of(source.options) | options
         return Sink(format, self._checked("sink", SINKS.get(format), options), by, mode)
+
+    def _require_mode(self, format: str, mode: str) -> None:
+        """Raise PipelineFileError for a mode that there is not, or that the format cannot have."""
+        for of, modes in (("", _OUTPUT_MODES), (f" of format {format}", _MODES_OF.get(format))):
+            if modes and mode not in modes:
+                said = f"outputMode{of} is {' or '.join(modes)}, not {mode!r}"
+                more = _UPDATE if of and mode == "update" else ""
+                raise self._document.error("sink", "outputMode", said + more)
 
     def _parse(self) -> Parse:
         table = self._known("parse", ("json", "watermark", "unique", "bad"))

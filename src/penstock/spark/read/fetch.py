@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from penstock.core.ids import is_another
 from penstock.nsq.client.errors import ClientError
 from penstock.nsq.client.log import (
@@ -57,6 +59,24 @@ def offset_at(place: Place, address: str, timestamp_ns: int, settings: Settings)
                 place.topic, timestamp_ns, queue=place.queue
             ),
             f"{what} cannot be asked for an offset by time",
+            settings.timeout_s,
+        )
+    except ClientError as error:
+        raise SourceError(f"{what}: {why(error)}") from error
+
+
+def group_offsets(
+    address: str, group: str, topics: Sequence[str], settings: Settings
+) -> dict[str, dict[int, int]]:
+    """The offsets of a group in these topics, by queue, where a node has it.
+
+    Raises SourceError that names the node.
+    """
+    what = f"node {address} cannot be asked where group {group} stands"
+    try:
+        return persist(
+            lambda: client(address, settings.access).group_offsets(group, topics),
+            what,
             settings.timeout_s,
         )
     except ClientError as error:

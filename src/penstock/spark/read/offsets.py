@@ -15,13 +15,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from operator import index
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from penstock.core.ids import fork, is_another, log_of
 from penstock.spark.errors import OptionError
 
 LATEST = -1
 EARLIEST = -2
+GROUP: Final = "group"
+"""In place of offsets: a stream begins where its group stands."""
+_WORDS: Final = {
+    "startingOffsets": ("earliest", "latest", GROUP),
+    "endingOffsets": ("earliest", "latest"),
+}
+# A batch read that starts at the end, or ends at the start, has nothing to read.
+_EMPTY: Final = {"startingOffsets": ("latest", LATEST), "endingOffsets": ("earliest", EARLIEST)}
 
 
 class Place(NamedTuple):
@@ -165,6 +173,30 @@ def _keyed(values: Mapping[Place, _Value], names: Mapping[Place, Place]) -> dict
     return {names.get(place, place): value for place, value in values.items()}
 
 
+def offsets(name: str, given: str) -> str:
+    """The text of an option that ``resolve`` takes, or ``group``, checked without asking the nodes.
+
+    Raises OptionError.
+    """
+    word = given.strip().lower()
+    if word in _WORDS[name]:
+        return word
+    _given(given, name)
+    return given
+
+
+def require_some(name: str, given: str) -> None:
+    """Raise OptionError for a start or an end that leaves a batch read no message."""
+    word, number = _EMPTY[name]
+    if given.strip().lower() == word:
+        raise OptionError(f"{name}={word} leaves nothing to read in a batch read")
+    if _is_json(given) and (places := [p for p, at in _given(given, name).items() if at == number]):
+        raise OptionError(
+            f"{name} gives {number} ({word}) for topic {places[0].topic} (queue "
+            f"{places[0].queue}), which leaves nothing to read there in a batch read"
+        )
+
+
 def resolve(option: str, name: str, bounds: Mapping[Place, Bounds]) -> Offsets:
     """Offsets for ``earliest``, ``latest`` or a JSON text; places it leaves out are earliest
     for ``startingOffsets`` and latest for ``endingOffsets``.
@@ -176,12 +208,10 @@ def resolve(option: str, name: str, bounds: Mapping[Place, Bounds]) -> Offsets:
         return {place: bound.start for place, bound in bounds.items()}
     if word == "latest":
         return {place: bound.end for place, bound in bounds.items()}
-    given = _parse(option, name, bounds)
-    for place, offset in given.items():
+    given = _with_nodes(_given(option, name), name, bounds)
+    for place in given:
         if place not in bounds:
             raise OptionError(f"{name} names {_absent(place, bounds)}")
-        if offset < EARLIEST:
-            raise OptionError(f"{name} gives offset {offset}; below 0, -1 is latest, -2 earliest")
     default = EARLIEST if name == "startingOffsets" else LATEST
     return {place: _special(given.get(place, default), bound) for place, bound in bounds.items()}
 
@@ -201,32 +231,49 @@ def _absent(place: Place, bounds: Mapping[Place, Bounds]) -> str:
     )
 
 
-def _parse(option: str, name: str, bounds: Mapping[Place, Bounds]) -> Offsets:
+def _is_json(given: str) -> bool:
+    return given.lstrip().startswith("{")
+
+
+def _given(option: str, name: str) -> Offsets:
+    """The offsets of a JSON text; a place that is given by queue alone, as Kafka's users write it,
+    has an empty node. Raises OptionError.
+    """
     try:
         nested = json.loads(option)
-        return flatten(
-            {topic: _by_node(topic, each, name, bounds) for topic, each in nested.items()}
+        given = flatten(
+            {
+                topic: {"": each} if all(isinstance(at, int) for at in each.values()) else each
+                for topic, each in nested.items()
+            }
         )
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         raise OptionError(
             f"{name} must be earliest, latest or JSON such as "
-            f'{{"topic": {{"host:4151": {{"0": 42}}}}}}, not {option!r}'
+            f'{{"topic": {{"host:4151": {{"0": 42}}}}}}, not {option[:300]!r}'
         ) from None
+    for offset in given.values():
+        if offset < EARLIEST:
+            raise OptionError(f"{name} gives offset {offset}; below 0, -1 is latest, -2 earliest")
+    return given
 
 
-def _by_node(topic: str, given: Any, name: str, bounds: Mapping[Place, Bounds]) -> Any:
-    """Offsets by node and queue; those by queue alone, as Kafka's users write them, are the one
-    node's that has the topic.
-    """
-    if not all(isinstance(offset, int) for offset in given.values()):
-        return given
-    nodes = sorted({place.node for place in bounds if place.topic == topic})
-    if len(nodes) > 1:
-        raise OptionError(
-            f"{name} names no node for topic {topic}, which is held by {', '.join(nodes)}: "
-            f'write {{"{topic}": {{"{nodes[0]}": {json.dumps(given)}}}}}'
-        )
-    return {nodes[0] if nodes else "": given}
+def _with_nodes(given: Offsets, name: str, bounds: Mapping[Place, Bounds]) -> Offsets:
+    """The offsets with the one node that has the topic where they name none."""
+    found: Offsets = {}
+    for place, offset in given.items():
+        nodes = sorted({other.node for other in bounds if other.topic == place.topic})
+        if not place.node and len(nodes) > 1:
+            queues = {
+                str(each.queue): at for each, at in given.items() if each.topic == place.topic
+            }
+            raise OptionError(
+                f"{name} names no node for topic {place.topic}, which is held by "
+                f'{", ".join(nodes)}: write {{"{place.topic}": {{"{nodes[0]}": '
+                f"{json.dumps(queues)}}}}}"
+            )
+        found[place if place.node or not nodes else place._replace(node=nodes[0])] = offset
+    return found
 
 
 def _special(offset: int, bound: Bounds) -> int:

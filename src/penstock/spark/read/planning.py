@@ -237,6 +237,14 @@ def beyond(place: Place, offset: int, end: int) -> str:
     )
 
 
+def backwards(place: Place, start: int, end: int) -> str:
+    """The sentence for a read that would end before it starts."""
+    return (
+        f"the read of topic {place.topic} (queue {place.queue}) on node {place.node} starts at "
+        f"offset {start}, after its end at offset {end}: nothing would be read there"
+    )
+
+
 def vanished(place: Place, offset: int, end: int) -> str:
     """The sentence for a topic that was deleted before all of it was read."""
     return (

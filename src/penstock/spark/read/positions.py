@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.core.clock import SYSTEM_CLOCK
-from penstock.spark.errors import OptionError
+from penstock.spark.errors import OptionError, SourceError
 from penstock.spark.nodes.at_once import at_once
-from penstock.spark.read.fetch import offset_at
-from penstock.spark.read.offsets import Bounds, Offsets, Place, resolve
+from penstock.spark.read.fetch import group_offsets, offset_at
+from penstock.spark.read.offsets import GROUP, Bounds, Offsets, Place, resolve
 from penstock.spark.settings import Settings
 
 
@@ -28,6 +28,8 @@ def starting(
     settings: Settings, bounds: Mapping[Place, Bounds], default: str, now_ns: int | None = None
 ) -> Offsets:
     """The start of a read. Raises OptionError and SourceError."""
+    if settings.starting == GROUP:
+        return offsets_of_group(bounds, settings)
     since = settings.starting_time
     if since is None:
         return resolve(settings.starting or default, "startingOffsets", bounds)
@@ -40,9 +42,7 @@ def offsets_at(timestamp_ns: int, bounds: Mapping[Place, Bounds], settings: Sett
 
     Nodes are asked all at once, each for one place after the other. Raises SourceError.
     """
-    places_at: dict[str, list[Place]] = {}
-    for place, bound in bounds.items():
-        places_at.setdefault(bound.address, []).append(place)
+    places_at = _places_at(bounds)
 
     def ask(address: str) -> Offsets:
         return {
@@ -54,3 +54,50 @@ def offsets_at(timestamp_ns: int, bounds: Mapping[Place, Bounds], settings: Sett
     return {
         place: max(bounds[place].start, min(offset, bounds[place].end)) for place, offset in found
     }
+
+
+def offsets_of_group(bounds: Mapping[Place, Bounds], settings: Settings) -> Offsets:
+    """The place of the options' group in each log; nodes are asked all at once.
+
+    A node that the topic came to later knows no group: it is read from its start. Raises
+    SourceError where no node has the group for a topic.
+    """
+    places_at, group = _places_at(bounds), settings.group
+    assert group is not None, "Settings see to that"
+
+    def ask(address: str) -> Offsets:
+        places = places_at[address]
+        topics = sorted({place.topic for place in places})
+        found = group_offsets(address, group, topics, settings)
+        return {
+            place: found[place.topic][place.queue]
+            for place in places
+            if place.queue in found.get(place.topic, {})
+        }
+
+    stands = {
+        at: each for answer in at_once(ask, places_at).values() for at, each in answer.items()
+    }
+    known = {place.topic for place in stands}
+    for topic in () if settings.finds_topics and known else sorted({each.topic for each in bounds}):
+        if topic not in known:
+            raise SourceError(
+                f"startingOffsets=group: topic {topic} has no group {group}. Name the group that a "
+                "query read with, or begin with startingOffsets=earliest or latest, which makes "
+                "the group"
+            )
+    begins = {place: stands.get(place, bound.start) for place, bound in bounds.items()}
+    if not settings.groups_hold:
+        return begins  # what is not there any more is lost
+    # After a kill of its node a group may stand where it stood before, and others may move it now.
+    return {
+        place: max(bounds[place].start, min(at, bounds[place].end)) for place, at in begins.items()
+    }
+
+
+def _places_at(bounds: Mapping[Place, Bounds]) -> dict[str, list[Place]]:
+    """The places that each address serves."""
+    places_at: dict[str, list[Place]] = {}
+    for place, bound in bounds.items():
+        places_at.setdefault(bound.address, []).append(place)
+    return places_at

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from penstock.spark.errors import LostError, SourceError
+from penstock.spark.errors import LostError, OptionError, SourceError
 from penstock.spark.once import Once
 from penstock.spark.read import planning
 from penstock.spark.read.decode import Part, record_batch, wanted_parts
@@ -29,15 +29,23 @@ _once = Once()
 def restrict(
     start: Offsets, end: Offsets, bounds: Mapping[Place, Bounds], settings: Settings
 ) -> tuple[Offsets, Offsets]:
-    """The positions, if the log holds both; without failOnDataLoss the nearest that it holds."""
+    """The positions, if the log holds both; without failOnDataLoss the nearest that it holds.
+
+    Raises SourceError, and OptionError for a start after the end.
+    """
+    held = start
     if settings.fail_on_data_loss:
         planning.check(start, bounds, {})
         planning.check(end, bounds, {})
-        return start, end
-    start, skipped = planning.held(start, bounds, {})
-    for sentence in skipped:
-        _once.warn(sentence)
-    return start, {place: min(offset, bounds[place].end) for place, offset in end.items()}
+    else:
+        held, skipped = planning.held(start, bounds, {})
+        for sentence in skipped:
+            _once.warn(sentence)
+        end = {place: min(offset, bounds[place].end) for place, offset in end.items()}
+    for place, last in sorted(end.items()):
+        if held[place] == start[place] > last:
+            raise OptionError(planning.backwards(place, start[place], last))
+    return held, end
 
 
 def read_split(

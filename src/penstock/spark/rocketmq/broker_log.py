@@ -49,6 +49,7 @@ _ANSWERED: Final = (
     ResponseCode.PULL_NOT_FOUND,
     ResponseCode.PULL_RETRY_IMMEDIATELY,
     ResponseCode.PULL_OFFSET_MOVED,
+    ResponseCode.QUERY_NOT_FOUND,
 )
 
 
@@ -154,6 +155,22 @@ class BrokerLog:
             return offset
         older = bool(pulled.data) and decode(pulled.data)[0].store_ms < timestamp
         return pulled.next if older else offset
+
+    def group_offsets(self, group: str, topics: Sequence[str]) -> dict[str, dict[int, int]]:
+        """The group's offsets by queue, of the topics that are there and have the group.
+
+        A broker before 5.x tells 0 for a group that it does not know in a queue whose start is 0.
+        """
+        found: dict[str, dict[int, int]] = {}
+        for topic, told in self.offsets_of(topics).items():
+            queues = [] if told is None else [each.queue for each in told.queues]
+            fields = {"consumerGroup": group, "topic": topic, "setZeroIfNotFound": "false"}
+            asked = [fields | {"queueId": str(queue)} for queue in queues]
+            answers = self._ask_all(RequestCode.QUERY_CONSUMER_OFFSET, asked, topic)
+            for queue, answer in zip(queues, answers, strict=True):
+                if answer.code == ResponseCode.SUCCESS:
+                    found.setdefault(topic, {})[queue] = self._number(answer, "offset")
+        return found
 
     def commit_all(
         self, group: str, offsets: Mapping[str, Mapping[int, int]], *, owner: str = ""

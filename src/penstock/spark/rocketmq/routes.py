@@ -12,9 +12,8 @@ from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.spark.errors import SourceError
-from penstock.spark.nodes.access import persist
 from penstock.spark.nodes.bounds import Cluster
-from penstock.spark.nodes.directory import Directory
+from penstock.spark.nodes.directory import Directory, LastAnswer
 from penstock.spark.rocketmq.access import BrokerAccess
 from penstock.spark.rocketmq.settings import RocketmqSettings
 
@@ -22,10 +21,16 @@ _READ = 4
 
 
 class Routes(Directory):
-    """Routes by name servers, not nsqlookupds; one answer is enough, as they know the same."""
+    """Routes by name servers, not nsqlookupds; one answer is enough, as they know the same.
 
-    def __init__(self, settings: RocketmqSettings) -> None:
+    ``answers`` are those of before, which serve while name servers are silent.
+    """
+
+    def __init__(
+        self, settings: RocketmqSettings, answers: dict[str, LastAnswer[Any]] | None = None
+    ) -> None:
         super().__init__(settings)
+        self._answers = {} if answers is None else answers
         access = settings.access
         assert isinstance(access, BrokerAccess)
         self._links = [access.link(address) for address in settings.namesrv]
@@ -71,11 +76,14 @@ class Routes(Directory):
 
     def _ask(self, code: RequestCode, fields: Mapping[str, str], what: str) -> Any:
         """The answer of the first name server that gives one; None for an unknown topic."""
-        answer = persist(
-            lambda: self._first_answer(code, fields),
-            f"no name server answers for {what}",
-            self._timeout_s,
-        )
+        last = self._answers.setdefault(what, LastAnswer(self._once))
+
+        def ask(timeout_s: float) -> Any:
+            return self._understood(self._first_answer(code, fields, timeout_s), what)
+
+        return last.renewed(ask, f"no name server answers for {what}", self._timeout_s)
+
+    def _understood(self, answer: Command, what: str) -> Any:
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
             return None
         try:
@@ -86,8 +94,11 @@ class Routes(Directory):
             said = f"its answer is not a name server's: {error}"
         raise SourceError(f"name server, asked for {what}: {said}")
 
-    def _first_answer(self, code: RequestCode, fields: Mapping[str, str]) -> Command:
+    def _first_answer(
+        self, code: RequestCode, fields: Mapping[str, str], timeout_s: float
+    ) -> Command:
         for number, link in enumerate(self._links):
+            link.seconds = timeout_s
             try:
                 answer = link.ask(code, fields)
             except OSError as error:

@@ -10,7 +10,7 @@ from penstock.net.address import split_host_port
 from penstock.rocketmq.blocking import Account
 from penstock.spark.errors import OptionError
 from penstock.spark.nodes.access import Access
-from penstock.spark.options import option, text
+from penstock.spark.options import option, printable, text
 from penstock.spark.rocketmq.access import BrokerAccess
 from penstock.spark.settings import Settings
 
@@ -40,7 +40,7 @@ class RocketmqSettings(Settings):
     origin_columns: ClassVar[tuple[str, ...]] = ()
 
     group: str | None = option(
-        "group", text, None,
+        "group", printable(255), None,
         "The group whose offsets follow the query, for `mqadmin consumerProgress` and dashboards; a"
         " Penstock node also keeps for it what is still to be read. Each query needs another one,"
         " in which nobody else consumes. With `namesrvAddr` and without it none is told; else a"
@@ -63,6 +63,10 @@ class RocketmqSettings(Settings):
     @property
     def directory(self) -> tuple[str, tuple[str, ...]]:
         return ("name server", self.namesrv) if self.namesrv else super().directory
+
+    @property
+    def groups_hold(self) -> bool:
+        return not self.namesrv
 
     @property
     def access(self) -> Access:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from math import inf
 from typing import Final
 
@@ -10,13 +9,19 @@ from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import SECOND
 from penstock.nsq.client.lookup import topics_of_nodes
 from penstock.nsq.client.writes import WriteClient
-from penstock.spark.errors import SinkError, SourceError
+from penstock.spark.errors import SinkError
 from penstock.spark.nodes.access import Access, connect_as, persist, secured
+from penstock.spark.nodes.directory import LastAnswer
+from penstock.spark.once import Once
 from penstock.spark.sink.idle import Idle
 from penstock.spark.sink.settings import Settings
 
+_SILENT: Final = "no nsqlookupd answers"
 _AVOID_NS: Final = 5 * SECOND
-_LOOK_S: Final = 2.0
+# Of this process: a Python worker of Spark serves many tasks, for some of which nsqlookupd may be
+# silent.
+_last: dict[tuple[str, ...], LastAnswer[list[str]]] = {}
+_once = Once()
 
 
 class Nodes:
@@ -25,7 +30,7 @@ class Nodes:
     def __init__(self, settings: Settings, turn: int) -> None:
         self._settings = settings
         self._turn = turn
-        self._addresses = known_nodes(settings, settings.access)
+        self._addresses = list(settings.nodes) or self._looked_up()
         self._failed_ns: dict[str, int] = {}
 
     def by_turns(self) -> list[str]:
@@ -42,8 +47,18 @@ class Nodes:
 
     def look_again(self) -> None:
         """Ask nsqlookupd again, if it is the one to ask and answers."""
-        with suppress(SourceError, SinkError):
-            self._addresses = known_nodes(self._settings, self._settings.access.hurried(_LOOK_S))
+        if not self._settings.nodes:
+            self._addresses = self._looked_up()
+
+    def _looked_up(self) -> list[str]:
+        """The nodes that nsqlookupd knows, or knew when it last answered. Raises PenstockError."""
+        settings = self._settings
+        last = _last.setdefault(settings.lookupd, LastAnswer(_once))
+        return last.renewed(
+            lambda timeout_s: _found(settings, settings.access.hurried(timeout_s)),
+            _SILENT,
+            settings.timeout_s,
+        )
 
 
 def known_nodes(settings: Settings, access: Access) -> list[str]:
@@ -53,12 +68,12 @@ def known_nodes(settings: Settings, access: Access) -> list[str]:
     """
     if settings.nodes:
         return list(settings.nodes)
-    found = persist(
-        lambda: topics_of_nodes(
-            settings.lookupd, access.timeout_s, headers=access.headers, tls=access.context()
-        ),
-        "no nsqlookupd answers",
-        access.timeout_s,
+    return persist(lambda: _found(settings, access), _SILENT, access.timeout_s)
+
+
+def _found(settings: Settings, access: Access) -> list[str]:
+    found = topics_of_nodes(
+        settings.lookupd, access.timeout_s, headers=access.headers, tls=access.context()
     )
     if not found:
         raise SinkError(f"nsqlookupd {', '.join(settings.lookupd)} knows no nsqd to write to")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from penstock.core.names import is_valid_name
 from penstock.spark.errors import OptionError
 from penstock.spark.nodes.reach import Reach
-from penstock.spark.options import DIGITS_MAX, boolean, option, parse, positive, text
+from penstock.spark.options import WHOLE_MAX, boolean, option, parse, positive, text, whole
 
 WRITER_LENGTH_MAX = 128
 # What Spark itself hands to a sink beside the sink's options.
@@ -17,13 +17,12 @@ OF_SPARK = {"path", "checkpointlocation", "queryname"}
 
 def whole_number(name: str, given: str) -> int:
     """A whole number from 0 on, as nodes take them."""
-    number = given.strip()
-    if not number.isdecimal() or len(number) > DIGITS_MAX:
+    number = whole(given)
+    if number is None:
         raise OptionError(
-            f"{name} must be a whole number from 0 on, of {DIGITS_MAX} digits at most, not "
-            f"{given[:100]!r}"
+            f"{name} must be a whole number from 0 to {WHOLE_MAX}, not {given[:100]!r}"
         )
-    return int(number)
+    return number
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import tempfile
 import time
@@ -16,9 +17,11 @@ import pytest
 from penstock.cli.pipeline import run as run_module
 from penstock.cli.pipeline.run import last_line, query_trigger, run_pipeline, title, wait_while
 from penstock.core.errors import PenstockError
+from penstock.core.units import SECOND
 from penstock.spark.pipelines import archive
 from penstock.spark.pipelines.pipeline import Pipeline
 from penstock.spark.read.progress import BatchDone
+from penstock.testing.clock import FakeClock
 from tools.harness.fake_log_server import FakeLogServer
 
 
@@ -79,7 +82,7 @@ class FakeRun:
     def __init__(self, after: Callable[[], bool], rows: int = 7) -> None:
         self.after = after
         self.batches = [BatchDone(0, rows, 10, 0, {}, rows, 2, 5, 1_500_000)] if rows else []
-        self.ending = self.stopped = False
+        self.ending = self.stopped = self.working = False
 
     def start_session(self) -> None:
         pass
@@ -151,6 +154,27 @@ def test_a_run_shows_its_batches(
     assert (told["batch"], told["batch_ms"], told["state_rows"], told["pid"]) == (
         0, 10, 5, os.getpid(),
     )  # fmt: skip
+
+
+def test_a_batch_that_takes_long_is_said(
+    start: Callable[[FakeRun], None], capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    clock = FakeClock()
+    monkeypatch.setattr(run_module, "SYSTEM_CLOCK", clock)
+    monkeypatch.setattr(run_module, "_LOOK_EVERY_TICKS", 1)
+    monkeypatch.setattr(run_module, "_TICK_S", 0)
+    left = iter([True] * 4)
+
+    def active() -> bool:
+        clock.advance(7 * SECOND)
+        return next(left, False)
+
+    run = FakeRun(active, rows=0)
+    run.working = True
+    start(run)
+    said = re.findall(r"under way for (\d+) s", capsys.readouterr().out)
+    assert said == ["10", "20"]
 
 
 def test_a_run_that_fails_says_how_far_it_got_and_keeps_its_log(

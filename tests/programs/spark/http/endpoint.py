@@ -10,14 +10,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class Endpoint:
     """Answers a body ``500 2`` with 500 twice, then 200; any other with 200.
 
-    With 503 it says that the client may come again at once.
+    With 503 it says that the client may come again at once, and with ``retry_after`` when.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self.lock = threading.Lock()
         self.tries: dict[str, int] = {}
         self.headers: list[dict[str, str]] = []
         self.answer_bytes = 0
+        self.retry_after: str | None = None
         self.gate = threading.Barrier(1)
         endpoint = self
 
@@ -30,7 +31,7 @@ class Endpoint:
                 self.send_response(status)
                 self.send_header("Content-Length", str(endpoint.answer_bytes))
                 if status == 503:
-                    self.send_header("Retry-After", "0")
+                    self.send_header("Retry-After", endpoint.retry_after or "0")
                 self.end_headers()
                 with suppress(ConnectionError):  # a client need not read all of it
                     self.wfile.write(bytes(endpoint.answer_bytes))
@@ -39,7 +40,7 @@ class Endpoint:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/events"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.spark.errors import SourceError
 from penstock.spark.nodes import directory as module
 from penstock.spark.nodes.directory import Directory
 from penstock.spark.settings import Settings
@@ -47,6 +48,45 @@ def test_nsqlookupd_is_asked_once_in_a_while(
     for _ in range(3):
         assert asked.topics_at() == {"h:1": ["a", "b"]}
     assert server.requests == ["/lookup", "/lookup"]
+
+
+@pytest.mark.parametrize("topic", ["t,u", "*"])
+def test_a_silent_nsqlookupd_leaves_what_was_known(
+    server: FakeLogServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    topic: str,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(module, "LOOKUP_EVERY_NS", -1)
+    monkeypatch.setattr(module, "_BRIEFLY_S", 60)
+    for each in ("t", "u"):
+        server.queue(each)
+    server.producers.append(server.address)
+    asked = directory(topic=topic, lookupd_http_address=server.address)
+    known = dict(asked.topics_at())
+    assert known == {server.address: ["t", "u"]}
+    answer = server.answer
+    monkeypatch.setattr(server, "answer", lambda *_: (500, {"message": "DOWN"}))
+    server.requests.clear()
+    assert asked.topics_at() == asked.topics_at() == known
+    of_one_look = 1 if topic == "*" else 2
+    assert len(server.requests) == 2 * of_one_look, "what is known serves, so it asks once"
+    assert len(caplog.messages) == of_one_look
+    assert caplog.messages[0].startswith("no nsqlookupd answers")
+    assert caplog.messages[0].endswith("It goes on with the nodes that were known before")
+    monkeypatch.setattr(server, "answer", answer)
+    server.producers.append("h:1")
+    assert asked.topics_at().keys() == {server.address, "h:1"}
+
+
+def test_nodes_that_are_named_and_silent_end_the_search_for_topics(
+    server: FakeLogServer, monkeypatch: pytest.MonkeyPatch, hasty: None
+) -> None:
+    monkeypatch.setattr(module, "LOOKUP_EVERY_NS", -1)
+    server.queue("t")
+    asked = directory(topic="*", nsqd_http_address=server.address)
+    assert asked.topics_at() == {server.address: ["t"]}
+    monkeypatch.setattr(server, "answer", lambda *_: (500, {"message": "DOWN"}))
+    with pytest.raises(SourceError, match=r"cannot be asked for its topics: .*500 DOWN"):
+        asked.topics_at()
 
 
 def test_a_path_of_nsqlookupd_is_kept(server: FakeLogServer) -> None:

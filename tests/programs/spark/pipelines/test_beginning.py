@@ -57,6 +57,16 @@ def test_both_begin_at_one_place_that_moves(
     assert offsets(server, main) == {0: 1}
 
 
+def test_both_begin_where_the_group_of_the_main_query_stands(
+    server: FakeLogServer, checkpoints: Checkpoints
+) -> None:
+    server.queue("t").append([b"x"] * 10)
+    server.groups["t"] = {"g": {"0": 6}}
+    main, bad = begin(server, startingOffsets="group", group="g")
+    assert main == bad
+    assert (main["group"], offsets(server, main)) == ("g", {0: 6})
+
+
 def test_starts_that_do_not_move_stay(server: FakeLogServer, checkpoints: Checkpoints) -> None:
     for given in ({"startingOffsets": "earliest"}, {"startingTimestamp": "2026-01-01"}):
         main, bad = begin(server, **given)

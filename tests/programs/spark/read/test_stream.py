@@ -599,3 +599,81 @@ def test_a_group_of_another_name_takes_over(server: FakeLogServer) -> None:
     end = old.latestOffset(old.initialOffset(), ALL)
     reader(server, group="h").latestOffset(end, ALL)
     assert server.groups == {"t": {"h": {"0": 10}}}
+
+
+def test_a_query_outlives_its_nsqlookupd(
+    server: FakeLogServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(directory, "LOOKUP_EVERY_NS", -1)
+    queue = server.queue("t")
+    queue.append([b"x"] * 10)
+    with FakeLogServer() as lookupd:
+        lookupd.producers.append(server.address)
+        given = {"topic": "t", "lookupd_http_address": lookupd.address, "timeout": "60"}
+        settings = Settings.parse(given | {"startingOffsets": "earliest", "group": "g"})
+        stream = NsqStreamReader(settings, ("offset",))
+        start = stream.initialOffset()
+        end = stream.latestOffset(start, ALL)
+    queue.append([b"x"] * 5)
+    later = stream.latestOffset(end, ALL)
+    assert rows(stream, end, later) == [10, 11, 12, 13, 14]
+    (said,) = [each for each in caplog.messages if "nsqlookupd" in each]
+    assert "no nsqlookupd answers for topic t: " in said
+    assert server.groups["t"]["g"] == {"0": 10}
+
+
+@pytest.mark.parametrize("unread", [0, 5])
+@pytest.mark.parametrize("where", ["nsqd_http_address", "lookupd_http_address"])
+def test_a_named_topic_that_is_deleted_ends_the_query_or_is_skipped_until_it_is_back(
+    server: FakeLogServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    where: str, unread: int,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(directory, "LOOKUP_EVERY_NS", -1)
+    server.producers.append(server.address)
+    server.queue("t").append([b"x"] * 10)
+
+    def query(**options: str) -> NsqStreamReader:
+        given = {"topic": "t", where: server.address, "timeout": "60", "group": "g"}
+        settings = Settings.parse(given | {"startingOffsets": "earliest"} | options)
+        return NsqStreamReader(settings, ("offset",))
+
+    strict, loose = query(), query(failOnDataLoss="false")
+    end = loose.latestOffset(loose.initialOffset(), ALL)
+    assert strict.latestOffset(end, ALL) == end
+    if unread:
+        server.queue("t").append([b"x"] * unread)
+    for each in (strict, loose):
+        each.cluster.bounds()
+    server.delete("t")
+    server.producers.clear()  # a node that has deleted a topic tells nsqlookupd
+    with pytest.raises(SourceError, match=r"topic t .*was deleted on node"):
+        strict.latestOffset(end, ALL)
+    assert loose.latestOffset(end, ALL) == end
+    assert rows(loose, end, end) == []
+    restarted = query(failOnDataLoss="false")
+    restarted.prepareForTriggerAvailableNow()
+    assert restarted.latestOffset(end, ALL) == end
+    assert "was read up to offset 10 there" in caplog.text
+    server.producers.append(server.address)
+    server.queue("t").append([b"y"] * 3)
+    again = loose.latestOffset(end, ALL)
+    assert rows(loose, end, again) == [0, 1, 2]
+
+
+def test_a_topic_that_was_never_there_is_an_error_whatever_may_be_lost(
+    server: FakeLogServer,
+) -> None:
+    with pytest.raises(SourceError, match="topic t does not exist on node"):
+        reader(server, failOnDataLoss="false").initialOffset()
+
+
+def test_a_new_query_goes_on_where_its_group_stands(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"] * 10)
+    server.groups["t"] = {"g": {"0": 7}}
+    stream = reader(server, startingOffsets="group")
+    start = stream.initialOffset()
+    assert rows(stream, start, stream.latestOffset(start, ALL)) == [7, 8, 9]
+    server.groups["t"] = {}
+    with pytest.raises(SourceError, match="topic t has no group g"):
+        reader(server, startingOffsets="group").initialOffset()
+    assert server.groups["t"] == {}, "the refused query makes no group"

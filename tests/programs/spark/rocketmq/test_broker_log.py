@@ -150,6 +150,17 @@ def test_without_a_group_nobody_is_told(broker: ScriptedBroker) -> None:
     log.close()
 
 
+def test_the_offsets_of_a_group_are_told_where_it_has_some(
+    broker: ScriptedBroker, log: BrokerLog
+) -> None:
+    for number in (0, 1):
+        broker.queue("t", number).append([b"x"] * 9)
+    broker.queue("u").append([b"x"])
+    broker.committed["t", "g", 1] = 4
+    assert log.group_offsets("g", ["t", "u", "nowhere"]) == {"t": {1: 4}}
+    assert log.group_offsets("other", ["t"]) == {}
+
+
 def test_refusals_are_told_with_the_brokers_words(broker: ScriptedBroker, log: BrokerLog) -> None:
     broker.queue()
     broker.refuse[RequestCode.PULL_MESSAGE] = (ResponseCode.NO_PERMISSION, "no permission for g")

@@ -20,7 +20,7 @@ COLUMNS = ("queue", "queue_offset")
 
 def stream(broker: ScriptedBroker, **options: str) -> RocketmqStreamReader:
     given = {"topic": "t", "namesrvaddr": broker.address, "timeout": "60",
-             "startingoffsets": "earliest", **options}  # fmt: skip
+             "startingOffsets": "earliest", **options}  # fmt: skip
     return RocketmqStreamReader(RocketmqSettings.parse(given), COLUMNS)
 
 
@@ -72,6 +72,38 @@ def test_a_topic_that_was_deleted_before_it_was_read(
         again = lenient.latestOffset(end, ReadAllAvailable())
         assert rows(lenient, end, again) == [(0, offset) for offset in range(20)]
     assert "Skipped, as failOnDataLoss=false" in caplog.text
+
+
+def test_the_only_topic_is_deleted_and_comes_back(
+    broker: ScriptedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.queue().append([b"x"] * 50)
+    reader = stream(broker, failondataloss="false")
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    del broker.topics["t"]
+    reader.cluster._directory._looked_up_ns = 0
+    assert reader.latestOffset(end, ReadAllAvailable()) == end
+    assert rows(reader, end, end) == []
+    assert f"topic t was deleted on node {NAME}: it was read up to offset 50" in caplog.text
+    broker.queue().append([b"y"] * 20)
+    reader.cluster._directory._looked_up_ns = 0
+    again = reader.latestOffset(end, ReadAllAvailable())
+    assert rows(reader, end, again) == [(0, offset) for offset in range(20)]
+
+
+def test_a_stream_starts_where_a_group_of_consumers_stands(broker: ScriptedBroker) -> None:
+    for number in (0, 1):
+        broker.queue(number=number).append([b"x"] * 9)
+    broker.committed["t", "g", 0] = 6
+    reader = stream(broker, group="g", startingOffsets="group")
+    start = reader.initialOffset()
+    assert start["offsets"] == {"t": {NAME: {"0": 6, "1": 0}}}
+    with pytest.raises(SourceError, match="topic t has no group h"):
+        stream(broker, group="h", startingOffsets="group").initialOffset()
+    # Brokers hold nothing for a group: what went meanwhile is lost.
+    broker.queue().expire(8)
+    with pytest.raises(SourceError, match=r"offset 6 of topic t .* is gone: the log starts at 8"):
+        stream(broker, group="g", startingOffsets="group").initialOffset()
 
 
 def test_a_batch_is_planned_once(broker: ScriptedBroker) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.spark.errors import SourceError
+from penstock.spark.nodes import directory
 from penstock.spark.rocketmq.routes import Routes, brokers_in
 from penstock.spark.rocketmq.settings import RocketmqSettings
 from tests.unit.spark.rocketmq.scripted_broker import ScriptedBroker
@@ -39,6 +40,21 @@ def test_a_name_server_that_is_down_is_passed_over(broker: ScriptedBroker) -> No
     assert routes(f"{down};{broker.address}").topics_at() == {broker.address: ["t"]}
     with pytest.raises(SourceError, match="no name server answers for topic t: connection refused"):
         routes(down).topics_at()
+
+
+def test_a_silent_name_server_leaves_what_was_known(
+    broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(directory, "LOOKUP_EVERY_NS", -1)
+    broker.queue("t")
+    with ScriptedBroker() as server:
+        server.queue("t")
+        asked = routes(server.address)
+        known = dict(asked.topics_at())
+        assert known == {server.address: ["t"]}
+    assert asked.topics_at() == asked.topics_at() == known
+    (said,) = caplog.messages
+    assert said.startswith("no name server answers for topic t: connection refused. It goes on")
 
 
 def test_a_name_server_that_refuses_is_told_with_its_words(broker: ScriptedBroker) -> None:

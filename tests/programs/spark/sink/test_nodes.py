@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from penstock.spark.errors import SinkError, SourceError
 from penstock.spark.sink import nodes as module
-from penstock.spark.sink.nodes import Connections, Nodes
+from penstock.spark.sink.nodes import Connections, Nodes, known_nodes
 from penstock.spark.sink.settings import Settings
 from tests.unit.spark.sink.fake_node import FakeNode
 from tests.unit.spark.sink.making import settings
@@ -47,6 +48,23 @@ def test_an_nsqlookupd_without_nodes_or_without_an_answer(node: FakeNode) -> Non
     node.refuse = lambda *_: (500, {})
     with pytest.raises(SourceError, match="no nsqlookupd answers: "):
         Nodes(Settings.parse(options), turn=0)
+
+
+def test_a_task_goes_to_the_nodes_that_nsqlookupd_named_before(
+    node: FakeNode, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = Settings.parse({"lookupd_http_address": node.address, "timeout": "60"})
+    assert Nodes(given, turn=0).by_turns() == [node.address]
+    answers: tuple[tuple[int, Any], ...] = ((500, {}), (200, {"producers": []}))
+    for answer in answers:
+        monkeypatch.setattr(node, "refuse", lambda *_, told=answer: told)
+        assert Nodes(given, turn=0).by_turns() == [node.address]
+    assert [each.partition(":")[0] for each in caplog.messages] == [
+        "no nsqlookupd answers",
+        f"nsqlookupd {node.address.partition(':')[0]}",
+    ]
+    with pytest.raises(SinkError, match="knows no nsqd to write to"):
+        known_nodes(given, given.access)
 
 
 def test_a_silent_node_is_asked_for_its_https_port_as_long_as_wanted() -> None:

@@ -148,3 +148,15 @@ def test_at_rest_when_the_batch_under_way_is_done(tmp_path: Path) -> None:
     assert not run.at_rest
     query.status["isTriggerActive"] = False
     assert run.at_rest
+
+
+@pytest.mark.parametrize(
+    ("triggered", "data", "working"),
+    [(True, True, True), (True, False, False), (False, True, False)],
+)
+def test_working_while_a_batch_has_messages(
+    tmp_path: Path, triggered: bool, data: bool, working: bool
+) -> None:
+    query = Query(True)
+    query.status |= {"isTriggerActive": triggered, "isDataAvailable": data}
+    assert run_with(tmp_path, Query(False), query).working is working

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
+from unittest.mock import MagicMock
 
 import pytest
 
+from penstock.cli.pipeline import sql
 from penstock.cli.pipeline.sql import _Shell, listed, statements, views
 from penstock.core.errors import PenstockError
 
@@ -63,11 +65,36 @@ def test_views_have_names_that_sql_can_say() -> None:
 
 
 def test_a_name_of_two_topics_is_told_with_what_spark_says(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sql, "_topics", lambda nodes: ["Orders", "orders", "x"])
     spark = cast("SparkSession", NoViews())
-    shell = _Shell(spark, {}, ["Orders", "orders", "x"], 5)
+    shell = _Shell(spark, {}, 5)
     with pytest.raises(PenstockError, match="no such view; orders is no view, as it could be any"):
         shell.answer("select body from Orders")
     shell.answer("show topics")
     assert capsys.readouterr().out.splitlines()[1] == "x"
+
+
+def test_views_are_made_again_for_each_statement_and_topics_come_and_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topics = ["a", "b"]
+    monkeypatch.setattr(sql, "_topics", lambda nodes: list(topics))
+    spark = MagicMock()
+    shell = _Shell(spark, {"nsqd_http_address": "h:1"}, 5)
+
+    def made(statement: str) -> list[str]:
+        spark.reset_mock()
+        shell.answer(statement)
+        options = spark.read.format.return_value.options
+        return sorted(call.kwargs["topic"] for call in options.call_args_list)
+
+    assert made("select 1") == []
+    assert made("create view v as select * from a") == ["a"]
+    assert made("select * from v") == ["a"], "v stands on the view of a"
+    topics.append("c")
+    assert made("select * from A join c") == ["a", "c"]
+    topics[:] = ["a", "c", "C"]
+    assert made("select * from a") == ["a"]
+    spark.catalog.dropTempView.assert_called_once_with("c")

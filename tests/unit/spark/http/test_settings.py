@@ -10,7 +10,7 @@ from penstock.spark.http.settings import Settings, require_url
 
 def test_the_usual_and_headers() -> None:
     settings = Settings.parse({"url": "http://h/p", "header.Authorization": "Bearer x"})
-    assert (settings.concurrency, settings.retries, settings.request_s) == (8, 5, 20)
+    assert (settings.concurrency, settings.retries, settings.request_s) == (8, None, 20)
     assert settings.headers == {"Authorization": "Bearer x"}
     assert "Bearer" not in repr(settings)
     assert Settings.parse({"url": "http://h", "retries": "0"}).retries == 0
@@ -51,9 +51,12 @@ def test_the_header_of_the_content_type_is_the_option() -> None:
         ({"url": "http://h", "contentType": "a", "header.Content-Type": "b"}, "give one of them"),
         ({"url": "http://h", "contentType": "a\r"}, "the value of contentType has characters"),
         ({"uri": "http://h"}, "format http knows no option uri; did you mean url?"),
-        ({"url": "http://h", "retries": "-1"}, "retries must be a positive whole number, not '-1'"),
+        ({"url": "http://h", "retries": "-1"}, "retries must be a whole number from 0 to "),
         ({"url": "http://h", "deadLetters": "a b"}, "deadLetters: 'a b' is no name of a topic"),
-        ({"url": "http://h", "deadLetters": "t"}, "say where the nodes are"),
+        (
+            {"url": "http://h", "deadLetters": "t"},
+            "deadLetters=t is a topic: say on which nodes, by nsqd_http_address or lookupd_http_",
+        ),
     ],
 )
 def test_what_is_wrong(options: dict[str, str], said: str) -> None:

@@ -148,6 +148,24 @@ def test_rocketmq_on_both_sides() -> None:
          "clicks.toml:5: [sink] format is a text in quotes, not 7"),
         ("[sink]", '[sink]\noutputMode = "upsert"',
          "clicks.toml:5: [sink] outputMode is append or update or complete, not 'upsert'"),
+        ("[sink]", '[sink]\noutputMode = "update"',
+         "clicks.toml:5: [sink] outputMode of format nsq is append or complete, not 'update'. With "
+         "append each window or group is written once, when the watermark has passed it; a program "
+         "of your own can write what has changed by foreachBatch"),
+        ('topic = "u"', 'format = "parquet"\noutputMode = "complete"\npath = "lake"',
+         "clicks.toml:6: [sink] outputMode of format parquet is append, not 'complete'"),
+        ('topic = "u"', 'format = "json"',
+         "clicks.toml:4: [sink] path is missing: the folder of the json"),
+        ("[sink]", '[sink]\npartitionBy = "day"',
+         "clicks.toml:5: [sink] partitionBy makes folders, and format nsq has none: leave it out"),
+        ('topic = "t"', 'topic = "t"\nstartingOffsets = "newest"',
+         "clicks.toml:3: [source] startingOffsets must be earliest, latest or JSON such as "
+         '{"topic": {"host:4151": {"0": 42}}}, not \'newest\''),
+        ('topic = "t"', 'topic = "t"\nnsqd_https_port = 70000',
+         "clicks.toml:3: [source] nsqd_https_port must be a port, at most 65535, not '70000'"),
+        ('topic = "u"', 'format = "rocketmq"\ntopic = "u"\nnamesrvAddr = "n:9876"\n'
+         'producerGroup = "a\\nb"',
+         "clicks.toml:8: [sink] producerGroup must be 1 to 255 printable characters, not 'a\\nb'"),
         ("[sink]", '[sink]\npartitionBy = [1]',
          'clicks.toml:5: [sink] partitionBy is a list of texts, such as ["a", "b"]'),
         ("[sink]", '[run]\nevery = "soon"\n[sink]',
@@ -224,6 +242,22 @@ stagingLocation = "/shared/t"
 [sink]
 format = "noop"
 """
+
+
+def test_dead_letters_without_nodes_are_refused_by_their_own_key() -> None:
+    text = """\
+[source]
+format = "text"
+path = "in"
+[sink]
+format = "http"
+url = "http://h/"
+deadLetters = "refused"
+"""
+    assert refused(text) == (
+        "clicks.toml:7: [sink] deadLetters=refused is a topic: say on which nodes, by "
+        "nsqd_http_address or lookupd_http_address (host:port, several separated by commas)"
+    )
 
 
 def test_a_channel_is_a_source_with_options_of_its_mode() -> None:

@@ -14,6 +14,7 @@ from penstock.spark.read.offsets import (
     flatten,
     from_checkpoint,
     nest,
+    offsets,
     resolve,
     to_checkpoint,
 )
@@ -100,9 +101,30 @@ def test_where_several_nodes_have_the_topic_one_must_be_named() -> None:
         '{"t": {"0": 1.5}}', '{"t": {"0": 1, "a:1": {"0": 1}}}',
     ],
 )  # fmt: skip
-def test_resolve_refuses_another_shape(option: str) -> None:
-    with pytest.raises(OptionError, match="startingOffsets must be earliest, latest or JSON"):
-        resolve(option, "startingOffsets", BOUNDS)
+def test_another_shape_is_refused_before_nodes_are_asked(option: str) -> None:
+    for check in (
+        lambda: resolve(option, "startingOffsets", BOUNDS),
+        lambda: offsets("startingOffsets", option),
+    ):
+        with pytest.raises(OptionError, match="startingOffsets must be earliest, latest or JSON"):
+            check()
+
+
+@pytest.mark.parametrize("option", ["latest", '{"t": {"0": 1}}', '{"t": {"a:1": {"0": -2}}}'])
+def test_what_may_be_right_is_taken_as_it_is(option: str) -> None:
+    assert offsets("startingOffsets", option) == option
+    assert offsets("endingOffsets", option) == option
+
+
+def test_a_word_may_have_capital_letters_and_a_group_is_only_a_start() -> None:
+    assert offsets("startingOffsets", " Group ") == "group"
+    with pytest.raises(OptionError, match="endingOffsets must be earliest, latest or JSON"):
+        offsets("endingOffsets", "group")
+
+
+def test_a_number_that_means_nothing_is_refused_before_nodes_are_asked() -> None:
+    with pytest.raises(OptionError, match="gives offset -3; below 0, -1 is latest"):
+        offsets("startingOffsets", '{"t": {"0": -3}}')
 
 
 @pytest.mark.parametrize("name", ["startingOffsets", "endingOffsets"])

@@ -62,7 +62,7 @@ def test_columns_it_does_not_have(name: str, kind: StringType | LongType) -> Non
 
 @pytest.mark.parametrize("option", ["endingOffsets", "endingTimestamp"])
 def test_a_stream_has_no_end(option: str) -> None:
-    given = {**OPTIONS, option: "-1" if option == "endingOffsets" else "-1h"}
+    given = {**OPTIONS, option: "latest" if option == "endingOffsets" else "-1h"}
     with pytest.raises(OptionError, match=f"{option} is for batch reads only"):
         NsqDataSource(given).streamReader(SCHEMA)
     NsqDataSource(given).reader(SCHEMA)

@@ -142,6 +142,12 @@ class ScriptedBroker:
             key = topic, request.text("consumerGroup"), queue.number
             self.committed[key] = request.int64("commitOffset")
             return request.answer(ext={})
+        if request.code == RequestCode.QUERY_CONSUMER_OFFSET:
+            assert request.text("setZeroIfNotFound") == "false"
+            offset = self.committed.get((topic, request.text("consumerGroup"), queue.number))
+            if offset is None:
+                return request.answer(ResponseCode.QUERY_NOT_FOUND, "not found", ext={})
+            return request.answer(ext={"offset": str(offset)})
         assert request.code == RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
         times = (decode(frame)[0].store_ms for frame in queue.frames)
         younger = itertools.dropwhile(lambda at: at[1] < request.int64("timestamp"),

@@ -26,9 +26,9 @@ def test_options_as_spark_hands_them_over() -> None:
     [
         ({**NODE, "topic": "a,b"}, "topic name 'a,b' is invalid"),
         ({**EXACT, "writerId": "w" * 129}, "writerId has more than 128 characters"),
-        ({**EXACT, "writerBatch": "-1"}, "writerBatch must be a whole number from 0 on, of 18 dig"),
-        ({**EXACT, "writerBatch": "9" * 19}, f"of 18 digits at most, not '{'9' * 19}'"),
-        ({**EXACT, "writerBatch": "9" * 5000}, "of 18 digits at most, not '9999"),
+        ({**EXACT, "writerBatch": "-1"}, "writerBatch must be a whole number from 0 to 922337203"),
+        ({**EXACT, "writerBatch": "9" * 19}, f"to {2**63 - 1}, not '{'9' * 19}'"),
+        ({**EXACT, "writerBatch": "9" * 5000}, f"to {2**63 - 1}, not '9999"),
         ({**NODE, "startingOffsets": "latest"}, "knows no option startingoffsets"),
         ({}, "say where the nodes are"),
     ],

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.spark.errors import SinkError
 from penstock.spark.nodes.access import why
+from penstock.spark.nodes.directory import LastAnswer
 from penstock.spark.rocketmq.access import BrokerAccess
 from penstock.spark.rocketmq.routes import Routes
 from penstock.spark.sink.idle import Idle
@@ -37,6 +38,9 @@ from penstock.spark.sink.rocketmq.queues import (
 from penstock.spark.sink.rocketmq.rows import ANY_QUEUE, Key, RocketmqRows
 from penstock.spark.sink.rocketmq.settings import Settings
 
+# Of this process: a Python worker of Spark serves many tasks, for some of which name servers may be
+# silent.
+_routes: dict[tuple[str, ...], dict[str, LastAnswer[Any]]] = {}
 _PAUSE_S: Final = 0.1
 _PAUSE_S_MAX: Final = 1.0
 # The message is stored in each of these; the others say that a copy or a sync is late.
@@ -63,7 +67,7 @@ def publish_rows(
     directory = settings.directory()
     access = directory.access
     assert isinstance(access, BrokerAccess)
-    queues = Queues(Routes(directory))
+    queues = Queues(Routes(directory, _routes.setdefault(directory.namesrv, {})))
     with closing(queues), Idle(access.link) as links, InFlight(settings.in_flight) as requests:
         publisher = Publisher(settings, reader.partition, queues, links)
         try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 from penstock.spark.errors import OptionError
 from penstock.spark.nodes.reach import Asking
-from penstock.spark.options import boolean, option, parse, positive, text, texts
+from penstock.spark.options import boolean, option, parse, positive, printable, text, texts
 from penstock.spark.rocketmq.settings import RocketmqSettings
 from penstock.spark.sink.rocketmq.names import TOPIC, invalid_topic
 from penstock.spark.sink.settings import OF_SPARK, whole_number
@@ -52,7 +52,11 @@ class Settings(Asking):
         "secretKey", text, "", "Its secret, with which requests are signed.", secret=True
     )
     producer_group: str = option(
-        "producerGroup", text, "spark", "The producers' group that brokers are told.", shown="spark"
+        "producerGroup",
+        printable(255),
+        "spark",
+        "The producers' group that brokers are told.",
+        shown="spark",
     )
     request_bytes: int = option(
         "requestBytes", positive, 1 << 20,

@@ -8,10 +8,12 @@ from threading import Thread
 import pyarrow as pa
 import pytest
 
+from penstock.nsq.client.log import NodeUnreachable
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.ids import java_hash
 from penstock.spark.errors import SinkError
+from penstock.spark.rocketmq.routes import Routes
 from penstock.spark.sink.rocketmq import publishing
 from penstock.spark.sink.rocketmq.publishing import publish_rows
 from penstock.spark.sink.rocketmq.settings import Settings
@@ -161,3 +163,20 @@ def test_a_broker_that_starts_again_is_waited_for() -> None:
         assert publish_rows([batch([b"a"], sharding_key=["k"])], rows(), wanted) == 1
         starting.join()
         assert [body for _, body, _ in stored(brokers, "t")] == [b"a"]
+
+
+def test_tasks_go_to_the_queues_that_a_name_server_told_before(
+    brokers: Brokers, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brokers.make_topic("silent", 1)
+    wanted = settings(brokers, topic="silent")
+    assert publish_rows([batch(BODIES[:3])], rows("silent"), wanted) == 3
+
+    def silent(*_: object) -> Command:
+        raise NodeUnreachable("n:9876", "", "connection refused")
+
+    monkeypatch.setattr(Routes, "_first_answer", silent)
+    assert publish_rows([batch(BODIES[3:5])], rows("silent"), wanted) == 2
+    assert sorted(body for _, body, _ in stored(brokers, "silent")) == BODIES[:5]
+    (said,) = caplog.messages
+    assert said.startswith("no name server answers for topic silent")
