@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import posixpath
 import socket
+from urllib.parse import urlsplit
 
 from penstock.core.errors import ConfigError
+from penstock.core.quote import quote
 from penstock.core.redaction import without_secrets
 from penstock.core.settings.option_kinds import DURATION, LOG_LEVEL
 from penstock.core.settings.options import option
@@ -132,7 +134,36 @@ def checked(options: AdminOptions) -> AdminOptions:
                 raise ConfigError(text) from error
     if options.history_interval and options.history_interval < SECOND:
         raise ConfigError("--history-interval must be 1s at least, or 0")
+    _check_urls(options)
     return options.replace(base_path=clean_base_path(options.base_path))
+
+
+def _check_urls(options: AdminOptions) -> None:
+    """Raise ConfigError for a URL to which no request can be sent; Go's nsqadmin fails later.
+
+    Graphite's is the browsers' without --proxy-graphite, and may be a path on nsqadmin's own host.
+    """
+    graphite, endpoint = options.graphite_url, options.notification_http_endpoint
+    is_path = graphite.startswith("/") and not options.proxy_graphite
+    if options.proxy_graphite or (graphite and not is_path):
+        _check_url("--graphite-url", graphite)
+    if endpoint:
+        _check_url("--notification-http-endpoint", endpoint)
+
+
+def _check_url(flag: str, url: str) -> None:
+    reason = ""
+    try:
+        parts = urlsplit(url)
+        if not parts.scheme and url.startswith(":"):
+            reason = "missing protocol scheme"
+        elif parts.scheme not in ("http", "https") or not parts.hostname:
+            reason = "give http://HOST[:PORT]"
+    except ValueError as error:
+        reason = str(error)
+    if reason:
+        shown = without_secrets(url)
+        raise ConfigError(f"failed to parse {flag} ({shown}) - parse {quote(shown)}: {reason}")
 
 
 def _seconds(ns: int) -> float:
