@@ -15,6 +15,8 @@ from penstock.core.settings.options import option
 from penstock.core.settings.web_options import WebOptions
 from penstock.core.units import HOUR, MINUTE, SECOND
 
+logger = logging.getLogger("penstock.nsqadmin")
+
 
 class AdminOptions(WebOptions):
     """The options of one nsqadmin; durations in nanoseconds."""
@@ -139,14 +141,19 @@ def checked(options: AdminOptions) -> AdminOptions:
 
 
 def _check_urls(options: AdminOptions) -> None:
-    """Raise ConfigError for a URL to which no request can be sent; Go's nsqadmin fails later.
+    """Raise ConfigError for a URL to which no request can be sent.
 
     Graphite's is the browsers' without --proxy-graphite, and may be a path on nsqadmin's own host.
+    Go's nsqadmin starts with any then; so does ours, with a warning.
     """
     graphite, endpoint = options.graphite_url, options.notification_http_endpoint
-    is_path = graphite.startswith("/") and not options.proxy_graphite
-    if options.proxy_graphite or (graphite and not is_path):
+    if options.proxy_graphite:
         _check_url("--graphite-url", graphite)
+    elif graphite and not graphite.startswith("/"):
+        try:
+            _check_url("--graphite-url", graphite)
+        except ConfigError as error:
+            logger.warning("%s", error)
     if endpoint:
         _check_url("--notification-http-endpoint", endpoint)
 
