@@ -22,7 +22,7 @@ def test_all_groups(page: Page) -> None:
     expect(traders).to_contain_text("RocketMQ")
     expect(traders.get_by_role("link", name="prices")).to_be_visible()
     expect(traders.locator("svg")).to_be_visible()
-    expect(warehouse).to_contain_text("log")
+    expect(warehouse).to_contain_text("NSQ log")
     expect(warehouse.get_by_role("link", name="orders")).to_be_visible()
     expect(warehouse.locator("td").nth(4)).to_have_text(re.compile(r"\d"))
 

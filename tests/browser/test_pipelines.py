@@ -10,6 +10,14 @@ from playwright.sync_api import Locator, Page, Route, expect
 from tools.browser.site import Site, ask
 from tools.browser.watching import Watcher
 
+FIGURES = """() => ["Lag", "Batch time", "State"].map((label) => [
+  [...document.querySelectorAll(".tile")]
+    .find((each) => each.querySelector(".tile-label").textContent === label)
+    .querySelector(".tile-value").textContent,
+  [...document.querySelectorAll("figure.chart")].find((each) => each.textContent.startsWith(label))
+    .querySelector(".legend").textContent.trim()])"""
+"""Figures of a pipeline beside what the legends of their charts say."""
+
 
 def row_of(page: Page, name: str) -> Locator:
     head = page.get_by_role("rowheader").filter(has_text=name)
@@ -45,6 +53,18 @@ def test_one_pipeline(page: Page) -> None:
     expect(page.locator("#readers").get_by_role("link", name="order-metrics")).to_be_visible()
 
 
+def test_a_figure_has_one_value_on_the_page(page: Page) -> None:
+    page.goto("/pipelines/6a1d2c60-0000-4000-8000-000000000001")
+    expect(page.locator("figure.chart .legend").first).to_contain_text(re.compile(r"\d"))
+    seen = set()
+    for _ in range(24):
+        told = page.evaluate(FIGURES)
+        assert all(shown.endswith(value) for value, shown in told), told
+        seen.add(str(told))
+        page.wait_for_timeout(250)
+    assert len(seen) > 1, "the figures move"
+
+
 def test_one_that_has_failed_is_told_on_the_overview(page: Page) -> None:
     page.goto("/")
     alert = page.locator("#attention li", has_text="order-hooks")
@@ -70,9 +90,39 @@ def test_one_that_runs_after_an_error(page: Page, site: Site) -> None:
     told: dict[str, Any] = {"id": "again", "name": "again", "state": "failed", "error": "no node"}
     assert ask(site.nodes[1], "POST", "/pipelines", told)[0] == 200
     del told["error"]
-    assert ask(site.nodes[1], "POST", "/pipelines", told | {"state": "running"})[0] == 200
+    told["state"] = "running"
+    assert ask(site.nodes[1], "POST", "/pipelines", told)[0] == 200
     page.goto("/pipelines/again")
+    expect(page.locator(".notice.warn")).to_contain_text("no node It has begun again since.")
+    assert ask(site.nodes[1], "POST", "/pipelines", told | {"batch": 1})[0] == 200
     expect(page.locator(".notice.warn")).to_contain_text("no node It has run since.")
+
+
+def test_one_before_its_first_batch_has_the_lag_of_its_log(page: Page, site: Site) -> None:
+    site.make("windows", bodies=(b"1", b"2", b"3"))
+    offsets = {"offsets": {"0": 0}}
+    path = "/log/commit?topic=windows&group=price-windows"
+    assert ask(site.nodes[0], "POST", path, offsets)[0] == 200
+    page.goto("/pipelines")
+    slow = row_of(page, "price-windows")
+    for text in ("starting", "no batch yet"):
+        expect(slow).to_contain_text(text)
+    expect(slow.locator("td").nth(5)).to_have_text("3")
+    assert "0 ns" not in (slow.text_content() or "")
+    slow.get_by_role("link").click()
+    expect(page.locator(".tile", has_text="Batch time")).to_contain_text("no batch yet")
+    expect(page.locator(".tile", has_text="Lag").locator(".tile-value")).to_have_text("3")
+
+
+def test_restarts_are_counted(page: Page) -> None:
+    page.goto("/pipelines")
+    assert page.locator("#table-pipelines thead").text_content()
+    expect(row_of(page, "clicks-archive").locator("td").nth(7)).to_have_text("1")
+    expect(row_of(page, "order-metrics").locator("td").nth(7)).to_have_text("0")
+    row_of(page, "clicks-archive").get_by_role("link").click()
+    restarts = page.locator(".tile", has_text="Restarts")
+    expect(restarts.locator(".tile-value")).to_have_text("1")
+    expect(restarts).to_contain_text("ago")
 
 
 def test_one_that_nobody_knows(page: Page, watcher: Watcher) -> None:

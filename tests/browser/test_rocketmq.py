@@ -14,6 +14,7 @@ from penstock.testing.daemons import run_nsqadmin
 from tools.browser.rocketmq_site import (
     PATIENT_OF_ROCKETMQ,
     SECRET,
+    running_beside,
     running_guarded,
     running_rocketmq,
 )
@@ -63,6 +64,49 @@ def row_of(page: Page, table: str, name: str) -> Locator:
     """The row that begins with a name."""
     head = page.get_by_role("rowheader").filter(has_text=re.compile(rf"(^|\s){re.escape(name)}"))
     return page.locator(f"#table-{table} tbody tr").filter(has=head)
+
+
+@pytest.fixture(scope="module")
+def beside(site: tuple[Shop, str]) -> Iterator[str]:
+    with running_beside(site[0]) as url:
+        yield url
+
+
+def test_brokers_beside_the_nodes_are_in_the_totals(open_page: OpenPage, beside: str) -> None:
+    def answer(route: Route) -> None:
+        told = route.fetch().json()
+        told["beside"] |= {"in": 20, "out": 18.5}
+        route.fulfill(json=told)
+
+    page = open_page(url=beside)
+    page.route("**/api/rocketmq/attention", answer)
+    page.goto("/")
+    for label, value, hint in (
+        ("Nodes", "2", "1 NSQ, 1 RocketMQ"),
+        ("Topics", "2", "1 of them RocketMQ's alone"),
+        ("In", "20/s", "20/s RocketMQ's"),
+        ("Out", "18.5/s", "18.5/s RocketMQ's"),
+    ):
+        tile = page.locator(".tile", has=page.get_by_text(label, exact=True))
+        expect(tile.locator(".tile-value")).to_have_text(value)
+        expect(tile.locator(".tile-hint")).to_have_text(hint)
+    alert = page.locator(".alerts li", has_text=f"{TOPIC} / archive")
+    expect(alert).to_contain_text("RocketMQ group")
+    expect(alert).to_contain_text("messages wait; nobody consumes")
+
+
+def test_groups_of_brokers_beside_the_nodes_are_listed(open_page: OpenPage, beside: str) -> None:
+    page = open_page(url=beside)
+    page.goto("/groups")
+    archive = row_of(page, "groups", "archive")
+    expect(archive).to_contain_text("RocketMQ")
+    expect(archive).to_contain_text("no consumers")
+    topic = archive.get_by_role("link", name=TOPIC)
+    expect(topic).to_have_attribute("href", f"/rocketmq/topics/{TOPIC}")
+    expect(archive.get_by_role("link", name="archive")).to_have_attribute(
+        "href", "/rocketmq/groups/archive"
+    )
+    expect(page.get_by_role("columnheader", name="Dialect")).to_be_visible()
 
 
 def test_topics_groups_and_servers(rocket: Page, shop: Shop) -> None:

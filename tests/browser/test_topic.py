@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from penstock.testing.daemons import run_nsqadmin
 from tools.browser.shooting import PHONE, shoot
@@ -50,7 +50,7 @@ def test_the_figures_are_those_of_the_api(page: Page, site: Site) -> None:
     assert row["Backlog"] == "4"
     assert row["In the topic"] == f"{stats['depth']}"
     assert row["Messages"] == "4"
-    assert row["Mem + disk"] == f"{stats['memory_depth']} + {stats['backend_depth']}"
+    assert "In memory" not in row  # all of it is on disk
     assert row["Channels"] == "1"
     channel = cells(page, "channels", "c")
     assert channel["Backlog"] == "4"
@@ -61,6 +61,59 @@ def test_the_figures_are_those_of_the_api(page: Page, site: Site) -> None:
     expect(page.locator("#table-channels").get_by_text("no consumers")).to_be_visible()
 
 
+def test_what_a_go_nsqd_keeps_in_memory_alone_is_told(page: Page, site: Site) -> None:
+    site.make("in-memory", bodies=(b"1", b"2", b"3"))
+
+    def answer(route: Route) -> None:
+        told = route.fetch().json()
+        told["machines"][0]["penstock_version"] = None
+        told["machines"][0]["node"] = site.nodes[0]
+        route.fulfill(json=told)
+
+    page.route("**/api/machines*", answer)
+    page.goto("/topics/in-memory")
+    expect(page.get_by_role("columnheader", name="In memory").first).to_be_visible()
+    assert cells(page, "nodes", site.nodes[0])["In memory"] == "3"
+    expect(page.locator(".tile", has_text="Backlog")).to_contain_text("3 in memory alone")
+
+
+FIGURES = """() => {
+  const text = (selector) => document.querySelector(selector)?.textContent ?? "";
+  const tile = (label) => [...document.querySelectorAll(".tile")]
+    .find((each) => each.querySelector(".tile-label").textContent === label)
+    ?.querySelector(".tile-value").textContent;
+  const legend = (title, name) => [...document.querySelectorAll("figure.chart")]
+    .find((each) => each.textContent.startsWith(title))
+    ?.querySelector(".legend").textContent.match(name + " ?([0-9.,]+( ?k)?(/s)?)")?.[1];
+  const total = (table, title) => {
+    const head = [...document.querySelectorAll(`#table-${table} thead th`)];
+    const at = head.findIndex((each) => each.textContent.replace(/[↑↓]/, "") === title);
+    return document.querySelectorAll(`#table-${table} tfoot tr > *`)[at]?.textContent;
+  };
+  return {
+    in: [tile("In"), legend("Traffic", "in"), total("channels", "In"), total("nodes", "In")],
+    out: [tile("Out"), legend("Traffic", "out"), total("channels", "Out")],
+    flight: [tile("In flight"), legend("Backlog", "in flight"), total("channels", "In flight")],
+    backlog: [tile("Backlog"), legend("Backlog", "waiting"), total("nodes", "Backlog")],
+  };
+}"""
+"""Everything on the page of a topic that is the same figure."""
+
+
+def test_a_figure_has_one_value_on_the_page(page: Page) -> None:
+    page.goto("/topics/orders")
+    expect(page.locator("#table-nodes tfoot")).to_contain_text(re.compile(r"[1-9][\d.]*/s"))
+    expect(page.locator("figure.chart .legend").first).to_contain_text(re.compile(r"\d"))
+    seen = set()
+    for _ in range(24):
+        told = page.evaluate(FIGURES)
+        for name, values in told.items():
+            assert len(set(values)) == 1, (name, values)
+        seen.add(str(told))
+        page.wait_for_timeout(250)
+    assert len(seen) > 1, "the figures move"
+
+
 def test_rates_and_figures_move_by_themselves(page: Page) -> None:
     page.goto("/topics/orders")
     expect(page.locator(".tile", has_text="Unfinished")).to_be_visible()
@@ -69,7 +122,7 @@ def test_rates_and_figures_move_by_themselves(page: Page) -> None:
     expect(page.locator("#table-nodes tbody tr").first).to_contain_text(
         re.compile(r"[1-9][\d.]*/s")
     )
-    messages = page.locator("#table-nodes tfoot td").nth(3)
+    messages = page.locator("#table-nodes tfoot td").nth(2)
     before = messages.text_content() or ""
     expect(messages).not_to_have_text(before)
 

@@ -46,6 +46,9 @@ DIFFERENCES: dict[str, tuple[str, ...]] = {
         "upstream requests, nsqd mode: create channel",
     ),
     "Graphite without a number is N/A.": ("graphite null", "graphite empty", "graphite nodp"),
+    "A --graphite-url that browsers could not ask either is warned of without a proxy.": (
+        "startup: bad graphite url not checked without proxy",
+    ),
     "The usage has our flags and our words.": (
         "startup: bad flag",
         "startup: bad log level",

@@ -68,6 +68,10 @@ DIFFERENCES: dict[str, tuple[str, ...]] = {
         "nsq_to_file work-dir without REV",
         "nsq_to_file topic-pattern invalid",
     ),
+    "nsq_to_http refuses at the start an address to which no message could be sent.": (
+        "nsq_to_http url without scheme",
+        "nsq_to_http bad url",
+    ),
     "Only %-words of --datetime-format are replaced, not what Go's layouts replace.": (
         "nsq_to_file datetime-format 2006",
         "nsq_to_file datetime-format _2",

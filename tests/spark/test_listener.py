@@ -83,11 +83,17 @@ def test_a_pipeline_in_nsqadmin_and_in_the_metrics(
         publish(nsqd, *[b'{"n": %d}' % number for number in range(499)], b"not JSON")
         query = run(spark, nsqd, tmp_path, "n % 2 = 0")
 
+        early: list[int | None] = []
+
         def shown(state: str) -> Any:
             found = asked(admin.http, "/api/pipelines")["pipelines"]
+            early.extend(each["lag"] for each in found if each["state"] == "starting")
             return [each for each in found if each["state"] == state]
 
         (running,) = until(lambda: [each for each in shown("running") if each["batches"]])
+        known = [each for each in early if each is not None]  # the group is there before a batch
+        assert known == sorted(known, reverse=True)
+        assert known[:1] == [500]
         assert (running["name"], running["source"], running["sink"]) == (
             "counts", "nsq events", "noop",
         )  # fmt: skip
@@ -116,6 +122,7 @@ def test_a_pipeline_in_nsqadmin_and_in_the_metrics(
         publish(nsqd, b'{"n": 5000}')
         (failed,) = until(lambda: shown("failed"))
         assert failed["id"] == running["id"]
+        assert (running["restarts"], failed["restarts"]) == (0, 1)
         assert "too large" in failed["error"]
         assert "\n" not in failed["error"]
         assert query.exception() is not None

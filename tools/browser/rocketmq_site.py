@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from penstock.testing.daemons import run_mqbroker, run_mqnamesrv, run_nsqadmin
+from penstock.testing.daemons import run_mqbroker, run_mqnamesrv, run_nsqadmin, run_nsqd
 from tools.harness.rocketmq.shop import TOPIC, Shop, running_shop
 
 from .site import PATIENT, ask, until
@@ -37,6 +37,16 @@ def running_rocketmq() -> Iterator[tuple[Shop, str]]:
         flags = (f"--nsqd-http-address={shop.ours.http}", "--history-interval=1s")
         with _admin(shop.name_server.rocketmq, *flags) as url:
             yield shop, url
+
+
+@contextmanager
+def running_beside(shop: Shop) -> Iterator[str]:
+    """The URL of an nsqadmin over an nsqd, with a topic `own`, and the shop's broker beside it."""
+    with run_nsqd() as nsqd:
+        ask(nsqd.http, "POST", "/topic/create?topic=own")
+        flags = (f"--nsqd-http-address={nsqd.http}", "--history-interval=1s")
+        with _admin(shop.name_server.rocketmq, *flags) as url:
+            yield url
 
 
 @contextmanager

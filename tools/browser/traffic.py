@@ -154,8 +154,12 @@ HOOKS_ERROR = (
 
 
 def pipelines(shop: Shop) -> Callable[[], Coroutine[Any, Any, None]]:
-    """Turns of three of Spark's pipelines, which tell node 0 how they are."""
+    """Turns of four of Spark's pipelines, which tell node 0 how they are.
+
+    One has been started again, one has done no batch yet.
+    """
     turns = itertools.count()
+    began = time.time() - 60
 
     async def turn() -> None:
         number = next(turns)
@@ -173,7 +177,7 @@ def pipelines(shop: Shop) -> Callable[[], Coroutine[Any, Any, None]]:
             "written_per_s": rate / 2, "rows_written": rate * number, "batch_ms": 320, "lag": 17,
         }  # fmt: skip
         for each in (metrics, archive):
-            running = {"state": "running", "started": time.time() - 5 * number - 60,
+            running = {"state": "running", "started": began + (each is archive and number > 1),
                        "batches": number, "batch": number, "batch_rows": int(rate),
                        "rows_read": rate * number}  # fmt: skip
             await shop.post(shop.nodes[0].http, "/pipelines", running | each)
@@ -182,6 +186,10 @@ def pipelines(shop: Shop) -> Callable[[], Coroutine[Any, Any, None]]:
                      "state": "failed", "source": "nsq orders", "sink": "http",
                      "error": HOOKS_ERROR, "batch": 41, "batch_ms": 20_500}  # fmt: skip
             await shop.post(shop.nodes[0].http, "/pipelines", hooks)
+        slow = {"id": "6a1d2c60-0000-4000-8000-000000000004", "name": "price-windows",
+                "state": "running", "source": "nsq prices", "sink": "console", "started": began,
+                "groups": [["*", "price-windows"]]}  # fmt: skip
+        await shop.post(shop.nodes[0].http, "/pipelines", slow)
 
     return turn
 

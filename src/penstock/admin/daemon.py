@@ -71,7 +71,7 @@ class Nsqadmin:
         CopiesApi(self.cluster, clock).add_routes(router)
         ActionsApi(Changes(self.cluster), access, self.notifier).add_routes(router)
         MessagesApi(self.cluster, access, self.notifier).add_routes(router)
-        self._rocketmq = self._open_rocketmq(access)
+        self._rocketmq = self._open_rocketmq(access)  # joins its groups to the others
         ConfigApi(options, access, self.cluster).add_routes(router)
         graphite.add_routes(router)
         Pages(options, access).add_routes(router)
@@ -110,6 +110,7 @@ class Nsqadmin:
         if not options.rocketmq_namesrv_addresses:
             return None
         from penstock.admin.rocketmq.api import RocketmqApi
+        from penstock.admin.rocketmq.beside import Beside
         from penstock.admin.rocketmq.changes.api import RocketmqChangesApi
         from penstock.admin.rocketmq.servers import Servers
 
@@ -117,7 +118,8 @@ class Nsqadmin:
             options.rocketmq_namesrv_addresses, options.rocketmq_client_opts,
             options.connect_s, options.request_s, self._clock,
         )  # fmt: skip
-        RocketmqApi(servers, access).add_routes(self._router)
+        self._groups.beside = Beside(servers, self.cluster)
+        RocketmqApi(servers, access, self._groups.beside).add_routes(self._router)
         RocketmqChangesApi(servers, access, self.notifier).add_routes(self._router)
         return servers
 

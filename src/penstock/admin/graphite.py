@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import logging
 from typing import Any, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import msgspec
 
 from penstock.admin.options import AdminOptions
 from penstock.admin.router import AdminRouter
-from penstock.core.errors import ConfigError
 from penstock.core.malformed import MALFORMED
-from penstock.core.quote import quote
 from penstock.core.redaction import without_secrets
 from penstock.core.units import SECOND
 from penstock.net.http.client import once as http_client
@@ -37,11 +35,8 @@ class GraphiteApi:
     """/api/graphite, and /render with --proxy-graphite."""
 
     def __init__(self, options: AdminOptions) -> None:
-        """Raise ConfigError if requests are to be handed on to something that is no address."""
         self._options = options
         self._interval_s = options.statsd_interval // SECOND
-        if options.proxy_graphite:
-            _check_url(options.graphite_url)
 
     def add_routes(self, router: AdminRouter) -> None:
         router.v1("GET", "/api/graphite", self._rate)
@@ -109,22 +104,6 @@ class GraphiteApi:
             connect_timeout=options.connect_s,
             max_body=_ANSWER_MAX,
         )
-
-
-def _check_url(url: str) -> None:
-    reason = ""
-    try:
-        parts = urlsplit(url)
-        if not parts.scheme and url.startswith(":"):
-            reason = "missing protocol scheme"
-        elif parts.scheme not in ("http", "https") or not parts.hostname:
-            reason = "no address of http"
-    except ValueError as error:
-        reason = str(error)
-    if reason:
-        shown = without_secrets(url)
-        message = f"failed to parse --graphite-url ({shown}) - parse {quote(shown)}: {reason}"
-        raise ConfigError(message)
 
 
 def _text(raw: bytes) -> str:

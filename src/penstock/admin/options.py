@@ -5,13 +5,17 @@ from __future__ import annotations
 import logging
 import posixpath
 import socket
+from urllib.parse import urlsplit
 
 from penstock.core.errors import ConfigError
+from penstock.core.quote import quote
 from penstock.core.redaction import without_secrets
 from penstock.core.settings.option_kinds import DURATION, LOG_LEVEL
 from penstock.core.settings.options import option
 from penstock.core.settings.web_options import WebOptions
 from penstock.core.units import HOUR, MINUTE, SECOND
+
+logger = logging.getLogger("penstock.nsqadmin")
 
 
 class AdminOptions(WebOptions):
@@ -132,7 +136,41 @@ def checked(options: AdminOptions) -> AdminOptions:
                 raise ConfigError(text) from error
     if options.history_interval and options.history_interval < SECOND:
         raise ConfigError("--history-interval must be 1s at least, or 0")
+    _check_urls(options)
     return options.replace(base_path=clean_base_path(options.base_path))
+
+
+def _check_urls(options: AdminOptions) -> None:
+    """Raise ConfigError for a URL to which no request can be sent.
+
+    Graphite's is the browsers' without --proxy-graphite, and may be a path on nsqadmin's own host.
+    Go's nsqadmin starts with any then; so does ours, with a warning.
+    """
+    graphite, endpoint = options.graphite_url, options.notification_http_endpoint
+    if options.proxy_graphite:
+        _check_url("--graphite-url", graphite)
+    elif graphite and not graphite.startswith("/"):
+        try:
+            _check_url("--graphite-url", graphite)
+        except ConfigError as error:
+            logger.warning("%s", error)
+    if endpoint:
+        _check_url("--notification-http-endpoint", endpoint)
+
+
+def _check_url(flag: str, url: str) -> None:
+    reason = ""
+    try:
+        parts = urlsplit(url)
+        if not parts.scheme and url.startswith(":"):
+            reason = "missing protocol scheme"
+        elif parts.scheme not in ("http", "https") or not parts.hostname:
+            reason = "give http://HOST[:PORT]"
+    except ValueError as error:
+        reason = str(error)
+    if reason:
+        shown = without_secrets(url)
+        raise ConfigError(f"failed to parse {flag} ({shown}) - parse {quote(shown)}: {reason}")
 
 
 def _seconds(ns: int) -> float:

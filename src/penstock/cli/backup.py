@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final
 
 from penstock.cli.doctor.data_path import examine_data_path
 from penstock.cli.doctor.run import print_report
+from penstock.cli.shared.data_paths import BESIDE_TOPICS, NO_DATA_PATH, is_data_path
 from penstock.cli.shared.dialects import register_dialects
 from penstock.cli.shared.pipes import quiet_pipe
 from penstock.core.clock import SYSTEM_CLOCK
@@ -15,29 +15,22 @@ from penstock.core.counted import counted
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.moments import rfc3339
 from penstock.core.reasons import system_words
-from penstock.nsq.nsqd.http.staged_parts import FOLDER as STAGED
-from penstock.nsq.nsqd.metadata import FILE_NAME as NSQD_DAT
-from penstock.rocketmq.broker.store.serials import FILE as SERIALS
 from penstock.storage.backup import manifest as manifests
 from penstock.storage.backup.backup import put_back, take
-from penstock.storage.epochs import EPOCHS_FILE
 from penstock.storage.files.disk import OsDisk
-from penstock.storage.store import TOPICS
-from penstock.storage.taken_ids import IDS_FILE
-
-OTHERS: Final = (NSQD_DAT, IDS_FILE, EPOCHS_FILE, SERIALS, "config", STAGED)
-"""The files of a data path that refer to its topics: they are read before these."""
 
 
 def run_backup(folder: Path, data_path: Path, *, keep: int) -> None:
     """Take a backup and say what was new. Raises PenstockError."""
     try:
-        is_one = any((data_path / each).exists() for each in (TOPICS, NSQD_DAT))
+        is_one = is_data_path(str(data_path))
+    except FileNotFoundError as error:
+        raise ConfigError(f"{data_path}: there is no such directory") from error
     except OSError as error:  # of folders that are closed to whoever runs this, mostly
         raise PenstockError(f"{data_path} cannot be read: {system_words(error)}") from error
     if not is_one:
-        raise ConfigError(f"{data_path} is no data path of nsqd or store of mqbroker")
-    taken = take(OsDisk(), str(data_path), str(folder), SYSTEM_CLOCK.wall_ns(), OTHERS, keep)
+        raise ConfigError(f"{data_path} is {NO_DATA_PATH}")
+    taken = take(OsDisk(), str(data_path), str(folder), SYSTEM_CLOCK.wall_ns(), BESIDE_TOPICS, keep)
     files = counted(len(taken.manifest.entries), "file")
     print(f"backup {taken.moment}: {files}, {counted(taken.manifest.nbytes, 'byte')}, "
           f"{taken.copied:,} of them new")  # fmt: skip

@@ -16,10 +16,10 @@ from penstock import __version__
 from penstock.cli.dlq.commands import dlq
 from penstock.cli.flags.complaint import refuse
 from penstock.cli.pipeline.commands import pipeline
-from penstock.cli.shared.asking import Asking, Nodes, Texts
+from penstock.cli.shared.asking import Asking, Nodes, Texts, check_address
 from penstock.cli.shared.pipes import spell_out
 from penstock.core.clock import SYSTEM_CLOCK, Clock
-from penstock.core.errors import ConfigError, PenstockError
+from penstock.core.errors import PenstockError, UsageError
 from penstock.core.redaction import without_secrets
 from penstock.net.descriptors import make_output_wait
 
@@ -30,6 +30,10 @@ NameServers = Annotated[
         name=("--rocketmq-namesrv-address", "--namesrv-address"), negative="", show_default=False
     ),
 ]
+Subject = Literal[
+    "flags", "up", "demo", "top", "replay", "dlq", "doctor", "backup", "restore", "promote",
+    "pipeline", "completion", "java-home",
+]  # fmt: skip
 _ECHO_NS = 1_000_000_000
 
 app = App(
@@ -277,7 +281,7 @@ def backup(
     if list:
         run_list(folder)
     elif data_path is None:
-        raise ConfigError("say what to back up: --data-path")
+        raise UsageError("say what to back up: --data-path")
     else:
         run_backup(folder, data_path, keep=keep)
 
@@ -301,7 +305,14 @@ def restore(folder: Path, /, *, data_path: Path, at: str | None = None) -> None:
 
 
 @app.command
-def promote(address: str, /, *, force: bool = False, asking: Asking | None = None) -> None:
+def promote(
+    address: str | None = None,
+    /,
+    *,
+    nsqd_http_address: Annotated[str | None, Parameter(show_default=False)] = None,
+    force: bool = False,
+    asking: Asking | None = None,
+) -> None:
     """Make a follower primary: it takes publishes from then on, and the primary before none.
 
     If the primary before can be reached, it hands over all that it has first, and nothing is lost.
@@ -314,12 +325,20 @@ def promote(address: str, /, *, force: bool = False, asking: Asking | None = Non
     ----------
     address
         HTTP address of the follower, host:port or a URL.
+    nsqd_http_address
+        The same, by the name that it has in other commands.
     force
         Promote it although it is not whole, and lose what it lacks.
     """
     from penstock.cli.promote import run_promote
 
-    run_promote(address, (asking or Asking()).access([address]), force=force)
+    if address is None and nsqd_http_address is None:
+        raise UsageError("say which follower: penstock promote HOST:PORT, its HTTP address")
+    if address is not None and nsqd_http_address is not None:
+        raise UsageError("one follower is promoted: give one address")
+    node = address or nsqd_http_address or ""
+    check_address("ADDRESS" if address else "--nsqd-http-address", node)
+    run_promote(node, (asking or Asking()).access([node]), force=force)
 
 
 @app.command
@@ -341,19 +360,25 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
 
 
 @app.command(name="help")
-def help_(subject: Literal["flags"], /, *words: str) -> None:
-    """Print the flags of all programs: nsqd, nsqadmin, the tools, mqbroker and the others.
+def help_(subject: Subject | None = None, /, *words: str) -> None:
+    """Print this help, that of a command, or with `flags` the flags of all programs.
+
+    These are nsqd, nsqadmin, the tools, mqbroker and the others.
 
     Parameters
     ----------
     subject
-        What to print.
+        A command, or `flags`.
     words
-        Only flags that are about all these words, such as: nsqd retention.
+        Only flags that are about all these words, such as: nsqd retention; or the command of
+        `pipeline` or `dlq`.
     """
     from penstock.cli.flags.help_flags import run_help_flags
 
-    run_help_flags(words)
+    if subject == "flags":
+        run_help_flags(words)
+    else:
+        app.help_print([subject, *words] if subject else [])
 
 
 @app.command
@@ -365,7 +390,7 @@ def java_home() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point; an error of ours is one line on stderr and exit code 1."""
+    """Entry point; an error of ours is one line on stderr and exit code 1, or 2 for a flag."""
     make_output_wait()
     spell_out()
     # SIGINT is set too because a shell starts background jobs with SIGINT ignored.
@@ -379,7 +404,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app(sys.argv[1:] if arguments is None else arguments)
     except PenstockError as error:
         print(f"penstock: {without_secrets(str(error))}", file=sys.stderr)
-        sys.exit(1)
+        sys.exit(2 if isinstance(error, UsageError) else 1)
     except KeyboardInterrupt:
         sys.exit(130)
 

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from penstock.core.reasons import lookup_words, reason, system_words
 from penstock.net.dial import dial_reason
+from penstock.net.http.client.answer import NotHttpError
 
 LATE: Final = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
 """Go's words for a request that took too long."""
@@ -54,7 +55,7 @@ def plain_reason(error: BaseException) -> str:
     if isinstance(error, EOFError | http.client.RemoteDisconnected | http.client.IncompleteRead):
         return _CUT_SHORT
     if isinstance(error, http.client.BadStatusLine):
-        return "what answers there does not speak HTTP"
+        return str(NotHttpError(str(error).encode("latin-1", "replace")))
     if isinstance(error, TimeoutError):
         return "timed out"
     return system_words(error) or reason(error)

@@ -11,6 +11,10 @@ class ConfigError(PenstockError):
     """An option or a configuration file holds something that cannot be used."""
 
 
+class UsageError(ConfigError):
+    """A flag that makes no sense, alone or beside others: a command ends with exit code 2."""
+
+
 class StorageError(PenstockError):
     """The log cannot be read or written."""
 

@@ -12,6 +12,8 @@ PLACE_MAX: Final = 1024
 SQL_MAX: Final = 16_384
 ERROR_MAX: Final = 4096
 GROUPS_MAX: Final = 1000
+ANY_TOPIC: Final = "*"
+"""Among a pipeline's groups: in every topic that has the group."""
 
 _Name = Annotated[str, Meta(min_length=1, max_length=NAME_MAX, pattern=r"\A[^\x00-\x1f\x7f]*\Z")]
 _Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
@@ -24,7 +26,8 @@ class PipelineStatus(Struct):
     """One query. Rows are those of this run, rates are rows a second over about the last minute.
 
     ``id`` is Spark's, which stays while the checkpoint does. ``groups`` are topics that it reads
-    from nodes, with its group there. ``started`` is unix seconds of the machine that runs it.
+    from nodes, with its group there; the topic ``*``
+    is any that has the group. ``started`` is unix seconds of the machine that runs it.
     """
 
     id: _Name
@@ -55,9 +58,11 @@ class ToldStatus(PipelineStatus):
 
     ``age`` is the seconds since it was told. ``error`` is the last one, which a later run does not
     take away, ``error_at`` its time in unix seconds of this node. ``lag`` is that of the groups on
-    this node where there are some (``lag_is_here``), else as it was told.
+    this node where there are some (``lag_is_here``), else as it was told. ``restarts`` is how often
+    it began again since this node knows of it.
     """
 
     age: float = 0.0
     error_at: float = 0.0
     lag_is_here: bool = False
+    restarts: int = 0

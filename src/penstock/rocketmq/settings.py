@@ -65,7 +65,8 @@ class Settings:
             return cls()
         try:
             with open(path, encoding="utf-8") as file:
-                settings, unknown = cls.load(file.read())
+                text = file.read()
+            settings, unknown = cls.load(text)
         except OSError as error:
             raise ConfigError(f"failed to load {path} - {error.strerror}") from error
         except UnicodeDecodeError as error:
@@ -75,6 +76,9 @@ class Settings:
         for name in unknown:
             hint = did_you_mean(name, settings.declared())
             logger.warning("%s: the property %s is unknown and has no effect%s", path, name, hint)
+        if unknown and len(unknown) == len(java_properties.loads(text)):  # Java's starts as well
+            logger.warning("%s sets nothing that this program knows, so all properties have their "
+                           "defaults: name the right file with -c", path)  # fmt: skip
         return settings
 
     def update(self, values: dict[str, str]) -> list[str]:

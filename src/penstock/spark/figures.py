@@ -33,7 +33,8 @@ class About:
     """Facts about a query that Spark's reports do not contain.
 
     ``nodes`` finds addresses to tell beside those that the query has read from. It is called
-    often, in the thread that tells, and may raise. ``access`` is the way to ask them.
+    often, in the thread that tells, and may raise. ``access`` is the way to ask them. ``groups``
+    are topics and groups that the query will have, told until its first batch says which.
     """
 
     source: str = ""
@@ -41,6 +42,7 @@ class About:
     sql: str = ""
     access: Access | None = None
     nodes: Callable[[], Collection[str]] = _nobody
+    groups: tuple[tuple[str, str], ...] = ()
 
 
 class QueryFigures:
@@ -107,7 +109,8 @@ class QueryFigures:
             "id": self.id, "name": self._name, "state": self.state,
             "source": (self.about.source or f"nsq {','.join(topics)}")[:_PLACE_MAX],
             "sink": self.about.sink[:_PLACE_MAX], "sql": self.about.sql[:_SQL_MAX],
-            "groups": sorted(self._groups)[:_GROUPS_MAX], "started": round(self._started, 3),
+            "groups": sorted(self._groups or self.about.groups)[:_GROUPS_MAX],
+            "started": round(self._started, 3),
             "rows_read": self._read.total, "rows_written": self._written.total,
             "rows_bad": self._bad.total, "error": self._error,
             "read_per_s": self._read.rate if self.runs else 0.0,

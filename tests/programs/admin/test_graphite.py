@@ -4,9 +4,6 @@ from typing import Any
 
 import pytest
 
-from penstock.admin.graphite import GraphiteApi
-from penstock.admin.options import AdminOptions
-from penstock.core.errors import ConfigError
 from penstock.core.units import SECOND
 from penstock.net.http.server.service import Response
 from penstock.nsq.http_api import plain_response
@@ -67,15 +64,3 @@ async def test_pictures(running: Running, graphite: FakeDaemon) -> None:
     await graphite.listener.close()
     graphite.server.close_connections()
     assert (await running.ask("GET", "/x/render?target=a"))[0] == 502
-
-
-@pytest.mark.parametrize(
-    ("url", "reason"), [(":bad", "missing protocol scheme"), ("ftp://x", "no address of http"),
-                        ("", "no address of http"), ("http://[", "Invalid IPv6 URL")],
-)  # fmt: skip
-def test_an_address_to_hand_on_to(url: str, reason: str) -> None:
-    with pytest.raises(ConfigError) as raised:
-        GraphiteApi(AdminOptions(graphite_url=url, proxy_graphite=True))
-    expected = f'failed to parse --graphite-url ({url}) - parse "{url}": {reason}'
-    assert str(raised.value) == expected
-    GraphiteApi(AdminOptions(graphite_url=url))  # not looked at

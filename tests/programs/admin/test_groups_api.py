@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from penstock.admin.history.server_sent import Events
+from penstock.admin.rocketmq.beside import Beside
 from penstock.admin.verdicts.rule import verdict
+from penstock.cluster.fanout import Warnings
+from penstock.cluster.groups import NodeGroups, ToldGroup, ToldTopic
 from penstock.net.http.client.once import post
 from penstock.nsq.nsqd.options import NsqdOptions
 from tests import nsqds
@@ -70,7 +74,7 @@ async def test_a_real_node(tmp_path: Path, admin: StartAdmin) -> None:
         await post(
             f"http://{address}/log/commit{query}&owner=q1", TIMEOUT_S, b'{"offsets":{"0":1}}'
         )
-        told = b'{"id":"q1","name":"counts","state":"running","groups":[["t","g"]]}'
+        told = b'{"id":"q1","name":"counts","state":"running","batch":0,"groups":[["t","g"]]}'
         await post(f"http://{address}/pipelines", TIMEOUT_S, told)
         (group,) = (await running.get("/api/groups?topic=t"))["groups"]
     finally:
@@ -100,3 +104,37 @@ async def test_a_node_that_fails(two: Two, admin: StartAdmin) -> None:
     status, body = await running.ask("GET", "/api/groups")
     assert status == 502
     assert "UPSTREAM_ERROR: failed to query any nsqd" in body
+
+
+class Others:
+    """Brokers beside the nodes."""
+
+    async def groups(self, warnings: Warnings) -> list[tuple[str, NodeGroups]]:
+        return [
+            ("broker-a", NodeGroups([ToldTopic("t", [ToldGroup("g", 7, 1.5, {"0": 1}, 2)])])),
+            ("broker-a", NodeGroups([ToldTopic("u", [ToldGroup("h", 1, 0.0, {"0": 1}, 0)])])),
+        ]
+
+    def growth(self, topic: str, group: str) -> float | None:
+        return 30.0 if (topic, group) == ("t", "g") else None
+
+
+async def test_groups_of_brokers_are_in_the_same_list(two: Two, admin: StartAdmin) -> None:
+    for node in two.nsqds:
+        node.answers["/stats"] = {
+            "topics": [topic("t", consumer_groups=[GROUP | {"client_count": 1}])]
+        }
+    running = await admin(lookupd_http_addresses=(two.lookupd.address,))
+    running.admin._groups.beside = cast(Beside, Others())
+    found = (await running.get("/api/groups"))["groups"]
+    assert [(each["topic"], each["group"], each["kind"], each["lag"]) for each in found] == [
+        ("t", "g", "rocketmq", 13), ("u", "h", "rocketmq", 1)
+    ]  # fmt: skip
+    assert {each["node"] for each in found[0]["nodes"]} == {
+        *(node.address for node in two.nsqds), "broker-a"
+    }  # fmt: skip
+    assert (found[0]["clients"], found[0]["verdict"]["growth"]) == (4, 30.0)
+    assert found[1]["verdict"]["kind"] == "unattended"
+    # A topic's page has a link to RocketMQ's page of it.
+    (own,) = (await running.get("/api/groups?topic=t"))["groups"]
+    assert own["lag"] == 6

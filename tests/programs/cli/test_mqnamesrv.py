@@ -34,6 +34,19 @@ def test_it_serves_until_sigterm(tmp_path: Path) -> None:
         client.close()
 
 
+def test_a_file_of_something_else_is_said_to_be_one(tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("buy milk\n")
+    printed = run("-p", "-c", str(notes))
+    assert (printed.returncode, printed.stdout[:16]) == (0, "listenPort=9876\n")
+    assert printed.stderr.splitlines()[-1].endswith(
+        f"{notes} sets nothing that this program knows, so all properties have their defaults: "
+        "name the right file with -c"
+    )
+    notes.write_text("buy milk\nlistenPort=1\n")
+    assert "sets nothing" not in run("-p", "-c", str(notes)).stderr
+
+
 def test_printing_the_properties() -> None:
     printed = run("-p")
     assert printed.returncode == 0

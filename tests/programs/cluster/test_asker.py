@@ -115,7 +115,12 @@ async def test_an_error_page_is_repeated_in_part(fake: StartFake, asker: Asker) 
 @pytest.mark.parametrize(
     ("said", "problem"),
     [
-        (b"SSH-2.0-OpenSSH\r\n", "Expected HTTP/"),
+        (b"SSH-2.0-OpenSSH\r\n", "what answers there does not speak HTTP"),
+        (
+            b"\0\0\0\x12\0\0\0\1E_BAD_PROTOCOL",
+            "that is the TCP port of nsqd or nsqlookupd; HTTP "
+            "is at another, by default 4151 or 4161",
+        ),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", "EOF"),
         (b"", "EOF"),
     ],

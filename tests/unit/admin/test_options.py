@@ -92,3 +92,32 @@ def test_addresses() -> None:
         with pytest.raises(ValueError) as raised:
             resolve(bad)
         assert str(raised.value) == text
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [(":bad", "missing protocol scheme"), ("ftp://x", "give http://HOST[:PORT]"),
+     ("notaurl", "give http://HOST[:PORT]"), ("http://[", "Invalid IPv6 URL")],
+)  # fmt: skip
+@pytest.mark.parametrize("flag", ["--graphite-url", "--notification-http-endpoint"])
+def test_a_url_to_which_nothing_can_be_sent(flag: str, url: str, reason: str) -> None:
+    name = flag.lstrip("-").replace("-", "_")
+    with pytest.raises(ConfigError) as raised:
+        checked(AdminOptions(nsqd_http_addresses=NODE, proxy_graphite=True,
+                             **{"graphite_url": "http://g", name: url}))  # fmt: skip
+    assert str(raised.value) == f'failed to parse {flag} ({url}) - parse "{url}": {reason}'
+
+
+def test_graphite_for_browsers_may_be_a_path_and_is_warned_of_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    node = ("127.0.0.1:1",)
+    checked(AdminOptions(nsqd_http_addresses=node, graphite_url="/graphite"))
+    assert caplog.messages == []
+    checked(AdminOptions(nsqd_http_addresses=node, graphite_url="notaurl"))
+    assert caplog.messages == [
+        'failed to parse --graphite-url (notaurl) - parse "notaurl": give http://HOST[:PORT]'
+    ]
+    for url in ("/graphite", ""):
+        with pytest.raises(ConfigError, match="give http://HOST"):
+            checked(AdminOptions(nsqd_http_addresses=node, graphite_url=url, proxy_graphite=True))

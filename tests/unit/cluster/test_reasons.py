@@ -42,7 +42,7 @@ def test_no_connection(error: OSError, plain: str, go: str) -> None:
         (EOFError(), "the connection ended before the answer did", "EOF"),
         (ConnectionResetError(errno.ECONNRESET, "x"), "connection reset by peer",
          "read tcp h:1: x"),
-        (ValueError("Expected HTTP/"), "Expected HTTP/", "Expected HTTP/"),
+        (ValueError("no size"), "no size", "no size"),
     ],
 )  # fmt: skip
 def test_no_answer(error: Exception, plain: str, go: str) -> None:
@@ -55,6 +55,11 @@ def test_no_answer(error: Exception, plain: str, go: str) -> None:
         (GONE, "the connection ended before the answer did"),
         (http.client.IncompleteRead(b"", 5), "the connection ended before the answer did"),
         (http.client.BadStatusLine("220 mail"), "what answers there does not speak HTTP"),
+        (
+            http.client.BadStatusLine("\0\0\0\x12\0\0\0\1E_BAD_PROTOCOL"),
+            "that is the TCP port of nsqd "
+            "or nsqlookupd; HTTP is at another, by default 4151 or 4161",
+        ),
         (TimeoutError("The read operation timed out"), "timed out"),
     ],
 )

@@ -44,6 +44,13 @@ def test_what_it_tells_is_what_nsqd_takes() -> None:
     assert (told.groups, found.read_nodes) == ([("t", "g")], {"a:1"})
 
 
+def test_before_its_first_batch_it_tells_the_groups_that_it_will_have() -> None:
+    found = query(groups=(("u", "h"),))
+    assert (found.status()["batch"], found.status()["groups"]) == (-1, [("u", "h")])
+    found.take(report())
+    assert found.status()["groups"] == [("t", "g")]
+
+
 def test_rates_are_of_about_a_minute_and_0_at_the_end() -> None:
     clock = FakeClock()
     found = query(clock)

@@ -168,6 +168,15 @@ class History:
         return Series(times, values, self._waiting(key, times, values[_DEPTH]),
                       self.lost.partial(row, times))  # fmt: skip
 
+    def dialects(self) -> dict[tuple[str, str], str]:
+        """The kind of each group, by its topic and its name with the mark."""
+        samples = (each.sample for each in (*self.lost, *self._nodes.values()))
+        return {
+            name: dialect
+            for sample in samples
+            for name, dialect in zip(sample.groups.names, sample.groups.dialects, strict=True)
+        }
+
     def lags(self, rows: NDArray[np.intp], since: float) -> tuple[Block, Block]:
         """The times from ``since`` on, and the depths of these rows at each of them."""
         born = np.array([self.sums.born[row] for row in rows.tolist()])

@@ -17,7 +17,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from penstock.cluster.cluster import FIGURES_ONLY, STATS
-from penstock.cluster.groups import PACKED_MARK, ToldTopic
+from penstock.cluster.groups import LOG, PACKED_MARK, ROCKETMQ, ToldTopic
 
 Column = NDArray[np.float64]
 Names = list[tuple[str, list[str]]]
@@ -141,6 +141,8 @@ class Groups(NamedTuple):
     """Messages a second."""
     clients: Column
     """NaN where it is not known."""
+    dialects: list[str]
+    """The kind of each, as ``cluster.groups`` has them; RocketMQ's where both have the name."""
 
 
 class Sample(Struct, eq=False):
@@ -201,15 +203,17 @@ def _columns(topics: Sequence[TopicLook], channels: Sequence[ChannelLook]) -> Co
 def _groups(topics: Iterable[ToldTopic]) -> Groups:
     """Groups of equal names, of different kinds, are one."""
     found: dict[tuple[str, str], tuple[int, float, float]] = {}
+    dialects: dict[tuple[str, str], str] = {}
     for topic in topics:
-        for told in (topic.consumer_groups, topic.log_groups):
+        for kind, told in ((ROCKETMQ, topic.consumer_groups), (LOG, topic.log_groups)):
             for each in told or ():
                 name = (topic.topic_name, GROUP_MARK + each.group_name)
+                dialects.setdefault(name, kind)
                 lag, rate, clients = found.get(name, (0, 0.0, 0.0))
                 more = math.nan if each.client_count is None else each.client_count
                 found[name] = (lag + each.lag, rate + each.rate, clients + more)
-    columns = np.array(list(found.values()), np.float64).reshape(-1, 3).T
-    return Groups(list(found), *columns)
+    lags, rates, members = np.array(list(found.values()), np.float64).reshape(-1, 3).T
+    return Groups(list(found), lags, rates, members, list(dialects.values()))
 
 
 def _latencies(

@@ -142,7 +142,7 @@ class Events:
             )
             figures = Figures(depth, clients, paused, channels, came, out, requeues, timeouts,
                               self._growth)  # fmt: skip
-            self._attention = Attention(figures, self._layout)
+            self._attention = Attention(figures, self._layout, self._history.dialects())
         return self._attention
 
     def _there(self, rows: Indices) -> Indices:

@@ -76,30 +76,42 @@ class MachinesApi:
 
     async def _answer(self, request: Request) -> Any:
         wanted, warnings = Query.parse(request.query).get("node") or "", Warnings()
-        producers = await self._cluster.producers(warnings, with_topics=False)
-        addresses = dict.fromkeys(each.http_address for each in producers)
-        asked = [each for each in addresses if wanted in ("", each)]
-        if not asked:
-            return {"machines": [], "message": warnings.message}
-        found = await ask_all("nsqd", asked, self._machine)
-        warnings.add(found.errors)
-        return {"machines": [each for _, each in found.answers], "message": warnings.message}
+        found = await machines(self._cluster, warnings, wanted)
+        return {"machines": found, "message": warnings.message}
 
-    async def _machine(self, address: str) -> Machine:
-        """The machine of one node. Raises UpstreamError."""
-        try:
-            machine = await self._cluster.asker.get(address, "/node", Machine)
-        except RefusedError:
-            machine = await self._of_go(address)
-        machine.node = address
-        return machine
 
-    async def _of_go(self, address: str) -> Machine:
-        info = await self._cluster.asker.get(address, "/info", _Started)
-        stats = await self._cluster.asker.get(address, _MEMORY_ONLY, _Stats)
-        return Machine(
-            health=stats.health,
-            start_time=info.start_time,
-            heap=stats.memory.heap_in_use_bytes if stats.memory else None,
-            ports={"tcp": info.tcp_port, "http": info.http_port},
-        )
+async def machines(cluster: Cluster, warnings: Warnings, wanted: str = "") -> list[Machine]:
+    """The machines of all nodes, or of the one that is named. Raises NoAnswerError."""
+    producers = await cluster.producers(warnings, with_topics=False)
+    addresses = dict.fromkeys(each.http_address for each in producers)
+    asked = [each for each in addresses if wanted in ("", each)]
+    if not asked:
+        return []
+
+    async def ask(address: str) -> Machine:
+        return await _machine(cluster, address)
+
+    found = await ask_all("nsqd", asked, ask)
+    warnings.add(found.errors)
+    return [each for _, each in found.answers]
+
+
+async def _machine(cluster: Cluster, address: str) -> Machine:
+    """The machine of one node. Raises UpstreamError."""
+    try:
+        machine = await cluster.asker.get(address, "/node", Machine)
+    except RefusedError:
+        machine = await _of_go(cluster, address)
+    machine.node = address
+    return machine
+
+
+async def _of_go(cluster: Cluster, address: str) -> Machine:
+    info = await cluster.asker.get(address, "/info", _Started)
+    stats = await cluster.asker.get(address, _MEMORY_ONLY, _Stats)
+    return Machine(
+        health=stats.health,
+        start_time=info.start_time,
+        heap=stats.memory.heap_in_use_bytes if stats.memory else None,
+        ports={"tcp": info.tcp_port, "http": info.http_port},
+    )

@@ -17,6 +17,8 @@ from penstock.net.http.server.service import Request
 from penstock.nsq.http_api import ApiError
 from penstock.nsq.pipeline_status import ToldStatus
 
+STARTING: Final = "starting"
+"""The state of a pipeline that runs and has done no batch yet."""
 SILENT: Final = "silent"
 """The state of a pipeline that reported last that it runs, long ago."""
 SILENT_S: Final = 30.0
@@ -98,17 +100,25 @@ def whole_pipelines(told: Iterable[tuple[str, NodePipelines]]) -> list[dict[str,
 
 
 def _whole(parts: list[tuple[str, ToldStatus]]) -> dict[str, Any]:
-    """The newest status; lags of nodes add up, and the last error of any is the last."""
+    """The newest status; lags of nodes add up, and the last error of any is the last. Before the
+    first batch only nodes that have the pipeline's group know of a lag.
+    """
     newest = min((status for _, status in parts), key=lambda status: status.age)
     failed = max((status for _, status in parts), key=lambda status: status.error_at)
     here = [status.lag for _, status in parts if status.lag_is_here]
-    is_silent = newest.state == "running" and newest.age > SILENT_S
     fields = structs.asdict(newest)
     del fields["lag_is_here"]
     return fields | {
-        "state": SILENT if is_silent else newest.state,
-        "lag": sum(here) if here else newest.lag,
+        "state": _state_of(newest),
+        "lag": sum(here) if here else newest.lag if newest.batch >= 0 else None,
+        "restarts": max(status.restarts for _, status in parts),
         "error": failed.error,
         "error_at": failed.error_at,
         "nodes": sorted(node for node, _ in parts),
     }
+
+
+def _state_of(status: ToldStatus) -> str:
+    if status.state != "running":
+        return status.state
+    return SILENT if status.age > SILENT_S else STARTING if status.batch < 0 else status.state

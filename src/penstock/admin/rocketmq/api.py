@@ -8,6 +8,7 @@ from penstock.admin.api import answering, names, text_of
 from penstock.admin.permissions import Access
 from penstock.admin.rocketmq import attention, brokers, groups, offsets, topics
 from penstock.admin.rocketmq.answers import required, said, telling, time_of
+from penstock.admin.rocketmq.beside import Beside
 from penstock.admin.rocketmq.configuration import accounts, configuration
 from penstock.admin.rocketmq.messages.finding import Wish, find
 from penstock.admin.rocketmq.messages.traces import trace
@@ -22,8 +23,9 @@ from penstock.nsq.http_api import ApiError, Query
 class RocketmqApi:
     """The handlers, which change nothing; accounts and settings are for administrators alone."""
 
-    def __init__(self, servers: Servers, access: Access) -> None:
+    def __init__(self, servers: Servers, access: Access, beside: Beside) -> None:
         self._servers = servers
+        self._beside = beside
         self._access = access
         self._paces = Paces()
 
@@ -48,7 +50,7 @@ class RocketmqApi:
         return await brokers.cluster(self._servers)
 
     async def _attention(self, request: Request) -> Any:
-        return await attention.attention(self._servers, self._paces)
+        return await attention.attention(self._servers, self._paces, self._beside)
 
     async def _topics(self, request: Request) -> Any:
         if Query.parse(request.query).get("names") == "true":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from penstock.admin.rocketmq.beside import Beside
 from penstock.admin.rocketmq.brokers import cluster
 from penstock.admin.rocketmq.groups import all_groups
 from penstock.admin.rocketmq.names import NORMAL, kind_of
@@ -12,31 +13,50 @@ from penstock.admin.rocketmq.paces import Paces
 from penstock.admin.rocketmq.servers import Servers
 from penstock.admin.verdicts.rule import Verdict
 from penstock.rocketmq.client.names import DEAD
+from penstock.rocketmq.mqadmin.topology import MASTER
 
 
-async def attention(servers: Servers, paces: Paces) -> dict[str, Any]:
-    """All verdicts, each with the ``page`` that shows more and the ``names`` that lead there.
+async def attention(servers: Servers, paces: Paces, others: Beside) -> dict[str, Any]:
+    """All verdicts, each with the ``page`` that shows more and the ``names`` that lead there; those
+    on a group with the ``topics`` that it reads.
 
     Beside them the groups that were judged, their lag, and the number of topics, without brokers'
-    own.
+    own. ``beside`` is what is there beside nsqadmin's nodes: names of brokers and topics, and what
+    goes in and out a second.
     """
-    groups, whole = await asyncio.gather(all_groups(servers, paces), cluster(servers))
+    groups, whole, nodes = await asyncio.gather(
+        all_groups(servers, paces), cluster(servers), others.are_nodes()
+    )
     own = {name for row in whole["brokers"] for name in (row["cluster"], row["broker"])}
     items = [
-        *(_item(each, *_place_of(row["group"], each))
+        *(_item(each, *_place_of(row["group"], each)) | {"topics": _own_topics(row["topics"])}
           for row in groups["groups"] for each in row["verdicts"]),
         *(_item(each, "rocketbroker", row["broker"])
           for row in whole["brokers"] for each in row["verdicts"]),
         *(_item(each, "rocketbroker", row["address"])
           for row in whole["name_servers"] for each in row["verdicts"]),
     ]  # fmt: skip
+    topics = [each for each in await servers.topics() if kind_of(each, own) == NORMAL]
+    brokers = [row for row in whole["brokers"] if row["address"] not in nodes]
+    masters = [row for row in brokers if row["id"] == MASTER]
     return {
         "items": items,
-        "topics": sum(kind_of(each, own) == NORMAL for each in await servers.topics()),
+        "topics": len(topics),
+        "beside": {
+            "brokers": sorted({row["broker"] for row in brokers}),
+            "topics": topics if brokers else [],
+            "in": sum(row["in"] or 0.0 for row in masters),
+            "out": sum(row["out"] or 0.0 for row in masters),
+        },
         "groups": [row["group"] for row in groups["groups"]],
         "lag": sum(row["lag"] for row in groups["groups"]),
         "message": groups["message"],
     }
+
+
+def _own_topics(topics: list[str]) -> list[str]:
+    """The topics of a group without its retries, which every group has."""
+    return [each for each in topics if kind_of(each) == NORMAL]
 
 
 def _place_of(group: str, verdict: Verdict) -> tuple[str, str]:

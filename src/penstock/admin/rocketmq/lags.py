@@ -53,21 +53,27 @@ async def readings(
     servers: Servers, brokers: list[Broker], warnings: Warnings
 ) -> tuple[dict[str, Reading], list[Broker]]:
     """Every group that a broker knows, but for those of tools; and the brokers that answered."""
-
-    async def ask(broker: Broker) -> list[tuple[str, list[ConsumeStats]]]:
-        found = await servers.ask_json(broker.any_address(), _CODE, {"isOrder": "false"})
-        return [
-            (str(group), [consume_stats.parse(each) for each in stats])
-            for groups in found.get("consumeStatsList") or ()
-            for group, stats in groups.items()
-        ]
-
     table: dict[str, Reading] = {}
-    told = await gathered(brokers, ask, warnings)
+    told = await told_stats(servers, brokers, warnings)
     for _, groups in told:
         for group, stats in groups:
-            if not is_system_group(group):
-                reading = table.setdefault(group, Reading(group))
-                for each in stats:
-                    reading.add(each)
+            table.setdefault(group, Reading(group)).add(stats)
     return table, [broker for broker, _ in told]
+
+
+async def told_stats(
+    servers: Servers, brokers: list[Broker], warnings: Warnings
+) -> list[tuple[Broker, list[tuple[str, ConsumeStats]]]]:
+    """Each broker that answers, with its groups but for those of tools: a part for each topic."""
+
+    async def ask(broker: Broker) -> list[tuple[str, ConsumeStats]]:
+        found = await servers.ask_json(broker.any_address(), _CODE, {"isOrder": "false"})
+        return [
+            (str(group), consume_stats.parse(each))
+            for groups in found.get("consumeStatsList") or ()
+            for group, stats in groups.items()
+            if not is_system_group(str(group))
+            for each in stats
+        ]
+
+    return await gathered(brokers, ask, warnings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -44,8 +45,14 @@ class Attention:
     """Everything that something is the matter with, as it was at one look."""
 
     @np.errstate(invalid="ignore")
-    def __init__(self, figures: Figures, layout: Layout) -> None:
-        self._figures, self._layout = figures, layout
+    def __init__(
+        self,
+        figures: Figures,
+        layout: Layout,
+        dialects: Mapping[tuple[str, str], str] | None = None,
+    ) -> None:
+        """``dialects`` are those of groups, by topic and name."""
+        self._figures, self._layout, self._dialects = figures, layout, dialects or {}
         self._growth = np.where(
             layout.mask(layout.groups), figures.growth, figures.came - figures.out
         )
@@ -67,9 +74,9 @@ class Attention:
     def items(self, topic: str = "") -> tuple[list[dict[str, Any]], int]:
         """The worst items, of one topic if it is named, and how many there are.
 
-        An item has ``kind``, ``level`` (bad, warn), ``names`` (topic, channel), ``weight``, and the
-        figures that words are made of: ``depth``, ``growth`` and ``rate`` (a second), ``share`` of
-        what consumers get, ``seconds`` until nothing waits.
+        An item has ``kind``, ``level`` (bad, warn), ``names`` (topic, channel), ``dialect`` (of a
+        group, else None), ``weight``, and the figures that words are made of: ``depth``, ``growth``
+        and ``rate`` (a second), ``share`` of what consumers get, ``seconds`` until nothing waits.
         """
         found = np.arange(len(self._rows))
         if topic:
@@ -85,6 +92,7 @@ class Attention:
             "kind": self._names[self._kinds[at]],
             "level": BAD if self._are_bad[at] else WARN,
             "names": [name for name in key[:2] if name] if key else [],
+            "dialect": self._dialects.get(key[:2]) if key else None,
             "weight": weight,
             "depth": float(figures.depth[row]),
             "growth": float(self._growth[row]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.cli.replay.wanted import Filter
-from penstock.core.errors import ConfigError
+from penstock.core.errors import UsageError
 from penstock.nsq.stored import Stored
 
 
@@ -13,7 +13,7 @@ class Choice:
     """All letters, or those that match everything that is given.
 
     ``ids`` and ``offsets`` name letters, ``channels`` the channels they came from; ``grep`` and
-    ``fields`` are about bodies. Raises ConfigError.
+    ``fields`` are about bodies. Raises UsageError.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Choice:
         self._filter = Filter(grep, fields)
         for text in self._ids:
             if len(text) != 16 or not set(text) <= set("0123456789abcdef"):
-                raise ConfigError(f"--id {text}: an id has 16 hexadecimal digits")
+                raise UsageError(f"--id {text}: an id has 16 hexadecimal digits")
 
     @property
     def takes_all(self) -> bool:

@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from penstock.cli.shared.asking import Asking, Nodes, Texts
-from penstock.core.errors import ConfigError
+from penstock.core.errors import UsageError
 
 Switch = Annotated[bool, Parameter(negative="")]
 
@@ -80,7 +80,7 @@ def show(
 
     choice = Choice(ids=id, offsets=offset, channels=channel, grep=grep, fields=filter)
     if newest and not choice.takes_all:
-        raise ConfigError("--newest is of all letters: leave out what chooses some")
+        raise UsageError("--newest is of all letters: leave out what chooses some")
     where = (nodes or Nodes()).where(asking)
     asyncio.run(run_show(where, topic, choice, limit=limit, newest=newest, as_json=json))
 
@@ -136,7 +136,7 @@ def resend(
 
     choice = Choice(ids=id, offsets=offset, channels=channel, grep=grep, fields=filter)
     if choice.takes_all != all:
-        raise ConfigError(
+        raise UsageError(
             "say which letters: --all, or some of --id, --offset, --channel, --grep, --filter"
         )
     where = (nodes or Nodes()).where(asking)

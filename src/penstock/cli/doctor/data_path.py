@@ -17,6 +17,7 @@ from typing import Final
 
 from penstock.cli.doctor.queue import LATER_REMEDY, Queue
 from penstock.cli.doctor.report import Finding, Report, error, warning
+from penstock.cli.shared.data_paths import NO_DATA_PATH, is_data_path, own_files
 from penstock.core.counted import counted
 from penstock.core.errors import ConfigError, LaterFormatError, LockedError, StorageError
 from penstock.core.names import is_valid_name
@@ -24,6 +25,7 @@ from penstock.core.reasons import system_words
 from penstock.nsq.nsqd import metadata
 from penstock.nsq.nsqd.http.staged_parts import FOLDER as STAGED
 from penstock.nsq.takeover.diskqueue import find_queues
+from penstock.replication.copy import TABLES
 from penstock.rocketmq.broker.store import seal
 from penstock.rocketmq.broker.store.state import BACKUP
 from penstock.rocketmq.protocol import fastjson
@@ -40,8 +42,8 @@ USED_MAX: Final = 90
 _FULL: Final = 0.99
 _NAMED_MAX: Final = 5
 _LOCKS: Final = Path("/proc/locks")
-_OWNER_REMEDY: Final = "chown -R USER {path} && chmod -R u+rwX,o-w {path}, where USER runs nsqd."
-_TABLES: Final = "config"
+_PYTHON_VALUES: Final = frozenset({"-W", "-X", "--check-hash-based-pycs"})
+"""The options of Python that are followed by a value."""
 
 
 def examine_data_path(
@@ -53,13 +55,8 @@ def examine_data_path(
     path locked, and its files change meanwhile: then only what can be said of them is.
     """
     where = f"data path {path}"
-    try:
-        is_there = is_directory(path)
-    except OSError as problem:
-        return Report([_unreadable(where, f"it cannot be reached: {system_words(problem)}")], [])
-    if not is_there:
-        remedy = f"Make it (mkdir -p {shlex.quote(path)}), or name the right one: --data-path."
-        return Report([error("no-data-path", where, "there is no such directory", remedy)], [])
+    if (fault := _no_data_path(path, where)) is not None:
+        return Report([fault], [])
     found = [*_space(path, where, used_max), *examine_permissions(path)]
     disk = DryDisk()
     with _silence():
@@ -121,6 +118,24 @@ def is_directory(path: str) -> bool:
         return stat.S_ISDIR(os.stat(path).st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return False
+
+
+def _no_data_path(path: str, where: str) -> Finding | None:
+    """The finding for a folder on which no node has run; None for a data path."""
+    try:
+        if not is_directory(path):
+            return error("no-data-path", where, "there is no such directory", "Make it (mkdir -p "
+                         f"{shlex.quote(path)}), or name the right one: --data-path.")  # fmt: skip
+    except OSError as problem:
+        return _unreadable(where, f"it cannot be reached: {system_words(problem)}")
+    try:
+        if is_data_path(path):
+            return None
+        what = f"it is {NO_DATA_PATH}" if os.listdir(path) else "it is empty: no node has run on it"
+    except OSError as problem:
+        return _unreadable(where, f"it cannot be read: {system_words(problem)}")
+    return error("no-data-path", where, what, "Name the folder that nsqd has as --data-path, or "
+                 "mqbroker as storePathRootDir.")  # fmt: skip
 
 
 def _unreadable(where: str, problem: str) -> Finding:
@@ -195,52 +210,106 @@ def holder_of(directory: str, locks: Path = _LOCKS) -> str:
         # "1: FLOCK ADVISORY WRITE 1234 08:01:5678 0 EOF": process, device and inode
         fields = line.split()
         if len(fields) > 5 and fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == inode:
-            return f"process {fields[4]}{_command_of(fields[4])}"
+            process = f"process {fields[4]}"
+            return f"{name} ({process})" if (name := _program_of(fields[4])) else process
     return "another process"
 
 
-def _command_of(pid: str) -> str:
+def _program_of(pid: str) -> str:
+    """The name of the program that a process runs; empty if that cannot be seen."""
     try:
         words = Path("/proc", pid, "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
     except OSError:
         return ""
-    return f" ({' '.join(words[:3]).strip()})"
+    return program_name(words)
+
+
+def program_name(words: Sequence[str]) -> str:
+    """The program of a command line: of Python's its script or module, not Python itself."""
+    if not (first := os.path.basename(words[0])).startswith("python"):
+        return first
+    following = iter(words[1:])
+    for word in following:
+        if word == "-m":
+            return next(following, first).rpartition(".")[2]
+        if word in _PYTHON_VALUES:
+            next(following, None)
+        elif not word.startswith("-"):
+            return os.path.basename(word) or first
+    return first
 
 
 def examine_permissions(path: str) -> Iterator[Finding]:
-    """Look for files that nsqd cannot use, or that anybody may change.
+    """Look for files of a node that nsqd cannot use, or that anybody may change.
 
-    Everything below a data path is compared with the owner of the path itself.
+    They are compared with the owner of the path. What else is in it, and is not a node's, is left
+    out: a data path may be the home of a user, or the root of a disk.
     """
     owner = os.stat(path).st_uid
-    unusable, foreign, open_to_all = [], [], []
-    for each, found in _everything(path):
+    unusable, foreign, open_to_all = _Faulty(path), _Faulty(path), _Faulty(path)
+    for top, each, found in _everything(path):
         wanted = stat.S_IRWXU if stat.S_ISDIR(found.st_mode) else stat.S_IRUSR | stat.S_IWUSR
         if found.st_mode & wanted != wanted:
-            unusable.append(each)
+            unusable.add(top, each)
         if found.st_uid != owner:
-            foreign.append(each)
+            foreign.add(top, each)
         if found.st_mode & stat.S_IWOTH:
-            open_to_all.append(each)
-    remedy = _OWNER_REMEDY.format(path=shlex.quote(path))
-    for level, names, what in (
+            open_to_all.add(top, each)
+    for level, faulty, what in (
         (error, unusable, "its owner may not read and write"),
         (error, foreign, "belongs to another user than the data path does"),
         (warning, open_to_all, "may be changed by everybody"),
     ):
-        if names:
-            more = f" and {counted(len(names) - 1, 'other')}" if len(names) > 1 else ""
-            yield level("permissions", names[0] + more, what, remedy)
+        if faulty.first:
+            yield level("permissions", faulty.where, what, faulty.remedy)
 
 
-def _everything(path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """The path and all below it; what cannot be listed is left to those who read it."""
-    yield path, os.stat(path)
-    for directory, folders, files in os.walk(path):
-        for name in (*folders, *files):
-            each = os.path.join(directory, name)
+class _Faulty:
+    """The files below a data path that have one fault; ``tops`` is how a shell names them."""
+
+    def __init__(self, path: str) -> None:
+        self.first = ""
+        self._count = 0
+        self._path = path
+        self._tops: dict[str, None] = {}
+
+    def add(self, top: str, name: str) -> None:
+        """Add a file, and the file or folder of the data path that it is or is in."""
+        self.first = self.first or name
+        self._count += 1
+        self._tops[top] = None
+
+    @property
+    def where(self) -> str:
+        """The first file, and how many others."""
+        return self.first + (f" and {counted(self._count - 1, 'other')}" if self._count > 1 else "")
+
+    @property
+    def remedy(self) -> str:
+        """The commands for these files and folders alone: a data path may have others in it."""
+        folder = shlex.quote(self._path)
+        below = " ".join(f"{folder}/{top}" for top in self._tops if top)
+        commands = [f"chown USER {folder} && chmod u+rwX,o-w {folder}"] if "" in self._tops else []
+        if below:
+            commands.append(f"chown -R USER {below} && chmod -R u+rwX,o-w {below}")
+        return f"{' && '.join(commands)}, where USER runs nsqd."
+
+
+def _everything(path: str) -> Iterator[tuple[str, str, os.stat_result]]:
+    """The path, under an empty name, and a node's files in it, each under what names it or the
+    folder it is in to a shell; what cannot be listed is left to those who read it.
+    """
+    yield "", path, os.stat(path)
+    for name, top in sorted(own_files(os.listdir(path)).items()):
+        first = os.path.join(path, name)
+        below = (
+            os.path.join(directory, each)
+            for directory, folders, files in os.walk(first)
+            for each in (*folders, *files)
+        )
+        for each in (first, *below):
             try:
-                yield each, os.lstat(each)
+                yield top, each, os.lstat(each)
             except OSError:  # removed by a running node, or in a folder that is closed to us
                 continue
 
@@ -250,7 +319,7 @@ def examine_tables(disk: Disk, data_path: str) -> Iterator[Finding]:
 
     With its previous content where there is any: topics, groups, committed offsets.
     """
-    directory = os.path.join(data_path, _TABLES)
+    directory = os.path.join(data_path, TABLES)
     for name in disk.list(directory):
         path = os.path.join(directory, name)
         if not name.endswith(".json"):

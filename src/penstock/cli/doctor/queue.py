@@ -21,7 +21,7 @@ from penstock.storage.identity import IDENTITY_FILE, QueueIdentity, segments_in
 from penstock.storage.index import BlockIndex
 from penstock.storage.journal import Journal
 from penstock.storage.log import Log
-from penstock.storage.recovery.damage import Damage, DamageRecord
+from penstock.storage.recovery.damage import QUARANTINE, Damage, DamageRecord, record_path
 from penstock.storage.segment import index_path, segment_name
 from penstock.storage.store import Store, queue_directory
 
@@ -49,6 +49,8 @@ class Queue:
         try:
             before = DamageRecord(self._disk, self._directory)
             on_record, known = list(before.pending), list(before.known)
+            if record_path(self._directory) in self._disk.replaced:  # it is damaged itself
+                on_record = []
             log, journal, report = self._store.open_queue(self._topic, self._number, 0)
             if not quick:
                 _read_all(log)
@@ -78,13 +80,15 @@ class Queue:
             if damage in on_record:
                 yield error("damage-pending", self._where, f"on record: {damage}", accept)
             else:
-                yield error("damage", self._where, str(damage), "All that can be read is kept. "
-                            f"Restore a backup if what is lost matters. {accept}")  # fmt: skip
+                yield error("damage", self._where, _uncopied(damage), "nsqd keeps all that can be "
+                            f"read, and copies damaged bytes to {QUARANTINE}/ when it meets them; "
+                            "the doctor has changed nothing. Restore a backup if what is lost "
+                            f"matters. {accept}")  # fmt: skip
         for damage in record.known:
             if damage not in known:
-                yield warning("damage-unsynced", self._where, str(damage), "It was never synced, "
-                              "so a power cut may take it; choose --durability=fsync where it "
-                              "must not. The next start goes on by itself.")  # fmt: skip
+                yield warning("damage-unsynced", self._where, _uncopied(damage), "It was never "
+                              "synced, so a power cut may take it; choose --durability=fsync "
+                              "where it must not. The next start goes on by itself.")  # fmt: skip
 
     def _torn(self, nbytes: int) -> Iterator[Finding]:
         if nbytes:
@@ -125,6 +129,11 @@ class Queue:
                           f"{rfc3339(log.newest_ns)}, which is yet to come",
                           "The clock of this machine is slow, or was fast then. Set it right "
                           "(chrony, ntpd): seeks by time follow it.")  # fmt: skip
+
+
+def _uncopied(damage: Damage) -> str:
+    """Damage that only the start in memory has met: its copy is nowhere but there."""
+    return str(msgspec.structs.replace(damage, copy=""))
 
 
 def _read_all(log: Log) -> None:

@@ -16,12 +16,13 @@ from penstock.cli.doctor.cluster import examine_cluster
 from penstock.cli.doctor.config import examine_config
 from penstock.cli.doctor.data_path import USED_MAX, examine_data_path
 from penstock.cli.doctor.report import Finding, Level, Report
+from penstock.cli.shared.data_paths import is_data_path
 from penstock.cli.shared.dialects import register_dialects
 from penstock.cli.shared.nodes import Where
 from penstock.cli.shared.pipes import quiet_pipe
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.counted import counted
-from penstock.core.errors import ConfigError, PenstockError, StorageError
+from penstock.core.errors import PenstockError, StorageError, UsageError
 from penstock.core.redaction import without_secrets
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.log import LogOptions
@@ -50,7 +51,7 @@ class Order(NamedTuple):
 def run_doctor(order: Order, *, as_json: bool) -> None:
     """Examine, print and end with 1 if there is any fault. Raises PenstockError."""
     if (order.repair or order.accept_damage) and not order.data_paths:
-        raise ConfigError("--repair and --accept-damage need the --data-path that they are for")
+        raise UsageError("--repair and --accept-damage need the --data-path that they are for")
     report = examined(order, SYSTEM_CLOCK)
     with quiet_pipe():
         if as_json:
@@ -113,8 +114,14 @@ def print_report(report: Report) -> None:
 def repair_data_path(path: str, *, accept_damage: bool) -> None:
     """Open each topic as a start does, which repairs what can be repaired, and close it.
 
-    With ``accept_damage``, all damage counts as accepted afterwards. Raises PenstockError.
+    With ``accept_damage``, all damage counts as accepted afterwards. A folder that is not a data
+    path is left alone: the examination says so. Raises PenstockError.
     """
+    try:
+        if not is_data_path(path):
+            return
+    except OSError:
+        return
     try:
         store = Store(OsDisk(), path, LogOptions())
     except StorageError as error:

@@ -1,14 +1,14 @@
 """A parent's leash on a module: ``python -m penstock.cli.live.leash PID MODULE`` ends with PID.
 
 The kernel sends SIGTERM when the parent is gone, even when that was killed (Linux). The child asks
-for this itself: code between fork and exec in a parent with threads can deadlock.
+for this itself: code between fork and exec in a parent with threads can deadlock. The module then
+takes the leash's place, which keeps the request, so that lists of processes have its name.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-import runpy
 import signal
 import sys
 
@@ -22,8 +22,7 @@ def main() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:
         sys.exit("the parent was gone before the start")
-    sys.argv = sys.argv[2:]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    os.execv(sys.executable, [sys.executable, "-m", module, *sys.argv[3:]])
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from penstock.core.counted import counted
-from penstock.core.errors import PenstockError
+from penstock.core.errors import PenstockError, UsageError
 from penstock.spark.compaction import Result, compact
 from penstock.spark.pipelines import Pipeline
 from penstock.spark.pipelines.own import local_folder
@@ -18,7 +18,7 @@ def run_compact(place: Path, file_megabytes: int) -> None:
     Raises PenstockError.
     """
     if file_megabytes < 1:
-        raise PenstockError(f"--file-megabytes must be 1 or more, not {file_megabytes}")
+        raise UsageError(f"--file-megabytes must be 1 or more, not {file_megabytes}")
     require_packages()
     folder = sink_folder(place) if place.suffix == ".toml" else place
     print(sentence(folder, compact(folder, file_megabytes << 20)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from cyclopts import Parameter
 
 from penstock.cli.shared.asking import Asking, Texts
-from penstock.core.errors import PenstockError
+from penstock.core.errors import UsageError
 from penstock.core.units import DURATION_FORM, SECOND, parse_duration
 
 
@@ -31,7 +31,7 @@ class Nodes(Asking):
     timeout: str = "10s"
 
     def options(self) -> dict[str, str]:
-        """Options of ``format("nsq")``. Raises PenstockError for an invalid time."""
+        """Options of ``format("nsq")``. Raises UsageError for an invalid time."""
         options = {"timeout": seconds("--timeout", self.timeout)}
         for field in fields(self):
             value = getattr(self, field.name)
@@ -43,13 +43,13 @@ class Nodes(Asking):
 
 
 def duration_ns(flag: str, text: str) -> int:
-    """A duration of a flag. Raises PenstockError, which names the flag."""
+    """A duration of a flag. Raises UsageError, which names the flag."""
     try:
         return parse_duration(text)
     except ValueError:
-        raise PenstockError(f"{flag} {text}: give {DURATION_FORM}") from None
+        raise UsageError(f"{flag} {text}: give {DURATION_FORM}") from None
 
 
 def seconds(flag: str, duration: str) -> str:
-    """A duration as the source's options want it. Raises PenstockError if it is invalid."""
+    """A duration as the source's options want it. Raises UsageError if it is invalid."""
     return str(max(1, round(duration_ns(flag, duration) / SECOND)))

@@ -22,7 +22,7 @@ from penstock.cli.pipeline.status import StatusFile
 from penstock.cli.shared.stop import Stop
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.counted import counted
-from penstock.core.errors import PenstockError
+from penstock.core.errors import PenstockError, UsageError
 from penstock.core.units import SECOND
 from penstock.spark.errors import OptionError
 from penstock.spark.nodes.access import close_connections
@@ -105,7 +105,7 @@ def query_trigger(flag: str, available_now: bool, every: str | None) -> dict[str
         return None
     every_ms = duration_ns(flag, every) // 1_000_000
     if every_ms < 0:
-        raise PenstockError(f"{flag} {every}: a time between batches is 0 or more")
+        raise UsageError(f"{flag} {every}: a time between batches is 0 or more")
     return {"processingTime": f"{every_ms} milliseconds"}
 
 

@@ -39,7 +39,7 @@ from penstock.cluster.blocking import secured
 from penstock.cluster.reasons import reason_of
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.counted import counted
-from penstock.core.errors import ConfigError, PenstockError
+from penstock.core.errors import ConfigError, PenstockError, UsageError
 from penstock.core.redaction import without_secrets
 from penstock.core.units import SECOND
 from penstock.net.http.client.kept import Tls
@@ -76,20 +76,21 @@ class Order:
 
     def check(self) -> None:
         """Raise PenstockError for what makes no sense."""
+        Filter(self.grep, self.filters)
         if self.to is not None:
             checked_topic(self.to, "MPUB")
             client_config(self.client_options)
             self._check_target()
         elif self.to_nsqd is not None:
-            raise ConfigError("--to-nsqd goes with --to, the topic to publish to")
+            raise UsageError("--to-nsqd goes with --to, the topic to publish to")
         elif self.client_options:
-            raise ConfigError("--client-opt goes with --to, the topic to publish to")
+            raise UsageError("--client-opt goes with --to, the topic to publish to")
 
     def _check_target(self) -> None:
         try:
             checked_addresses([self.to_nsqd] if self.to_nsqd is not None else [])
         except ValueError as error:
-            raise ConfigError(f"--to-nsqd: {error}") from None
+            raise UsageError(f"--to-nsqd: {error}") from None
 
     def command(self, node: str, first: int, end: int, count: int | None) -> str:
         """The command that does what is left on a node."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.cli.shared.times import moment_ns
-from penstock.core.errors import ConfigError
+from penstock.core.errors import UsageError
 from penstock.nsq.client.log import LogClient, OffsetOutOfRange
 
 
@@ -34,12 +34,12 @@ class Span:
         to_time: str | None,
         now_ns: int,
     ) -> Span:
-        """From the flags. Raises ConfigError."""
+        """From the flags. Raises UsageError."""
         for name, offset, time in (("from", from_offset, from_time), ("to", to_offset, to_time)):
             if offset is not None and time is not None:
-                raise ConfigError(f"give --{name}-offset or --{name}-time, not both")
+                raise UsageError(f"give --{name}-offset or --{name}-time, not both")
             if offset is not None and offset < 0:
-                raise ConfigError(f"--{name}-offset {offset}: offsets start at 0")
+                raise UsageError(f"--{name}-offset {offset}: offsets start at 0")
         return cls(
             from_offset,
             None if from_time is None else moment_ns("--from-time", from_time, now_ns),
@@ -81,7 +81,7 @@ class Filter:
             wanted = None if grep is None else os.fsencode(grep)  # any bytes may be looked for
             self._pattern = None if wanted is None else re.compile(wanted)
         except (re.error, OverflowError, RecursionError) as error:
-            raise ConfigError(f"--grep {grep}: {error}") from error
+            raise UsageError(f"--grep {grep}: {error}") from error
         self._fields = dict(_field(text) for text in fields)
 
     @property
@@ -107,7 +107,7 @@ class Filter:
 def _field(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign or not name:
-        raise ConfigError(f"--filter {text}: give the name and the value of a JSON field, as a=b")
+        raise UsageError(f"--filter {text}: give the name and the value of a JSON field, as a=b")
     return name, value
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 
 from penstock.cluster.access import Access
-from penstock.core.errors import ConfigError
+from penstock.core.errors import UsageError
+from penstock.core.redaction import without_secrets
 
 if TYPE_CHECKING:
     from penstock.cli.shared.nodes import Where
@@ -52,9 +53,9 @@ class Asking:
     auth_secret: Annotated[str | None, Parameter(env_var="PENSTOCK_AUTH_SECRET")] = None
 
     def access(self, nodes: Iterable[str] = ()) -> Access:
-        """The way to ask these nodes and others. Raises ConfigError."""
+        """The way to ask these nodes and others. Raises UsageError."""
         if self.tls_key and not self.tls_cert:
-            raise ConfigError("--tls-key is of no use without --tls-cert")
+            raise UsageError("--tls-key is of no use without --tls-cert")
         files = (self.tls_root_ca_file, self.tls_cert, self.tls_key)
         others = any(files) or self.tls_server_name or self.tls_insecure_skip_verify
         is_https = any(node.startswith("https://") for node in nodes)
@@ -87,11 +88,25 @@ class Nodes:
     lookupd_http_address: Texts = ()
 
     def where(self, asking: Asking | None) -> "Where":
-        """The addresses with the way to ask. Raises ConfigError."""
+        """The addresses with the way to ask. Raises UsageError."""
         from penstock.cli.shared.nodes import Where
 
         nsqds = self.nsqd_http_address
+        for flag, addresses in (("--nsqd-http-address", nsqds),
+                                ("--lookupd-http-address", self.lookupd_http_address)):  # fmt: skip
+            for each in addresses:
+                check_address(flag, each)
         return Where(nsqds, self.lookupd_http_address, (asking or Asking()).access(nsqds))
+
+
+def check_address(flag: str, address: str) -> None:
+    """Raise UsageError, which names the flag, for what is not an address of HTTP."""
+    from penstock.cluster.exchange import Endpoint
+
+    try:
+        Endpoint.of(address).host_and_port()
+    except ValueError as error:
+        raise UsageError(f"{flag} {without_secrets(address)}: {error}; give host:port") from None
 
 
 _FILES: Final = (

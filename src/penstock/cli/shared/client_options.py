@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penstock.cluster.access import Access
-from penstock.core.errors import ConfigError
+from penstock.core.errors import ConfigError, UsageError
 from penstock.nsq.client.config import Config
 
 _SECRET = "auth_secret"
@@ -14,7 +14,7 @@ _SECRET = "auth_secret"
 def client_config(pairs: Iterable[str], base: Config | None = None) -> Config:
     """``base`` with options set from texts: ``name,value``, or ``name`` for one that is to be true.
 
-    Raises ConfigError, which names the text.
+    Raises UsageError, which names the text.
     """
     config = base or Config()
     for pair in pairs:
@@ -22,7 +22,7 @@ def client_config(pairs: Iterable[str], base: Config | None = None) -> Config:
         try:
             config = config.with_option(name, value if comma else True).validate()
         except ConfigError as error:
-            raise ConfigError(f"--client-opt {without_secret(pair)}: {error}") from None
+            raise UsageError(f"--client-opt {without_secret(pair)}: {error}") from None
     return config
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from penstock.core.errors import ConfigError
+from penstock.core.errors import UsageError
 from penstock.core.moments import EPOCH
 from penstock.core.units import DURATION_FORM, SECOND, parse_duration
 
@@ -17,15 +17,15 @@ _DAYS = re.compile(r"(\d{1,18})d")
 
 
 def seconds(flag: str, text: str) -> float:
-    """A positive duration such as ``500ms`` or ``2s``. Raises ConfigError."""
+    """A positive duration such as ``500ms`` or ``2s``. Raises UsageError."""
     ns = _duration(text)
     if ns is None or ns <= 0:
-        raise ConfigError(f"{flag} {text}: give {DURATION_FORM}")
+        raise UsageError(f"{flag} {text}: give {DURATION_FORM}")
     return ns / SECOND
 
 
 def moment_ns(flag: str, text: str, now_ns: int) -> int:
-    """A time in wall-clock ns: RFC 3339, or how long ago (``2h``, ``3d``). Raises ConfigError.
+    """A time in wall-clock ns: RFC 3339, or how long ago (``2h``, ``3d``). Raises UsageError.
 
     A time without an offset is this machine's local time. One that no node can have is the first or
     the last that it can.
@@ -39,10 +39,10 @@ def _read(flag: str, text: str, now_ns: int) -> int:
         try:
             return _parsed(*found.groups())
         except ValueError as error:
-            raise ConfigError(f"{flag} {text}: {error}") from error
+            raise UsageError(f"{flag} {text}: {error}") from error
     ago = _duration(text)
     if ago is None or ago < 0:
-        raise ConfigError(
+        raise UsageError(
             f"{flag} {text}: give a time such as 2026-11-21T14:00:00Z, or how long ago, as 2h or 3d"
         )
     return now_ns - ago

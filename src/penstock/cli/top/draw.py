@@ -219,7 +219,7 @@ def _client_line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _foot(view: View, rows: list[Row], width: int) -> list[Text]:
-    added = total(rows)
+    added = view.total(rows)
     many = "channels and groups" if view.topic else "topics" if len(rows) != 1 else "topic"
     line = Text(f"{len(rows)} {many}", style="bold")
     for text, style in (

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from penstock.cli.top.all_nodes import Cluster
-from penstock.cli.top.table import Row, reader_rows, topic_rows
+from penstock.cli.top.table import Row, reader_rows, topic_rows, total
 
 SORTS: Final = ("name", "lag", "in", "out", "in flight", "clients")
 _FILTER_MAX: Final = 64
@@ -41,6 +42,19 @@ class View:
         # Names go up and figures down, unless the order is turned round.
         rows.sort(key=self._sort_key, reverse=(self.sort != "name") != self.reversed)
         return rows
+
+    def total(self, rows: Sequence[Row]) -> Row:
+        """All rows added up. What comes to a topic's readers are copies of what comes to the topic:
+        of these the topic's own counts.
+        """
+        added = total(rows)
+        if not self.topic:
+            return added
+        nodes, history = self.cluster.all(), self.cluster.history
+        own = [
+            each for each in topic_rows(nodes, history, by_node=False) if each.name == self.topic
+        ]
+        return replace(added, rate_in=total(own).rate_in, rates=total(own).rates)
 
     def _sort_key(self, row: Row) -> float | str:
         values: dict[str, float | str] = {

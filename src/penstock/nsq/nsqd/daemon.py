@@ -25,7 +25,7 @@ from penstock.nsq.nsqd.http.https import TlsRequiredRouter, server_tls
 from penstock.nsq.nsqd.http.staged_parts import StagedParts
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.nsqd.ports import Ports
-from penstock.nsq.nsqd.stats.pipelines import Pipelines
+from penstock.nsq.nsqd.stats.pipelines import GroupsHere, Pipelines
 from penstock.nsq.nsqd.stats.prometheus import NsqdMetrics
 from penstock.nsq.nsqd.stats.stat_sources import StatSources
 from penstock.nsq.nsqd.stats.statsd_push import StatsdPush
@@ -71,7 +71,7 @@ class Nsqd(Observer):
         self.auth_servers = AuthServers.of(options)
         self.sessions: dict[Session, None] = {}
         self.staged_parts = StagedParts(node, options)
-        self.pipelines = Pipelines(node.clock, self._lag_of)
+        self.pipelines = Pipelines(node.clock, GroupsHere(node.broker.topics, node.log_groups))
         self.ports = ports or Ports(options)
         self._hostname = socket.gethostname()
         self.lookup = lookup.Lookup(self._identity, self._registrations, options.max_body_size,
@@ -179,10 +179,6 @@ class Nsqd(Observer):
                 session.connection.outbox.flush()
 
     # --- what nsqlookupd is told ---------------------------------------------------------------
-
-    def _lag_of(self, topic: str, group: str) -> int | None:
-        found = self.node.broker.topics.get(topic)
-        return None if found is None else self.node.log_groups.lag(found, group)
 
     def _identity(self) -> bytes:
         return lookup.identity(self.options, self._hostname, self.ports.broadcast_tcp,

@@ -22,4 +22,4 @@ class UsageWanted(CommandFailed):
     """The options name no broker and no cluster: the usage is printed instead."""
 
     def __init__(self) -> None:
-        super().__init__("the options name neither a broker nor a cluster")
+        super().__init__("the options name neither a broker nor a cluster: give -b or -c")

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from penstock.core.nearest import did_you_mean
 from penstock.rocketmq.mqadmin.errors import CommandFailed
 
 _WIDTH: Final = 110  # of the usage, in columns
@@ -18,7 +19,7 @@ _GAP: Final = 3
 
 
 class BadUsage(CommandFailed):
-    """The command line fits no sub-command; the usage is printed, and the exit code is 1."""
+    """The command line does not fit the sub-command; the usage is printed, exit code 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +125,22 @@ class Given:
 def parse(command: SubCommand, words: Sequence[str]) -> Given:
     """Read the words behind the sub-command's name. Raises BadUsage."""
     given = _Reader(command).read(words)
-    if not _has_all(command.options, given):
-        raise BadUsage(f"{command.name}: required options are missing")
+    missing = [
+        _typed(each) for each in command.options if each.is_required and each.name not in given
+    ]
+    if missing:
+        raise BadUsage(f"{command.name}: {' and '.join(missing)} must be given")
+    group = [each for each in command.options if each.one_of]
+    if group and sum(each.name in given for each in group) != 1:
+        raise BadUsage(
+            f"{command.name}: exactly one of {', '.join(map(_typed, group))} must be given"
+        )
     return given
 
 
-def _has_all(options: Sequence[Option], given: Given) -> bool:
-    chosen = [each for each in options if each.one_of]
-    return all(each.name in given for each in options if each.is_required) and (
-        not chosen or sum(each.name in given for each in chosen) == 1
-    )
+def _typed(option: Option) -> str:
+    """An option as a person finds it in the usage: ``-t (--topic)``."""
+    return f"-{option.letter} (--{option.name})" if option.letter else f"--{option.name}"
 
 
 class _Reader:
@@ -160,9 +167,10 @@ class _Reader:
 
     def _burst(self, letters: str, left: list[str]) -> None:
         while letters:
-            option, letters = self._letters.get(letters[0]), letters[1:]
+            letter, letters = letters[0], letters[1:]
+            option = self._letters.get(letter)
             if option is None:
-                raise BadUsage(f"{self._command}: there is no such option")
+                raise BadUsage(f"{self._command}: there is no option -{letter}")
             if option.takes_value:
                 self._take(option, letters or None, left)
                 return
@@ -171,14 +179,18 @@ class _Reader:
     def _named(self, name: str) -> Option:
         found = [each for known, each in self._names.items() if known.startswith(name)]
         exact = self._names.get(name)
-        if exact is None and len(found) != 1:
-            raise BadUsage(f"{self._command}: --{name} fits {len(found)} options")
+        if exact is None and not found:
+            hint = did_you_mean(name, self._names, "--")
+            raise BadUsage(f"{self._command}: there is no option --{name}{hint}")
+        if exact is None and len(found) > 1:
+            names = ", ".join(f"--{each.name}" for each in found)
+            raise BadUsage(f"{self._command}: --{name} may be any of {names}")
         return exact or found[0]
 
     def _take(self, option: Option, value: str | None, left: list[str]) -> None:
         if option.takes_value and value is None:
             if not left or self._is_option(left[0]):
-                raise BadUsage(f"{self._command}: --{option.name} needs a value")
+                raise BadUsage(f"{self._command}: {_typed(option)} needs a value")
             value = left.pop(0)
         values = self._given.values
         if option.repeats and option.name in values:

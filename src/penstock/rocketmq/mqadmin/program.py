@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import PenstockError
+from penstock.core.nearest import did_you_mean
 from penstock.rocketmq.mqadmin.errors import Refused, UsageWanted
 from penstock.rocketmq.mqadmin.options import BadUsage, Given, SubCommand, parse, usage
 from penstock.rocketmq.mqadmin.output import Output
@@ -56,14 +57,17 @@ def _run(words: list[str]) -> int:
     command = find(name)
     if command is None:
         print(f"The sub command {name} not exist.")
+        hint = did_you_mean(name, [each.name for each in SUB_COMMANDS])
+        _complain(f"mqadmin: there is no sub-command {name}{hint or '; mqadmin lists them'}")
         return 0
     if asks_help:
         print(usage(command), end="")
         return 0
     try:
         given = parse(command, words[1:])
-    except BadUsage:
+    except BadUsage as error:
         print(usage(command), end="")
+        _complain(f"mqadmin {error}")
         return 1
     if "help" in given:
         print(usage(command), end="")
@@ -83,16 +87,23 @@ def execute(command: SubCommand, given: Given) -> int:
     except UsageWanted as error:
         out.text(usage(command))
         out.fail(str(error))
+        if not as_json:
+            _complain(f"mqadmin {command.name}: {error}")
         failed = True
     except (PenstockError, OSError, *_SENSELESS) as error:
         out.fail(_reason(error), error.code if isinstance(error, Refused) else None)
-        sys.stdout.flush()
         if not as_json:
-            print(f"mqadmin {command.name}: {_reason(error)}", file=sys.stderr)
+            _complain(f"mqadmin {command.name}: {_reason(error)}")
         failed = True
     out.finish()
     sys.stdout.flush()
     return int(failed and as_json)
+
+
+def _complain(text: str) -> None:
+    """Say what is wrong, behind what was printed: upstream's exit code may not show it."""
+    sys.stdout.flush()
+    print(text, file=sys.stderr)
 
 
 def _call(command: SubCommand, given: Given, out: Output) -> None:

@@ -6,8 +6,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from penstock.core.names import is_valid_name
+from penstock.nsq.pipeline_status import ANY_TOPIC
 from penstock.spark.figures import About
 from penstock.spark.nodes.directory import Directory
+from penstock.spark.pipelines import own
 from penstock.spark.pipelines.spec import Spec, access_of
 from penstock.spark.settings import Settings
 
@@ -16,20 +18,35 @@ _PATIENCE_S = 1.0
 
 def about(spec: Spec) -> About:
     """The pipeline's query. Nodes of the source get reports, or of the sink where it has none."""
-    return _about(str(spec.source), str(spec.sink), spec.query or "", spec)
+    return _about(str(spec.source), str(spec.sink), spec.query or "", spec, "")
 
 
 def about_bad(spec: Spec) -> About:
     """The query behind it, of the rows that do not parse."""
-    return _about(str(spec.source), f"nsq {spec.parse.bad}", "", spec)
+    return _about(str(spec.source), f"nsq {spec.parse.bad}", "", spec, ".bad")
 
 
-def _about(source: str, sink: str, sql: str, spec: Spec) -> About:
+def _about(source: str, sink: str, sql: str, spec: Spec, suffix: str) -> About:
     for options in (spec.source.options, spec.sink.options):
         settings = _reach(options)
         if settings is not None:
-            return About(source, sink, sql, settings.access, _Nodes(settings))
+            groups = _groups(spec, suffix)
+            return About(source, sink, sql, settings.access, _Nodes(settings), groups)
     return About(source, sink, sql)
+
+
+def _groups(spec: Spec, suffix: str) -> tuple[tuple[str, str], ...]:
+    """The topics and groups of a query that begins with the oldest messages: its group is there,
+    at their start, before its first batch. Where else it begins is known with that batch.
+    """
+    given = {key.lower(): value for key, value in spec.source.options.items()}
+    begins = given.get("startingoffsets", "").strip().lower()
+    if not spec.source.reads_log or begins != "earliest" or "groupidprefix" in given:
+        return ()
+    topics = given.get("topic", ANY_TOPIC)
+    group = own.group_name(topics, spec.run.checkpoint, spec.name + suffix)
+    group = given["group"] + suffix if "group" in given else group
+    return tuple((each.strip(), group) for each in topics.split(",") if each.strip())
 
 
 def _reach(options: Mapping[str, str]) -> Settings | None:

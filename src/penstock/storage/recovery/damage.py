@@ -70,6 +70,11 @@ class _Recorded(msgspec.Struct):
     version: int = _FORMAT
 
 
+def record_path(directory: str) -> str:
+    """The file with the record of the queue that has this directory."""
+    return os.path.join(directory, _FILE)
+
+
 class DamageRecord:
     """The damage of the queue in ``directory``; a log in memory has no disk and no damage."""
 
@@ -111,7 +116,7 @@ class DamageRecord:
 
     @property
     def _path(self) -> str:
-        return os.path.join(self._directory, _FILE)
+        return record_path(self._directory)
 
     def report(self, damage: Damage, data: bytes = b"", *, is_loss: bool = True) -> None:
         """Record damage that is not on record yet, with a copy of its bytes.

@@ -8,7 +8,7 @@ from tests.unit.admin.conftest import StartAdmin, Two
 
 def status(**more: Any) -> dict[str, Any]:
     return {"id": "q1", "name": "counts", "state": "running", "sql": "select 1", "age": 1.5,
-            "rows_read": 10, "read_per_s": 2.5, **more}  # fmt: skip
+            "rows_read": 10, "batch": 0, "read_per_s": 2.5, **more}  # fmt: skip
 
 
 async def test_pipelines_over_the_nodes(two: Two, admin: StartAdmin) -> None:

@@ -22,7 +22,7 @@ def test_a_healthy_node_before_during_and_after_its_life(tmp_path: Path, command
         assert (ended.code, ended.out.splitlines()[-1]) == (0, "no fault found")
         ended = command("doctor", path)
         assert ended.code == 1
-        assert f"it is in use by process {nsqd.pid} (" in ended.out
+        assert f"it is in use by nsqd (process {nsqd.pid})" in ended.out
         ended = command("doctor", path, node)
         assert ended.code == 0
         assert ended.out.startswith("note     data path")
@@ -37,6 +37,17 @@ def test_a_healthy_node_before_during_and_after_its_life(tmp_path: Path, command
         nsqd.kill()
         assert command("doctor", path).code == 0
         nsqd.start()
+
+
+def test_a_folder_of_another_program_is_a_fault(tmp_path: Path, command: Commands) -> None:
+    (tmp_path / "notes.txt").touch()
+    for more in ((), ("--repair",)):
+        ended = command("doctor", f"--data-path={tmp_path}", *more)
+        assert (ended.code, ended.out.splitlines()[0], ended.err) == (
+            1, f"error    data path {tmp_path}: it is not a data path: "
+            "it has no file of nsqd or mqbroker", "",
+        )  # fmt: skip
+    assert [each.name for each in tmp_path.iterdir()] == ["notes.txt"]
 
 
 def test_repairs_happen_when_told(tmp_path: Path, command: Commands) -> None:
@@ -77,7 +88,7 @@ def test_a_configuration_alone_asks_no_node(tmp_path: Path, command: Commands) -
 def test_repairs_need_a_data_path(command: Commands, flag: str) -> None:
     ended = command("doctor", flag)
     assert (ended.code, ended.err) == (
-        1, "penstock: --repair and --accept-damage need the --data-path that they are for\n"
+        2, "penstock: --repair and --accept-damage need the --data-path that they are for\n"
     )  # fmt: skip
 
 

@@ -30,7 +30,9 @@ def test_a_killed_parent_takes_its_children_along(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as parent:
         assert parent.stdout is not None
         assert parent.stdout.readline() == "up [] __main__\n"
-        assert len(marked(environment)) == 2
+        processes = marked(environment)
+        assert len(processes) == 2
+        assert any(each.endswith(" -m sleeping_child ") for each in processes.values()), processes
         parent.kill()
     assert left_over(environment, 60) == {}
 

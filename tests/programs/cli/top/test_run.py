@@ -65,7 +65,7 @@ def test_nobody_answers(command: Commands) -> None:
 @pytest.mark.parametrize("interval", ["0s", "x", "-1s"])
 def test_an_interval_that_makes_no_sense(command: Commands, interval: str) -> None:
     ended = command("top", f"--interval={interval}")
-    assert ended.code == 1
+    assert ended.code == 2
     assert ended.err.startswith(f"penstock: --interval {interval}: give a duration")
 
 

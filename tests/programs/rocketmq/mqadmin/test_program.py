@@ -29,21 +29,34 @@ def test_without_words_the_sub_commands_are_listed(capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize(
-    ("line", "code", "expected"),
+    ("line", "code", "expected", "said"),
     [
-        ("help topicList", 0, "usage: mqadmin topicList "),
-        ("topicList -h", 0, "usage: mqadmin topicList "),
-        ("TOPICLIST -z", 1, "usage: mqadmin topicList "),
-        ("topicRoute", 1, "usage: mqadmin topicRoute "),
-        ("nosuch", 0, "The sub command nosuch not exist.\n"),
-        ("help nosuch", 0, "The sub command nosuch not exist.\n"),
+        ("help topicList", 0, "usage: mqadmin topicList ", ""),
+        ("topicList -h", 0, "usage: mqadmin topicList ", ""),
+        ("TOPICLIST -z", 1, "usage: mqadmin topicList ", " topicList: there is no option -z"),
+        ("topicRoute", 1, "usage: mqadmin topicRoute ",
+         " topicRoute: -t (--topic) must be given"),
+        ("updateTopic", 1, "usage: mqadmin updateTopic ",
+         " updateTopic: -t (--topic) must be given"),
+        ("updateTopic -t T", 1, "usage: mqadmin updateTopic ",
+         " updateTopic: exactly one of -b (--brokerAddr), -c (--clusterName) must be given"),
+        ("topicRoute --topc T", 1, "usage: mqadmin topicRoute ",
+         " topicRoute: there is no option --topc; did you mean --topic?"),
+        ("topicRoute -t", 1, "usage: mqadmin topicRoute ",
+         " topicRoute: -t (--topic) needs a value"),
+        ("topicLst", 0, "The sub command topicLst not exist.\n",
+         ": there is no sub-command topicLst; did you mean topicList?"),
+        ("help zzz", 0, "The sub command zzz not exist.\n",
+         ": there is no sub-command zzz; mqadmin lists them"),
     ],
-)
+)  # fmt: skip
 def test_exit_codes_are_upstreams(
-    line: str, code: int, expected: str, capsys: pytest.CaptureFixture[str]
+    line: str, code: int, expected: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(line.split()) == code
-    assert capsys.readouterr().out.startswith(expected)
+    found = capsys.readouterr()
+    assert found.out.startswith(expected)
+    assert found.err == (f"mqadmin{said}\n" if said else "")
 
 
 def test_a_failure_is_one_line_and_in_json_an_exit_code(
@@ -71,7 +84,11 @@ def test_the_usage_where_broker_and_cluster_are_missing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(["updateSubGroup", "-g", "G", "-n", unused_address()]) == 0
-    assert capsys.readouterr().out.startswith("usage: mqadmin updateSubGroup ")
+    found = capsys.readouterr()
+    assert found.out.startswith("usage: mqadmin updateSubGroup ")
+    assert found.err == (
+        "mqadmin updateSubGroup: the options name neither a broker nor a cluster: give -b or -c\n"
+    )
 
 
 def test_the_account_of_tools_yml_and_options_of_the_client(

@@ -116,5 +116,6 @@ def test_groups_are_beside_the_rest() -> None:
     assert found.depth.tolist() == [0, 0, 2]
     assert found.groups.names == [("a", "@g"), ("b", "@g")]
     assert found.groups.lags.tolist() == [5, 3]
+    assert found.groups.dialects == ["log", "rocketmq"]
     assert found.groups.rates.tolist() == [0.5, 3]
     assert sample(topic("a")).groups.names == []

@@ -11,7 +11,7 @@ def told(*statuses: ToldStatus) -> NodePipelines:
 
 
 def status(id: str = "q", name: str = "n", state: Any = "running", **more: Any) -> ToldStatus:
-    return ToldStatus(id, name, state, **more)
+    return ToldStatus(id, name, state, **{"batch": 0, **more})
 
 
 def test_the_newest_of_several_nodes_with_lags_added_up_and_the_last_error() -> None:
@@ -40,6 +40,23 @@ def test_who_runs_and_says_nothing_is_silent() -> None:
     assert [each["state"] for each in whole_pipelines(nodes)] == ["silent", "stopped"]
     (found,) = whole_pipelines([*nodes[:0], ("a:1", told(status(age=SILENT_S)))])
     assert found["state"] == "running"
+
+
+def test_before_its_first_batch_a_pipeline_is_starting() -> None:
+    first = status(batch=-1, lag=0, age=1)
+    (found,) = whole_pipelines([("a:1", told(first))])
+    assert (found["state"], found["lag"]) == ("starting", None)
+    here = status(batch=-1, lag=24_540, lag_is_here=True, age=2)
+    (found,) = whole_pipelines([("a:1", told(first)), ("b:1", told(here))])
+    assert (found["state"], found["lag"]) == ("starting", 24_540)
+    (found,) = whole_pipelines([("a:1", told(status(batch=-1, age=SILENT_S + 1)))])
+    assert found["state"] == "silent"
+
+
+def test_restarts_are_those_of_the_node_that_has_seen_most() -> None:
+    parts = [("a:1", told(status(restarts=1, age=1))), ("b:1", told(status(restarts=3, age=2)))]
+    (found,) = whole_pipelines(parts)
+    assert found["restarts"] == 3
 
 
 def test_order() -> None:

@@ -9,7 +9,7 @@ from penstock.admin.pipelines.past import FIGURES, HOUR_S, Past
 
 
 def figures(id: str, **given: Any) -> dict[str, Any]:
-    return {"id": id, **dict.fromkeys(FIGURES, 0), **given}
+    return {"id": id, "batch": 0, **dict.fromkeys(FIGURES, 0), **given}
 
 
 def test_a_point_for_each_look() -> None:
@@ -20,6 +20,16 @@ def test_a_point_for_each_look() -> None:
     assert (series["times"], series["read_per_s"], series["lag"]) == ([100, 110], [5, 7], [1, 2])
     assert kept.series("b")["times"] == [100]
     assert kept.series("none") == {"times": [], **{figure: [] for figure in FIGURES}}
+
+
+def test_before_the_first_batch_there_is_no_batch_time_and_perhaps_no_lag() -> None:
+    kept = Past(10)
+    kept.take(100, [figures("a", batch=-1, lag=None)])
+    kept.take(110, [figures("a", batch=-1, lag=24_540)])
+    kept.take(120, [figures("a", batch_ms=40, lag=24_000)])
+    series = kept.series("a")
+    assert series["batch_ms"] == [None, None, 40]
+    assert series["lag"] == [None, 24_540, 24_000]
 
 
 def test_an_hour_is_kept_and_what_was_away_for_one_is_forgotten() -> None:

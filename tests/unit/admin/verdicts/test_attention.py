@@ -101,3 +101,13 @@ def test_a_topic_by_itself() -> None:
     rows = row("a", paused=1), row("b", "c", depth=7, clients=0), row("b", paused=1)
     assert [each["names"] for each in found(*rows, of="b")] == [["b", "c"], ["b"]]
     assert found(*rows, of="none") == []
+
+
+def test_a_group_says_of_which_dialect_it_is() -> None:
+    rows = Rows(10)
+    for name in ("@g", "@h", "c"):
+        rows.row(Key("t", name), 1.0)
+    depth, none = np.array([3.0, 2.0, 1.0]), np.zeros(3)
+    dialects = {("t", "@g"): "rocketmq", ("t", "@h"): "log"}
+    items, _ = Attention(Figures(depth, *[none] * 8), Layout(rows), dialects).items()
+    assert [each["dialect"] for each in items] == ["rocketmq", "log", None]

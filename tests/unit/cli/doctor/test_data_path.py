@@ -15,8 +15,10 @@ from penstock.cli.doctor.data_path import (
     examine_permissions,
     examine_tables,
     holder_of,
+    program_name,
 )
 from penstock.cli.doctor.report import Level, Report
+from penstock.cli.doctor.run import repair_data_path
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import HOUR
 from penstock.rocketmq.broker.store import seal
@@ -164,12 +166,60 @@ def test_a_lock_that_is_held_is_found_with_who_holds_it(tmp_path: Path) -> None:
     report = examined(tmp_path)
     lock.release()
     assert [each.code for each in report.findings] == ["locked"]
-    assert f"process {os.getpid()} (" in report.findings[0].what
+    assert f" (process {os.getpid()})" in report.findings[0].what
     assert examined(tmp_path).findings == []
 
 
 def test_a_data_path_that_is_not_there_is_found(tmp_path: Path) -> None:
     assert [each.code for each in examined(tmp_path / "no").findings] == ["no-data-path"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("notes.txt", "it is not a data path: it has no file of nsqd or mqbroker"),
+        ("config", "it is not a data path: it has no file of nsqd or mqbroker"),
+        ("topics", "it is not a data path: it has no file of nsqd or mqbroker"),
+        ("", "it is empty: no node has run on it"),
+    ],
+)
+def test_any_other_folder_is_not_called_sound(tmp_path: Path, name: str, said: str) -> None:
+    tmp_path.chmod(0o777)
+    if name:
+        (tmp_path / name).touch(0o444)
+    report = examined(tmp_path)
+    assert report.checked == []
+    assert [(each.code, each.level, each.what) for each in report.findings] == [
+        ("no-data-path", Level.ERROR, said)
+    ]
+    assert "--data-path" in report.findings[0].remedy
+    assert "chown" not in report.findings[0].remedy
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["nsqd.dat", "ids.json", "rocketmq-serials.json", "replication.json", "config/topics.json",
+     "topics/orders.v1@0", "topics/orders@0.deleted", "clicks.diskqueue.meta.dat"],
+)  # fmt: skip
+def test_any_file_of_a_node_makes_a_data_path(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("{}")
+    assert "no-data-path" not in [each.code for each in examined(tmp_path).findings]
+
+
+def test_what_only_the_start_in_memory_has_copied_is_not_called_copied(tmp_path: Path) -> None:
+    folder = healthy(tmp_path)
+    damage_the_journal(tmp_path, folder)
+    (folder / "damage.json").write_bytes(b"torn")
+    found = examined(tmp_path).findings
+    assert [each.code for each in found] == ["damage", "damage"]
+    assert not any("copied" in each.what for each in found)
+    assert all("the doctor has changed nothing" in each.remedy for each in found)
+    repair_data_path(str(tmp_path), accept_damage=False)
+    found = examined(tmp_path).findings
+    assert [each.code for each in found] == ["damage-pending", "damage-pending"]
+    copies = [each.what.rpartition("; copied to ")[2] for each in found]
+    assert all((folder / each).exists() for each in copies), copies
 
 
 def test_a_data_path_that_cannot_be_reached_is_not_called_missing(tmp_path: Path) -> None:
@@ -184,9 +234,25 @@ def test_a_quick_look_takes_what_an_index_vouches_for_on_trust(tmp_path: Path) -
 
 def test_the_process_that_holds_the_lock(tmp_path: Path) -> None:
     lock = DirectoryLock(str(tmp_path))
-    assert holder_of(str(tmp_path)).startswith(f"process {os.getpid()} (")
+    assert holder_of(str(tmp_path)).endswith(f" (process {os.getpid()})")
     lock.release()
     assert holder_of(str(tmp_path)) == "another process"
+
+
+@pytest.mark.parametrize(
+    ("words", "program"),
+    [
+        (["/opt/penstock/bin/python3", "/opt/penstock/bin/nsqd", "--data-path=/d"], "nsqd"),
+        (["python3.13", "-m", "penstock.cli.nsqd", "--data-path=/d"], "nsqd"),
+        (["python3", "-X", "dev", "-I", "-m", "penstock.cli.mqbroker"], "mqbroker"),
+        (["/usr/local/bin/nsqd", "-data-path", "/d"], "nsqd"),
+        (["python3", "-c", ""], "python3"),
+        (["python3"], "python3"),
+        ([""], ""),
+    ],
+)
+def test_a_process_has_the_name_of_its_program(words: list[str], program: str) -> None:
+    assert program_name([*words, ""]) == program
 
 
 def test_a_process_that_cannot_be_seen_has_its_number_alone(tmp_path: Path) -> None:
@@ -204,17 +270,17 @@ def test_a_system_that_lists_no_locks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "mode", "level", "said"),
     [
-        ("file", 0o400, Level.ERROR, "its owner may not read and write"),
-        ("file", 0o200, Level.ERROR, "its owner may not read and write"),
-        ("folder", 0o600, Level.ERROR, "its owner may not read and write"),
-        ("file", 0o666, Level.WARNING, "may be changed by everybody"),
-        ("folder", 0o777, Level.WARNING, "may be changed by everybody"),
-        ("file", 0o640, None, ""),
+        ("topics/file", 0o400, Level.ERROR, "its owner may not read and write"),
+        ("topics/file", 0o200, Level.ERROR, "its owner may not read and write"),
+        ("topics", 0o600, Level.ERROR, "its owner may not read and write"),
+        ("topics/file", 0o666, Level.WARNING, "may be changed by everybody"),
+        ("topics", 0o777, Level.WARNING, "may be changed by everybody"),
+        ("topics/file", 0o640, None, ""),
     ],
 )
 def test_a_mode(tmp_path: Path, name: str, mode: int, level: Level | None, said: str) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "file").touch(0o600)
+    (tmp_path / "topics").mkdir()
+    (tmp_path / "topics/file").touch(0o600)
     (tmp_path / name).chmod(mode)
     found = list(examine_permissions(str(tmp_path)))
     (tmp_path / name).chmod(0o700)
@@ -225,19 +291,19 @@ def test_a_mode(tmp_path: Path, name: str, mode: int, level: Level | None, said:
 def test_a_folder_that_is_closed_to_us_ends_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "a").touch(0o600)
-    (tmp_path / "b").touch()
+    (tmp_path / "ids.json").touch(0o600)
+    (tmp_path / "nsqd.dat").touch()
     lstat = os.lstat
 
     def closed(each: str) -> os.stat_result:
-        if each.endswith("a"):
+        if each.endswith("ids.json"):
             raise PermissionError(13, "Permission denied", each)
         return lstat(each)
 
     monkeypatch.setattr("penstock.cli.doctor.data_path.os.lstat", closed)
-    (tmp_path / "b").chmod(0o666)
+    (tmp_path / "nsqd.dat").chmod(0o666)
     (found,) = examine_permissions(str(tmp_path))
-    assert found.where == str(tmp_path / "b")
+    assert found.where == str(tmp_path / "nsqd.dat")
 
 
 def test_several_files_of_another_user_are_one_finding(
@@ -245,7 +311,8 @@ def test_several_files_of_another_user_are_one_finding(
 ) -> None:
     path = tmp_path / "of nsqd"
     path.mkdir()
-    for name in ("a", "b", "c"):
+    (path / "topics").mkdir()
+    for name in ("topics/a", "topics/b", "ids.json", "notes.txt"):
         (path / name).touch(0o600)
     lstat = os.lstat
 
@@ -256,8 +323,22 @@ def test_several_files_of_another_user_are_one_finding(
     monkeypatch.setattr("penstock.cli.doctor.data_path.os.lstat", of_another)
     (found,) = examine_permissions(str(path))
     assert found.what == "belongs to another user than the data path does"
-    assert found.where.endswith(" and 2 others")
-    assert f"chown -R USER '{path}' &&" in found.remedy
+    assert found.where == f"{path}/ids.json and 3 others"
+    both = f"'{path}'/ids.json '{path}'/topics"
+    assert found.remedy == (
+        f"chown -R USER {both} && chmod -R u+rwX,o-w {both}, where USER runs nsqd."
+    )
+
+
+def test_the_folder_itself_is_mended_without_what_else_is_in_it(tmp_path: Path) -> None:
+    healthy(tmp_path)
+    (tmp_path / "of somebody else").touch(0o400)
+    tmp_path.chmod(0o777)
+    (found,) = examine_permissions(str(tmp_path))
+    assert found.where == str(tmp_path)
+    assert found.remedy == (
+        f"chown USER {tmp_path} && chmod u+rwX,o-w {tmp_path}, where USER runs nsqd."
+    )
 
 
 @pytest.mark.parametrize(

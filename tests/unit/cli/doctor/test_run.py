@@ -32,7 +32,17 @@ def test_a_torn_tail_goes_and_damage_stays_until_it_is_accepted(
 
 
 def test_a_data_path_in_use_is_left_alone(tmp_path: Path) -> None:
+    healthy(tmp_path)
     lock = DirectoryLock(str(tmp_path))
     with pytest.raises(PenstockError, match=r"cannot be repaired: cannot flock"):
         repair_data_path(str(tmp_path), accept_damage=True)
     lock.release()
+
+
+def test_a_folder_that_is_not_a_data_path_is_left_alone(tmp_path: Path) -> None:
+    """A start removes ``*.tmp`` of its own form, here of another program."""
+    other = tmp_path / "notes.txt.0123abcd.tmp"
+    other.touch()
+    repair_data_path(str(tmp_path), accept_damage=True)
+    assert list(tmp_path.iterdir()) == [other]
+    repair_data_path(str(tmp_path / "no"), accept_damage=True)

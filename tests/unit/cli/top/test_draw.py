@@ -45,7 +45,7 @@ spark           log             0        0       40                      40     
 CLIENT  CHANNEL  ADDRESS        RDY  IN FL.  FIN  REQ.  SOFTWARE
 worker  bill     10.0.0.9:5555  200       5  900     2  go-nsq/1.1.0
 
-4 channels and groups  in 2010/s  out 1522/s  lag 2052  in flight 5  clients 2  ████
+4 channels and groups  in 1010/s  out 1522/s  lag 2052  in flight 5  clients 2  ████
 q quit  ↑↓ choose  ⏎ open  ← back  / filter  s sort  r reverse  n nodes  ? help"""  # noqa: E501
 
 TABLE = """\

@@ -34,6 +34,17 @@ def test_sorting_goes_round_and_turns(view: View) -> None:
     assert (view.sort, view.reversed) == ("name", False)
 
 
+def test_what_comes_to_a_topic_is_its_own_and_not_the_sum_of_its_readers(view: View) -> None:
+    (orders,) = (row for row in view.rows() if row.name == "orders")
+    press(view, "down", "enter")
+    assert view.topic == "orders"
+    rows = view.rows()
+    assert sum(row.rate_in or 0 for row in rows) == 2010
+    added = view.total(rows)
+    assert (added.rate_in, added.rates) == (1010, orders.rates)
+    assert (added.rate_out, added.lag) == (1522.5, 2052)
+
+
 def test_the_filter(view: View) -> None:
     press(view, "/", "O", "R", "q", "backspace")
     assert view.editing

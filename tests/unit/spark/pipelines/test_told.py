@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.spark.pipelines import own
 from penstock.spark.pipelines.spec import Parse, Run, Sink, Source, Spec
 from penstock.spark.pipelines.told import about, about_bad
 
@@ -43,6 +44,27 @@ def test_topics_whose_names_only_rocketmq_has(topic: str) -> None:
 def test_nobody_to_tell() -> None:
     found = about(spec(Source("rocketmq", {"topic": "t", "namesrvAddr": "h:9876"})))
     assert (list(found.nodes()), found.access) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("options", "groups"),
+    [
+        ({"startingOffsets": "earliest"}, [("t", own.group_name("t", "c", "n"))]),
+        ({"startingOffsets": "earliest", "topic": "t, u", "group": "g"}, [("t", "g"), ("u", "g")]),
+        ({"startingOffsets": "earliest", "topic": "*", "group": "g"}, [("*", "g")]),
+        ({"startingOffsets": "latest"}, []),
+        ({}, []),
+        ({"startingOffsets": "earliest", "groupIdPrefix": "p"}, []),
+    ],
+)
+def test_the_groups_that_it_will_have(options: Any, groups: list[tuple[str, str]]) -> None:
+    assert list(about(spec(Source("nsq", nsq(**options)))).groups) == groups
+
+
+def test_the_group_of_bad_rows() -> None:
+    source = Source("nsq", nsq(startingOffsets="earliest", group="g"))
+    found = about_bad(spec(source, parse=Parse("n int", bad="t.bad"), query="q"))
+    assert found.groups == (("t", "g.bad"),)
 
 
 def test_the_query_of_bad_rows() -> None:

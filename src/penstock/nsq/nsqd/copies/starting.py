@@ -60,7 +60,12 @@ def _standing_of(data_path: str) -> Standing | None:
 
     Raises ConfigError, StorageError.
     """
-    return read_standing(OsDisk(), data_path) if os.path.isdir(data_path) else None
+    if not os.path.isdir(data_path):
+        return None
+    if not os.access(data_path, os.R_OK | os.X_OK):
+        raise ConfigError(f"failed to lock data-path: open {data_path}: permission denied; run "
+                          "this as the user whom the folder belongs to")  # fmt: skip
+    return read_standing(OsDisk(), data_path)
 
 
 async def decide(

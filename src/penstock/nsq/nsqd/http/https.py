@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from penstock.core.errors import ConfigError
 from penstock.net.http.server.route import Route
 from penstock.net.http.server.service import Request, Response
 from penstock.net.tls.tls_layer import ClientAuth, ServerTls
@@ -17,6 +18,13 @@ def server_tls(options: NsqdOptions) -> ServerTls | None:
     """The TLS of the TCP and the HTTPS port; None without a certificate. Raises ConfigError."""
     if not options.tls_cert and not options.tls_key:
         return None
+    if not options.tls_cert or not options.tls_key:
+        given, missing = "--tls-cert", "--tls-key"
+        if options.tls_key:
+            given, missing = missing, given
+        # Go's words, which its users look for, name nothing.
+        raise ConfigError("failed to build TLS config - open : no such file or directory: "
+                          f"{missing} is missing beside {given}")  # fmt: skip
     return ServerTls(
         options.tls_cert,
         options.tls_key,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, Protocol
 
 from msgspec import structs
 
+from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
 from penstock.core.units import HOUR, SECOND
-from penstock.nsq.pipeline_status import PipelineStatus, ToldStatus
+from penstock.nsq.pipeline_status import ANY_TOPIC, PipelineStatus, ToldStatus
 
 PIPELINES_MAX: Final = 500
 """The most pipelines that are kept; then the one that was silent for longest goes."""
@@ -17,13 +18,37 @@ KEPT_NS: Final = 24 * HOUR
 """The time after which a silent pipeline is forgotten."""
 
 
+class Lags(Protocol):
+    """The lags of groups: ``node.log_groups.LogGroups``."""
+
+    def lag(self, topic: Topic, name: str) -> int | None: ...
+
+
+class GroupsHere:
+    """The groups of pipelines on this node."""
+
+    def __init__(self, topics: Mapping[str, Topic], lags: Lags) -> None:
+        self._topics = topics
+        self._lags = lags
+
+    def lag(self, topic: str, group: str) -> int | None:
+        """A group's lag; None if it is not here."""
+        found = self._topics.get(topic)
+        return None if found is None else self._lags.lag(found, group)
+
+    def meant(self, topic: str, group: str) -> list[tuple[str, str]]:
+        """The pair itself; where any topic is meant, one for each that has the group here."""
+        if topic != ANY_TOPIC:
+            return [(topic, group)]
+        return [(name, group) for name, each in self._topics.items() if group in each.groups]
+
+
 class Pipelines:
     """The last status of each pipeline, in the order in which they told."""
 
-    def __init__(self, clock: Clock, lag_of: Callable[[str, str], int | None]) -> None:
-        """``lag_of(topic, group)`` is a group's lag on this node, None if it is not here."""
+    def __init__(self, clock: Clock, groups: GroupsHere) -> None:
         self._clock = clock
-        self._lag_of = lag_of
+        self._groups = groups
         self._known: dict[str, tuple[int, ToldStatus]] = {}
 
     def told(self, status: PipelineStatus) -> None:
@@ -34,6 +59,9 @@ class Pipelines:
             kept.error_at = round(self._clock.wall_ns() / SECOND, 3)
         elif before is not None:
             kept.error, kept.error_at = before.error, before.error_at
+        if before is not None:
+            kept.groups = kept.groups or before.groups  # before its first batch a run knows none
+            kept.restarts = before.restarts + (kept.started != before.started)
         self._known[status.id] = (self._clock.monotonic_ns(), kept)
         if len(self._known) > PIPELINES_MAX:
             del self._known[next(iter(self._known))]
@@ -45,9 +73,15 @@ class Pipelines:
             if now - at <= KEPT_NS:
                 break
             del self._known[id]
-        for at, status in self._known.values():
-            status.age = round((now - at) / SECOND, 3)
-            here = [lag for each in status.groups if (lag := self._lag_of(*each)) is not None]
-            status.lag_is_here = bool(here)
-            status.lag = sum(here) if here else status.lag
-        return [status for _, status in self._known.values()]
+        return [self._now(status, now - at) for at, status in self._known.values()]
+
+    def _now(self, status: ToldStatus, age_ns: int) -> ToldStatus:
+        groups = [pair for each in status.groups for pair in self._groups.meant(*each)]
+        here = [lag for each in groups if (lag := self._groups.lag(*each)) is not None]
+        return structs.replace(
+            status,
+            groups=groups,
+            age=round(age_ns / SECOND, 3),
+            lag=sum(here) if here else status.lag,
+            lag_is_here=bool(here),
+        )

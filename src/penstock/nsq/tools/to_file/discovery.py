@@ -47,6 +47,8 @@ class Topics:
         self._group = group
         self._is_allowed = matcher(flags.topic_pattern)
         self._running: dict[str, Topic] = {}
+        self.refused = False
+        """True once a topic could not be written."""
 
     def __len__(self) -> int:
         return len(self._running)
@@ -106,6 +108,7 @@ class Topics:
             del self._running[name]
 
     def _refused(self, name: str, reason: str) -> None:
+        self.refused = True
         logger.error("couldn't create logger for new topic %s: %s", name, reason)
 
     def _topic(self, name: str) -> Topic:

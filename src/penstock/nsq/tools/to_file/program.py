@@ -48,8 +48,16 @@ async def _serve(flags: ToFileFlags, config: Config, stop: Stop) -> int:
             await topics.discover()
     if stop.requested:
         return 0
-    logger.critical("there is no topic to write")
+    logger.critical("%s", _nothing_left(flags, topics.refused))
     return 1
+
+
+def _nothing_left(flags: ToFileFlags, refused: bool) -> str:
+    """Say why no topic is written, and what to look at."""
+    if not refused:
+        return "there is no topic to write: --topic-pattern fits none of --topic"
+    source = "--nsqd-tcp-address" if flags.nsqd_tcp_addresses else "--lookupd-http-address"
+    return f"no topic can be written, for the reason above: check --topic and {source}"
 
 
 def _warn_of_timeouts(flags: ToFileFlags, config: Config) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -16,6 +17,7 @@ from penstock.nsq.tools.flags import ConsumerFlags, check_names, check_sources, 
 from penstock.nsq.tools.forwarding import mode_option
 from penstock.nsq.tools.to_http.hops import is_template
 
+_HTTP: Final = re.compile(r"https?://.", re.IGNORECASE)
 DEFAULT_CONTENT_TYPE: Final = "application/octet-stream"
 
 
@@ -85,6 +87,7 @@ def parse_options(argv: Sequence[str]) -> ToHttpFlags:
     check_names([flags.topic], flags.channel)
     if flags.publishers < 1:
         raise ToolError("no handlers")
+    _check_urls(flags)
     return flags
 
 
@@ -109,3 +112,11 @@ def _check_endpoints(flags: ToHttpFlags) -> None:
         raise ToolError("use --get or --post not both")
     if not all(map(is_template, flags.gets)):
         raise ToolError("invalid GET address - must be a printf string")
+
+
+def _check_urls(flags: ToHttpFlags) -> None:
+    """Raise ToolError for what is no URL: Go's starts with it, and fails with every message."""
+    for flag, addresses in (("--post", flags.posts), ("--get", flags.gets)):
+        for address in addresses:
+            if not _HTTP.match(address):
+                raise ToolError(f"{flag} {quote(address)}: give an http:// or https:// address")

@@ -152,3 +152,15 @@ async def test_a_fenced_node_stays_so_or_follows() -> None:
     found = await decided(fenced, follow="b:1")
     assert found is not None
     assert (found.role, found.is_settled) == (Role.FOLLOWER, False)
+
+
+async def test_a_data_path_of_another_user_is_named_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.nsq.nsqd.copies.starting.os.access", lambda *_: False)
+    with pytest.raises(ConfigError) as found:
+        await standby_for(options(tmp_path), lambda: None)
+    assert str(found.value) == (
+        f"failed to lock data-path: open {tmp_path}: permission denied; "
+        "run this as the user whom the folder belongs to"
+    )

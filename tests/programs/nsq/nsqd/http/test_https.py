@@ -138,5 +138,10 @@ async def test_a_missing_file_is_named(
 
 
 async def test_a_certificate_needs_its_key(start: Start, certificates: Certificates) -> None:
-    with pytest.raises(PenstockError, match="open : no such file or directory"):
-        await start(tls_cert=str(certificates.cert), https_address="")
+    cert, key = str(certificates.cert), str(certificates.key)
+    lacks_key = ({"tls_cert": cert}, "--tls-key is missing beside --tls-cert")
+    lacks_cert = ({"tls_key": key}, "--tls-cert is missing beside --tls-key")
+    for given, missing in (lacks_key, lacks_cert):
+        with pytest.raises(PenstockError) as found:
+            await start(https_address="", **given)
+        assert str(found.value).endswith(f"open : no such file or directory: {missing}")

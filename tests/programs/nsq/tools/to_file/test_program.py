@@ -16,6 +16,8 @@ from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 from tests.forwarding import wait_until
 from tests.nsq_to_file import POLL_S, WAIT_S_MAX, ToFile, publish
 
+UNWRITABLE = "no topic can be written, for the reason above: check --topic and --nsqd-tcp-address"
+
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[Daemon]:
@@ -136,7 +138,7 @@ def test_an_nsqd_that_cannot_be_reached(start: Start, topic: str) -> None:
     assert tool.own_lines() == [
         f"ERROR: couldn't create logger for new topic {topic}:"
         " dial tcp 127.0.0.1:1: connect: connection refused",
-        "FATAL: there is no topic to write",
+        f"FATAL: {UNWRITABLE}",
     ]
 
 
@@ -146,8 +148,13 @@ def test_nothing_to_write(start: Start) -> None:
     assert tool.own_lines() == [
         "ERROR: couldn't create logger for new topic bad!: invalid topic name",
         "WARNING: skipping topic tf (doesn't match pattern zz|bad)",
-        "FATAL: there is no topic to write",
+        f"FATAL: {UNWRITABLE}",
     ]
+    tool = start("--topic=tf", "--topic-pattern=zz")
+    assert tool.wait() == 1
+    assert tool.own_lines("FATAL")[-1] == (
+        "FATAL: there is no topic to write: --topic-pattern fits none of --topic"
+    )
 
 
 def test_a_full_disk(start: Start, daemon: Daemon, topic: str, tmp_path: Path) -> None:
@@ -259,7 +266,7 @@ def test_an_address_without_a_port(start: Start, topic: str, kind: str) -> None:
     assert error.startswith(f"ERROR: couldn't create logger for new topic {topic[:20]}: ")
     assert "missing port" in error
     assert "unexpected" not in error
-    assert fatal == "FATAL: there is no topic to write"
+    assert fatal == f"FATAL: {UNWRITABLE}".replace("nsqd-tcp", kind)
 
 
 def test_the_version_is_quick_to_print(start: Start) -> None:

@@ -48,6 +48,9 @@ def test_modes(mode: str, to_all: bool) -> None:
         ([*GOOD, "--topic=bad!"], "invalid topic name"),
         ([*GOOD, "--channel=bad!"], "invalid channel name"),
         ([*GOOD, "--n=0"], "no handlers"),
+        ([*GOOD, "--post=notaurl"], '--post "notaurl": give an http:// or https:// address'),
+        ([*GOOD, "--post=ftp://h"], '--post "ftp://h": give an http:// or https:// address'),
+        ([*GOOD[:2], "--get=/%s"], '--get "/%s": give an http:// or https:// address'),
     ],
 )
 def test_checks_in_upstreams_order(argv: list[str], text: str) -> None:

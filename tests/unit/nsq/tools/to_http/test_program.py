@@ -18,8 +18,9 @@ class Recorder(Publisher):
         self.fails: set[str] = set()
 
     async def publish(self, endpoint: Endpoint, body: bytes) -> None:
-        self.published.append((endpoint.address, body))
-        if endpoint.address in self.fails:
+        host = endpoint.address.removeprefix("http://")
+        self.published.append((host, body))
+        if host in self.fails:
             raise PublishFailed("got status code 500")
 
 
@@ -37,7 +38,7 @@ class Dice:
 
 
 def forwarder(recorder: Recorder, *flags: str, dice: Dice | None = None) -> Forwarder:
-    argv = ["--topic=t", "--nsqd-tcp-address=h:1", "--post=a", "--post=b", *flags]
+    argv = ["--topic=t", "--nsqd-tcp-address=h:1", "--post=http://a", "--post=http://b", *flags]
     return Forwarder(parse_options(argv), recorder, SYSTEM_CLOCK, dice or Dice())
 
 
@@ -94,5 +95,5 @@ async def test_status_lines(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().err
     assert said.count("Warning: use more than 100 status values") == 3
     assert said.count("[aggregate]: finished 2 - 99th: ") == 2
-    assert said.count("[a]: finished 2 - 99th: ") == 1
-    assert said.count("[b]: finished 2 - 99th: ") == 0
+    assert said.count("[http://a]: finished 2 - 99th: ") == 1
+    assert said.count("[http://b]: finished 2 - 99th: ") == 0

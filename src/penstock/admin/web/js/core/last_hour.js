@@ -62,6 +62,20 @@ export function past(page, { topic = "", channel = "", node = "" } = {}) {
   return series;
 }
 
+/**
+ * A past whose newest point is what the page shows now, so that no chart has another value than the figure
+ * beside it. `now` has figures by their names; those that are not known stay as they were looked at last.
+ */
+export function upToNow(past, now) {
+  const shown = { ...past };
+  for (const figure of FIGURES) {
+    if (now[figure] != null && past[figure].length) {
+      shown[figure] = [...past[figure].slice(0, -1), now[figure]];
+    }
+  }
+  return shown;
+}
+
 /** Adds a point at `time`, unless it is there already; a row that is gone has none of its figures. */
 function keepUp(series, time, row) {
   const interval = settings.historyInterval;

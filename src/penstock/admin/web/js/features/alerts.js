@@ -48,6 +48,17 @@ const ADDRESSES = {
   rocketbroker: () => to.rocketmq({ tab: "servers" }),
   groups: (topic, group) => to.groups({ "groups.find": `${topic} ${group}` }),
 };
+const WHATS = {
+  node: "Node",
+  topic: "Topic",
+  channel: "Channel",
+  deadletter: "Topic",
+  pipeline: "Pipeline",
+  rockettopic: "RocketMQ topic",
+  rocketgroup: "RocketMQ group",
+  rocketbroker: "RocketMQ server",
+};
+const GROUPS = { rocketmq: "RocketMQ group", log: "NSQ log reader" };
 const { limits: LIMITS } = settings;
 const RULES = [
   ["no answer", "a registered node that is silent"],
@@ -66,7 +77,7 @@ const RULES = [
   ["paused", "a topic or channel, on any node"],
   ["no channel", "a topic whose messages wait for a first channel, and that no group reads"],
   ["dead letters", "any that are still to be dealt with; of RocketMQ's groups any that are kept"],
-  ["pipeline", "one that has failed, or tells nothing any more though it has not ended"],
+  ["failed, silent", "a pipeline that has failed, or tells nothing any more though it has not ended"],
   ["fenced", "a node that takes nothing, since another was promoted after it"],
   ["copy behind", "a second copy that has not had all for 10 s, or lacks 64 MiB"],
   ["copy gone, does not follow", "a second copy that does not ask its primary any more, or cannot follow it"],
@@ -98,9 +109,20 @@ export function alerts(page, items, beyond = 0) {
 
 function line(item) {
   return h("li", { class: item.level, key: [item.kind, item.page, ...item.names].join("\n") },
-    badge(TITLES[item.kind], item.level),
-    h("a", { href: ADDRESSES[item.page](...item.names) }, item.title ?? item.names.join(" / ")),
+    badge(item.pipeline?.state ?? TITLES[item.kind], item.level),
+    h("span", { class: "alert-what" }, whatOf(item)),
+    h("a", { href: ADDRESSES[item.page](...item.names) }, titleOf(item)),
     h("span", { class: "alert-text" }, textOf(item)));
+}
+
+/** What kind of thing it is, and of which dialect where both have some. */
+function whatOf({ page, dialect }) {
+  return page === "groups" ? GROUPS[dialect] ?? "Group" : WHATS[page];
+}
+
+/** Its name, behind that of the topics that it is of. */
+function titleOf({ title, names, topics = [] }) {
+  return title ?? [topics.join(", "), ...names].filter(Boolean).join(" / ");
 }
 
 /** What is the matter, in words. */

@@ -21,7 +21,7 @@ const GROUP = "@";
  *   givenUp: object[],    nodes that were given up, told likewise
  *   damage: {node: string, topic: string, damage: string[]}[],   that no operator has accepted
  *   letters: {topic: string, letters: number}[],   dead letters: they are told instead of their topics
- *   groups: {topic: string, group: string, verdict: object}[],   where there is no history
+ *   groups: {topic: string, group: string, kind: string, verdict: object}[],   where there is no history
  *   pipelines: {id: string, name: string, state: string, age: number, error: string}[],
  *   rocketmq: {items: object[], groups: string[]},   what the API judges of RocketMQ's groups and servers,
  *     and the groups that it has judged: no other rule judges these
@@ -49,7 +49,8 @@ export function attention({ queues, nodes, silent, missing, givenUp = [], damage
     ...letters.filter(({ topic, letters }) => letters > 0 && !isJudged(topic, judged))
       .map(({ topic, letters }) => item("letters", "warn", "deadletter", [topic], letters, { letters })),
     ...groups.filter(({ group, verdict }) => verdict.level && !judged.has(group))
-      .map(({ topic, group, verdict }) => ({ ...verdict, page: "groups", names: [topic, group] })),
+      .map(({ topic, group, kind, verdict }) =>
+        ({ ...verdict, page: "groups", dialect: kind, names: [topic, group] })),
     ...rocketmq.items,
     ...copies.flatMap((copy) => copy.verdicts.map(({ kind, level }) =>
       item(kind, level, "node", [copy.node], Infinity, { copy }))),

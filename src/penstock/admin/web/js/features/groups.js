@@ -4,6 +4,7 @@ import { h } from "../core/dom.js";
 import { count, rate, seconds } from "../core/format.js";
 import { lineTitle } from "../core/last_hour.js";
 import { to } from "../core/router.js";
+import { settings } from "../core/settings.js";
 import { fold, folds } from "../core/unfolded.js";
 import { sparkline } from "../widgets/chart.js";
 import { table } from "../widgets/table.js";
@@ -13,9 +14,9 @@ import { lags } from "./lags.js";
 import { pipelineLink, stateBadge } from "./pipelines.js";
 import { verdictBadge } from "./verdicts.js";
 
-const KINDS = {
+const DIALECTS = {
   rocketmq: ["RocketMQ", "A consumer group of RocketMQ's clients"],
-  log: ["log", "A reader of the log by its HTTP API, such as Spark"],
+  log: ["NSQ log", "A reader of an nsqd's log by its HTTP API, such as Spark"],
 };
 
 /** The table of these groups (of /api/groups). */
@@ -43,10 +44,11 @@ function lagTable(page, rows) {
   const folding = folds(page);
   const columns = [
     { name: "group", title: "Group", value: (row) => row.group, cell: (row) => nameCell(row, folding) },
+    { name: "kind", title: "Dialect", early: true, value: (row) => DIALECTS[row.kind][0],
+      cell: dialectBadge },
     { name: "topic", title: "Topic", value: (row) => row.topic, cell: topicLink },
     { name: "pipeline", title: "Pipeline", value: (row) => row.pipeline?.name, cell: ({ pipeline }) =>
       pipeline && [pipelineLink(pipeline), pipeline.state !== "running" && [" ", stateBadge(pipeline)]] },
-    { name: "kind", title: "Kind", value: (row) => KINDS[row.kind][0], cell: kindBadge },
     { name: "state", title: "State", early: true, hint: "By the rule of the overview",
       value: ({ verdict }) => TITLES[verdict.kind], cell: ({ verdict }) => verdictBadge(verdict) },
     { name: "lag", title: "Lag", hint: "Messages in the log that the group has not committed yet",
@@ -61,7 +63,8 @@ function lagTable(page, rows) {
       hint: "How long ago the group moved or had nothing to read" },
     { name: "outlook", title: "Caught up", hint: "When the lag will be gone, if it goes on like this",
       early: true, numeric: true, value: ({ verdict }) => verdict.seconds, format: seconds },
-    { name: "clients", title: "Clients", numeric: true, total: true, value: (row) => row.clients },
+    { name: "clients", title: "Clients", numeric: true, total: true,
+      value: (row) => (row.kind === "log" ? null : row.clients) },
     { name: "nodes", title: "Nodes", numeric: true, value: (row) => row.nodes.length },
   ];
   const left = [page.page === "topic" && "topic", !rows.some((row) => row.pipeline) && "pipeline"];
@@ -88,7 +91,9 @@ function pastTitle(rows) {
 }
 
 function nameCell(row, folding) {
-  return [fold(folding, row.name, `the nodes of ${row.group}`), " ", row.group];
+  const isLinked = row.kind === "rocketmq" && settings.hasRocketmq;
+  return [fold(folding, row.name, `the nodes of ${row.group}`), " ",
+    isLinked ? h("a", { href: to.rocketGroup(row.group) }, row.group) : row.group];
 }
 
 function ageCell({ age, stale, owner }) {
@@ -97,12 +102,18 @@ function ageCell({ age, stale, owner }) {
   return h("span", { title: owner && `Owner: ${owner}` }, seconds(age), mark);
 }
 
-function topicLink({ topic }) {
-  return h("a", { href: to.topic(topic) }, topic);
+/** Of a topic that only brokers have there is RocketMQ's page alone. */
+function topicLink({ topic, nodes }) {
+  return h("a", { href: nodes.every(isBroker) ? to.rocketTopic(topic) : to.topic(topic) }, topic);
 }
 
-function kindBadge({ kind }) {
-  const [name, hint] = KINDS[kind];
+/** Brokers that are no nodes are called by their names, nodes by their addresses. */
+function isBroker({ node }) {
+  return !node.includes(":");
+}
+
+function dialectBadge({ kind }) {
+  const [name, hint] = DIALECTS[kind];
   return h("span", { title: hint }, badge(name, kind === "log" ? "accent" : ""));
 }
 
@@ -118,7 +129,8 @@ function nodesTable(page, row) {
   return table(page, {
     id: `on.${row.name}`,
     columns: [
-      { name: "node", title: "Node", cell: (each) => h("a", { href: to.node(each.node) }, each.node) },
+      { name: "node", title: "Node", cell: (each) => h("a", {
+        href: isBroker(each) ? to.rocketmq({ tab: "servers" }) : to.node(each.node) }, each.node) },
       { name: "lag", title: "Lag", numeric: true },
       { name: "rate", title: "Read", numeric: true, format: rate },
       { name: "committed", title: "Committed", hint: "The offset of each queue that is read next",

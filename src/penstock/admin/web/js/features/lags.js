@@ -36,7 +36,9 @@ function note(memory, group) {
   const now = Date.now() / 1000;
   if (!memory.pasts.has(name)) {
     memory.pasts.set(name, { times: [], values: [] });
-    if (settings.historyInterval && memory.pasts.size <= ASKED_MAX) memory.wanted.push(group);
+    // nsqadmin keeps the past of nodes, whose names are addresses; of brokers a page knows what it has seen
+    const hasPast = settings.historyInterval && group.nodes.some(({ node }) => node.includes(":"));
+    if (hasPast && memory.pasts.size <= ASKED_MAX) memory.wanted.push(group);
   }
   const { times, values } = memory.pasts.get(name);
   if (now - (times.at(-1) ?? 0) < APART_S) return;

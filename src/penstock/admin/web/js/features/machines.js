@@ -10,6 +10,7 @@ import { bytes, count, seconds } from "../core/format.js";
 import { measure } from "../core/speeds.js";
 import { badge } from "../widgets/ui.js";
 
+const QUEUES_AGAIN_S = 60;
 const SPARE_WARN = 0.15;
 const SPARE_BAD = 0.05;
 const DIALECTS = { nsq: "NSQ", rocketmq: "RocketMQ" };
@@ -33,6 +34,16 @@ export function machines(node = "") {
       return machine ? { ...machine, cpu: cpu.of(name) } : null;
     },
   };
+}
+
+/**
+ * Asks now and then which nodes are Go's: `isGo(node)`. A node of Penstock has all messages that wait in its
+ * log, on disk; Go's keeps some in memory alone, which are lost if it is killed.
+ */
+export function memoryQueues(page) {
+  const known = machines();
+  page.load(known.load, QUEUES_AGAIN_S);
+  return { isGo: (node) => known.of(node)?.penstock_version === null };
 }
 
 /** The machines of an answer; none where no node answers, which the pages say elsewhere. */

@@ -6,6 +6,7 @@ import { to } from "../core/router.js";
 import { badge } from "../widgets/ui.js";
 
 const STATES = {
+  starting: ["", "It runs and has not done its first batch yet"],
   running: ["good", "It told so within the last half minute"],
   stopped: ["", "It has ended, without an error"],
   failed: ["bad", "It has ended with an error"],
@@ -14,7 +15,7 @@ const STATES = {
 
 export function stateBadge({ state, age }) {
   const [kind, hint] = STATES[state] ?? ["", ""];
-  const since = state === "running" ? "" : ` ${seconds(age)}`;
+  const since = ["running", "starting"].includes(state) ? "" : ` ${seconds(age)}`;
   return badge(state + since, kind, hint);
 }
 
@@ -26,6 +27,11 @@ export function wayOf({ source, sink }) {
 
 export function pipelineLink({ id, name }) {
   return h("a", { href: to.pipeline(id) }, name);
+}
+
+/** How long its last micro-batch took, in nanoseconds; null before the first of this run. */
+export function batchTime({ batch, batch_ms: ms }) {
+  return batch < 0 ? null : ms * 1e6;
 }
 
 /** The last error, with how long ago it was; null without one. */

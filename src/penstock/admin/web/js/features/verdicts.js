@@ -31,10 +31,14 @@ export function verdictColumn() {
     cell: ({ verdicts }) => verdictBadges(verdicts) };
 }
 
-/** The verdicts on a topic, or on one of its channels, among those of what a page follows. */
-export function verdictsOn(live, topic, channel = null) {
+/**
+ * The verdicts on a topic, or on one of its channels, among those of what a page follows. Their words have
+ * the `depth` that the page shows, where it is another one than was judged.
+ */
+export function verdictsOn(live, topic, channel = null, depth = null) {
   return (live?.attention ?? []).filter(({ kind, names }) => names[0] === topic &&
-    (channel === null || (names[1] ?? "") === channel) && !(kind === "unchannelled" && needsNone(topic)));
+    (channel === null || (names[1] ?? "") === channel) && !(kind === "unchannelled" && needsNone(topic)))
+    .map((each) => (depth === null || each.depth == null ? each : { ...each, depth }));
 }
 
 /** Whether a topic is well without a channel: brokers read it, or its letters are told as such. */

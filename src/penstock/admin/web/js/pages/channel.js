@@ -3,18 +3,19 @@
 import { get, pathOf } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { count, rate, short } from "../core/format.js";
-import { charts, hourTitle, past } from "../core/last_hour.js";
+import { charts, hourTitle, past, upToNow } from "../core/last_hour.js";
 import { to } from "../core/router.js";
-import { measure } from "../core/speeds.js";
+import { flow, measure } from "../core/speeds.js";
 import { channelActions, createAction } from "../features/actions.js";
 import { clientsTable } from "../features/clients.js";
 import { many } from "../features/consequences.js";
 import { bridge, channelWithLost, lostBadge, lostOf, staleKind } from "../features/lost.js";
+import { memoryQueues } from "../features/machines.js";
 import { deferredTab, messagesTab } from "../features/messages.js";
 import { rewindAction } from "../features/messages/rewind.js";
 import { levelOf, verdictBadges, verdictsOn } from "../features/verdicts.js";
 import { sparkline } from "../widgets/chart.js";
-import { channelColumns, latencyColumns, latencyTile, nodeColumn, nodeLink, number, pausedBadge,
+import { channelColumns, latencyColumns, latencyTile, memoryText, nodeColumn, nodeLink, number, pausedBadge,
   rateColumn, sum, warning } from "../widgets/columns.js";
 import { graphs } from "../widgets/graphite.js";
 import { table } from "../widgets/table.js";
@@ -26,7 +27,7 @@ export default function channel(page) {
   page.title = `${topic} / ${name}`;
   page.follow({ topic });
   const state = { page, topic, name, stats: null, whole: null, isUnknown: false,
-    nodes: measure(), clients: measure() };
+    flows: flow(), clients: measure(), queues: memoryQueues(page) };
   const hour = past(page, { topic, channel: name });
   const bridged = bridge();
   let views = null;
@@ -35,7 +36,7 @@ export default function channel(page) {
     const [stats, lost] = await Promise.all([found(topic, name, signal), lostOf(page, topic, signal)]);
     const whole = bridged(channelWithLost(stats, lost, name), page.live.at);
     Object.assign(state, { stats, whole, isUnknown: !whole });
-    state.nodes.take((stats?.nodes ?? []).map((each) => [each.node, each.message_count]));
+    state.flows.take(stats?.nodes ?? []);
     state.clients.take((stats?.clients ?? []).map((each) => [clientKey(each), each.finish_count]));
   });
 
@@ -93,7 +94,8 @@ function head({ page, topic, name, stats, whole }) {
       badges: [
         stats && pausedBadge(stats),
         whole && lostBadge(whole),
-        verdictBadges(verdictsOn(page.live, topic, name).filter(({ kind }) => kind !== "paused")),
+        verdictBadges(verdictsOn(page.live, topic, name, stats?.depth)
+          .filter(({ kind }) => kind !== "paused")),
         name.endsWith("#ephemeral") &&
           badge("ephemeral", "", "In memory only; goes with its last consumer"),
       ],
@@ -111,10 +113,12 @@ function unknown({ page, topic, name }) {
 
 // --- overview ------------------------------------------------------------------------------------
 
-function overview(state, hour) {
+function overview(state, looked) {
   const { page, topic, name, whole: stats } = state;
+  const now = present(state);
+  const hour = upToNow(looked, now);
   return [
-    figures(state, hour),
+    figures(state, hour, now),
     ...hints(state),
     section({ title: hourTitle(hour), id: "charts" }, charts(hour)),
     nodes(state),
@@ -124,29 +128,35 @@ function overview(state, hour) {
   ];
 }
 
-function figures({ page, topic, name, whole: stats }, hour) {
+/** What is shown of the channel as a whole: all of it as the page was told last. */
+function present({ page, topic, name, stats, whole, flows }) {
   const live = page.live.row(topic, name) ?? {};
+  const speed = (figure) => flows.sum(figure, stats?.nodes ?? [], live[figure]);
+  return { depth: whole.depth, waiting: whole.depth, in_flight: whole.in_flight_count, in: speed("in"),
+    out: speed("out"), requeues: speed("requeues"), timeouts: speed("timeouts") };
+}
+
+function figures({ whole: stats, queues }, hour, now) {
   const kind = staleKind(stats);
   return tiles(
-    tile({ label: "Backlog", value: count(stats.depth), kind, hint: `${count(stats.backend_depth)} on disk`,
+    tile({ label: "Backlog", value: count(stats.depth), kind, hint: memoryText(stats, queues) || "waiting",
       chart: sparkline(hour.depth, { title: "Backlog" }) }),
     tile({ label: "In flight", value: count(stats.in_flight_count), kind,
       hint: `${count(stats.deferred_count)} deferred`,
       chart: sparkline(hour.in_flight, { title: "Messages in flight" }) }),
-    tile({ label: "In", value: rate(live.in), hint: `${short(stats.message_count)} so far`,
+    tile({ label: "In", value: rate(now.in), hint: `${short(stats.message_count)} so far`,
       chart: sparkline(hour.in, { title: "Messages that come, a second" }) }),
-    tile({ label: "Out", value: rate(live.out), hint: "finished",
+    tile({ label: "Out", value: rate(now.out), hint: "finished",
       chart: sparkline(hour.out, { title: "Messages finished a second" }) }),
-    tile({ label: "Requeued", value: rate(live.requeues), hint: `${short(stats.requeue_count)} so far`,
+    tile({ label: "Requeued", value: rate(now.requeues), hint: `${short(stats.requeue_count)} so far`,
       chart: sparkline(hour.requeues, { title: "Messages requeued a second" }) }),
-    tile({ label: "Timed out", value: rate(live.timeouts), hint: `${short(stats.timeout_count)} so far`,
+    tile({ label: "Timed out", value: rate(now.timeouts), hint: `${short(stats.timeout_count)} so far`,
       chart: sparkline(hour.timeouts, { title: "Messages timed out a second" }) }),
     tile({ label: "Consumers", value: count(stats.client_count),
       hint: `on ${many(stats.nodes.filter(({ lost }) => !lost).length, "node")}` }),
     latencyTile(stats));
 }
 
-/** What holds the channel up, where that can be seen. */
 /** What holds the channel up where somebody answers. */
 function hints({ page, topic, name, stats }) {
   const { depth, paused } = stats ?? {};
@@ -180,12 +190,12 @@ function waiting(number) {
   return `${many(number, "message")} ${number === 1 ? "waits" : "wait"}`;
 }
 
-function nodes({ page, name, whole: stats, nodes: speeds }) {
+function nodes({ page, name, whole: stats, flows, queues }) {
   const columns = [
     nodeColumn(),
-    ...channelColumns(),
+    ...channelColumns(stats.nodes, queues),
     number("message_count", "Messages", "That have come to the channel since the node has started"),
-    rateColumn("in", "In", "Messages that come, a second", ({ node }) => speeds.of(node)),
+    rateColumn("in", "In", "Messages that come, a second", (row) => flows.of("in", row)),
     number("client_count", "Consumers"),
     hasZones(stats) && deliveryColumn(stats),
     ...latencyColumns(stats),

@@ -3,7 +3,7 @@
 import { get, pathOf } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { clock, count, rate, short } from "../core/format.js";
-import { charts, hourTitle, past } from "../core/last_hour.js";
+import { charts, hourTitle, past, upToNow } from "../core/last_hour.js";
 import { to } from "../core/router.js";
 import { settings } from "../core/settings.js";
 import { measure } from "../core/speeds.js";
@@ -42,6 +42,8 @@ export default function node(page) {
     askForOpened(state);
     if (!standing) return [head(state), !page.error && loading()];
     const copy = state.copies.of(name);
+    const now = stats ? present(state) : {};
+    const shown = upToNow(hour, now);
     if (standing === GONE && !known) return [head(state), copy ? copyPanel(copy) : unknown(name)];
     return [
       head(state),
@@ -49,8 +51,8 @@ export default function node(page) {
       warning(stats?.message, page),
       described(known, standing === ANSWERS ? state.under.of(name) : null),
       copyPanel(copy),
-      stats && figures(state, hour),
-      section({ title: hourTitle(hour), id: "charts" }, charts(hour)),
+      stats && figures(state, shown, now),
+      section({ title: hourTitle(hour), id: "charts" }, charts(shown)),
       graphs(page, { node: name }),
       section({ title: "Topics", id: "topics" }, stats ? [topics(state), others(state)] : named(known)),
     ];
@@ -158,32 +160,44 @@ function described(known, machine) {
 
 // --- what is on it -------------------------------------------------------------------------------
 
-function figures({ page, name, stats }, hour) {
+/** What is shown of the node as a whole: as the page was told last, what goes out by the last look. */
+function present({ page, name, stats: { topics }, topics: published }) {
   const live = page.live.row("", "", name) ?? {};
-  const kind = staleKind(live);
+  const speeds = topics.map((each) => published.of(each.topic_name)).filter((each) => each != null);
+  const depth = topics.reduce((sum, each) => sum + each.depth, 0) + held(topics, "depth");
+  return { depth, waiting: depth, in_flight: held(topics, "in_flight_count"), out: live.out,
+    in: speeds.length ? speeds.reduce((sum, each) => sum + each, 0) : live.in };
+}
+
+function held(topics, figure) {
+  return topics.reduce((sum, each) => sum + each.in_channels[figure], 0);
+}
+
+function figures({ page, name, stats }, hour, now) {
+  const kind = staleKind(page.live.row("", "", name) ?? {});
   const { topics } = stats;
   const channels = topics.reduce((sum, each) => sum + each.channel_names.length, 0);
-  const held = (figure) => topics.reduce((sum, each) => sum + each.in_channels[figure], 0);
   return tiles(
     tile({ label: "Topics", value: count(topics.length), hint: `with ${many(channels, "channel")}` }),
     tile({ label: "Consumers", value: count(stats.total_clients), hint: "connected to its channels" }),
     tile({ label: "Messages", value: short(stats.total_messages), hint: "published since it has started" }),
-    tile({ label: "Backlog", value: count(live.depth), kind, hint: "waiting in topics and channels",
+    tile({ label: "Backlog", value: count(now.depth), kind, hint: "waiting in topics and channels",
       chart: sparkline(hour.depth, { title: "Backlog" }) }),
-    tile({ label: "In", value: rate(live.in),
+    tile({ label: "In", value: rate(now.in),
       chart: sparkline(hour.in, { title: "Messages published a second" }) }),
-    tile({ label: "Out", value: rate(live.out),
+    tile({ label: "Out", value: rate(now.out),
       chart: sparkline(hour.out, { title: "Messages finished a second" }) }),
-    tile({ label: "In flight", value: count(live.in_flight ?? held("in_flight_count")), kind,
-      hint: `${count(held("deferred_count"))} deferred` }));
+    tile({ label: "In flight", value: count(now.in_flight), kind,
+      hint: `${count(held(topics, "deferred_count"))} deferred` }));
 }
 
-function topics({ page, name, stats, known, topics: published, clients }) {
+function topics({ page, name, stats, known, topics: published, clients, under }) {
   const hidden = (known?.topics ?? []).filter(({ tombstoned }) => tombstoned).map(({ topic }) => topic);
   return tree(page, {
     node: name,
     topics: stats.topics,
     hidden: new Set(hidden),
+    queues: { isGo: (node) => under.of(node)?.penstock_version === null },
     speeds: {
       topic: (each) => published.of(each.topic_name),
       client: (each) => clients.of(each.remote_address),

@@ -24,7 +24,8 @@ export default function overview(page) {
   page.title = "Overview";
   const live = page.follow({ level: "overview" });
   const seen = { nodes: null, topics: null, damage: [], letters: [], groups: [], pipelines: [],
-    rocketmq: { items: [], groups: [] }, copies: [], counter: null };
+    rocketmq: { items: [], groups: [], beside: { brokers: [], topics: [], in: 0, out: 0 } }, copies: [],
+    counter: null };
   const hour = past(page);
   loadAll(page, seen);
 
@@ -91,6 +92,7 @@ function isOwnTopic({ topic, channel }) {
 }
 
 function totals(seen, live, hour) {
+  const { beside } = seen.rocketmq;
   const told = seen.nodes.nodes ?? [];
   const missing = live.missing.length;
   const whole = live.row();
@@ -98,13 +100,12 @@ function totals(seen, live, hour) {
   const nodes = [...live.rows()].filter(({ topic, node }) => node && !topic && !away.has(node)).length;
   const known = whole ? whole.channels : seen.counter && channelsOf(seen.counter);
   return tiles(
-    tile({ label: "Nodes", value: count(live.at ? nodes : told.length), href: to.nodes(),
-      kind: missing ? "bad" : "", hint: missing ? `${count(missing)} missing` : versions(told) }),
-    sum("Topics", count(seen.topics?.length)),
+    nodesTile(live.at ? nodes : told.length, missing, beside.brokers.length, versions(told)),
+    topicsTile(seen),
     sum("Channels", count(known), "channels"),
     whole ? [
       sum("Consumers", count(whole.clients), "clients"),
-      ...flows(whole, hour),
+      ...flows(whole, hour, beside),
     ] : tile({ label: "Messages", value: seen.counter && short(messagesOf(seen.counter)),
       href: to.counter(), hint: "that came to channels" }));
 }
@@ -114,15 +115,37 @@ function sum(label, value, column = null, chart = null, kind = "") {
   return tile({ label, value, chart, kind, href: to.topics({ "topics.sort": column && `-${column}` }) });
 }
 
-function flows(row, hour) {
+/** The nodes, with RocketMQ's brokers that are no nodes. */
+function nodesTile(nodes, missing, brokers, versions) {
+  const dialects = brokers > 0 && `${count(nodes)} NSQ, ${count(brokers)} RocketMQ`;
+  return tile({ label: "Nodes", value: count(nodes + brokers), href: to.nodes(),
+    kind: missing ? "bad" : "", hint: missing ? `${count(missing)} missing` : dialects || versions });
+}
+
+/** The topics of both dialects, each once. */
+function topicsTile({ topics, rocketmq: { beside } }) {
+  const own = topics?.filter((topic) => !isSystem(topic));
+  const others = beside.topics.filter((topic) => !own?.includes(topic)).length;
+  return tile({ label: "Topics", value: count(own && own.length + others), href: to.topics(),
+    hint: others > 0 ? `${count(others)} of them RocketMQ's alone` : null });
+}
+
+/** In and out are of both dialects; charts are of the nodes, which have a past. */
+function flows(row, hour, beside) {
   const line = (values, tone, title) => sparkline(values, { tone, title: `${title}, ${hourTitle(hour)}` });
   const kind = staleKind(row);
   return [
     sum("Backlog", short(row.depth), "waiting", line(hour.depth, "1", "Backlog"), kind),
     sum("In flight", short(row.in_flight), "in_flight", line(hour.in_flight, "2", "In flight"), kind),
-    sum("In", rate(row.in), "in", line(hour.in, "1", "In")),
-    sum("Out", rate(row.out), "out", line(hour.out, "2", "Out")),
+    flow("In", row.in, beside.in, line(hour.in, "1", "In")),
+    flow("Out", row.out, beside.out, line(hour.out, "2", "Out")),
   ];
+}
+
+function flow(label, own, others, chart) {
+  return tile({ label, value: rate(own + others), chart,
+    hint: others > 0 ? `${rate(others)} RocketMQ's` : null,
+    href: to.topics({ "topics.sort": `-${label.toLowerCase()}` }) });
 }
 
 function versions(nodes) {

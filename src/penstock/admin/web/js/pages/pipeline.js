@@ -5,7 +5,7 @@ import { h } from "../core/dom.js";
 import { ago, bytes, count, duration, rate, seconds, short } from "../core/format.js";
 import { hourTitle } from "../core/last_hour.js";
 import { to } from "../core/router.js";
-import { stateBadge } from "../features/pipelines.js";
+import { batchTime, stateBadge } from "../features/pipelines.js";
 import { chart } from "../widgets/chart.js";
 import { nodeLink, warning } from "../widgets/columns.js";
 import { empty, facts, heading, loading, notice, section, tile, tiles, trail } from "../widgets/ui.js";
@@ -36,7 +36,7 @@ export default function pipeline(page) {
       isUnknown && notice("warn", "The nodes have forgotten it: these are its last figures."),
       told.error && lastError(told),
       figures(told),
-      section({ title: hourTitle(told.history ?? { times: [] }), id: "charts" }, charts(told.history)),
+      section({ title: hourTitle(told.history ?? { times: [] }), id: "charts" }, charts(upToNow(told))),
       section({ title: "What it does", id: "about" }, described(told)),
     ];
   };
@@ -56,10 +56,11 @@ function unknown() {
 }
 
 function lastError({ state, error, error_at }) {
-  const isOver = state === "running" || state === "stopped";
-  return notice(isOver ? "warn" : "bad",
-    h("b", {}, `${isOver ? "Last error" : "Error"}, ${ago(error_at)}. `), error,
-    isOver && " It has run since.");
+  const since = { running: " It has run since.", stopped: " It has run since.",
+    starting: " It has begun again since." }[state];
+  return notice(since ? "warn" : "bad",
+    h("b", {}, `${since ? "Last error" : "Error"}, ${ago(error_at)}. `), error,
+    since);
 }
 
 function figures(told) {
@@ -68,19 +69,31 @@ function figures(told) {
     tile({ label: "In", value: rate(told.read_per_s), hint: `${short(told.rows_read)} rows in this run` }),
     tile({ label: "Out", value: rate(told.written_per_s),
       hint: `${short(told.rows_written)} rows in this run` }),
-    tile({ label: "Lag", value: count(told.lag), hint: "messages not read yet" }),
-    tile({ label: "Batch time", value: isFirst ? null : duration(told.batch_ms * 1e6),
+    tile({ label: "Lag", value: count(told.lag),
+      hint: told.lag === null ? "known with the first batch" : "messages not read yet" }),
+    tile({ label: "Batch time", value: isFirst ? null : duration(batchTime(told)),
       hint: isFirst ? "no batch yet" : `batch ${count(told.batch)}, ${count(told.batch_rows)} rows` }),
     tile({ label: "State", value: count(told.state_rows),
       hint: told.state_rows ? `rows, ${bytes(told.state_bytes)}` : "rows remembered" }),
+    tile({ label: "Restarts", value: count(told.restarts), kind: told.restarts ? "warn" : "",
+      hint: told.restarts ? `the last ${ago(told.started)}` : "since the nodes know of it" }),
     tile({ label: "Did not parse", value: count(told.rows_bad), kind: told.rows_bad ? "warn" : "",
       hint: "rows in this run" }));
+}
+
+/** Its past, whose newest point is what the figures above say. */
+function upToNow({ history, ...told }) {
+  if (!history?.times.length) return history;
+  const now = { ...told, batch_ms: told.batch < 0 ? null : told.batch_ms };
+  const shown = Object.entries(history).map(([name, values]) =>
+    [name, name === "times" ? values : [...values.slice(0, -1), now[name]]]);
+  return Object.fromEntries(shown);
 }
 
 function charts(history) {
   if (!history) return notice("", "No charts: this nsqadmin keeps no history (--history-interval=0).");
   const { times } = history;
-  const ns = (values) => values.map((ms) => ms * 1e6);
+  const ns = (values) => values.map((ms) => ms === null ? null : ms * 1e6);
   return h("div", { class: "charts" },
     chart({ title: "Traffic", unit: "rows/s", times, series: [
       { name: "in", values: history.read_per_s },

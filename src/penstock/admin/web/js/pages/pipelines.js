@@ -2,8 +2,8 @@
 
 import { get } from "../core/api.js";
 import { h } from "../core/dom.js";
-import { count, duration, rate } from "../core/format.js";
-import { lastError, pipelineLink, stateBadge, wayOf } from "../features/pipelines.js";
+import { ago, count, duration, rate } from "../core/format.js";
+import { batchTime, lastError, pipelineLink, stateBadge, wayOf } from "../features/pipelines.js";
 import { sparkline } from "../widgets/chart.js";
 import { warning } from "../widgets/columns.js";
 import { table } from "../widgets/table.js";
@@ -44,9 +44,14 @@ function listed(page, rows) {
         cell: (row) => sparkline(row.trend, { title: `Rows that ${row.name} read` }) },
       { name: "written_per_s", title: "Out", hint: "Rows a second that it writes, of the last minute",
         numeric: true, total: true, format: rate },
-      { name: "lag", title: "Lag", hint: "Messages that it has not read yet", numeric: true, total: true },
+      { name: "lag", title: "Lag", numeric: true, total: true,
+        hint: "Messages that it has not read yet; before its first batch those of its group's log" },
       { name: "batch_ms", title: "Batch", hint: "Time of its last micro-batch", numeric: true,
-        value: (row) => row.batch < 0 ? null : row.batch_ms, format: (ms) => duration(ms * 1e6) },
+        value: batchTime, format: duration, cell: (row) => row.batch < 0 ? h("span", { class: "faint" },
+          "no batch yet") : duration(batchTime(row)) },
+      rows.some((row) => row.restarts) && { name: "restarts", title: "Restarts", numeric: true,
+        hint: "How often it began again since the nodes know of it",
+        cell: ({ restarts, started }) => h("span", { title: `The last ${ago(started)}` }, count(restarts)) },
       hasState && { name: "state_rows", title: "State rows", numeric: true, total: true,
         hint: "Rows that its windows, joins and unique rows remember" },
       hasBad && { name: "rows_bad", title: "Bad", numeric: true, total: true,

@@ -4,22 +4,23 @@ import { ApiError, get, pathOf } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { count, rate, short } from "../core/format.js";
 import { isDeadLetters, isOfGroup, isRetries, isSystem } from "../core/inner.js";
-import { charts, hourTitle, lineTitle, past } from "../core/last_hour.js";
+import { charts, hourTitle, lineTitle, past, upToNow } from "../core/last_hour.js";
 import { to } from "../core/router.js";
 import { settings } from "../core/settings.js";
-import { measure } from "../core/speeds.js";
+import { flow, queuesOf } from "../core/speeds.js";
 import {
   acceptAction, createAction, createForm, tombstoneAction, topicActions,
 } from "../features/actions.js";
 import { held, many } from "../features/consequences.js";
 import { groupsTable } from "../features/groups.js";
 import { bridge, lostBadge, lostOf, staleKind, withLost } from "../features/lost.js";
+import { memoryQueues } from "../features/machines.js";
 import { messagesTab } from "../features/messages.js";
 import { publishAction } from "../features/messages/publish.js";
 import { levelOf, verdictBadges, verdictsOn } from "../features/verdicts.js";
 import { sparkline } from "../widgets/chart.js";
-import { channelColumns, latencyColumns, latencyTile, nodeColumn, number, pausedBadge, placeColumn,
-  rateColumn, sum, warning } from "../widgets/columns.js";
+import { channelColumns, latencyColumns, latencyTile, memoryColumn, memoryText, nodeColumn, number,
+  pausedBadge, rateColumn, sum, warning } from "../widgets/columns.js";
 import { graphs } from "../widgets/graphite.js";
 import { table } from "../widgets/table.js";
 import { badge, classes, empty, heading, loading, notice, section, tabOf, tabs, tile, tiles, trail }
@@ -34,7 +35,7 @@ export default function topic(page) {
   page.title = name;
   page.follow({ topic: name });
   const state = { page, name, stats: null, whole: null, readers: null, damage: [], isUnknown: false,
-    isRocketmq: false, speeds: measure(), hours: new Map() };
+    isRocketmq: false, flows: flow(), queues: memoryQueues(page), hours: new Map() };
   const hour = past(page, { topic: name });
   const nodes = () => state.stats?.nodes.map((each) => each.node);
   const bridged = bridge();
@@ -45,7 +46,7 @@ export default function topic(page) {
       mayHaveReaders(page.live) ? readersOf(name, signal) : { problem: "", groups: [] }]);
     const whole = bridged(withLost(stats, lost), page.live.at);
     Object.assign(state, { stats, whole, readers, isUnknown: !whole });
-    state.speeds.take((stats?.nodes ?? []).map((each) => [each.node, each.message_count]));
+    state.flows.take(queuesOf(stats));
   });
 
   page.load(async (signal) => {
@@ -113,7 +114,8 @@ function head({ page, name, stats, whole, readers, isRocketmq }) {
       kind: "Topic",
       title: name,
       badges: [stats && pausedBadge(stats), whole && lostBadge(whole), ...kinds(name),
-        verdictBadges(verdictsOn(page.live, name, "").filter(({ kind }) => kind !== "paused")),
+        verdictBadges(verdictsOn(page.live, name, "", stats?.depth)
+          .filter(({ kind }) => kind !== "paused")),
         isRocketmq && h("a", { href: to.rocketTopic(name) },
           badge("RocketMQ", "accent", "The same topic, as RocketMQ has it"))],
       tools: stats && [publishAction(page, stats), topicActions(page, stats, readers.groups.length)],
@@ -161,33 +163,52 @@ function innerTopic(name) {
 
 // --- overview ------------------------------------------------------------------------------------
 
-function overview(state, hour) {
+function overview(state, looked) {
+  const now = present(state);
+  const hour = upToNow(looked, now);
   return [
-    figures(state, hour),
+    figures(state, hour, now),
     !state.whole.nodes.length && nowhere(),
     section({ title: hourTitle(hour), id: "charts" }, charts(hour)),
     nodes(state),
-    channels(state),
+    channels(state, now),
     readers(state),
     graphs(state.page, { topic: state.name, latency: state.whole.e2e_processing_latency }),
   ];
 }
 
-function figures({ page, name, whole: stats }, hour) {
+/** What is shown of the topic as a whole: all of it as the page was told last. */
+function present({ page, name, stats, whole, flows }) {
   const live = page.live.row(name) ?? {};
+  const all = whole.channels ?? [];
+  const queues = queuesOf(stats);
+  const own = queues.filter((each) => each.channel_name === undefined);
+  const channels = queues.filter((each) => each.channel_name !== undefined);
+  return {
+    depth: whole.depth,
+    waiting: whole.depth + sum(all, "depth"),
+    in_flight: sum(all, "in_flight_count"),
+    in: flows.sum("in", own, live.in),
+    out: flows.sum("out", channels, live.out),
+    requeues: flows.sum("requeues", channels, live.requeues),
+    timeouts: flows.sum("timeouts", channels, live.timeouts),
+  };
+}
+
+function figures({ whole: stats, queues }, hour, now) {
   const all = stats.channels ?? [];
   const kind = staleKind(stats);
   return tiles(
-    tile({ label: "Backlog", value: count(stats.depth + sum(all, "depth")), kind,
-      hint: `waiting, ${count(stats.depth)} of them in the topic itself`,
+    tile({ label: "Backlog", value: count(now.waiting), kind,
+      hint: `waiting, ${memoryText(stats, queues) || `${count(stats.depth)} of them in the topic itself`}`,
       chart: sparkline(hour.waiting, { title: "Backlog" }) }),
     tile({ label: "Unfinished", value: count(held(...all)), kind,
       hint: `waiting, in flight or deferred in ${many(all.length, "channel")}` }),
-    tile({ label: "In", value: rate(live.in), hint: `${short(stats.message_count)} so far`,
+    tile({ label: "In", value: rate(now.in), hint: `${short(stats.message_count)} so far`,
       chart: sparkline(hour.in, { title: "Messages published a second" }) }),
-    tile({ label: "Out", value: rate(live.out), hint: "finished by its channels",
+    tile({ label: "Out", value: rate(now.out), hint: "finished by its channels",
       chart: sparkline(hour.out, { title: "Messages finished a second" }) }),
-    tile({ label: "In flight", value: count(sum(all, "in_flight_count")), kind,
+    tile({ label: "In flight", value: count(now.in_flight), kind,
       hint: `${count(sum(all, "deferred_count"))} deferred` }),
     tile({ label: "Consumers", value: count(sum(all, "client_count")),
       hint: `on ${many(stats.nodes.filter(({ lost }) => !lost).length, "node")}` }),
@@ -200,16 +221,16 @@ function nowhere() {
     h("a", { href: to.lookup() }, "Lookup"), " shows what the nsqlookupds still know of it.");
 }
 
-function nodes({ page, name, whole: stats, speeds }) {
+function nodes({ page, name, whole: stats, flows, queues }) {
   if (!stats.nodes.length) return null;
   const columns = [
     nodeColumn(),
     { name: "backlog", title: "Backlog", hint: "Messages that wait in the topic and in its channels",
       numeric: true, total: true, value: (row) => row.depth + sum(row.channels ?? [], "depth") },
     number("depth", "In the topic", "Messages that wait in the topic itself: no channel has them yet"),
-    placeColumn(),
+    memoryColumn(stats.nodes, queues),
     number("message_count", "Messages", "Published since the node has started"),
-    rateColumn("in", "In", "Messages published a second", ({ node }) => speeds.of(node)),
+    rateColumn("in", "In", "Messages published a second", (row) => flows.of("in", row)),
     { name: "channels", title: "Channels", numeric: true, value: (row) => row.channels?.length ?? 0,
       total: () => count(stats.channels?.length ?? 0) },
     ...latencyColumns(stats),
@@ -222,12 +243,13 @@ function nodes({ page, name, whole: stats, speeds }) {
   }));
 }
 
-function channels(state) {
-  const { page, name, whole: stats } = state;
+function channels(state, now) {
+  const { page, name, whole: stats, flows, queues } = state;
   const rows = stats.channels ?? [];
-  const judged = (row) => verdictsOn(page.live, name, row.channel_name);
-  const live = (row) => page.live.row(name, row.channel_name);
-  const [depth, ...others] = channelColumns();
+  const judged = (row) => verdictsOn(page.live, name, row.channel_name, row.depth);
+  const speed = (figure, row) =>
+    flows.sum(figure, row.nodes ?? [row], page.live.row(name, row.channel_name)?.[figure]);
+  const [depth, ...others] = channelColumns(rows, queues);
   const columns = [
     { name: "channel", title: "Channel", value: (row) => row.channel_name,
       cell: (row) => channelCell(row, judged(row)) },
@@ -235,8 +257,9 @@ function channels(state) {
     rows.length <= LINES_MAX && hourColumn(state),
     ...others,
     number("message_count", "Messages", "That have come to the channel", false),
-    rateColumn("in", "In", "Messages that come, a second", (row) => live(row)?.in),
-    rateColumn("out", "Out", "Messages finished a second", (row) => live(row)?.out),
+    { ...rateColumn("in", "In", "Messages that come, a second; each channel gets all of the topic's",
+      (row) => speed("in", row)), total: () => rate(now.in) },
+    rateColumn("out", "Out", "Messages finished a second", (row) => speed("out", row)),
     number("client_count", "Consumers"),
     ...latencyColumns(stats),
   ].filter(Boolean);

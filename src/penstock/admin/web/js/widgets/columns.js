@@ -30,30 +30,40 @@ export function nodeLink({ node, hostname = "" }) {
     hostname, " ", h("span", { class: "faint" }, node)]);
 }
 
-/** What of the depth lies in memory and what on disk; sorted by what is on disk. */
-export function placeColumn() {
-  const told = (memory, disk) => `${count(memory)} + ${count(disk)}`;
-  return {
-    name: "disk",
-    title: "Mem + disk",
-    hint: "Where the waiting messages are: in the memory queue, and beyond it",
+/** How many messages of a row (of topics or channels, on one node or several) wait in memory alone. */
+function inMemory(row, { isGo }) {
+  return sum((row.nodes ?? [row]).filter(({ node }) => isGo(node)), "memory_depth");
+}
+
+/** What is said beside a backlog of which some is in memory alone; empty where all of it is on disk. */
+export function memoryText(row, queues) {
+  const held = inMemory(row, queues);
+  return held > 0 ? `${count(held)} in memory alone` : "";
+}
+
+/** A column of what waits in memory alone; none where no row is of a Go nsqd (memoryQueues). */
+export function memoryColumn(rows, queues) {
+  const isThere = rows.some((row) => (row.nodes ?? [row]).some(({ node }) => queues.isGo(node)));
+  return isThere && {
+    name: "memory",
+    title: "In memory",
+    hint: "Of the backlog, what a Go nsqd keeps in memory alone; all else is on disk",
     numeric: true,
-    value: (row) => row.backend_depth,
-    cell: (row) => told(row.memory_depth, row.backend_depth),
-    total: (rows) => told(sum(rows, "memory_depth"), sum(rows, "backend_depth")),
+    total: true,
+    value: (row) => inMemory(row, queues),
   };
 }
 
-/** What a channel has: waiting, in flight and deferred now, requeued and timed out so far. */
-export function channelColumns() {
+/** What channels have: waiting, in flight and deferred now, requeued and timed out so far. */
+export function channelColumns(rows, queues) {
   return [
     number("depth", "Backlog", "Messages that wait for a consumer"),
-    placeColumn(),
+    memoryColumn(rows, queues),
     number("in_flight_count", "In flight", "With a consumer, which has not finished them yet"),
     number("deferred_count", "Deferred", "Waiting for their time"),
     number("requeue_count", "Requeued", "Given back by consumers"),
     number("timeout_count", "Timed out", "Not finished by a consumer in time"),
-  ];
+  ].filter(Boolean);
 }
 
 /** A rate in messages a second; `of(row)` is null while it is not known. */

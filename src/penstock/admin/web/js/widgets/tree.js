@@ -9,7 +9,7 @@ import { settings } from "../core/settings.js";
 import { fold, folds } from "../core/unfolded.js";
 import { tombstoneAction } from "../features/actions.js";
 import { clientsTable } from "../features/clients.js";
-import { channelColumns, latencyColumns, number, placeColumn, rateColumn } from "./columns.js";
+import { channelColumns, latencyColumns, memoryColumn, number, rateColumn } from "./columns.js";
 import { table } from "./table.js";
 import { badge, empty, loading } from "./ui.js";
 
@@ -29,11 +29,12 @@ function foldsOf(page, topics) {
 /**
  * `topics` are those of /api/nodes/:node in brief, `hidden` the names of those that are tombstoned there.
  * `speeds.topic(stats)` are the messages a second that are published to a topic, `speeds.client(stats)`
- * those that a consumer finishes; null while they are not known.
+ * those that a consumer finishes; null while they are not known. `queues` are memoryQueues().
  */
-export function tree(page, { node, topics, hidden, speeds }) {
+export function tree(page, { node, topics, hidden, speeds, queues }) {
   const folding = foldsOf(page, topics);
   const asked = new Set(openTopics(page, topics));
+  const rows = topics.map((each) => ({ ...each, node }));
   return table(page, {
     id: "topics",
     columns: [
@@ -42,7 +43,7 @@ export function tree(page, { node, topics, hidden, speeds }) {
       figure("backlog", "Backlog", "Messages that wait in the topic and in its channels",
         (row) => row.depth + row.in_channels.depth),
       number("depth", "In the topic", "Messages that wait in the topic itself"),
-      placeColumn(),
+      memoryColumn(rows, queues),
       number("message_count", "Messages", "Published since the node has started"),
       rateColumn("in", "In", "Messages published a second", speeds.topic),
       figure("channels", "Channels", "", (row) => row.channel_names.length),
@@ -51,14 +52,14 @@ export function tree(page, { node, topics, hidden, speeds }) {
       settings.isAdmin && settings.lookupds.length > 0 && { name: "tombstone", title: "", plain: true,
         cell: (row) => tombstoneAction(page, row.topic_name, node, lossesOf(row)) },
     ].filter(Boolean),
-    rows: topics,
+    rows,
     key: (row) => row.topic_name,
     sort: "topic",
     filter: topics.length > FEW,
     totals: topics.length > 1,
     caption: `Topics on ${node}`,
     detail: (row) => folding.has(row.topic_name) && (asked.has(row.topic_name)
-      ? channels(page, row, folding, speeds)
+      ? channels(page, row, folding, speeds, queues)
       : empty("Too much is open", "Close another topic to see the channels of this one.")),
     empty: empty("No topic is on this node",
       "A topic comes into being when somebody publishes to it here."),
@@ -89,7 +90,7 @@ function topicCell(row, folding, isHidden) {
   ];
 }
 
-function channels(page, topic, folding, speeds) {
+function channels(page, topic, folding, speeds, queues) {
   const rows = topic.channels;
   if (!rows) return loading();
   return table(page, {
@@ -97,7 +98,7 @@ function channels(page, topic, folding, speeds) {
     columns: [
       { name: "channel", title: "Channel", value: (row) => row.channel_name,
         cell: (row) => channelCell(row, folding) },
-      ...channelColumns(),
+      ...channelColumns(rows, queues),
       number("message_count", "Messages", "That have come to the channel", false),
       number("client_count", "Consumers"),
       ...latencyColumns(topic),
