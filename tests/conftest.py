@@ -55,8 +55,15 @@ IN_BOTH = (
 # Where daemons are forks of a process that has imported them, and where they are started as users
 # start them after all, since that is what the tests are about.
 FORKED = ("conformance/", "crash/", "dialects/", "interop/", "programs/", "test_")
-STARTED = ("programs/cli/test_mq", "programs/cli/test_nsq", "programs/cli/test_starts",
-           "programs/core/metrics/", "programs/testing/", "test_testing_page")  # fmt: skip
+STARTED = (
+    "programs/cli/doctor/test_run",
+    "programs/cli/test_mq",
+    "programs/cli/test_nsq",
+    "programs/cli/test_starts",
+    "programs/core/metrics/",
+    "programs/testing/",
+    "test_testing_page",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

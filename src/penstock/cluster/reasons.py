@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from penstock.core.reasons import lookup_words, reason, system_words
 from penstock.net.dial import dial_reason
-from penstock.net.http.client.answer import NotHttpError
+from penstock.net.http.client.not_http import NotHttpError
 
 LATE: Final = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
 """Go's words for a request that took too long."""

@@ -26,8 +26,8 @@ class PipelineStatus(Struct):
     """One query. Rows are those of this run, rates are rows a second over about the last minute.
 
     ``id`` is Spark's, which stays while the checkpoint does. ``groups`` are topics that it reads
-    from nodes, with its group there; the topic ``*``
-    is any that has the group. ``started`` is unix seconds of the machine that runs it.
+    from nodes, with its group there; the topic ``*`` is any that has the group. ``started`` is unix
+    seconds of the machine that runs it.
     """
 
     id: _Name

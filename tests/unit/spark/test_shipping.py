@@ -11,7 +11,7 @@ import pytest
 from penstock.core.errors import PenstockError
 from penstock.spark.shipping import modules, write_zip
 
-BYTES_MAX = 280_000
+BYTES_MAX = 300_000
 
 
 def test_the_zip_is_reproducible_small_and_without_a_broker(

@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from penstock.core.names import is_valid_name
-from penstock.nsq.pipeline_status import ANY_TOPIC
-from penstock.spark.figures import About
+from penstock.spark.figures import ANY_TOPIC, About
 from penstock.spark.nodes.directory import Directory
 from penstock.spark.pipelines import own
 from penstock.spark.pipelines.spec import Spec, access_of

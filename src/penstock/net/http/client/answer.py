@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import httptools
 
-_NSQ_PORT = (
-    "that is the TCP port of nsqd or nsqlookupd; HTTP is at another, by default 4151 or 4161"
-)
+from penstock.net.http.client.not_http import NotHttpError
+
 _HEAD_MAX = 64 * 1024
 """Bytes that an answer may take beyond twice its body: for the head, and chunks' sizes."""
 
@@ -28,14 +27,6 @@ def request_head(method: str, target: str, fields: Mapping[str, str]) -> bytes:
     if any("\r" in line or "\n" in line or not line.isprintable() for line in lines):
         raise ValueError("a line end or control character in the head")
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
-
-
-class NotHttpError(ValueError):
-    """An answer that is not HTTP; ``begun`` is the beginning of it."""
-
-    def __init__(self, begun: bytes) -> None:
-        port_of_nsq = b"E_BAD_PROTOCOL" in begun  # nsqd's and nsqlookupd's word for "GET "
-        super().__init__(_NSQ_PORT if port_of_nsq else "what answers there does not speak HTTP")
 
 
 class AnswerReader:

@@ -91,7 +91,7 @@ async def test_continue_and_head(script: Callable[..., str]) -> None:
         (b"", False, "timed out"),
         (b"", True, "the connection ended before the answer did"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx", True, "the connection ended before"),
-        (b"nonsense\r\n\r\n", False, "xpected HTTP/"),
+        (b"nonsense\r\n\r\n", False, "does not speak HTTP"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n" + b"x" * 99, False, "longer than 50"),
     ],
 )

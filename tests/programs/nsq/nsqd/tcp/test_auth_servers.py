@@ -140,7 +140,7 @@ async def test_the_start_is_random(auth: AuthServer) -> None:
         (chunked(b"x" * (2 << 20)), "the answer is longer than 1048576 bytes"),
         (b"HTTP/1.1 200 OK\r\nX: " + b"x" * (4 << 20), "the answer is longer than 1048576 bytes"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", "the connection ended before"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", "xpected HTTP/"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "does not speak HTTP"),
         (http(b"", "302 Found", "Location: ftp://h/"), "not an http address"),
     ],
 )
