@@ -85,6 +85,7 @@ nightly: nightly-tests browser images-tried wheels spark-versions  ## all that `
 
 nightly-tests: install $(CLASSES) $(ROCKETMQ)/.laid  ## its tests but the browser's: clients in Java, Go and Node, Spark, campaigns, pages
 	@PENSTOCK_ROCKETMQ_JAVA=$(ROCKETMQ) PENSTOCK_ROCKETMQ_GO=yes $(TESTS) -m nightly --ignore=tests/browser
+	@PENSTOCK_KILL_ROUNDS=15 $(TESTS) tests/crash
 
 browser: install  ## all tests of nsqadmin's pages in Chromium
 	@$(TESTS) -n 2 tests/browser

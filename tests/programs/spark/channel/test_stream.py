@@ -338,7 +338,7 @@ def test_the_process_that_ends_gives_back_what_it_has(nsqd: Daemon, query: Query
     staged.close()
 
 
-@pytest.mark.parametrize("wait_s", [0, 0.03])
+@pytest.mark.parametrize("wait_s", [0, pytest.param(0.01, marks=pytest.mark.nightly), 0.03])
 def test_sigterm_gives_back_what_there_is(nsqd: Daemon, tmp_path: Path, wait_s: float) -> None:
     """Spark sends SIGTERM and closes the socket: nothing is left in flight, whatever the moment."""
     program = """
