@@ -17,6 +17,7 @@ from typing import Any, Final
 import pytest
 
 REPORTS: Final = Path("build", "failed-tests")
+"""A folder for each run, of which the last ten stay."""
 # How long a test takes by its folder, in a run on two processors. Guessed from the count alone, the
 # rest would take hours while the first tests start Sparks, as most tests take milliseconds.
 SECONDS: Final = {
@@ -28,6 +29,7 @@ OTHERS_S: Final = 0.15
 REDRAW_S: Final = 0.25
 LINE_S: Final = 30.0
 LINES_MAX: Final = 12
+RUNS_KEPT: Final = 10
 SHOWN_MAX: Final = 10
 SEED: Final = re.compile(r"reproduce_failure|@seed\(|_SEED=|\bseed\b", re.IGNORECASE)
 
@@ -48,7 +50,9 @@ class Reporting:
         self.total = self.done = self.failed = 0
         self.seconds = self.seconds_done = 0.0
         self.began = self.drawn = time.monotonic()
-        shutil.rmtree(REPORTS, ignore_errors=True)
+        self.reports = REPORTS / time.strftime("%Y-%m-%d-%H%M%S")
+        for old in sorted(REPORTS.glob("*"))[: -RUNS_KEPT + 1]:
+            shutil.rmtree(old)
 
     @property
     def terminal(self) -> Any:
@@ -123,16 +127,16 @@ class Reporting:
         reports = [*self.terminal.getreports("failed"), *self.terminal.getreports("error")]
         for report in reports[:SHOWN_MAX]:
             self.terminal.write_line("")
-            for number, line in enumerate(summary(report)):
+            for number, line in enumerate(summary(report, self.reports)):
                 self.terminal.write_line(line, red=not number)
         if len(reports) > SHOWN_MAX:
-            self.terminal.write_line(f"\nand {len(reports) - SHOWN_MAX} more, in {REPORTS}")
+            self.terminal.write_line(f"\nand {len(reports) - SHOWN_MAX} more, in {self.reports}")
 
 
-def summary(report: pytest.TestReport | pytest.CollectReport) -> list[str]:
-    """The lines about a failed test, whose whole report is written into a file."""
-    REPORTS.mkdir(parents=True, exist_ok=True)
-    file = REPORTS / (re.sub(r"[^\w.-]+", "-", report.nodeid.removeprefix("tests/"))[:150] + ".txt")
+def summary(report: pytest.TestReport | pytest.CollectReport, folder: Path) -> list[str]:
+    """The lines about a failed test, whose whole report is written into a file of the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / (re.sub(r"[^\w.-]+", "-", report.nodeid.removeprefix("tests/"))[:150] + ".txt")
     logs = "".join(f"\n--- {name} ---\n{log}" for name, log in report.sections)
     file.write_text(report.longreprtext + logs, encoding="utf-8")
     lines = report.longreprtext.splitlines()

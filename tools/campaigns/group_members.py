@@ -75,7 +75,7 @@ class Member:
     @property
     def queues(self) -> list[int]:
         """The queues of the topic that it holds."""
-        return [each.queue for each in self.consumer.queues if each.topic == self.topic]
+        return [each.queue.queueId for each in self.consumer.queues if each.topic == self.topic]
 
     async def leave(self) -> None:
         await self.consumer.close()
