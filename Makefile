@@ -88,7 +88,7 @@ nightly-tests: install $(CLASSES) $(ROCKETMQ)/.laid  ## its tests but the browse
 	@PENSTOCK_KILL_ROUNDS=15 $(TESTS) tests/crash
 
 browser: install  ## all tests of nsqadmin's pages in Chromium
-	@$(TESTS) -n 2 tests/browser
+	@$(TESTS) -n 2 -m nightly tests/browser
 
 coverage: dev  ## the branches that unit tests take in storage, broker, node and the protocols
 	@HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),quick) $(BIN)/python -m tools.coverage

@@ -66,8 +66,8 @@ def test_what_a_go_nsqd_keeps_in_memory_alone_is_told(page: Page, site: Site) ->
 
     def answer(route: Route) -> None:
         told = route.fetch().json()
-        told["machines"][0]["penstock_version"] = None
-        told["machines"][0]["node"] = site.nodes[0]
+        (one,) = (each for each in told["machines"] if each["node"] == site.nodes[0])
+        one["penstock_version"] = None
         route.fulfill(json=told)
 
     page.route("**/api/machines*", answer)

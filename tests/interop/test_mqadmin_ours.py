@@ -7,6 +7,7 @@ the folder with the jars of 4.9, and of its broker.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -81,21 +82,21 @@ def _run(words: list[str], home: Path) -> tuple[str, str]:
     """What a command prints, and its errors; one that goes on is interrupted after a round."""
     end = ENDS.get(words[0])
     output = ""
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-m", "penstock.cli.mqadmin", *words], cwd=home, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env={**os.environ, "ROCKETMQ_HOME": str(home)},
-    )  # fmt: skip
-    if end is not None:
+    ) as process:  # fmt: skip
         assert process.stdout is not None
-        while end not in output:
-            line = process.stdout.readline()
-            assert line, output
-            output += line
-        process.send_signal(signal.SIGINT)
-    output += rest_of(process, ENDS_WITHIN_S)
-    assert process.stderr is not None
-    return output, process.stderr.read()
+        assert process.stderr is not None
+        if end is not None:
+            while end not in output:
+                line = process.stdout.readline()
+                assert line, output
+                output += line
+            process.send_signal(signal.SIGINT)
+        output += rest_of(process, ENDS_WITHIN_S)
+        return output, process.stderr.read()
 
 
 @pytest.fixture(scope="module", params=["ours", *OF_JAVA])
@@ -130,4 +131,12 @@ def outputs(
 @pytest.mark.parametrize("command", dict.fromkeys([*COMMANDS, *WITH_RULES]))
 def test_both_print_the_same(command: str, outputs: tuple[Outputs, Outputs]) -> None:
     upstream, ours = outputs
-    assert ours[command] == upstream[command]
+    assert _alike(ours[command]) == _alike(upstream[command])
+
+
+def _alike(lines: list[str]) -> list[str]:
+    """Lines without what depends on the moment: Java's broker marks a topic as ordered when it has
+    registered again, and has no value of a figure before the first one.
+    """
+    lines = [re.sub(r"(\.order): \w+", r"\1: <LATER>", line) for line in lines]
+    return [re.sub(r"\s+:$", "", line) for line in lines]

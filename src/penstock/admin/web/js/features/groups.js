@@ -44,9 +44,8 @@ function lagTable(page, rows) {
   const folding = folds(page);
   const columns = [
     { name: "group", title: "Group", value: (row) => row.group, cell: (row) => nameCell(row, folding) },
-    { name: "kind", title: "Dialect", early: true, value: (row) => DIALECTS[row.kind][0],
-      cell: dialectBadge },
     { name: "topic", title: "Topic", value: (row) => row.topic, cell: topicLink },
+    { name: "kind", title: "Dialect", value: (row) => DIALECTS[row.kind][0], cell: dialectBadge },
     { name: "pipeline", title: "Pipeline", value: (row) => row.pipeline?.name, cell: ({ pipeline }) =>
       pipeline && [pipelineLink(pipeline), pipeline.state !== "running" && [" ", stateBadge(pipeline)]] },
     { name: "state", title: "State", early: true, hint: "By the rule of the overview",
