@@ -19,6 +19,8 @@ from tests.page_reader import Reader, reader_of
 from tools.harness.rocketmq.servers import run_servers
 from tools.pages.documentation import DOCS, ROOT, blocks
 
+pytestmark = pytest.mark.nightly
+
 ABOUT_NSQ = ["nsqlookupd", "beyond-nsq", "production", "backup", "rolling", "upgrade"]
 OF_GOS = ["from-nsqd", "nsqd"]
 FOLLOWED = [*ABOUT_NSQ, *OF_GOS, "from-rocketmq"]

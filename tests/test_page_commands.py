@@ -15,6 +15,8 @@ from tests.page_blocks import Block, without_row
 from tests.page_site import Site, running_site
 from tests.page_terminal import Terminal, session, shows
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:

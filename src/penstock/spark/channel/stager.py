@@ -110,6 +110,7 @@ class Stager:
             ) as consumer:
                 while not self._stopping:
                     self._turn(consumer)
+                consumer.max_in_flight = 0  # else nodes would send again what is given back
                 self._pile.give_back()
         except SourceError as error:
             self._fail(error)
