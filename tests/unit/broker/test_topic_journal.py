@@ -127,3 +127,38 @@ def test_the_file_is_there_until_the_topic_is_deleted(world: World) -> None:
     assert world.journal.file.size > 0
     world.journal.abandon()
     assert world.journal.file is None
+
+
+def test_what_is_synced_with_others_is_durable_unless_more_was_saved_meanwhile(
+    world: World,
+) -> None:
+    world.journal.note(GoneRecord("c", None))
+    saved = world.journal.save_for_sync()
+    assert saved is not None
+    world.journal.note(GoneRecord("d", None))
+    world.journal.save()
+    world.journal.note_synced(saved)  # says nothing of what came behind it
+    world.journal.write_whole()
+    world.journal.save()
+    assert world.found().deleted == {"c", "d"}
+    saved = world.journal.save_for_sync()
+    assert saved is not None
+    world.journal.note_synced(saved)
+    world.journal.write_whole()
+    world.journal.save()
+    assert world.found().deleted == set()
+
+
+def test_what_cannot_be_saved_for_a_sync_is_logged(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.disk.fail("append", within=".journal")
+    assert world.journal.save_for_sync() is None
+    assert "TOPIC(t): failed to write down progress" in caplog.text
+    assert not world.journal.written
+
+
+def test_a_topic_in_memory_has_nothing_to_sync(world: World) -> None:
+    journal = TopicJournal("t", world.log, None, world.records, world.count)
+    assert journal.save_for_sync() == (0, 0)
+    journal.note_synced((0, 0))

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.broker.publish import decisions as module
 from penstock.broker.publish.decisions import (
+    ChunksMissingError,
     DecidedError,
     Decision,
     Decisions,
@@ -104,3 +105,8 @@ def test_shares_losers_and_attempts_of_what_is_staged() -> None:
 def test_a_decision_in_a_file() -> None:
     assert decode_decision(encode_decision(decision(5))) == decision(5)
     assert decode_decision(b"\xc1") is None
+
+
+def test_chunks_that_are_missing_are_counted() -> None:
+    error = ChunksMissingError(3)
+    assert (str(error), error.missing) == ("3 chunks are missing", 3)

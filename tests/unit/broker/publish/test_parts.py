@@ -115,3 +115,23 @@ def test_a_chunk_that_cannot_be_read_is_forgotten() -> None:
     assert parts.nbytes == 0
     with pytest.raises(PartNotFoundError):
         numbers(parts, 7, (0, 0, 1))
+
+
+def test_some_chunks_of_a_batch_are_dropped_with_their_bytes() -> None:
+    parts = Parts(100 * BIG)
+    for key in ((0, 0, 0), (0, 1, 0), (1, 0, 0)):
+        put(parts, 7, *key)
+    batch = parts.of_topic_batch("t", "w", 7)
+    assert batch is not None
+    assert parts.drop_chunks(batch, [ChunkKey(0, 0, 0), ChunkKey(1, 0, 0)]) == [1, 3]
+    assert parts.nbytes == BIG
+    assert list(batch.chunks) == [ChunkKey(0, 1, 0)]
+    assert parts.of_topic_batch("t", "w", 8) is None
+
+
+def test_batches_up_to_a_number_are_of_all_topics() -> None:
+    parts = Parts(100 * BIG)
+    for number, topic in ((6, "t"), (7, "u"), (8, "t")):
+        put(parts, number, 0, 0, 0, topic=topic)
+    put(parts, 6, 0, 0, 0, writer="other")
+    assert [(each.batch, each.topic) for each in parts.up_to("w", 7)] == [(6, "t"), (7, "u")]

@@ -17,6 +17,7 @@ def test_a_writer_has_one_file_that_survives_a_power_cut() -> None:
     assert list(files.load()) == []
     files.write("w", b"one")
     files.write("v/../v", b"other")
+    disk.replace_file(f"{FOLDER}/0.part", b"not a decision")
     files.write("w", b"two")
     disk.crash(SystemChance())
     assert sorted(files.load()) == [b"other", b"two"]

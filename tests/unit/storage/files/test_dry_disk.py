@@ -100,3 +100,7 @@ def test_the_lock_is_real(real: Path) -> None:
         DryDisk().lock(str(real))
     lock.release()
     DryDisk().lock(str(real)).release()
+
+
+def test_what_stays_in_memory_is_synced_at_once(real: Path) -> None:
+    assert DryDisk().sync_all(str(real))
