@@ -50,7 +50,9 @@ def test_the_function_that_worked_is_charged() -> None:
     assert (found.period_type, found.period) == (("cpu", "nanoseconds"), PERIOD_NS)
     assert found.default == "cpu"
     assert found.duration_ns >= 200 * MILLISECOND
-    assert 120 * MILLISECOND <= charged(found, "burn") <= 400 * MILLISECOND
+    # On a busy machine the sampler comes late, so there are fewer samples, of the same function.
+    everything = sum(values[1] for _, values, _ in found.samples)
+    assert 0.6 * everything <= charged(found, "burn") <= 400 * MILLISECOND
     stack, values, labels = max(found.samples, key=lambda sample: sample[1][1])
     assert labels == {"thread": "MainThread"}
     assert values[0] >= 1
