@@ -50,6 +50,7 @@ IN_BOTH = (
     "interop/test_clients.py",
     "interop/test_rocketmq_clients.py",
     "spark/test_smoke.py",
+    "spark/test_tutorial.py",
 )
 # Where daemons are forks of a process that has imported them, and where they are started as users
 # start them after all, since that is what the tests are about.

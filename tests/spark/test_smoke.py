@@ -1,4 +1,4 @@
-"""One test of each main path of Spark's side: what `make test` runs."""
+"""One test of each main path of Spark's side: what `make test` runs, beside the tutorial."""
 
 from tests.spark.programs.test_demo import test_from_start_to_proof
 from tests.spark.test_archive import test_an_archive_goes_on_with_its_own_checkpoint_only

@@ -16,7 +16,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -37,19 +37,13 @@ def blocks(language: str) -> list[str]:
     return [text for kind, text in BLOCK.findall(TUTORIAL) if kind == language]
 
 
-def until(look: Callable[[], Found]) -> Found:
-    deadline = time.monotonic() + WAIT_S
-    while not (found := look()):
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-    return found
-
-
 class Reader:
     """Somebody who follows the tutorial in a folder, over daemons on other ports."""
 
     def __init__(self, folder: Path, nsqd: Daemon, admin: Nsqadmin) -> None:
         self.folder, self._nsqd, self._admin = folder, nsqd, admin
+        self._running: list[subprocess.Popen[bytes]] = []
+        self._log = folder / "out.log"
         bin_ = str(Path(sys.executable).parent)
         self._environment = os.environ | {"PATH": f"{bin_}:{os.environ['PATH']}"}
 
@@ -67,6 +61,11 @@ class Reader:
             found = json.load(answer)["pipelines"]
         return {each["name"]: each for each in found}
 
+    def topics(self) -> list[str]:
+        """The names that nsqadmin shows."""
+        with urllib.request.urlopen(f"http://{self._admin.http}/api/topics") as answer:
+            return json.load(answer)["topics"] or []
+
     def publish(self, topic: str, body: Any) -> None:
         url = f"http://{self._nsqd.http}/pub?topic={topic}"
         urllib.request.urlopen(url, data=json.dumps(body).encode(), timeout=30).close()
@@ -83,17 +82,32 @@ class Reader:
     @contextmanager
     def running(self, command: str) -> Iterator[None]:
         """The command in a terminal that is left alone; Ctrl-C ends it."""
-        with (self.folder / "out.log").open("ab") as output:
+        with self._log.open("ab") as output:
             process = subprocess.Popen(
                 ["bash", "-c", self.here(command)], cwd=self.folder, env=self._environment,
                 stdout=output, stderr=output, start_new_session=True,
             )  # fmt: skip
+        self._running.append(process)
         try:
             yield
-            assert process.poll() is None, (self.folder / "out.log").read_text()
+            self._check()
         finally:
+            self._running.remove(process)
             os.killpg(process.pid, signal.SIGINT)
             process.wait(WAIT_S)
+
+    def until(self, look: Callable[[], Found]) -> Found:
+        """What the reader waits for, while all that runs goes on."""
+        deadline = time.monotonic() + WAIT_S
+        while not (found := look()):
+            self._check()
+            assert time.monotonic() < deadline, self._log.read_text()
+            time.sleep(0.2)
+        return found
+
+    def _check(self) -> None:
+        """All that runs is to go on."""
+        assert all(each.poll() is None for each in self._running), self._log.read_text()
 
 
 class Commands(NamedTuple):
@@ -144,9 +158,12 @@ def test_the_file_that_it_shows_is_written_and_passes_its_test(
 def test_the_pipeline_runs_and_is_seen(reader: Reader) -> None:
     file = reader.folder / "metrics.toml"
     file.write_text(reader.here(file.read_text()))
-    with reader.running(COMMANDS.publish), reader.running(COMMANDS.run):
-        until(lambda: reader.pipelines().get("metrics", {}).get("rows_written"))
-        until(lambda: reader.pipelines().get("metrics.bad", {}).get("rows_read"))
+    with ExitStack() as stack:
+        stack.enter_context(reader.running(COMMANDS.publish))
+        reader.until(lambda: "api_requests" in reader.topics())  # as nsqadmin's page shows
+        stack.enter_context(reader.running(COMMANDS.run))
+        reader.until(lambda: reader.pipelines().get("metrics", {}).get("rows_written"))
+        reader.until(lambda: reader.pipelines().get("metrics.bad", {}).get("rows_read"))
         found = reader.pipelines()
         assert {each["state"] for each in found.values()} == {"running"}
         assert (found["metrics"]["rows_bad"], found["metrics"]["error"]) == (1, "")
