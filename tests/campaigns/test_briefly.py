@@ -30,7 +30,6 @@ SLOW_S = 30.0
 """How late a machine may be that does other work: none of these is about time."""
 
 pytestmark = [
-    pytest.mark.crash,
     # A client that fails with its node leaves its socket to the collector.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from penstock.spark.compaction import compact, finish
 from penstock.spark.compaction.disk import FolderDisk
 from penstock.spark.compaction.swap import staging_of
@@ -62,7 +60,6 @@ def rows_by_log(folder: Path) -> list[int] | None:
         return None
 
 
-@pytest.mark.crash
 def test_rows_are_the_same_whenever_it_is_killed(tmp_path: Path) -> None:
     disk = MortalDisk(-1)
     compact(lake.make(tmp_path / "whole"), disk=disk)

@@ -64,7 +64,6 @@ def batches(segment: Path) -> list[int]:
     return starts
 
 
-@pytest.mark.crash
 @pytest.mark.parametrize("level", ["write", "fsync"])
 def test_messages_that_became_zeros_are_counted(level: str) -> None:
     with run_nsqd(f"--durability={level}", "--sync-timeout=50ms") as daemon:
@@ -88,7 +87,6 @@ def test_messages_that_became_zeros_are_counted(level: str) -> None:
         assert ask(daemon, "/ping") == (200, b"OK")
 
 
-@pytest.mark.crash
 def test_a_flipped_bit_in_the_last_batch_is_no_torn_tail() -> None:
     with run_nsqd("--sync-timeout=50ms") as daemon:
         segment = synced(daemon)

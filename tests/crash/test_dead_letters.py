@@ -7,8 +7,6 @@ import json
 import random
 from typing import Any
 
-import pytest
-
 from penstock.net.http.client.once import request
 from penstock.nsq.protocol.commands import MAGIC_V2
 from penstock.testing.daemons import Daemon, run_nsqd
@@ -61,7 +59,6 @@ async def dead_letters(daemon: Daemon) -> set[str]:
     return bodies
 
 
-@pytest.mark.crash
 async def test_nothing_is_lost_between_the_topics() -> None:
     rng = random.Random(7)
     published: set[str] = set()

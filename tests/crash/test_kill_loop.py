@@ -15,7 +15,6 @@ ROUNDS = int(os.environ.get("PENSTOCK_KILL_ROUNDS", "3"))
 SEED = int(os.environ.get("PENSTOCK_KILL_SEED", "0")) or random.SystemRandom().getrandbits(32)
 
 
-@pytest.mark.crash
 @pytest.mark.parametrize(("level", "rounds"), [("write", ROUNDS), ("fsync", max(1, ROUNDS // 5))])
 async def test_acknowledged_messages_survive_kills(
     level: str, rounds: int, capsys: pytest.CaptureFixture[str]

@@ -62,7 +62,6 @@ class SizedLoad(Load):
         return struct.pack(">i", len(bodies)) + b"".join(parts)
 
 
-@pytest.mark.crash
 @pytest.mark.parametrize(
     ("flags", "moves"),
     [(PLAIN, False), (ROTATED, False), (COMPRESSED, True)],

@@ -53,7 +53,6 @@ class PatientLoad(Load):
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.crash
 @pytest.mark.parametrize("number", range(ROUNDS))
 @pytest.mark.parametrize("acked", [0, 1])
 @pytest.mark.parametrize("level", ["write", "fsync"])

@@ -187,7 +187,6 @@ def check(rows: list[str], wanted: list[list[str]]) -> None:
     assert start == len(rows)
 
 
-@pytest.mark.crash
 @pytest.mark.parametrize(
     ("form", "level", "rounds"),
     [

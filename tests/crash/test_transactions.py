@@ -15,7 +15,6 @@ ROUNDS = int(os.environ.get("PENSTOCK_KILL_ROUNDS", "2"))
 SEED = int(os.environ.get("PENSTOCK_KILL_SEED", "0")) or random.SystemRandom().getrandbits(32)
 
 
-@pytest.mark.crash
 @pytest.mark.parametrize(
     ("flush", "rounds"), [("ASYNC_FLUSH", ROUNDS), ("SYNC_FLUSH", max(1, ROUNDS // 4))]
 )

@@ -11,8 +11,6 @@ import pytest
 
 from .rocketmq_play import check, outcomes_of
 
-pytestmark = pytest.mark.interop
-
 MODES = (
     "broker", "namesrv", "retry", "send", "filter", "sql", "share", "resume", "refused",
 )  # fmt: skip

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from .play import MODES, Flow, check, outcomes_of
-
-pytestmark = pytest.mark.interop
+from .nsq_play import MODES, Flow, check, outcomes_of
 
 CLIENTS = ("pynsq", "gnsq", "ansq")
 # ansq has no TLS.

@@ -16,8 +16,6 @@ import pytest
 from tests.java_table import Row, rows
 from tools.harness.rocketmq.java import FOLDERS, missing
 
-pytestmark = pytest.mark.interop
-
 JARS = ("client", "common", "tools", "acl", "remoting")
 PACKAGES = re.compile(
     r"org/apache/rocketmq/(client/ClientConfig|(client/(consumer|producer|utils)"

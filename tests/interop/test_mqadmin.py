@@ -26,8 +26,6 @@ from tools.replay.record_mqadmin import ADMIN
 from .java_sources import java_source
 from .rocketmq_play import constants_env
 
-pytestmark = pytest.mark.interop
-
 FOLDER = next((FOLDERS[name] for name in FOLDERS if name.startswith("4.9")), None)
 IDLE = "idle"
 """The topic and the group of a client that is there all the time; four messages are consumed."""

@@ -35,7 +35,6 @@ from tools.replay.mqadmin_scene import (
 )
 from tools.replay.record_mqadmin import java_tool, record
 
-pytestmark = pytest.mark.interop
 Outputs = dict[str, list[str]]
 OF_JAVA = [version for version in SERVERS if version.startswith("4.9")]
 ENDS_WITHIN_S = 60.0

@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from .play import MODES, Flow, check, outcomes_of
-
-pytestmark = pytest.mark.interop
+from .nsq_play import MODES, Flow, check, outcomes_of
 
 # For snappy it needs a compiler.
 FLOWS = [("nsqjs", mode) for mode in (*MODES, "tls-deflate", "deflate")]

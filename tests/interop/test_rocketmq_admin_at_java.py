@@ -17,8 +17,6 @@ import pytest
 from tools.harness.rocketmq.java_servers import SERVERS, missing_servers, variables
 from tools.harness.rocketmq.programs import run_servers
 
-pytestmark = pytest.mark.interop
-
 ROOT = Path(__file__).parent.parent.parent
 OTHER_WORDS = "not rules"
 """Java's brokers say otherwise that they have no access rules."""

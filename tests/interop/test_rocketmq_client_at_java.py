@@ -19,11 +19,8 @@ from tools.campaigns.clients import ENDED_MS_MAX
 from tools.harness.rocketmq.java_servers import SERVERS, missing_servers, variables
 from tools.harness.rocketmq.programs import run_servers
 
-pytestmark = [
-    pytest.mark.interop,
-    # A client that dies leaves its sockets to the collector.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+# A client that dies leaves its sockets to the collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 ROOT = Path(__file__).parent.parent.parent
 FAULTS = 7

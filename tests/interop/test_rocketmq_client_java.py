@@ -18,8 +18,6 @@ from tools.harness.rocketmq.servers import QUICK, Servers, run_servers, until
 
 from .java_sources import java_source
 
-pytestmark = pytest.mark.interop
-
 QUEUES = 4
 
 

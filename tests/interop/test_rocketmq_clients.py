@@ -8,8 +8,6 @@ import pytest
 
 from .rocketmq_play import check, outcomes_of
 
-pytestmark = pytest.mark.interop
-
 MODES = (
     "broker", "namesrv", "retry", "send", "orderly", "filter", "pull", "share", "resume",
     "create",

@@ -19,8 +19,6 @@ from tests.own_network import network_outside
 from . import rocketmq_flow as flow
 from .rocketmq_play import Client, constants_env, play_flows
 
-pytestmark = pytest.mark.interop
-
 SOURCE = Path(__file__).parent / "go"
 VARIABLE = "PENSTOCK_ROCKETMQ_GO"
 MODES = (

@@ -18,8 +18,6 @@ from . import rocketmq_flow as flow
 from .java_sources import java_source
 from .rocketmq_play import Client, constants_env, play_flows
 
-pytestmark = pytest.mark.interop
-
 MODES = (
     "broker", "namesrv", "retry", "send", "batch", "orderly", "filter", "sql", "pull", "lite-pull",
     "share", "broadcast", "resume", "transaction", "request", "query", "reset", "running-info",

@@ -18,8 +18,6 @@ from .rocketmq_play import Client, play_flows
 from .test_rocketmq_java import FLOWS as ALL_FLOWS
 from .test_rocketmq_java import client_of, program_of
 
-pytestmark = pytest.mark.interop
-
 RULES = """
 accounts:
 - {accessKey: administrator, secretKey: 12345678, admin: true}

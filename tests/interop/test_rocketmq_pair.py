@@ -21,8 +21,6 @@ from tools.harness.rocketmq.servers import make_topic
 
 from .java_sources import java_source
 
-pytestmark = pytest.mark.interop
-
 GROUP = "billing"
 PART = 10
 

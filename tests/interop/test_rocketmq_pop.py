@@ -17,8 +17,6 @@ from tools.harness.rocketmq.raw_client import RawClient
 
 from .java_sources import java_source
 
-pytestmark = pytest.mark.interop
-
 COUNT = 20
 SECONDS = 180.0
 

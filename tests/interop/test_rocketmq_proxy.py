@@ -20,11 +20,7 @@ from penstock.testing.daemons import run_rocketmq
 
 from .rocketmq_proxy import missing, python, run_proxy
 
-pytestmark = [
-    pytest.mark.interop,
-    pytest.mark.nightly,
-    pytest.mark.skipif(missing() is not None, reason=missing() or ""),
-]
+pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 
 HERE = Path(__file__).parent
 SECONDS = 300.0

@@ -6,8 +6,6 @@ import os
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.testing.daemons import run_mqbroker, run_mqnamesrv
 from tools.harness.rocketmq.java import JVM
@@ -15,8 +13,6 @@ from tools.harness.rocketmq.raw_client import RawClient
 from tools.harness.rocketmq.servers import make_topic
 
 from .test_rocketmq_pop import SECONDS, compiled
-
-pytestmark = pytest.mark.interop
 
 STEPS = "first SEND_OK\nsecond SEND_OK\nrecalled true\n"
 

@@ -18,8 +18,6 @@ from tools.harness.rocketmq.java import FOLDERS, VARIABLE, missing
 from tools.harness.rocketmq.servers import QUICK, SECONDS, run_servers
 from tools.replay.record_mqadmin import java_tool
 
-pytestmark = pytest.mark.interop
-
 
 @pytest.mark.parametrize("state", [TransactionState.COMMIT, TransactionState.ROLLBACK])
 def test_a_transaction(state: TransactionState, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,13 +12,6 @@ from tools.harness.fake_log_server import FakeLogServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.spark)
 
 
 @pytest.fixture(scope="session", autouse=True)
