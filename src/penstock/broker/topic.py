@@ -632,7 +632,7 @@ class Topic:
         return deleted
 
     def _let_go(self, start: int) -> None:
-        """Write down what can be told no more when the log starts there."""
+        """Write down what cannot be made again from a log that starts there."""
         try:
             self.queues.secure(start)
         except StorageError as error:  # on a full disk deleting helps

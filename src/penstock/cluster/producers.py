@@ -114,7 +114,7 @@ class Told(ToldBare):
 
 
 class ToldNodes(Struct):
-    """The answer of an nsqlookupd's /nodes and /lookup, as far as it is read."""
+    """The fields of an nsqlookupd's /nodes and /lookup that are read."""
 
     producers: list[Told] | None = None
 

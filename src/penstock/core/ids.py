@@ -67,7 +67,7 @@ class Epoch(NamedTuple):
 
 
 class Fork(NamedTuple):
-    """The offset from which on two logs have different messages."""
+    """The offset at which two logs begin to differ."""
 
     first: int
     restored: bool

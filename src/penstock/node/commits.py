@@ -334,8 +334,8 @@ class Commits:
             self.sync(topic)
 
     async def answer(self) -> None:
-        """Answer all that was published before, though others may publish on for ever. Publishes
-        that still wait for copies are told that it is exiting.
+        """Answer everything published before this call, however long others go on publishing.
+        Publishes that still wait for copies are answered that the node exits.
         """
         self.commit()
         owing = dict.fromkeys([*self._occupied, *self._syncing, *self._gathering])
@@ -356,9 +356,8 @@ class Commits:
                 await self._sync_ended.wait()
 
     async def settle(self, topic: Topic | None = None) -> None:
-        """Commit what is staged and wait until no sync is under way, of this topic or of any, to
-        which nobody publishes any more. Publishes that still wait for copies are told that it is
-        exiting.
+        """Commit what is staged and wait for the syncs under way. Nobody may publish to the topic,
+        or to any, meanwhile. Publishes that still wait for copies are answered that it exits.
         """
         while self._occupied if topic is None else topic in self._occupied:
             self._vacated.clear()

@@ -367,8 +367,8 @@ class FaultyDisk:
         """End the process that uses the disk: no handle works any more, no lock is held.
 
         ``"written"`` is a kill -9: the operating system keeps all. With a ``Chance`` it is a power
-        cut, and the chance decides what is left of that which was not synced. Faults and fullness
-        are over afterwards.
+        cut, and the chance decides what is left of the bytes that were not synced. Faults and
+        fullness are over afterwards.
         """
         self.crashes += 1
         self._locked.clear()

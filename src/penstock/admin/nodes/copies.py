@@ -1,8 +1,8 @@
 """/api/copies: nodes with second copies, and these copies. Ours, not upstream's.
 
-A standby is registered at no nsqlookupd. Nodes that are name it: a primary its followers and the
-primary before it, a follower its primary. Whom nsqadmin has seen it remembers for an hour, so that
-a copy that is gone is missed.
+A standby registers at no nsqlookupd. Registered nodes name it: a primary its followers and its
+predecessor, a follower its primary. nsqadmin remembers a copy for an hour after it last saw it, so
+that one that is gone is missed.
 """
 
 from __future__ import annotations

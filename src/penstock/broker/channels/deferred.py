@@ -158,7 +158,7 @@ class Deferred:
     # --- single messages -----------------------------------------------------------------------
 
     def take(self, offsets: Iterable[int]) -> list[DeferredRange]:
-        """Take out these messages, as far as they are deferred; one entry for each."""
+        """Take out those of these messages that are deferred; one entry for each."""
         wanted = sorted({offset for offset in offsets if 0 <= offset < _OFFSET_MAX})
         taken: list[DeferredRange] = []
         for row in self._holding(wanted) if wanted else ():

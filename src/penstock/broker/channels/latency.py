@@ -98,7 +98,7 @@ class PublishTimes:
         return len(self._firsts)
 
     def learn(self, deliveries: list[Delivery]) -> None:
-        """Note the batches of these deliveries, which are in flight by now."""
+        """Note the batches of these deliveries, which are now in flight."""
         firsts = self._firsts
         for batch in [delivery.batch for delivery in deliveries]:
             first = batch.first_offset

@@ -65,7 +65,7 @@ class PipelineRun:
         self._follower = Follower(self._queries[0])
 
     def finished(self) -> list[BatchDone]:
-        """Batches that were written since the last call, as far as Java tells."""
+        """Batches that Java reports as written since the last call."""
         with suppress(SourceError), _java():
             return self._follower.finished() if self._follower else []
         return []

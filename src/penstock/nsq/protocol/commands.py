@@ -91,7 +91,7 @@ __all__ = [
 _int32 = struct.Struct(">i").unpack_from
 
 _APPEND_FROM = 64 * 1024
-"""Left-over bytes from which on data is appended in place instead of joined again at each read."""
+"""With this many left-over bytes, data is appended in place and not joined again at each read."""
 
 
 class CommandReader:

@@ -55,7 +55,7 @@ class Admission:
     def cut(
         self, limit: ReadLimit, start: Offsets, end: Offsets, bounds: Mapping[Place, Bounds]
     ) -> Offsets:
-        """``end``, as far as one micro-batch may go; ``limit`` is what Spark hands back."""
+        """The most of ``end`` that one micro-batch may take; ``limit`` is what Spark hands back."""
         if isinstance(limit, ReadAllAvailable):
             return end
         if isinstance(limit, ReadMaxRows):

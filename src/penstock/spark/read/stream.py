@@ -116,7 +116,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._waits = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The end of the next batch. ``start`` is committed by now."""
+        """The end of the next batch. ``start`` is already committed."""
         stored = self._position(start)
         bounds = self._known = self._bounds(stored)
         self._last_start = stored.offsets

@@ -37,9 +37,9 @@ PULLS_AT_ONCE: Final = 32
 MESSAGES_MAX: Final = 1024
 """The most messages of one pull; brokers give what their settings allow."""
 RECORD_BYTES: Final = 1024
-"""The size that a message has of which no broker tells it."""
+"""The assumed size of a message, which no broker reports."""
 _READER_GROUP: Final = "TOOLS_CONSUMER"
-"""A group that every broker has, in whose name others only look, too."""
+"""A group that every broker has; RocketMQ's own tools read by its name."""
 _SUBSCRIPTION: Final = 4
 _BEAT_EVERY_NS: Final = 15 * SECOND
 _LATER: Final = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
@@ -274,7 +274,7 @@ class BrokerLog:
             raise self._nonsense(name) from None
 
     def _nonsense(self, what: str) -> LogError:
-        return LogError(self.node, 0, f"the answer tells no {what} as a broker of RocketMQ does")
+        return LogError(self.node, 0, f"the answer lacks {what}: is this the address of a broker?")
 
 
 class _Run:

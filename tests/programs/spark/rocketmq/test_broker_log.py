@@ -175,7 +175,7 @@ def test_refusals_are_told_with_the_brokers_words(broker: ScriptedBroker, log: B
     with pytest.raises(TopicNotFound):
         log.fetch("nope", 0)
     broker.refuse[RequestCode.GET_TOPIC_STATS_INFO] = (0, "")
-    with pytest.raises(LogError, match="tells no offsetTable as a broker of RocketMQ does"):
+    with pytest.raises(LogError, match="lacks offsetTable: is this the address of a broker"):
         log.offsets_of(["t"])
 
 

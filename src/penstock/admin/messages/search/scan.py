@@ -67,7 +67,7 @@ class Scan:
             yield piece
 
     async def _next(self, node: str) -> Stretch | None:
-        """The next batch of a node as far as it is wanted; None at the end."""
+        """The wanted part of a node's next batch; None at the end."""
         try:
             place = self._places[node]
             batch = await self._logs[node].batch(place.at) if place.at < place.end else None

@@ -106,7 +106,7 @@ def _size(messages: list[Received]) -> int:
 
 
 def most_of(room: int) -> int:
-    """Bytes that one body may become where all of them share this room."""
+    """The most bytes that one decompressed body may have where all share this room."""
     return max(room, BODY_LEAST)
 
 

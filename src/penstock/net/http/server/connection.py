@@ -168,7 +168,7 @@ class Connection(asyncio.Protocol):
     # -- answering
 
     def _proceed(self) -> None:
-        """Take up what was read, as far as it may be answered now."""
+        """Handle what was read and may be answered now."""
         events = self._reader.events
         taken = 0
         for event in events:

@@ -16,7 +16,7 @@ from penstock.replication.feed import NBYTES_MAX
 GENTLE_NBYTES: Final = 512 * 1024
 """The least room of an answer at the slow pace, which takes a millisecond or two to make."""
 BUSY_PER_S: Final = 1000
-"""The messages a second from which on publishes are spared; of fewer, hardly one meets a copy."""
+"""Messages a second at which publishes are spared; at lower rates hardly one meets a copy."""
 WINDOW_NS: Final = 100 * MILLISECOND
 """The time over which these are counted."""
 

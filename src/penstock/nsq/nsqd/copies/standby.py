@@ -280,7 +280,7 @@ class Standby:
             raise
 
     def _lacks(self) -> str:
-        """The messages that a promotion would lose, as far as they are known here."""
+        """The messages that this node knows a promotion would lose."""
         behind = self.copy.behind
         known = (f"at least {counted(sum(behind.values()), 'message')} ({shown(behind)})"
                  if behind else "how many messages is not known here")  # fmt: skip
@@ -337,7 +337,7 @@ class Standby:
             raise PenstockError(f"not promoted: {error}") from error
 
     async def _drain(self, pulling: Pulling) -> bool:
-        """Take what the old primary has, which takes no more by now; False if that fails."""
+        """Take what the old primary has, which no longer grows; False if that fails."""
         self.copy.is_whole = False
         with suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_S):

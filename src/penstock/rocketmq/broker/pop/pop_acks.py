@@ -47,7 +47,7 @@ def batch_ack(controller: Controller, connection: Connection, request: Command) 
         offsets = [offset for offset in each.offsets if low <= offset < high]
         strangers = _finish(controller, each.topic, each.group, each.queue, offsets, each.receipt)
         wrong.append((each, strangers))
-    for each, strangers in wrong:  # the others are done by now
+    for each, strangers in wrong:  # the others are done
         _refuse_strangers(each.topic, each.queue, strangers)
     return request.answer()
 

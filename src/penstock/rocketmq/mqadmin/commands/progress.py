@@ -67,7 +67,7 @@ def _show_queues(stats: ConsumeStats, owners: dict[MessageQueue, str] | None, ou
 
 
 def _owners(admin: Admin, group: str) -> dict[MessageQueue, str]:
-    """The address of the client that has each queue, as far as clients tell."""
+    """The address of the client that has each queue, for the clients that report theirs."""
     found: dict[MessageQueue, str] = {}
     with suppress(PenstockError):
         for each in sorted_connections(admin.connections(group)):

@@ -112,7 +112,7 @@ def topic_list(admin: Admin, given: Given, out: Output) -> None:
 
 
 def _whereabouts(admin: Admin, topic: str, clusters: Clusters) -> tuple[str, list[str]]:
-    """A topic's cluster and groups, as far as they can be told."""
+    """A topic's cluster and groups, where they can be found out."""
     cluster = ""
     try:
         cluster = clusters.cluster_of(admin.route(topic).brokers[0].name) or ""
