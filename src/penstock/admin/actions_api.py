@@ -12,8 +12,8 @@ from penstock.admin.router import AdminRouter
 from penstock.cluster.fanout import Warnings
 from penstock.cluster.writes import Changes
 from penstock.core.names import is_valid_name
+from penstock.net.http.server.api import ApiError
 from penstock.net.http.server.service import Request
-from penstock.nsq.http_api import ApiError
 
 _ACTIONS: Final = frozenset(("pause", "unpause", "empty"))
 _ACCEPT: Final = "accept_damage"

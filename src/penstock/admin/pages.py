@@ -23,8 +23,8 @@ from penstock.admin.verdicts.limits import LIMITS
 from penstock.core.errors import ConfigError
 from penstock.core.redaction import without_user
 from penstock.core.units import SECOND
+from penstock.net.http.server.api import plain_response
 from penstock.net.http.server.service import Request, Response
-from penstock.nsq.http_api import plain_response
 from penstock.nsq.version import NSQ_VERSION
 
 PATHS: Final = (

@@ -15,8 +15,8 @@ from penstock.admin.messages.page import shown
 from penstock.cluster.asker import Asker
 from penstock.cluster.exchange import target
 from penstock.cluster.fanout import Warnings
+from penstock.net.http.server.api import ApiError, Query
 from penstock.net.http.server.service import Request
-from penstock.nsq.http_api import ApiError, Query
 from penstock.nsq.page import Page
 
 LIMIT: Final = "50"

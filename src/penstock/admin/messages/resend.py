@@ -17,9 +17,9 @@ from penstock.admin.permissions import Access
 from penstock.cluster.asker import Asker
 from penstock.cluster.fanout import Warnings
 from penstock.core.names import is_valid_name
+from penstock.net.http.server.api import ApiError
 from penstock.net.http.server.service import Request
 from penstock.nsq.dead_letters.topics import CHANNEL, is_rocketmq
-from penstock.nsq.http_api import ApiError
 
 RESEND_S: Final = 20.0
 """The seconds that one request sends for; it reports what is left, and the next one sends that."""

@@ -20,8 +20,8 @@ from penstock.cluster.errors import RefusedError
 from penstock.cluster.fanout import Warnings, try_all
 from penstock.core.clock import Clock
 from penstock.core.units import SECOND
+from penstock.net.http.server.api import Query
 from penstock.net.http.server.service import Request
-from penstock.nsq.http_api import Query
 
 REMEMBERED_NS: Final = 3600 * SECOND
 REMEMBERED_MAX: Final = 1000

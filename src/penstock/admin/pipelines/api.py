@@ -13,8 +13,8 @@ from penstock.admin.router import AdminRouter
 from penstock.cluster.cluster import Cluster
 from penstock.cluster.errors import RefusedError
 from penstock.cluster.fanout import Found, Warnings, try_all
+from penstock.net.http.server.api import ApiError
 from penstock.net.http.server.service import Request
-from penstock.nsq.http_api import ApiError
 from penstock.nsq.pipeline_status import ToldStatus
 
 STARTING: Final = "starting"

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from penstock.admin.api import proper
 from penstock.admin.rocketmq.offsets import TO_THE_END
+from penstock.net.http.server.api import ApiError, Query
 from penstock.net.http.server.service import Request
-from penstock.nsq.http_api import ApiError, Query
 from penstock.rocketmq.client.errors import ClientError
 from penstock.rocketmq.mqadmin.errors import CommandFailed
 from penstock.rocketmq.protocol.errors import BodyError

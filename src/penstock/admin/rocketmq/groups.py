@@ -12,7 +12,7 @@ from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.admin.rocketmq.topics import consumers, sums_of
 from penstock.admin.rocketmq.verdicts import Facts, of_group
 from penstock.cluster.fanout import Warnings
-from penstock.nsq.http_api import ApiError
+from penstock.net.http.server.api import ApiError
 from penstock.rocketmq.client.names import DEAD, RETRY
 from penstock.rocketmq.mqadmin.consume_stats import ConsumeStats, parse, queue_table
 from penstock.rocketmq.mqadmin.topology import Broker

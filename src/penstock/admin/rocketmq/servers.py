@@ -17,7 +17,7 @@ from penstock.core.clock import Clock
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.units import MILLISECOND
 from penstock.net.address import split_host_port
-from penstock.nsq.http_api import ApiError
+from penstock.net.http.server.api import ApiError
 from penstock.rocketmq.client.aio.hub import AioHub
 from penstock.rocketmq.client.config import Config
 from penstock.rocketmq.client.errors import ClientError

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from penstock.admin.messages import resend
+from penstock.net.http.server.api import json_response
 from penstock.net.http.server.service import Later
-from penstock.nsq.http_api import json_response
 from penstock.testing.daemons import Daemon
 from tests.unit.admin.conftest import StartAdmin, until
 from tests.unit.cli.nodes_at_work import depths

@@ -11,7 +11,7 @@ from penstock.admin.messages.nodes import Nodes
 from penstock.admin.messages.places import Place, read_text
 from penstock.admin.messages.search.conditions import Condition, condition_of
 from penstock.cluster.fanout import Warnings
-from penstock.nsq.http_api import ApiError
+from penstock.net.http.server.api import ApiError
 
 SCAN: Final = "scan"
 """The kind of the text that says where a walk goes on, and where it ends."""

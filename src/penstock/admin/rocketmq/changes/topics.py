@@ -11,7 +11,7 @@ from penstock.admin.rocketmq.names import SYSTEM, kind_of
 from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.admin.rocketmq.topics import topic_configs
 from penstock.cluster.fanout import Warnings
-from penstock.nsq.http_api import ApiError
+from penstock.net.http.server.api import ApiError
 from penstock.rocketmq.client.errors import BadName
 from penstock.rocketmq.client.names import checked_topic
 from penstock.rocketmq.mqadmin.topology import Broker

@@ -21,7 +21,7 @@ from penstock.admin.rocketmq.messages.pulls import (
 )
 from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.cluster.fanout import Warnings
-from penstock.nsq.http_api import ApiError, Query
+from penstock.net.http.server.api import ApiError, Query
 from penstock.rocketmq.client.consume.received import Received, all_received
 from penstock.rocketmq.mqadmin.key_queries import END_OF_TIME, KeyQuery
 from penstock.rocketmq.mqadmin.topology import Broker

@@ -6,10 +6,10 @@ from typing import Any
 
 from penstock import __version__
 from penstock.core.units import SECOND
+from penstock.net.http.server.api import ApiRouter
 from penstock.net.http.server.guard import Guard
 from penstock.net.http.server.service import HttpServer, Request
 from penstock.node.node import Node
-from penstock.nsq.http_api import NsqRouter
 from penstock.nsq.nsqd.copies.metrics import ReplicationMetrics
 from penstock.nsq.nsqd.copies.primary import Primary
 from penstock.nsq.nsqd.options import NsqdOptions
@@ -46,7 +46,7 @@ class CopiesPort:
             self._server.close_connections()
 
 
-class _CopiesRouter(NsqRouter):
+class _CopiesRouter(ApiRouter):
     """The requests of copies, and those that show people how copies are; no messages."""
 
     def __init__(self, primary: Primary, node: Node, options: NsqdOptions, ports: Ports) -> None:

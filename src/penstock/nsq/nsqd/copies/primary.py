@@ -19,10 +19,10 @@ from msgspec import Struct
 from penstock.core.errors import StorageError
 from penstock.core.malformed import MALFORMED
 from penstock.core.units import SECOND
+from penstock.net.http.server.api import ApiError, ApiRouter, json_response
 from penstock.net.http.server.service import Later, Request, Response
 from penstock.net.tasks import spawn
 from penstock.node.followers import FOLLOWERS_MAX
-from penstock.nsq.http_api import ApiError, NsqRouter, json_response
 from penstock.nsq.nsqd.copies.hooks import Hooks
 from penstock.nsq.nsqd.copies.pace import Pace
 from penstock.nsq.nsqd.copies.peer import Fence, Peer, address_of
@@ -152,7 +152,7 @@ class Primary:
         if self._peer is not None:
             await self._peer.close()
 
-    def add_routes(self, router: NsqRouter) -> None:
+    def add_routes(self, router: ApiRouter) -> None:
         router.v1("GET", "/replication", self._status, quiet=True)
         router.v1("POST", "/replication/fetch", self._fetch, max_body=FETCH_BODY_MAX, quiet=True)
         router.v1("POST", "/replication/fence", self._fence)

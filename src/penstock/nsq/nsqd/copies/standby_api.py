@@ -13,18 +13,18 @@ import msgspec
 from penstock import __version__
 from penstock.core.errors import PenstockError
 from penstock.core.units import SECOND
-from penstock.net.http.server.guard import Guard
-from penstock.net.http.server.later import later_of
-from penstock.net.http.server.route import Route
-from penstock.net.http.server.service import HttpServer, Later, Request, Response
-from penstock.nsq.http_api import (
+from penstock.net.http.server.api import (
     ApiError,
-    NsqRouter,
+    ApiRouter,
     Query,
     answered,
     json_response,
     text_response,
 )
+from penstock.net.http.server.guard import Guard
+from penstock.net.http.server.later import later_of
+from penstock.net.http.server.route import Route
+from penstock.net.http.server.service import HttpServer, Later, Request, Response
 from penstock.nsq.nsqd.copies.copied_topics import CopiedTopics
 from penstock.nsq.nsqd.copies.hooks import HookError
 from penstock.nsq.nsqd.copies.metrics import ReplicationMetrics
@@ -51,7 +51,7 @@ def serve(standby: Standby) -> HttpServer:
     return HttpServer(router, clock=standby.clock, memory=standby.memory)
 
 
-class StandbyRouter(NsqRouter):
+class StandbyRouter(ApiRouter):
     """The routes."""
 
     def __init__(self, standby: Standby) -> None:

@@ -11,17 +11,17 @@ from penstock.broker.channels.channel import Channel
 from penstock.broker.topic import Topic
 from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND, SECOND
-from penstock.net.http.server.guard import Guard
-from penstock.net.http.server.service import Later, Request, Response
-from penstock.nsq.debug_pages import add_debug_pages, free_memory
-from penstock.nsq.http_api import (
+from penstock.net.http.server.api import (
     ApiError,
-    NsqRouter,
+    ApiRouter,
     Query,
     error_response,
     plain_response,
     text_response,
 )
+from penstock.net.http.server.guard import Guard
+from penstock.net.http.server.service import Later, Request, Response
+from penstock.nsq.debug_pages import add_debug_pages, free_memory
 from penstock.nsq.nsqd.copies.primary import Primary
 from penstock.nsq.nsqd.http.api_arguments import existing_channel, topic_named
 from penstock.nsq.nsqd.http.browse_api import BrowseApi
@@ -71,10 +71,10 @@ class NsqdApi:
         self._ports = ports
         self._hostname = hostname
 
-    def router(self) -> NsqRouter:
+    def router(self) -> ApiRouter:
         """The routes of nsqd."""
         options, node, topics = self._options, self._node, self._topics
-        router = NsqRouter(Guard.of(options, options.broadcast_address))
+        router = ApiRouter(Guard.of(options, options.broadcast_address))
         node.vitals.add_routes(router, metrics=options.metrics)
         router.v1("GET", "/info", self._info)
         router.v1("GET", "/stats", partial(packed_stats.handle, self._sources))

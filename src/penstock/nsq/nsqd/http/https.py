@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.core.errors import ConfigError
+from penstock.net.http.server.api import NSQ_HEADER, ApiRouter
 from penstock.net.http.server.route import Route
 from penstock.net.http.server.service import Request, Response
 from penstock.net.tls.tls_layer import ClientAuth, ServerTls
-from penstock.nsq.http_api import NSQ_HEADER, NsqRouter
 from penstock.nsq.nsqd.options import NsqdOptions
 
 _JSON = "application/json; charset=utf-8"
@@ -34,7 +34,7 @@ def server_tls(options: NsqdOptions) -> ServerTls | None:
     )
 
 
-class TlsRequiredRouter(NsqRouter):
+class TlsRequiredRouter(ApiRouter):
     """Whatever is asked for, the answer is that TLS is required, and where (NSQ spec 2.1)."""
 
     def __init__(self, https_port: Callable[[], int]) -> None:

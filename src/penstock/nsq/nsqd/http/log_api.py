@@ -14,9 +14,9 @@ from typing import Any, Final
 from penstock.broker.topic import Topic
 from penstock.core.errors import OffsetOutOfRangeError, StorageError
 from penstock.net.address import join_host_port
+from penstock.net.http.server.api import NSQ_HEADER, ApiError, ApiRouter, Query, all_values
 from penstock.net.http.server.service import Request, Response
 from penstock.node.dialect import Dialect, LogView
-from penstock.nsq.http_api import NSQ_HEADER, ApiError, NsqRouter, Query, all_values
 from penstock.nsq.nsqd.http.api_arguments import number, out_of_range, topic_named
 from penstock.nsq.nsqd.http.log_views import NSQ_VIEW, queue_named, view_for
 from penstock.nsq.nsqd.http.many_topics import check_number, names_in
@@ -44,7 +44,7 @@ class LogApi:
         self._address = broadcast_address
         self._epochs = epochs
 
-    def add_routes(self, router: NsqRouter) -> None:
+    def add_routes(self, router: ApiRouter) -> None:
         router.v1("GET", "/log/offsets", self._offsets, quiet=True)
         router.v1("POST", "/log/offsets", self._offsets_of_many, quiet=True)
         router.v1("GET", "/log/fetch", self._fetch, quiet=True)

@@ -18,9 +18,9 @@ from penstock.core.units import MICROSECOND, MILLISECOND, SECOND, format_duratio
 from penstock.net import process
 from penstock.net.budget import Memory
 from penstock.net.gc_pauses import GcPauses
+from penstock.net.http.server.api import Query, json_response, text_response
 from penstock.net.http.server.service import Request, Response
 from penstock.net.tls.tls_layer import TlsLayer
-from penstock.nsq.http_api import Query, json_response, text_response
 from penstock.nsq.nsqd.http.damage_api import damage_of
 from penstock.nsq.nsqd.stats import group_stats
 from penstock.nsq.nsqd.stats.stat_sources import StatSources

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.admin.rocketmq.messages.resend import _retry, consume_directly, resend
-from penstock.nsq.http_api import ApiError
+from penstock.net.http.server.api import ApiError
 from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command

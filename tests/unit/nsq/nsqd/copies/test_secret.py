@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.core.errors import ConfigError
-from penstock.nsq.http_api import ApiError
+from penstock.net.http.server.api import ApiError
 from penstock.nsq.nsqd.copies.secret import Secret
 
 

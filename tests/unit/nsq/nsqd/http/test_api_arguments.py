@@ -7,7 +7,7 @@ import json
 import pytest
 
 from penstock.core.errors import OffsetOutOfRangeError
-from penstock.nsq.http_api import ApiError, Query
+from penstock.net.http.server.api import ApiError, Query
 from penstock.nsq.nsqd.http.api_arguments import number, out_of_range
 
 

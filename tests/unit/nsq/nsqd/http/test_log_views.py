@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from penstock.broker.topic import Topic
+from penstock.net.http.server.api import ApiError, Query
 from penstock.node.dialect import LogView
-from penstock.nsq.http_api import ApiError, Query
 from penstock.nsq.nsqd.http.log_views import NSQ_VIEW, queue_named, view_for
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from penstock.net.http.server.api import ApiError, Query
 from penstock.net.http.server.service import Request
-from penstock.nsq.http_api import ApiError, Query
 from penstock.nsq.nsqd.http.many_topics import TOPICS_MAX, change_each, names_in, offsets_in
 
 NO_TOPIC = Query({})

@@ -1,4 +1,4 @@
-"""The HTTP of NSQ's daemons: the V1 envelope, its error codes and Go's reading of queries.
+"""The HTTP API of every daemon: NSQ's V1 envelope, its error codes and Go's reading of queries.
 
 A V1 handler returns None (empty answer), a string (sent as it is), anything else that JSON can say,
 a ``Response``, a ``Later``, or an awaitable of these; or it raises ``ApiError``.
@@ -31,7 +31,7 @@ V1Handler = Callable[[Request], Any]
 
 
 class ApiError(PenstockError):
-    """An answer that is an error: an HTTP status and one of NSQ's codes, perhaps with details."""
+    """An answer that is an error: an HTTP status and a code in NSQ's form, perhaps with details."""
 
     def __init__(self, status: int, code: str, **details: Any) -> None:
         super().__init__(code)
@@ -83,7 +83,7 @@ EMPTY = text_response("")
 """The answer of what succeeded with nothing to tell."""
 
 
-class NsqPages(ErrorPages):
+class ApiPages(ErrorPages):
     """The server's own answers in NSQ's words."""
 
     def not_found(self) -> Response:
@@ -107,11 +107,11 @@ class NsqPages(ErrorPages):
         return json_response({"message": f"FORBIDDEN: {why}"}, 403)
 
 
-class NsqRouter(Router):
-    """Routes in NSQ's flavour."""
+class ApiRouter(Router):
+    """Routes to V1 handlers."""
 
     def __init__(self, guard: Guard | None = None) -> None:
-        super().__init__(NsqPages(), guard)
+        super().__init__(ApiPages(), guard)
 
     def v1(
         self,

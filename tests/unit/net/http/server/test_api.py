@@ -5,12 +5,10 @@ from typing import Any
 
 import pytest
 
-from penstock.net.http.server.head import parse_head
-from penstock.net.http.server.service import Later, Request, Response
-from penstock.nsq.http_api import (
+from penstock.net.http.server.api import (
     EMPTY,
     ApiError,
-    NsqRouter,
+    ApiRouter,
     Query,
     all_values,
     error_response,
@@ -18,6 +16,8 @@ from penstock.nsq.http_api import (
     plain_response,
     text_response,
 )
+from penstock.net.http.server.head import parse_head
+from penstock.net.http.server.service import Later, Request, Response
 
 NSQ = ("X-Nsq-Content-Type", "nsq; version=1.0")
 JSON = ("Content-Type", "application/json; charset=utf-8")
@@ -103,7 +103,7 @@ async def answer(result: Any, method: str = "GET") -> Response:
             raise result
         return result
 
-    router = NsqRouter()
+    router = ApiRouter()
     router.v1("GET", "/x", handler, max_body=5, too_big="MSG_TOO_BIG")
     route, _ = router.resolve(method, "/x", b"")
     request = Request(parse_head(b"GET /x HTTP/1.0\r\n\r\n"), "", b"", str)
@@ -146,7 +146,7 @@ async def test_pages() -> None:
     found = await answer(None, "POST")
     assert (found.status, found.body) == (405, b'{"message":"METHOD_NOT_ALLOWED"}')
     assert ("Allow", "GET, OPTIONS") in found.headers
-    router = NsqRouter()
+    router = ApiRouter()
     router.v1("POST", "/pub", lambda request: None, max_body=5, too_big="MSG_TOO_BIG")
     assert router.resolve("POST", "/pub", b"")[0].too_large.body == b'{"message":"MSG_TOO_BIG"}'
     assert router.pages.not_found().body == b'{"message":"NOT_FOUND"}'
