@@ -25,7 +25,7 @@ from penstock.core.settings import java_properties
 from penstock.nsq.client import Config
 from penstock.nsq.client.blocking import Consumer, Producer
 from penstock.nsq.client.log import LogClient
-from penstock.nsq.tools.stat_table import PlainTable
+from penstock.nsq.tools.stat import PlainTable
 from penstock.rocketmq.broker.acl.rules import Account
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.protocol.messages import message

@@ -15,6 +15,7 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -27,7 +28,24 @@ from typing import BinaryIO, ClassVar, Final, NamedTuple, TypeVar
 
 from penstock.core.settings import java_properties
 from penstock.rocketmq.protocol.registration import VIP_DISTANCE
-from penstock.testing.held_ports import hold
+
+
+def hold(port: int = 0) -> socket.socket | None:
+    """Bind a port that nobody else has bound, or any for 0, without listening: connecting is
+    refused, no program is given the port, and one that is told it can listen there.
+
+    None if somebody has it. It is held until the socket is closed.
+    """
+    held = socket.socket()
+    try:
+        held.bind(("127.0.0.1", port))
+    except OSError:
+        held.close()
+        return None
+    # Only now: before, a port that another one holds in this way would do.
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return held
+
 
 POLL_S = 0.005
 START_S_MAX = 60.0

@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 
 from penstock.cli.live import archive_file
+from penstock.cli.live.children import report
 from penstock.cli.live.pipeline_run import PipelineRun
 from penstock.cli.live.proof import examine
-from penstock.cli.live.reports import report
 from penstock.cli.pipeline.status import StatusFile
 from penstock.core.errors import PenstockError
 from penstock.spark.pipelines import Pipeline, own

@@ -14,8 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.cli.live.board import Board, Gauge, Service
-from penstock.cli.live.display import Display, open_display
+from penstock.cli.live.display import Board, Display, Gauge, Service, open_display
 from penstock.cli.live.pipeline_run import PipelineRun
 from penstock.cli.pipeline.nodes import duration_ns
 from penstock.cli.pipeline.status import StatusFile

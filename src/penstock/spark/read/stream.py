@@ -33,7 +33,6 @@ from penstock.spark.errors import SourceError
 from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.once import Once
 from penstock.spark.read import planning
-from penstock.spark.read.admission import Admission
 from penstock.spark.read.batch import SplitPartition
 from penstock.spark.read.holding import Holding
 from penstock.spark.read.offsets import (
@@ -48,6 +47,7 @@ from penstock.spark.read.offsets import (
     renames,
     to_checkpoint,
 )
+from penstock.spark.read.planning import Admission
 from penstock.spark.read.positions import starting
 from penstock.spark.read.reader import read_split
 from penstock.spark.settings import Settings

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from penstock.core.metrics import mqnamesrv as metrics
 from penstock.core.units import SECOND
-from penstock.rocketmq.namesrv.metrics import PATIENCE_S, NamesrvVitals
+from penstock.rocketmq.namesrv.daemon import PATIENCE_S, NamesrvVitals
 from penstock.rocketmq.namesrv.routes import Routes
 from penstock.testing.clock import FakeClock
 from tests.metrics_pages import parse

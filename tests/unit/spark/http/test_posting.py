@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.units import SECOND
-from penstock.spark.http.outages import Outage, retry_after_s
+from penstock.spark.http.posting import Outage, retry_after_s
 from penstock.testing.clock import FakeClock
 
 

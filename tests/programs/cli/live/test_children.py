@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.live.reports import Reports
-from penstock.cli.live.services import ServiceError, start, stop_all, wait_for_ping
+from penstock.cli.live.children import Reports, ServiceError, start, stop_all, wait_for_ping
 from tests.forwarding import wait_until
 
 CHILD = """
 import sys
-from penstock.cli.live.reports import report
+from penstock.cli.live.children import report
 report(state="ready")
 print("to the log", file=sys.stderr, flush=True)
 for line in sys.stdin:

@@ -6,7 +6,7 @@ from msgspec import structs
 from rich.console import Console
 
 from penstock.cluster.stats import ChannelStats
-from penstock.nsq.tools.stat_table import ColourTable, PlainTable, Row
+from penstock.nsq.tools.stat import ColourTable, PlainTable, Row
 
 BEFORE = ChannelStats(depth=3, message_count=13)
 NOW = ChannelStats(depth=6, memory_depth=5, backend_depth=1, in_flight_count=2, message_count=20,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.live.reports import Reports, parse, report
+from penstock.cli.live.children import Reports, parse, report
 
 
 def deliver_until(reports: Reports, ended: list[str]) -> None:

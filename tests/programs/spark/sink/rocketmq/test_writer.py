@@ -14,8 +14,7 @@ from penstock.spark.sink import writer as writers
 from penstock.spark.sink.commits import commit
 from penstock.spark.sink.rocketmq.rows import RocketmqRows
 from penstock.spark.sink.rocketmq.settings import Settings
-from penstock.spark.sink.rocketmq.staging import SHARDS, stage_rows
-from penstock.spark.sink.rocketmq.writer import stream_writer
+from penstock.spark.sink.rocketmq.writer import SHARDS, stage_rows, stream_writer
 from penstock.spark.sink.staging import Batch, StagedRows
 from penstock.testing.daemons import run_nsqd
 from tests.programs.spark.sink.test_writer import Task

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from penstock.admin.messages.merging import Part, merge
+from penstock.admin.messages.peek import Part, merge
 from penstock.nsq.page import Message
 
 

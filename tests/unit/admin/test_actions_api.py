@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.admin.json_body import read_strings
+from penstock.admin.actions_api import read_strings
 
 BOTH = ("topic", "channel")
 MISFIT = "json: cannot unmarshal {} into Go struct field .{} of type string"

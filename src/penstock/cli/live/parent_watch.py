@@ -1,8 +1,8 @@
-"""A parent's leash on a module: ``python -m penstock.cli.live.leash PID MODULE`` ends with PID.
+"""The end of a module with its parent: ``parent_watch PID MODULE``.
 
 The kernel sends SIGTERM when the parent is gone, even when that was killed (Linux). The child asks
 for this itself: code between fork and exec in a parent with threads can deadlock. The module then
-takes the leash's place, which keeps the request, so that lists of processes have its name.
+takes this program's place, which keeps the request, so that lists of processes have its name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """``leash PID MODULE ARGUMENTS...``: PID is the process id of our parent."""
+    """``parent_watch PID MODULE ARGUMENTS...``: PID is the process id of our parent."""
     parent, module = int(sys.argv[1]), sys.argv[2]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

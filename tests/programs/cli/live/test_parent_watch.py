@@ -1,4 +1,4 @@
-"""A child on a leash ends with its parent, however that ends."""
+"""A child ends with its parent, however that ends."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 
 from tools.harness.processes import left_over, marked, marked_environment
 
-LEASH = "penstock.cli.live.leash"
+PARENT_WATCH = "penstock.cli.live.parent_watch"
 PARENT = """
 import subprocess, sys, time, os
 from pathlib import Path
-from penstock.cli.live.services import start
+from penstock.cli.live.children import start
 child = start("sleeper", "sleeping_child", [], Path(sys.argv[1]), talks=True)
 print(child.process.stdout.readline(), flush=True)
 time.sleep(600)
@@ -39,7 +39,7 @@ def test_a_killed_parent_takes_its_children_along(tmp_path: Path) -> None:
 
 def test_nothing_starts_for_a_parent_that_is_gone() -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", LEASH, "1", "penstock.cli.nsqd", "--version"],
+        [sys.executable, "-m", PARENT_WATCH, "1", "penstock.cli.nsqd", "--version"],
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert ended.returncode == 1

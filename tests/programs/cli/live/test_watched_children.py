@@ -11,15 +11,13 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.live import services
-from penstock.cli.live.board import Board, Service
-from penstock.cli.live.crew import Crew
-from penstock.cli.live.display import PlainDisplay
-from penstock.cli.live.services import ServiceError, start
+from penstock.cli.live import children
+from penstock.cli.live.children import Children, ServiceError, start
+from penstock.cli.live.display import Board, PlainDisplay, Service
 
 CHILD = """
 import signal, sys
-from penstock.cli.live.reports import report
+from penstock.cli.live.children import report
 if "deaf" in sys.argv:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 report(state="ready")
@@ -41,29 +39,31 @@ DAEMON = "import time\ntime.sleep(600)\n"
 
 
 class Stage:
-    """A crew of one talker named Spark and one daemon named nsqd."""
+    """Children: one talker named Spark and one daemon named nsqd."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.out = io.StringIO()
         self.board = Board("test", services=[Service("nsqd", "ready"), Service("Spark", "ready")])
-        self.crew = Crew(self.board, PlainDisplay(self.board, self.out))
+        self.children = Children(self.board, PlainDisplay(self.board, self.out))
         self.heard: list[dict[str, Any]] = []
 
-    def talker(self, *arguments: str, name: str = "Spark") -> services.Child:
+    def talker(self, *arguments: str, name: str = "Spark") -> children.Child:
         log = self.folder / f"{name}.log"
-        child = self.crew.start_talker(name, "crew_talker", list(arguments), log, self.heard.append)
-        self.until(lambda: name in self.crew.ready)
+        child = self.children.start_talker(
+            name, "child_talker", list(arguments), log, self.heard.append
+        )
+        self.until(lambda: name in self.children.ready)
         return child
 
-    def daemon(self) -> services.Child:
-        child = start("nsqd", "crew_daemon", [], self.folder / "nsqd.log")
-        self.crew.children.append(child)
+    def daemon(self) -> children.Child:
+        child = start("nsqd", "child_daemon", [], self.folder / "nsqd.log")
+        self.children.all.append(child)
         return child
 
     def until(self, reached: Callable[[], bool]) -> None:
         for _ in range(6000):
-            self.crew.check()
+            self.children.check()
             if reached():
                 return
             time.sleep(0.01)
@@ -75,12 +75,12 @@ class Stage:
 
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    (tmp_path / "crew_talker.py").write_text(CHILD)
-    (tmp_path / "crew_daemon.py").write_text(DAEMON)
+    (tmp_path / "child_talker.py").write_text(CHILD)
+    (tmp_path / "child_daemon.py").write_text(DAEMON)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     stage = Stage(tmp_path)
     yield stage
-    for child in stage.crew.children:
+    for child in stage.children.all:
         child.kill()
         child.stop()
 
@@ -92,9 +92,9 @@ def never() -> bool:
 def test_one_that_finished_may_end(stage: Stage) -> None:
     child = stage.talker()
     child.tell("finish")
-    stage.until(lambda: "Spark" in stage.crew.finished)
+    stage.until(lambda: "Spark" in stage.children.finished)
     child.process.wait(60)
-    stage.crew.check()
+    stage.children.check()
     assert stage.heard == [{"state": "ready"}, {"finished": True}]
 
 
@@ -111,9 +111,9 @@ def test_a_talker_that_is_lost(stage: Stage, word: str, said: str) -> None:
     stage.talker().tell(word)
     with pytest.raises(ServiceError, match=said):
         stage.until(never)
-    stage.crew.stop()
+    stage.children.stop()
     assert stage.states() == {"nsqd": "stopped", "Spark": "failed"}
-    assert all(child.ended for child in stage.crew.children)
+    assert all(child.ended for child in stage.children.all)
 
 
 def test_the_daemon_is_named_before_those_it_took_along(stage: Stage) -> None:
@@ -125,14 +125,14 @@ def test_the_daemon_is_named_before_those_it_took_along(stage: Stage) -> None:
         child.process.wait(60)
     with pytest.raises(ServiceError, match=rf"^nsqd ended with code -{signal.SIGTERM:d}"):
         stage.until(never)
-    stage.crew.stop()
+    stage.children.stop()
     assert stage.states() == {"nsqd": "failed", "Spark": "stopped"}
 
 
 def test_one_that_does_not_stop_is_killed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(services, "_STOP_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(children, "_STOP_TIMEOUT_S", 0.2)
     child = stage.talker("deaf")
-    stage.crew.stop()
+    stage.children.stop()
     assert child.process.returncode == -signal.SIGKILL
     assert "Spark did not stop by itself and was killed" in stage.out.getvalue()
 
@@ -145,8 +145,8 @@ def test_an_interrupt_while_stopping_kills_the_rest(
     def interrupted(_: object) -> bool:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(services.Child, "stop", interrupted)
+    monkeypatch.setattr(children.Child, "stop", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        stage.crew.stop()
+        stage.children.stop()
     monkeypatch.undo()
     assert deaf.process.returncode == daemon.process.returncode == -signal.SIGKILL
