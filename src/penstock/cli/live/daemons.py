@@ -12,8 +12,8 @@ from penstock.cli.live.ports import HOST, Ports
 from penstock.cli.live.services import Child, ServiceError, start, wait_for_ping
 from penstock.cluster.blocking import Daemon
 from penstock.cluster.errors import UpstreamError
+from penstock.log_api.log_client import LogClient
 from penstock.nsq.client.errors import LookupFailed
-from penstock.nsq.client.log import LogClient
 from penstock.nsq.client.lookup import lookup
 from penstock.spark.pipelines.own import group_name
 
