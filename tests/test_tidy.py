@@ -33,6 +33,7 @@ FLOORS = {
     "cluster": 2,
     "storage": 2,
     "broker": 3,
+    "log_api": 3,
     "node": 4,
     "replication": 5,
     "nsq": 6,
@@ -88,6 +89,7 @@ HARD_TO_READ = re.compile(
 # after what happened: TopicNotFound, NotConnected.
 NAMED_AFTER_WHAT_HAPPENED = (
     "cli/",
+    "log_api/",
     "nsq/client/",
     "nsq/tools/",
     "rocketmq/client/",

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.nsq.client.log import LogClient
+from penstock.log_api.log_client import LogClient
 
 from .node import PROGRAM
 from .nsqd_pair_clients import CHANNEL, TOPIC, NsqClients, NsqStory

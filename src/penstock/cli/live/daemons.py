@@ -11,8 +11,8 @@ from penstock.cli.live.display import Board, Service
 from penstock.cli.live.nodes import HOST, Ports, nodes_of
 from penstock.cluster.blocking import Daemon
 from penstock.cluster.errors import UpstreamError
+from penstock.log_api.log_client import LogClient
 from penstock.nsq.client.errors import LookupFailed
-from penstock.nsq.client.log import LogClient
 from penstock.nsq.client.lookup import lookup
 from penstock.spark.pipelines.own import group_name
 

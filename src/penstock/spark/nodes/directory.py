@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import PenstockError
 from penstock.core.names import is_ephemeral
-from penstock.nsq.client.log import LogError, NoLog
+from penstock.log_api.errors import LogError, NoLog
 from penstock.nsq.client.lookup import lookup, topics_of_nodes
 from penstock.spark.errors import SourceError
 from penstock.spark.nodes.access import client, no_log, persist, secured, why

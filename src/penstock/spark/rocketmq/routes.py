@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from penstock.nsq.client.log import NodeUnreachable, TlsFailed
+from penstock.log_api.errors import NodeUnreachable, TlsFailed
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command

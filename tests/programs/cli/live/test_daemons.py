@@ -17,9 +17,9 @@ from penstock.cli.live.daemons import Daemons
 from penstock.cli.live.display import Board
 from penstock.cli.live.nodes import HOST, Ports
 from penstock.core.ids import counter
+from penstock.log_api.log_client import LogClient
 from penstock.nsq.client import Config
 from penstock.nsq.client.blocking import Consumer, Producer
-from penstock.nsq.client.log import LogClient
 from penstock.nsq.client.lookup import Node, lookup
 from tests.forwarding import wait_until
 from tests.metrics_pages import ask

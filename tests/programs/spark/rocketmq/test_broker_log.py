@@ -6,12 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.nsq.client.log import (
-    LogError,
-    NodeUnreachable,
-    OffsetOutOfRange,
-    TopicNotFound,
-)
+from penstock.log_api.errors import LogError, NodeUnreachable, OffsetOutOfRange, TopicNotFound
 from penstock.rocketmq.blocking import RemotingLink
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.messages.message import decode_all

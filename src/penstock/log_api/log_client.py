@@ -19,8 +19,19 @@ from urllib.parse import urlencode
 from penstock.cluster.blocking import Daemon
 from penstock.cluster.errors import UnreachableError
 from penstock.cluster.exchange import https_port, parsed
+from penstock.log_api.errors import (
+    GroupInUse,
+    LogError,
+    NodeError,
+    NodeUnreachable,
+    NoDialect,
+    NoLog,
+    OffsetOutOfRange,
+    TlsFailed,
+    TlsNeeded,
+    TopicNotFound,
+)
 from penstock.net.http.client.kept import Reply, Tls
-from penstock.nsq.client.errors import ClientError
 
 if TYPE_CHECKING:
     from penstock.storage.batch import Batch
@@ -30,79 +41,6 @@ TOPICS_MAX: Final = 500
 """Topics of one request."""
 _ANSWER_BYTES_MAX = (1 << 30) + (64 << 20)
 """Bytes of an answer: the largest batch, or the most that /log/fetch puts together."""
-
-
-class LogError(ClientError):
-    """A node refused; ``status`` is HTTP's, ``reason`` the node's word."""
-
-    def __init__(self, node: str, status: int, reason: str) -> None:
-        super().__init__(f"{node}: {status} {reason}")
-        self.node = node
-        self.status = status
-        self.reason = reason
-
-
-class NoLog(LogError):
-    """The server has no log over HTTP: it is Go's nsqd, or no nsqd at all."""
-
-
-class NoDialect(LogError):
-    """The node does not speak the dialect that its reader asks for."""
-
-
-class TlsNeeded(LogError):
-    """Plain HTTP is closed there; ``https_port`` is the port that is open, 0 without one."""
-
-    def __init__(self, node: str, https_port: int) -> None:
-        super().__init__(node, 403, "TLS_REQUIRED")
-        self.https_port = https_port
-
-
-class GroupInUse(LogError):
-    """Another owner moved the group ``seconds`` ago."""
-
-    def __init__(self, node: str, owner: str, seconds: float) -> None:
-        super().__init__(node, 409, f"GROUP_IN_USE by {owner}, {seconds:.0f} s ago")
-        self.owner = owner
-        self.seconds = seconds
-
-
-class TopicNotFound(ClientError):
-    """The node does not have the topic."""
-
-    def __init__(self, topic: str, node: str) -> None:
-        super().__init__(f"{node} has no topic {topic!r}")
-        self.topic = topic
-        self.node = node
-
-
-class OffsetOutOfRange(ClientError):
-    """The offset is before the first the node still has, or after the next to come."""
-
-    def __init__(
-        self, topic: str, node: str, offset: int, start: int, end: int, log: str = ""
-    ) -> None:
-        where = f"topic {topic!r} on {node}"
-        super().__init__(f"offset {offset} of {where} is outside {start}..{end}")
-        self.topic = topic
-        self.node = node
-        self.offset = offset
-        self.start = start
-        self.end = end
-        self.log = log
-
-
-class NodeUnreachable(ClientError):
-    """The node gave no answer."""
-
-    def __init__(self, node: str, topic: str, reason: str) -> None:
-        super().__init__(f"{node} cannot be reached for topic {topic!r}: {reason}")
-        self.node = node
-        self.topic = topic
-
-
-class TlsFailed(NodeUnreachable):
-    """The node and we do not agree on TLS, which trying again does not change."""
 
 
 class QueueBounds(NamedTuple):
@@ -275,14 +213,14 @@ class LogClient:
 
     def commit_all(
         self, group: str, offsets: Mapping[str, Mapping[int, int]], *, owner: str = ""
-    ) -> dict[str, ClientError]:
+    ) -> dict[str, NodeError]:
         """``commit`` in many topics; the error of each topic where it failed."""
         query = {"group": group} | ({"owner": owner} if owner else {})
 
         def one(topic: str) -> None:
             self.commit(topic, group, offsets[topic], owner=owner)
 
-        failed: dict[str, ClientError] = {}
+        failed: dict[str, NodeError] = {}
         for some in batched(list(offsets)):
             body = {"topics": {topic: dict(offsets[topic]) for topic in some}}
             failed |= self._each("/log/commit", query, some, body, one)
@@ -296,13 +234,13 @@ class LogClient:
         """Forget the group, so that it keeps no data any more."""
         self._json("POST", "/log/group/delete", topic, {"group": group}, b"")
 
-    def delete_groups(self, group: str, topics: Sequence[str]) -> dict[str, ClientError]:
+    def delete_groups(self, group: str, topics: Sequence[str]) -> dict[str, NodeError]:
         """``delete_group`` in many topics; the error of each topic where it failed."""
 
         def one(topic: str) -> None:
             self.delete_group(topic, group)
 
-        failed: dict[str, ClientError] = {}
+        failed: dict[str, NodeError] = {}
         for some in batched(topics):
             query, body = {"group": group}, {"topics": some}
             failed |= self._each("/log/group/delete", query, some, body, one)
@@ -315,14 +253,14 @@ class LogClient:
         topics: Sequence[str],
         body: dict[str, Any],
         one: Callable[[str], None],
-    ) -> dict[str, ClientError]:
+    ) -> dict[str, NodeError]:
         """One request for these topics, or one each where the node does not take many."""
         answer = self._many(path, query, body) if len(topics) > 1 else None
         if answer is not None:
             with self._understanding():
                 told = {topic: self._error_of(answer["topics"][topic], topic) for topic in topics}
             return {topic: error for topic, error in told.items() if error is not None}
-        failed: dict[str, ClientError] = {}
+        failed: dict[str, NodeError] = {}
         for topic in topics:
             try:
                 one(topic)
@@ -370,9 +308,7 @@ class LogClient:
             raise TlsNeeded(self.node, https_port(reply.status, reply.body))
         raise self._error_of(answer, topic, reply.status) or LogError(self.node, reply.status, "")
 
-    def _error_of(
-        self, answer: dict[str, Any], topic: str, status: int = 500
-    ) -> ClientError | None:
+    def _error_of(self, answer: dict[str, Any], topic: str, status: int = 500) -> NodeError | None:
         """The error in an answer, or in a topic's part of one."""
         reason = str(answer.get("message", ""))
         if reason == "TOPIC_NOT_FOUND":

@@ -7,18 +7,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.nsq.client.log import (
-    TOPICS_MAX,
+from penstock.log_api.errors import (
     GroupInUse,
-    LogClient,
     LogError,
     NodeUnreachable,
     NoLog,
     OffsetOutOfRange,
-    QueueBounds,
     TlsNeeded,
     TopicNotFound,
 )
+from penstock.log_api.log_client import TOPICS_MAX, LogClient, QueueBounds
+from penstock.nsq.client.blocking import Producer
+from penstock.testing.daemons import run_nsqd
 from tests.unit.nsq.client.fakes import FakeHttp, fake_http
 from tools.harness.ports import unused_address
 
@@ -283,3 +283,29 @@ def test_headers_go_with_every_request(node: FakeHttp) -> None:
     with LogClient(f"http://{node.address}/", headers={"Authorization": "Bearer x"}) as client:
         client.offset_at("t", 1)
     assert node.headers[0]["Authorization"] == "Bearer x"
+
+
+def test_a_real_node() -> None:
+    topic = "t"
+    with run_nsqd() as nsqd, Producer(nsqd.tcp) as producer, LogClient(nsqd.http) as log:
+        with pytest.raises(TopicNotFound):
+            log.offsets(topic)
+        producer.multi_publish(topic, [b"%d" % n for n in range(100)])
+        log.commit(topic, "g", {})
+        assert topic in log.topics()
+        offsets = log.offsets(topic)
+        [queue] = offsets.queues
+        assert (queue.queue, queue.start, queue.end) == (0, 0, 100)
+        assert offsets.groups == {"g": {0: 0}}
+        fetched = log.fetch(topic, 40)
+        assert (fetched.start, fetched.end) == (0, 100)
+        assert sum(batch.count for batch in fetched.batches()) == 100
+        assert log.fetch(topic, 100).data == b""
+        with pytest.raises(OffsetOutOfRange) as caught:
+            log.fetch(topic, 101)
+        assert (caught.value.start, caught.value.end) == (0, 100)
+        log.commit(topic, "g", {0: 50})
+        assert log.offsets(topic).groups == {"g": {0: 50}}
+        assert log.offset_at(topic, 0) == 0
+        log.delete_group(topic, "g")
+        assert log.offsets(topic).groups == {}

@@ -12,16 +12,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from penstock.nsq.client.errors import ClientError
-from penstock.nsq.client.log import LogClient, LogError
-
-
-class BatchCommitted(LogError):
-    """The writer has committed this batch in the topic, or a newer one."""
-
-
-class BatchDecided(LogError):
-    """A decision says which attempts at this batch are committed; no others are taken."""
+from penstock.log_api.errors import BatchCommitted, BatchDecided, LogError, NodeError
+from penstock.log_api.log_client import LogClient
 
 
 class Part(NamedTuple):
@@ -100,7 +92,7 @@ class WriteClient(LogClient):
 
     def commit_staged(
         self, writer: str, batch: int, parts: Mapping[str, Sequence[Part]]
-    ) -> dict[str, Committed | ClientError]:
+    ) -> dict[str, Committed | NodeError]:
         """Append the parts of each topic in one write; the error of each topic where it failed."""
         body = {"topics": {topic: [part._asdict() for part in parts[topic]] for topic in parts}}
         answer = self._json(
@@ -110,7 +102,7 @@ class WriteClient(LogClient):
             {"writer": writer, "batch": batch},
             json.dumps(body).encode(),
         )
-        found: dict[str, Committed | ClientError] = {}
+        found: dict[str, Committed | NodeError] = {}
         with self._understanding():
             for topic in parts:
                 found[topic] = self._committed(answer["topics"][topic], topic)
@@ -144,15 +136,15 @@ class WriteClient(LogClient):
 
     def commit_decided(
         self, writer: str, batch: int, scope: str = ""
-    ) -> dict[str, Committed | ClientError]:
+    ) -> dict[str, Committed | NodeError]:
         """Append what was decided, in one write a topic; the error of each topic where it failed.
 
         Topics that had it before are left out.
         """
-        found: dict[str, Committed | ClientError] = {}
+        found: dict[str, Committed | NodeError] = {}
         query: dict[str, Any] = {"writer": writer, "batch": batch, "decided": "true"}
         more = True
-        while more and not any(isinstance(each, ClientError) for each in found.values()):
+        while more and not any(isinstance(each, NodeError) for each in found.values()):
             answer = self._json("POST", "/stage/commit", "", query | _scope(scope), b"")
             with self._understanding():
                 found |= {topic: self._committed(told, topic)
@@ -160,7 +152,7 @@ class WriteClient(LogClient):
                 more = bool(answer["more"])
         return found
 
-    def _committed(self, told: dict[str, Any], topic: str) -> Committed | ClientError:
+    def _committed(self, told: dict[str, Any], topic: str) -> Committed | NodeError:
         error = self._error_of(told, topic)
         return error or Committed(int(told["count"]), bool(told["again"]))
 
@@ -179,9 +171,7 @@ class WriteClient(LogClient):
     def _post(self, path: str, topic: str, query: dict[str, Any], body: bytes) -> None:
         self._check(self._request("POST", path, topic, query, body), topic)
 
-    def _error_of(
-        self, answer: dict[str, Any], topic: str, status: int = 500
-    ) -> ClientError | None:
+    def _error_of(self, answer: dict[str, Any], topic: str, status: int = 500) -> NodeError | None:
         reason = str(answer.get("message", ""))
         if reason == "BATCH_COMMITTED":
             return BatchCommitted(self.node, status, reason)

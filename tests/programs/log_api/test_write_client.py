@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.nsq.client.log import LogError, NoLog
-from penstock.nsq.client.writes import BatchCommitted, Committed, Part, WriteClient
+from penstock.log_api.errors import BatchCommitted, LogError, NoLog
+from penstock.log_api.write_client import Committed, Part, WriteClient
 from penstock.nsq.protocol import encode
 from tests.unit.spark.sink.fake_node import FakeNode
 
