@@ -30,7 +30,7 @@ $(VENV)/.run: EXTRAS := spark,demo
 $(VENV)/.run: SIZE := 1 GB with Spark and its Java, two minutes
 $(VENV)/.dev: EXTRAS := dev
 $(VENV)/.dev: SIZE := 0.3 GB, half a minute
-$(VENV)/.all: EXTRAS := spark,demo,otel,dev,test,interop,release
+$(VENV)/.all: EXTRAS := spark,demo,dev,test,interop,release
 $(VENV)/.all: SIZE := 1.7 GB with Spark, its Java and browser tests, three minutes
 $(VENV)/.all: INCLUDED := $(VENV)/.run $(VENV)/.dev
 
