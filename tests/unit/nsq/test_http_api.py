@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from penstock.net.http.server.head import parse_head
 from penstock.net.http.server.service import Later, Request, Response
 from penstock.nsq.http_api import (
     EMPTY,
@@ -18,6 +17,7 @@ from penstock.nsq.http_api import (
     plain_response,
     text_response,
 )
+from tests.http_heads import parse_head
 
 NSQ = ("X-Nsq-Content-Type", "nsq; version=1.0")
 JSON = ("Content-Type", "application/json; charset=utf-8")
