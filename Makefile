@@ -105,9 +105,15 @@ build/pyspark-%/.installed: pyproject.toml constraints.txt
 	  --constraint build/pyspark-$*/constraints.txt --editable '.[spark,demo,dev,test]' 'pyspark==$*.*'
 	@touch $@
 
-lint: dev  ## ruff and typos: style, names, docstrings, format, spelling
+# A tool that always speaks is heard only if it fails.
+QUIETLY = out=$$($(BIN)/$(1) 2>&1) || { echo "$$out"; exit 1; }
+
+lint: dev  ## style, layers, dead code, dependencies, spelling: ruff, import-linter, vulture, deptry, typos
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet .
+	@$(call QUIETLY,lint-imports --no-logo)
+	@$(BIN)/vulture
+	@$(call QUIETLY,deptry src)
 	@$(BIN)/typos
 
 format: dev  ## let ruff mend style and format
