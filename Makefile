@@ -30,7 +30,7 @@ $(VENV)/.run: EXTRAS := spark,demo
 $(VENV)/.run: SIZE := 1 GB with Spark and its Java, two minutes
 $(VENV)/.dev: EXTRAS := dev
 $(VENV)/.dev: SIZE := 0.3 GB, half a minute
-$(VENV)/.all: EXTRAS := spark,demo,otel,dev,test,interop,release
+$(VENV)/.all: EXTRAS := spark,demo,dev,test,interop,release
 $(VENV)/.all: SIZE := 1.7 GB with Spark, its Java and browser tests, three minutes
 $(VENV)/.all: INCLUDED := $(VENV)/.run $(VENV)/.dev
 
@@ -105,9 +105,15 @@ build/pyspark-%/.installed: pyproject.toml constraints.txt
 	  --constraint build/pyspark-$*/constraints.txt --editable '.[spark,demo,dev,test]' 'pyspark==$*.*'
 	@touch $@
 
-lint: dev  ## ruff and typos: style, names, docstrings, format, spelling
+# A tool that always speaks is heard only if it fails.
+QUIETLY = out=$$($(BIN)/$(1) 2>&1) || { echo "$$out"; exit 1; }
+
+lint: dev  ## style, layers, dead code, dependencies, spelling: ruff, import-linter, vulture, deptry, typos
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet .
+	@$(call QUIETLY,lint-imports --no-logo)
+	@$(BIN)/vulture
+	@$(call QUIETLY,deptry src)
 	@$(BIN)/typos
 
 format: dev  ## let ruff mend style and format

@@ -19,7 +19,6 @@ from penstock.broker.channels.channel_progress import ChannelProgress
 from penstock.broker.channels.channel_state import ChannelState
 from penstock.broker.channels.consumer import Consumer, Delivery
 from penstock.broker.channels.deferred import DeferredRange
-from penstock.broker.channels.delivery_observer import DeliveryObserver
 from penstock.broker.channels.latency import Latency
 from penstock.broker.channels.spent import (
     MOVE_BYTES_MAX,
@@ -91,11 +90,9 @@ class Channel:
         self.ephemeral = is_ephemeral(name)
         self.state = ChannelState(cursor, options.mem_queue_size, bounded=bounded or self.ephemeral)
         self.progress = ChannelProgress(name, log, self.state, clock)
-        self.observers: list[DeliveryObserver] = []
         self.latency: Latency | None = None
         if options.latency_window_ns:
             self.latency = Latency(options.latency_window_ns, clock, self.state.in_flight)
-            self.observers.append(self.latency)
         self.consumers: list[Consumer] = []
         self.paused = False
         self.max_attempts = 0  # 0: any number
@@ -181,8 +178,8 @@ class Channel:
         return failed
 
     def _finished(self, first: int, next_: int) -> None:
-        for observer in self.observers:
-            observer.finished(first, next_)
+        if self.latency is not None:
+            self.latency.finished(first, next_)
 
     def requeue(
         self, consumer: Consumer, offset: int, delay_ns: int, now: int, *, unseen: bool = False
@@ -196,8 +193,6 @@ class Channel:
             raise NotInFlightError(self.why_not(offset))
         consumer.requeue_count += 1
         self.requeue_count += 1
-        for observer in self.observers:
-            observer.requeued(offset)
         attempts = odd.attempts - unseen
         if delay_ns > 0:
             self._defer(now + delay_ns, offset, offset + 1, attempts)
@@ -276,8 +271,8 @@ class Channel:
             delivered = sum([d.next - d.first for d in deliveries])
             consumer.message_count += delivered
             self.delivered_counts[consumer.locality] += delivered
-            for observer in self.observers:
-                observer.delivered(deliveries)
+            if self.latency is not None:
+                self.latency.delivered(deliveries)
             consumer.deliver(deliveries)
             self.state.changed = True
         return bool(deliveries)
@@ -383,8 +378,6 @@ class Channel:
         for flights in state.holders():
             for first, next_, attempts in flights.expire(now):
                 self.timeout_count += next_ - first
-                for observer in self.observers:
-                    observer.timed_out(first, next_)
                 self._requeue(first, next_, attempts)
         state.departed = [flights for flights in state.departed if flights.count]
         for _, first, next_, attempts in state.deferred.due(now):
@@ -485,8 +478,8 @@ class Channel:
     def empty(self) -> None:
         """Forget all: waiting, deferred and in flight. Later finishes of those fail."""
         self.state.empty()
-        for observer in self.observers:
-            observer.emptied()
+        if self.latency is not None:
+            self.latency.emptied()
         for consumer in self.consumers:
             self.refresh(consumer)
 
@@ -504,9 +497,7 @@ class Channel:
         """Take some messages below the head for finished and deliver others (again), whatever was
         done about them before; all that are in neither set stay as they are.
         """
-        for offset in self.state.settle(done, wanted):
-            for observer in self.observers:
-                observer.requeued(offset)
+        self.state.settle(done, wanted)
         for consumer in self.consumers:
             self.refresh(consumer)
 

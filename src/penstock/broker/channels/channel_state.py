@@ -220,21 +220,21 @@ class ChannelState:
 
     # --- from the start ------------------------------------------------------------------------
 
-    def settle(self, done: RangeSet, wanted: RangeSet) -> list[int]:
+    def settle(self, done: RangeSet, wanted: RangeSet) -> None:
         """Take messages below ``head`` for finished, and others for undelivered, whatever they
-        were; those of either that were in flight. What is spent stays on its way.
+        were. What is spent stays on its way.
         """
-        landed = [offset for ranges in (done, wanted) for offset in self._forget(ranges)]
+        self._forget(done)
+        self._forget(wanted)
         again = [part for each in wanted for part in self._not_in_backlog(*each)]
         for first, next_ in reversed(again):
             self.requeued.put_back(RequeuedRange(first, next_, 0, self.cursor))
         for first, next_ in done:
             self.skips.add(max(first, self.cursor), next_)
         self.changed = True
-        return landed
 
-    def _forget(self, ranges: RangeSet) -> Iterator[int]:
-        """Forget what has been delivered or deferred of these; those that were in flight."""
+    def _forget(self, ranges: RangeSet) -> None:
+        """Forget what has been delivered or deferred of these."""
         self.requeued.forget(ranges)
         self.deferred.take(
             offset
@@ -247,7 +247,6 @@ class ChannelState:
                 for part in ranges.within(first, next_):
                     for offset in range(*part):
                         flights.take(offset)
-                        yield offset
 
     def _not_in_backlog(self, first: int, next_: int) -> Iterator[tuple[int, int]]:
         """The parts of a range that the cursor does not come to."""

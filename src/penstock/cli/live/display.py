@@ -38,7 +38,6 @@ class Gauge:
         self.name = name
         self.total = total
         self.done = 0
-        self.rate_max = 0.0
         self._clock = clock
         self._seen: deque[tuple[int, int]] = deque()
 

@@ -34,7 +34,6 @@ from penstock.nsq.nsqd.tcp.auth_servers import AuthServers
 from penstock.nsq.nsqd.tcp.connection import Connection
 from penstock.nsq.nsqd.tcp.context import Context
 from penstock.nsq.nsqd.tcp.session import Session
-from penstock.nsq.nsqd.tracing.tracing import Tracing
 from penstock.nsq.version import NSQ_VERSION, version_line
 
 logger = logging.getLogger("penstock.nsqd")
@@ -79,7 +78,6 @@ class Nsqd(Observer):
                                     options.http_client_request_timeout)  # fmt: skip
         self.primary = Primary.of(node, options, turn)
         self._copies: CopiesPort | None = None
-        self.tracing = Tracing.of(node, options)
         sources = StatSources(node, options, self.sessions, self.staged_parts, self.pipelines,
                               self.auth_servers, self.primary.figures)  # fmt: skip
         self._metrics = NsqdMetrics(sources, self.lookup)
@@ -116,8 +114,6 @@ class Nsqd(Observer):
         for flag in self.options.without_effect():
             logger.warning("%s has no effect yet", flag)
         self.node.registry.observe(self)
-        if self.tracing is not None:
-            self.tracing.start()
         self.node.vitals.checks.append(self.lookup.missing)
         self.node.vitals.sources.append(self._metrics.source)
         self.node.housekeeping.ticks.append(self.staged_parts.tick)
@@ -204,5 +200,3 @@ class Nsqd(Observer):
         for server in {self._http, self._plain_http}:
             server.close_connections()
         await self.lookup.close()
-        if self.tracing is not None:
-            await self.tracing.close()

@@ -24,7 +24,6 @@ from penstock.nsq.nsqd import metadata
 from penstock.nsq.nsqd.http.https import server_tls
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.nsqd.tcp.auth_servers import AuthServers
-from penstock.nsq.nsqd.tracing.tracing import check_tracing
 from penstock.nsq.protocol.letters import Letters
 from penstock.nsq.takeover.importer import import_queues
 from penstock.replication.standing import Role, read_standing
@@ -47,7 +46,6 @@ async def open_node(
     options.check()
     server_tls(options)  # what an nsqd would refuse is refused before any data is touched
     AuthServers.of(options)
-    check_tracing(options)
     broker = _open_broker(options, clock)
     try:
         file = await _metadata(broker)

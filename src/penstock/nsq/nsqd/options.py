@@ -194,10 +194,6 @@ class NsqdOptions(WebOptions):
         10 * MINUTE, "time that --e2e-processing-latency-percentile covers", kind=DURATION
     )
 
-    trace_messages: int = option(
-        0, "send OpenTelemetry spans of each message whose id is a multiple of this; 0: off"
-    )
-
     auth_http_addresses: tuple[str, ...] = option(
         (), "address or URL of an auth server (may be given several times)",
         flag="auth-http-address", key="auth_http_addresses",
@@ -272,8 +268,6 @@ class NsqdOptions(WebOptions):
             raise ConfigError("--group-retention must not be negative")
         if self.max_staged_bytes < 0:
             raise ConfigError("--max-staged-bytes must not be negative")
-        if self.trace_messages < 0:
-            raise ConfigError("--trace-messages must not be negative")
         if self.staged_retention <= 0:
             raise ConfigError("--staged-retention must be greater than 0")
 

@@ -17,21 +17,7 @@ from collections.abc import Callable
 from penstock.core.quote import quote
 from penstock.core.units import MILLISECOND
 from penstock.nsq.protocol.bodies import Bodies
-from penstock.nsq.protocol.encode import (
-    CLS,
-    MAGIC_V2,
-    NOP,
-    auth,
-    deferred_publish,
-    finish,
-    identify,
-    multi_publish,
-    publish,
-    ready,
-    requeue,
-    subscribe,
-    touch,
-)
+from penstock.nsq.protocol.encode import MAGIC_V2
 from penstock.nsq.protocol.errors import ProtocolError
 from penstock.nsq.protocol.events import (
     Auth,
@@ -55,38 +41,6 @@ from penstock.nsq.protocol.frames import FIN_LENGTH
 from penstock.nsq.protocol.limits import MAX_LINE, Limits
 from penstock.nsq.protocol.mpub import MpubScanner
 from penstock.nsq.protocol.params import parse_name, parse_number, shown, signed
-
-__all__ = [
-    "CLS",
-    "MAGIC_V2",
-    "NOP",
-    "Auth",
-    "Close",
-    "CommandReader",
-    "Drop",
-    "Event",
-    "Failure",
-    "Finish",
-    "Identify",
-    "MpubLine",
-    "Nop",
-    "Publish",
-    "Ready",
-    "Requeue",
-    "State",
-    "Subscribe",
-    "Touch",
-    "auth",
-    "deferred_publish",
-    "finish",
-    "identify",
-    "multi_publish",
-    "publish",
-    "ready",
-    "requeue",
-    "subscribe",
-    "touch",
-]
 
 _int32 = struct.Struct(">i").unpack_from
 

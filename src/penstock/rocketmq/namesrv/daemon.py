@@ -115,11 +115,6 @@ class NameServer:
         return server
 
     @property
-    def monitoring_port(self) -> int:
-        """The port of /metrics and /ready; 0 without one."""
-        return self._monitoring.port if self._monitoring is not None else 0
-
-    @property
     def port(self) -> int:
         return self._listener.port
 

@@ -19,7 +19,7 @@ from penstock.nsq.nsqd import data_path
 from penstock.nsq.nsqd.daemon import Nsqd
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.nsqd.tcp.connection import Connection as Served
-from penstock.nsq.protocol.commands import MAGIC_V2
+from penstock.nsq.protocol.encode import MAGIC_V2
 from penstock.testing.disk import FaultyDisk, FaultyFile
 from tests import nsqds
 

@@ -12,7 +12,7 @@ import pytest
 from penstock.nsq.client import aio
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.lookup import lookup
-from penstock.nsq.protocol.commands import MAGIC_V2
+from penstock.nsq.protocol.encode import MAGIC_V2
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 from tests.copies import ask, publish, until, until_copied
 from tests.forwarding import wait_until

@@ -16,7 +16,7 @@ import trustme
 
 from penstock.nsq.nsqd.tcp import auth as auth_module
 from penstock.nsq.nsqd.tcp.auth import GuardedSession
-from penstock.nsq.protocol.commands import MAGIC_V2
+from penstock.nsq.protocol.encode import MAGIC_V2
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.programs.nsq.nsqd.auth_server import (
     SLOW,

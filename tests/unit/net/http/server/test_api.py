@@ -16,8 +16,8 @@ from penstock.net.http.server.api import (
     plain_response,
     text_response,
 )
-from penstock.net.http.server.head import parse_head
 from penstock.net.http.server.service import Later, Request, Response
+from tests.http_heads import parse_head
 
 NSQ = ("X-Nsq-Content-Type", "nsq; version=1.0")
 JSON = ("Content-Type", "application/json; charset=utf-8")
