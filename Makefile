@@ -197,8 +197,8 @@ campaign-spark: install  ## kill driver, executors, sources and sinks of Spark's
 campaign-channel: install  ## kill driver, executors and the source of a query that reads a channel, 20 times each (ROUNDS=n)
 	$(CAMPAIGN) spark $(or $(ROUNDS),80) --queries=consumed
 
-campaign-copies: install  ## a primary and its follower: killed, cut off, stopped, without their disk; promoted, 200 faults, as root (ROUNDS=n, DURABILITY=fsync, OF=mqbroker: a master and its slave)
-	$(CAMPAIGN) copies $(or $(ROUNDS),200) $(if $(DURABILITY),--durability=$(DURABILITY)) $(if $(OF),--of=$(OF))
+campaign-copies: install  ## a primary and its follower: killed, cut off, stopped, without their disk; promoted, 200 faults, as root (ROUNDS=n, DURABILITY=fsync, NODES=3: two followers, OF=mqbroker: a master and its slaves)
+	$(CAMPAIGN) copies $(or $(ROUNDS),200) $(if $(DURABILITY),--durability=$(DURABILITY)) $(if $(OF),--of=$(OF)) $(if $(NODES),--nodes=$(NODES))
 
 sim: dev  ## the broker against its model, long
 	@PENSTOCK_SIM=nightly $(PYTEST) tests/sim -q

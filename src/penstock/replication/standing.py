@@ -85,9 +85,14 @@ class Standing(msgspec.Struct):
         self.history, self.epoch, self.successor = history, epoch, ""
 
     @property
+    def known_epoch(self) -> int:
+        """The highest epoch that this node has heard of."""
+        return max(self.epoch, self.fenced_epoch)
+
+    @property
     def next_epoch(self) -> int:
         """The epoch above all that this node has heard of."""
-        return max(self.epoch, self.fenced_epoch) + 1
+        return self.known_epoch + 1
 
     def is_other_s(self, epoch: int, successor: str) -> bool:
         """True if this node has stepped back already, for another one or for a higher epoch."""

@@ -330,7 +330,7 @@ class Primary:
         if fence.epoch <= standing.epoch:
             raise ApiError(409, "LOWER_EPOCH", epoch=standing.epoch)
         if standing.is_other_s(fence.epoch, fence.address):
-            raise stepped_back(standing)
+            raise succeeded("STEPPED_BACK", standing)
         fenced = msgspec.structs.replace(standing)
         fenced.fence(fence.epoch, fence.address, fence.fork)
         self.write(fenced)
@@ -378,9 +378,12 @@ class Primary:
         return json_response(figures or {"role": Role.PRIMARY, "epoch": 0, "followers": []})
 
 
-def stepped_back(standing: Standing) -> ApiError:
-    """The refusal of a second successor: of two that are promoted at once, one wins."""
-    return ApiError(409, "STEPPED_BACK", epoch=standing.fenced_epoch, primary=standing.primary)
+def succeeded(code: str, standing: Standing) -> ApiError:
+    """The refusal of a node that has a successor: ``FENCED`` for those that would follow it,
+    ``STEPPED_BACK`` for a second successor, as of two that are promoted at once one wins.
+    """
+    primary = standing.successor or standing.primary
+    return ApiError(409, code, epoch=standing.known_epoch, primary=primary)
 
 
 def fence_of(request: Request) -> Fence:

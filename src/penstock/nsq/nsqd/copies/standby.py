@@ -330,8 +330,8 @@ class Standby:
         except PeerError as error:
             if error.code in NOT_OURS:
                 return False
-            if error.code == "FOLLOWER" and error.told.get("primary") == self.address:
-                return False  # it follows this node already, and takes nothing
+            if error.code == "FOLLOWER":
+                return False  # it takes nothing, and has heard of no such epoch
             if error.code == "STEPPED_BACK":
                 raise SteppedBackError(peer.address, error.successor) from error
             raise PenstockError(f"not promoted: {error}") from error

@@ -33,7 +33,7 @@ from penstock.nsq.nsqd.copies.primary import (
     answer_to,
     fence_of,
     fetch_of,
-    stepped_back,
+    succeeded,
 )
 from penstock.nsq.nsqd.copies.standby import NotWholeError, Standby
 from penstock.nsq.nsqd.http.log_api import LogApi
@@ -150,11 +150,14 @@ class StandbyRouter(ApiRouter):
         """
         standby, standing = self._standby, self._standby.standing
         standby.secret.check(request)
-        if standing.role is not Role.FENCED:
-            raise ApiError(409, "FOLLOWER", primary=standing.primary)
         fetch = fetch_of(request)
+        if standing.role is not Role.FENCED:
+            if fetch.history == standing.history and fetch.epoch < standing.known_epoch:
+                # A former primary, which copies its successor by now.
+                raise succeeded("FENCED", standing)
+            raise ApiError(409, "FOLLOWER", primary=standing.primary)
         if fetch.address != standing.primary:
-            raise ApiError(409, "FENCED", epoch=standing.fenced_epoch, primary=standing.primary)
+            raise succeeded("FENCED", standing)
         return answer_to(standby.source, fetch)
 
     def _fence(self, request: Request) -> Any:
@@ -167,9 +170,11 @@ class StandbyRouter(ApiRouter):
             is_known = fence.fork is not None and standing.epoch >= fence.epoch
             if is_known:
                 return {"role": standing.role, "epoch": standing.epoch}
+            if fence.epoch <= standing.known_epoch and fence.address != standing.primary:
+                raise succeeded("STEPPED_BACK", standing)
             raise ApiError(409, "FOLLOWER", primary=standing.primary)
         if standing.is_other_s(fence.epoch, fence.address):
-            raise stepped_back(standing)
+            raise succeeded("STEPPED_BACK", standing)
         known = msgspec.structs.replace(standing)
         known.fence(fence.epoch, fence.address, fence.fork or standing.fork)
         standby.take_standing(known)

@@ -96,9 +96,9 @@ async def _as_follower(options: NsqdOptions, standing: Standing | None, secret: 
         own.follow(options.follow)
         return own
     found = await _status(options.follow, options, secret)
-    outranks = found is not None and found.history == own.history and found.epoch > own.epoch
-    if outranks:
+    if found is not None and found.history == own.history and found.epoch > own.epoch:
         own.follow(options.follow)
+        own.fenced_epoch = max(found.epoch, own.fenced_epoch)
     elif _bare(own.primary) == _bare(options.follow):
         logger.warning("--follow=%s has no effect: this node was promoted, and is primary in epoch "
                        "%d; take the flag away", options.follow, own.epoch)  # fmt: skip
