@@ -38,8 +38,10 @@ class Admission:
             return ReadMaxBytes(settings.bytes_max)
         return _ALL if settings.records_min is None else ReadMinRows(settings.records_min)
 
-    def waits(self, start: Offsets, end: Offsets) -> bool:
-        """True while there are too few messages, and none of them has waited for too long."""
+    def hold_back(self, start: Offsets, end: Offsets) -> bool:
+        """Hold back too few messages, until the first has waited for too long; True while it
+        does.
+        """
         wanted, count = self._settings.records_min, planning.count(start, end)
         if wanted is None or not 0 < count < wanted:
             self._waiting_since_ns = None
