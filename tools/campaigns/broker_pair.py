@@ -63,7 +63,7 @@ class BrokerMember(Member):
         self._config.write_text(java_properties.dumps(found))
         return [*self.program, "-c", str(self._config)]
 
-    def _listens(self, found: dict[str, str]) -> bool:
+    def _find_addresses(self, found: dict[str, str]) -> bool:
         return "RocketMQ" in found
 
 

@@ -234,7 +234,9 @@ class Commits:
         _answer(topic, arrived, outcomes, None, self._clock.monotonic_ns())
 
     def _sync_if_due(self, topic: Topic, now: int) -> None:
-        if topic.log.unsynced_messages >= self._sync_every and self._rested(topic, now):
+        is_due = topic.log.unsynced_messages >= self._sync_every
+        if is_due and now >= self._rest_until.get(topic, 0):
+            self._rest_until[topic] = now + SYNC_REST_NS
             self.sync(topic)
 
     def occupy(self, topic: Topic) -> None:
@@ -259,13 +261,6 @@ class Commits:
         self._occupied.discard(topic)
         self._vacated.set()
         self.commit()
-
-    def _rested(self, topic: Topic, now: int) -> bool:
-        """True if the topic may be synced for ``--sync-every`` again; that time is then now."""
-        if now < self._rest_until.get(topic, 0):
-            return False
-        self._rest_until[topic] = now + SYNC_REST_NS
-        return True
 
     def _sync_soon(self, topic: Topic) -> None:
         """Sync for those who wait, with those who are about to."""

@@ -147,7 +147,7 @@ class Daemon:
 
     def _wait_until_listening(self, position: int, timeout_s: float) -> None:
         def listens() -> bool:
-            return self._listens(dict(_LISTENING.findall(self.log(position))))
+            return self._find_addresses(dict(_LISTENING.findall(self.log(position))))
 
         self._wait(listens, "listen", timeout_s)
 
@@ -165,7 +165,7 @@ class Daemon:
             time.sleep(POLL_S)
         raise DaemonError(self._explain(f"did not {what} within {timeout_s:g} s"))
 
-    def _listens(self, found: dict[str, str]) -> bool:
+    def _find_addresses(self, found: dict[str, str]) -> bool:
         """Take over the addresses that the log names; whether they are all."""
         if not {"TCP", "HTTP", *self._more_ports()} <= found.keys():
             return False
@@ -241,7 +241,7 @@ class Nsqadmin(Daemon):
         """The whole command line of the next start."""
         return [*self.program, f"--http-address={self.http}", *self.flags]
 
-    def _listens(self, found: dict[str, str]) -> bool:
+    def _find_addresses(self, found: dict[str, str]) -> bool:
         self.http = found.get("HTTP", self.http)
         return "HTTP" in found
 
@@ -279,7 +279,7 @@ class MqNamesrv(RocketDaemon):
 
     _addresses = ("rocketmq",)
 
-    def _listens(self, found: dict[str, str]) -> bool:
+    def _find_addresses(self, found: dict[str, str]) -> bool:
         self.rocketmq = found.get("TCP", self.rocketmq)
         return "TCP" in found
 
@@ -300,10 +300,10 @@ class MqBroker(RocketDaemon):
             self.properties.update(nsqTcpAddress=self.tcp, nsqHttpAddress=self.http)
         return super().command()
 
-    def _listens(self, found: dict[str, str]) -> bool:
+    def _find_addresses(self, found: dict[str, str]) -> bool:
         self.rocketmq = found.get("RocketMQ", self.rocketmq)
         is_open = "RocketMQ" in found or "ERROR: fenced: " in self.log()  # which opens no such port
-        return is_open and (not self._has_nsq or super()._listens(found))
+        return is_open and (not self._has_nsq or super()._find_addresses(found))
 
 
 class RocketMQ(NamedTuple):

@@ -124,7 +124,8 @@ class Fault:
     within: str  # part of the path
     code: int
 
-    def strikes(self, operation: Operation, path: str) -> bool:
+    def strike(self, operation: Operation, path: str) -> bool:
+        """Count an operation that it is for; True if that fails."""
         if operation != self.operation or self.within not in path or self.times == 0:
             return False
         self.countdown -= 1
@@ -437,7 +438,7 @@ class FaultyDisk:
     def meet_faults(self, operation: Operation, path: str) -> None:
         """Raise the error that is due."""
         for fault in self._faults:
-            if fault.strikes(operation, path):
+            if fault.strike(operation, path):
                 raise kind_of(fault.code)(f"{path}: {os.strerror(fault.code)}")
 
     def take_room(self, nbytes: int, path: str) -> None:

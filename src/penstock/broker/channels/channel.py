@@ -233,6 +233,8 @@ class Channel:
 
     def _feed(self, hungry: Hungry, now: int) -> bool:
         """Share out what waits fairly; False when nothing could be read."""
+        if self.state.skips:
+            self.state.pass_skips()  # requeued messages behind them wait for the cursor
         turn = 0  # how many are still to be served before the first comes again
         while hungry and (waiting := self._deliverable()) > 0:
             turn = turn or len(hungry)
@@ -254,7 +256,6 @@ class Channel:
         if self.paused:
             return 0
         state = self.state
-        state.border()  # requeued messages wait for the cursor, skips at it do not hold it back
         fresh = state.head - state.cursor - len(state.skips)
         return fresh + state.requeued.eligible(state.cursor)
 
@@ -307,23 +308,33 @@ class Channel:
     def _serve_fresh(
         self, consumer: Consumer, room: int, now: int, deliveries: list[Delivery]
     ) -> None:
+        """Deliver from the cursor on, for the first time, up to ``room`` messages.
+
+        Go's messagePump (nsqd/protocol_v2.go) takes one message at a time and writes it, so that
+        TCP stops it behind a client that does not read. A slice may be megabytes that nobody has
+        seen leave, so bytes bound it as well: the rest comes in the next turn.
+        """
         state = self.state
         budget = SERVE_BYTES_MAX
-        while room > 0 and budget > 0 and (border := state.border()) > state.cursor:
+        # Each round is a run between two skips; within it come the batches that the log has at
+        # hand, of its tail or of a block of a file.
+        while room > 0 and budget > 0 and (border := state.border) > state.cursor:
             batches, place = self.log.batches_at(state.cursor)
-            if place >= len(batches):
-                state.step_to(border)  # nothing readable is left before the head
-                continue
+            if place >= len(batches):  # damage up to the log's end: nobody can have the rest
+                state.step_to(border)
             while place < len(batches) and room > 0 and budget > 0 and state.cursor < border:
                 batch = batches[place]
                 place += 1
-                if batch.first_offset > state.cursor:
+                if batch.first_offset > state.cursor:  # damage before this batch
                     state.step_to(min(border, batch.first_offset))
-                if state.cursor >= border or (
-                    batch.delay_ns and self._defer_late(batch, border, now)
-                ):
-                    break
+                    if state.cursor >= border:
+                        break
+                # As in Go, where a topic without channels keeps deferred messages like any other
+                # and messagePump (nsqd/topic.go) defers them in the channel that comes to them.
+                if batch.delay_ns and self._defer_late(batch, border, now):
+                    break  # the deferral is a skip at the cursor
                 frame_bytes = len(batch.frames) // batch.count
+                # One more than the budget has room for: a message larger than it gets through.
                 fitting = min(room, budget // frame_bytes + 1)
                 last = min(batch.next_offset, border, state.cursor + fitting)
                 budget -= (last - state.cursor) * frame_bytes
@@ -334,8 +345,8 @@ class Channel:
                     self._launch(consumer, state.cursor, last, now)
                     room -= last - state.cursor
                 state.cursor = last
-        if state.skips:
-            state.skips.discard_below(state.cursor)
+            if state.skips:
+                state.pass_skips()
 
     def _launch(self, consumer: Consumer, first: int, last: int, now: int) -> None:
         deadline = consumer.flights.add(first, last, now)

@@ -139,16 +139,22 @@ class ChannelState:
 
     # --- the backlog ---------------------------------------------------------------------------
 
+    @property
     def border(self) -> int:
-        """Step over skips at the cursor; where the run of deliverable offsets ends."""
+        """The end of the run of deliverable offsets that begins at the cursor; the cursor or less
+        where that stands at a skip.
+        """
         if not self.skips:
             return self.head
         skip = self.skips.first_from(self.cursor)
-        while skip is not None and skip[0] <= self.cursor:
-            self.cursor = skip[1]
-            skip = self.skips.first_from(self.cursor)
-        self.skips.discard_below(self.cursor)
         return self.head if skip is None else min(self.head, skip[0])
+
+    def pass_skips(self) -> None:
+        """Move the cursor behind the skip at which it stands."""
+        skip = self.skips.first_from(self.cursor)
+        if skip is not None and skip[0] <= self.cursor:  # the next one does not touch it
+            self.cursor = skip[1]
+            self.skips.discard_below(self.cursor)
 
     def step_to(self, next_: int) -> None:
         """Offsets up to ``next_`` are damaged in the log: step over them and count them."""
@@ -169,10 +175,12 @@ class ChannelState:
         is left.
         """
         dropped = self.requeued.drop(count)
-        while dropped < count and (border := self.border()) > self.cursor:
+        self.pass_skips()
+        while dropped < count and (border := self.border) > self.cursor:
             step = min(count - dropped, border - self.cursor)
             self.cursor += step
             dropped += step
+            self.pass_skips()
         if dropped < count:
             dropped += self.deferred.drop(count - dropped)
         self.dropped_count += dropped

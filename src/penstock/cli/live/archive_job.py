@@ -93,7 +93,7 @@ class _Job:
         # What counts is the position in the log: should rows be lost, the proof must say so.
         while self._target is None or reached < self._target:
             time.sleep(_POLL_S)
-            active = self._run.active
+            active = self._run.keep_active()
             for batch in self._run.finished():
                 archived += batch.rows
                 reached = sum(batch.end.values())

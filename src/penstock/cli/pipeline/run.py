@@ -243,7 +243,7 @@ class _View:
                 run.ask_for_end()
                 self._board.doing = _STOPPING
                 self._state("stopping")
-            active = run.active and not (ending and run.at_rest)
+            active = run.keep_active() and not (ending and run.at_rest)
             self._count(run, quietly=ending)
             if ticks % _LOOK_EVERY_TICKS == 0 or not active:
                 self._measure_lag()

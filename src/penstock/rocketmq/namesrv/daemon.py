@@ -122,7 +122,7 @@ class NameServer:
         while True:
             interval = self.settings.scan_not_active_broker_interval / 1000
             await asyncio.sleep(max(_SCAN_S_MIN, interval))
-            for gone in self.routes.expired():
+            for gone in self.routes.drop_expired():
                 logger.warning("the broker %s of cluster %s was silent for %d ms: taken out",
                              gone.broker, gone.cluster, gone.expiry_ms)  # fmt: skip
 

@@ -33,6 +33,7 @@ from penstock.spark.errors import SourceError
 from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.once import Once
 from penstock.spark.read import planning
+from penstock.spark.read.admission import Admission
 from penstock.spark.read.batch import SplitPartition
 from penstock.spark.read.holding import Holding
 from penstock.spark.read.offsets import (
@@ -47,7 +48,6 @@ from penstock.spark.read.offsets import (
     renames,
     to_checkpoint,
 )
-from penstock.spark.read.planning import Admission
 from penstock.spark.read.positions import starting
 from penstock.spark.read.reader import read_split
 from penstock.spark.settings import Settings
@@ -130,7 +130,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._tidy_up(start, position)
         self._reported = to_checkpoint(position._replace(offsets=starts | _ends(bounds)))
         end = self._end(starts, bounds, reached=position.offsets)
-        self._held_back = self._target is None and self._admission.waits(starts, end)
+        self._held_back = self._target is None and self._admission.hold_back(starts, end)
         if self._held_back:
             return start
         offsets = kept | self._admission.cut(limit, starts, end, bounds)

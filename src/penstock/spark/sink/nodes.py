@@ -54,7 +54,7 @@ class Nodes:
         """The nodes that nsqlookupd knows, or knew when it last answered. Raises PenstockError."""
         settings = self._settings
         last = _last.setdefault(settings.lookupd, LastAnswer(_once))
-        return last.renewed(
+        return last.renew(
             lambda timeout_s: _found(settings, settings.access.hurried(timeout_s)),
             _SILENT,
             settings.timeout_s,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from penstock.broker.channels.channel_state import ChannelState
 from penstock.core.errors import OffsetOutOfRangeError
 from penstock.core.ranges import RangeSet
 from penstock.core.units import HOUR, SECOND
@@ -40,6 +43,25 @@ def test_what_is_not_finished_below_an_offset(world: World) -> None:
     below = [channel.state.unfinished_below(offset) for offset in range(10)]
     assert below == [0, 1, 1, 2, 3, 4, 5, 6, 7, 7]
     assert below[-1] == channel.state.unfinished_count
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9))), st.integers(0, 30))
+def test_the_border_ends_the_run_at_the_cursor(skips: list[tuple[int, int]], cursor: int) -> None:
+    state = ChannelState(cursor, 100)
+    state.head = 40
+    for first, count in skips:
+        state.skips.add(max(first, cursor), first + count)
+    skipped = {offset for first, next_ in state.skips for offset in range(first, next_)}
+    run = [offset for offset in range(cursor, 41) if offset not in skipped]
+    assert (state.border > cursor) == (cursor not in skipped and cursor < 40)
+    assert state.cursor == cursor, "it is only asked"
+
+    depth = state.depth
+    state.pass_skips()
+    assert state.cursor == run[0]
+    ends = skipped | {40}
+    assert state.border == next(offset for offset in range(state.cursor, 41) if offset in ends)
+    assert state.depth == depth
 
 
 # --- seeking -------------------------------------------------------------------------------------

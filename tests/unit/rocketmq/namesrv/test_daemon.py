@@ -35,7 +35,7 @@ async def test_brokers_gone_and_routes_asked_for() -> None:
     routes.route("unknown")
     routes.disconnected(1)
     clock.advance(121 * SECOND)
-    routes.expired()
+    routes.drop_expired()
     found = NamesrvVitals(routes, (), clock)
     page = parse("".join([samples.text() async for samples in found.source()]))
     assert page[metrics.REGISTRATIONS.name].value() == 2
