@@ -391,7 +391,7 @@ def test_a_modules_logger_has_one_name() -> None:
 
 # Each of these files holds the same kind of thing, of another program or dialect.
 SAME_EVERYWHERE = {
-    "access", "api", "bodies", "commands", "config", "connection", "consumer",
+    "access", "api", "bodies", "brokers", "commands", "config", "connection", "consumer",
     "copies", "daemon", "disk", "errors", "events", "groups", "hub", "letters", "message",
     "metrics", "name_servers", "names", "node", "nodes", "offsets", "options", "producer",
     "program", "progress", "publishing", "reader", "refusals", "resend", "routes", "run",

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from penstock.admin.rocketmq.servers import Servers
 from penstock.core.settings import java_properties
+from penstock.rocketmq.client.admin.errors import Refused
+from penstock.rocketmq.client.admin.topology import Broker
 from penstock.rocketmq.client.errors import ClientError
-from penstock.rocketmq.mqadmin.errors import Refused
-from penstock.rocketmq.mqadmin.topology import Broker
 from penstock.rocketmq.protocol.codes import RequestCode
 
 _SECRET: Final = re.compile(

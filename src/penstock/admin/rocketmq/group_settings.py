@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.cluster.fanout import Warnings
-from penstock.rocketmq.mqadmin.topology import Broker
+from penstock.rocketmq.client.admin.topology import Broker
 from penstock.rocketmq.protocol.codes import RequestCode
 
 SETTINGS: Final[dict[str, tuple[str, Any]]] = {

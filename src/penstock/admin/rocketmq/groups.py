@@ -13,9 +13,9 @@ from penstock.admin.rocketmq.topics import consumers, sums_of
 from penstock.admin.rocketmq.verdicts import Facts, of_group
 from penstock.cluster.fanout import Warnings
 from penstock.nsq.http_api import ApiError
+from penstock.rocketmq.client.admin.consume_stats import ConsumeStats, parse, queue_table
+from penstock.rocketmq.client.admin.topology import Broker
 from penstock.rocketmq.client.names import DEAD, RETRY
-from penstock.rocketmq.mqadmin.consume_stats import ConsumeStats, parse, queue_table
-from penstock.rocketmq.mqadmin.topology import Broker
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 from penstock.rocketmq.protocol.versions import version_name

@@ -8,9 +8,9 @@ from typing import Final
 from penstock.admin.rocketmq.names import is_system_group
 from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.cluster.fanout import Warnings
-from penstock.rocketmq.mqadmin import consume_stats
-from penstock.rocketmq.mqadmin.consume_stats import ConsumeStats
-from penstock.rocketmq.mqadmin.topology import Broker
+from penstock.rocketmq.client.admin import consume_stats
+from penstock.rocketmq.client.admin.consume_stats import ConsumeStats
+from penstock.rocketmq.client.admin.topology import Broker
 from penstock.rocketmq.protocol.codes import RequestCode
 
 

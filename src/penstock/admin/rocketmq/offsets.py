@@ -8,9 +8,9 @@ from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.admin.rocketmq.topics import connections
 from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.fanout import Warnings
-from penstock.rocketmq.mqadmin.consume_stats import Progress, parse, queue_table
-from penstock.rocketmq.mqadmin.errors import Refused
-from penstock.rocketmq.mqadmin.topology import Broker
+from penstock.rocketmq.client.admin.consume_stats import Progress, parse, queue_table
+from penstock.rocketmq.client.admin.errors import Refused
+from penstock.rocketmq.client.admin.topology import Broker
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 

@@ -9,10 +9,10 @@ from penstock.admin.rocketmq.names import NORMAL, group_of, kind_of
 from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.admin.rocketmq.verdicts import Facts, of_group
 from penstock.cluster.fanout import Warnings
+from penstock.rocketmq.client.admin.consume_stats import parse, queue_table
+from penstock.rocketmq.client.admin.errors import Refused
+from penstock.rocketmq.client.admin.topology import Broker, QueueData, TopicRoute
 from penstock.rocketmq.client.produce.trace import GROUP as TRACE_GROUP
-from penstock.rocketmq.mqadmin.consume_stats import parse, queue_table
-from penstock.rocketmq.mqadmin.errors import Refused
-from penstock.rocketmq.mqadmin.topology import Broker, QueueData, TopicRoute
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.versions import version_name
 

@@ -13,9 +13,9 @@ from penstock.admin.rocketmq.names import is_system_group
 from penstock.admin.rocketmq.servers import Servers
 from penstock.cluster.fanout import Warnings
 from penstock.nsq.http_api import ApiError
+from penstock.rocketmq.client.admin.topology import Broker
 from penstock.rocketmq.client.errors import BadName
 from penstock.rocketmq.client.names import DEAD, RETRY, checked_group
-from penstock.rocketmq.mqadmin.topology import Broker
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode
 

@@ -12,9 +12,9 @@ from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.admin.rocketmq.topics import topic_configs
 from penstock.cluster.fanout import Warnings
 from penstock.nsq.http_api import ApiError
+from penstock.rocketmq.client.admin.topology import Broker
 from penstock.rocketmq.client.errors import BadName
 from penstock.rocketmq.client.names import checked_topic
-from penstock.rocketmq.mqadmin.topology import Broker
 from penstock.rocketmq.protocol.codes import RequestCode
 
 QUEUES_MAX: Final = 1024

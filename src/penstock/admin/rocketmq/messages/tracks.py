@@ -8,8 +8,8 @@ from penstock.admin.rocketmq.messages.finding import by_id, the_one
 from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.admin.rocketmq.topics import consumers, groups_of
 from penstock.cluster.fanout import Warnings
+from penstock.rocketmq.client.admin.consume_stats import parse
 from penstock.rocketmq.client.consume.received import Received
-from penstock.rocketmq.mqadmin.consume_stats import parse
 from penstock.rocketmq.mqadmin.tracks import is_wanted
 from penstock.rocketmq.protocol.codes import RequestCode
 

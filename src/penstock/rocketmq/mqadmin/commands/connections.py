@@ -42,12 +42,12 @@ def sorted_connections(found: dict[str, Any]) -> list[dict[str, Any]]:
     return sorted(found.get("connectionSet") or (), key=lambda each: str(each["clientId"]))
 
 
-def producer_connection(admin: Admin, given: Given, out: Output) -> None:
+async def producer_connection(admin: Admin, given: Given, out: Output) -> None:
     """The producers of a group, as the first broker of a topic knows them."""
-    address = admin.route(given.text("topic")).addresses[0]
+    address = (await admin.route(given.text("topic"))).addresses[0]
     fields = {"producerGroup": given.text("producerGroup")}
     found = sorted_connections(
-        admin.ask_json(address, RequestCode.GET_PRODUCER_CONNECTION_LIST, fields)
+        await admin.ask_json(address, RequestCode.GET_PRODUCER_CONNECTION_LIST, fields)
     )
     if not found:
         raise CommandFailed("Not found the producer group connection")
@@ -55,9 +55,9 @@ def producer_connection(admin: Admin, given: Given, out: Output) -> None:
         out.row(PRODUCERS, number, *columns(each))
 
 
-def consumer_connection(admin: Admin, given: Given, out: Output) -> None:
+async def consumer_connection(admin: Admin, given: Given, out: Output) -> None:
     """The consumers of a group and what they subscribe."""
-    found = admin.connections(given.text("consumerGroup"), given.text("brokerAddr"))
+    found = await admin.connections(given.text("consumerGroup"), given.text("brokerAddr"))
     out.head(CONSUMERS)
     for each in sorted_connections(found):
         out.row(CONSUMERS, *columns(each))
@@ -72,9 +72,9 @@ def consumer_connection(admin: Admin, given: Given, out: Output) -> None:
         out.fact(name, found.get(name))
 
 
-def producer(admin: Admin, given: Given, out: Output) -> None:
+async def producer(admin: Admin, given: Given, out: Output) -> None:
     """All producers of a broker, by group."""
-    found = admin.ask_json(given.text("broker"), RequestCode.GET_ALL_PRODUCER_INFO)
+    found = await admin.ask_json(given.text("broker"), RequestCode.GET_ALL_PRODUCER_INFO)
     groups: dict[str, Any] = found.get("data") or {}
     for group in sorted(groups):
         if not groups[group]:

@@ -12,49 +12,49 @@ from penstock.rocketmq.mqadmin.output import Output
 from penstock.rocketmq.protocol.codes import RequestCode
 
 
-def update_kv_config(admin: Admin, given: Given, out: Output) -> None:
+async def update_kv_config(admin: Admin, given: Given, out: Output) -> None:
     """Store a value."""
-    topics.put_value(admin, given.text("namespace"), given.text("key"), given.text("value"))
+    await topics.put_value(admin, given.text("namespace"), given.text("key"), given.text("value"))
     out.say("create or update kv config to namespace success.\n")
 
 
-def delete_kv_config(admin: Admin, given: Given, out: Output) -> None:
+async def delete_kv_config(admin: Admin, given: Given, out: Output) -> None:
     """Forget a value."""
-    topics.delete_value(admin, given.text("namespace"), given.text("key"))
+    await topics.delete_value(admin, given.text("namespace"), given.text("key"))
     out.say("delete kv config from namespace success.\n")
 
 
-def wipe_write_perm(admin: Admin, given: Given, out: Output) -> None:
+async def wipe_write_perm(admin: Admin, given: Given, out: Output) -> None:
     """Take the topics of a broker out of what producers may write."""
     code = RequestCode.WIPE_WRITE_PERM_OF_BROKER
-    _set_perm(admin, given, code, "wipe", "wipeTopicCount", out)
+    await _set_perm(admin, given, code, "wipe", "wipeTopicCount", out)
 
 
-def add_write_perm(admin: Admin, given: Given, out: Output) -> None:
+async def add_write_perm(admin: Admin, given: Given, out: Output) -> None:
     """Let producers write to the topics of a broker again."""
     code = RequestCode.ADD_WRITE_PERM_OF_BROKER
-    _set_perm(admin, given, code, "add", "addTopicCount", out)
+    await _set_perm(admin, given, code, "add", "addTopicCount", out)
 
 
-def _set_perm(
+async def _set_perm(
     admin: Admin, given: Given, code: RequestCode, verb: str, count: str, out: Output
 ) -> None:
     broker = given.text("brokerName")
     for address in admin.name_servers:
         told = f"{verb} write perm of broker[{broker}] in name server[{address}]"
         try:
-            changed = admin.ask(address, code, {"brokerName": broker}).int32(count, 0)
+            changed = (await admin.ask(address, code, {"brokerName": broker})).int32(count, 0)
         except PenstockError as error:
             out.say(f"{told} Failed\n{error}\n", nameServer=address, error=str(error))
         else:
             out.say(f"{told} OK, {changed}\n", nameServer=address, topics=changed)
 
 
-def get_namesrv_config(admin: Admin, given: Given, out: Output) -> None:
+async def get_namesrv_config(admin: Admin, given: Given, out: Output) -> None:
     """The settings of each name server."""
     rule = "=" * 12
     for address in admin.name_servers:
-        answer = admin.ask(address, RequestCode.GET_NAMESRV_CONFIG)
+        answer = await admin.ask(address, RequestCode.GET_NAMESRV_CONFIG)
         found = java_properties.loads(answer.body.decode("utf-8", "replace"))
         out.text(f"{rule}{address}{rule}\n")
         for name in sorted(found):
@@ -62,12 +62,12 @@ def get_namesrv_config(admin: Admin, given: Given, out: Output) -> None:
         out.fact(address, found)
 
 
-def update_namesrv_config(admin: Admin, given: Given, out: Output) -> None:
+async def update_namesrv_config(admin: Admin, given: Given, out: Output) -> None:
     """Change a setting of all name servers."""
     key, value = given.text("key"), given.text("value")
     body = java_properties.dumps({key: value}).encode()
     for address in admin.name_servers:
-        admin.ask(address, RequestCode.UPDATE_NAMESRV_CONFIG, body=body)
+        await admin.ask(address, RequestCode.UPDATE_NAMESRV_CONFIG, body=body)
     servers = f"[{', '.join(admin.name_servers)}]" if "namesrvAddr" in given else ""
     out.say(
         f"update name server config success!{servers}\n{key} : {value}\n",

@@ -15,10 +15,10 @@ _RULE: Final = "=" * 38 + "\n"
 _NUMBERS: Final = ("physicOffset", "physicSize", "tagsCode")
 
 
-def query(admin: Admin, given: Given, out: Output) -> None:
+async def query(admin: Admin, given: Given, out: Output) -> None:
     """The entries of a queue from an index on, and what a group's filter says of each."""
     topic, index = given.text("topic"), given.number("index")
-    address = given.text("broker") or admin.route(topic).brokers[0].master
+    address = given.text("broker") or (await admin.route(topic)).brokers[0].master
     if not address:
         raise CommandFailed("No topic route data!")
     fields: dict[str, object] = {
@@ -27,7 +27,7 @@ def query(admin: Admin, given: Given, out: Output) -> None:
     }  # fmt: skip
     if "consumer" in given:
         fields["consumerGroup"] = given.text("consumer")
-    found = admin.ask_json(address, RequestCode.QUERY_CONSUME_QUEUE, fields)
+    found = await admin.ask_json(address, RequestCode.QUERY_CONSUME_QUEUE, fields)
     subscription = found.get("subscriptionData")
     if subscription is not None:
         shown = pretty(dict(sorted(subscription.items())))

@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from penstock.rocketmq.client.admin.clients import consumers, running_info
+from penstock.rocketmq.protocol.codes import RequestCode as Code
+from tests.unit.rocketmq.mqadmin.fake_admin import BROKER, FakeAdmin, answer
+
+
+def test_a_group_and_a_member_are_named() -> None:
+    admin = FakeAdmin(
+        {
+            Code.GET_CONSUMER_CONNECTION_LIST: answer({"connectionSet": []}),
+            Code.GET_CONSUMER_RUNNING_INFO: answer({"jstack": "stack"}),
+        }
+    )
+    assert admin.do(consumers(admin, BROKER, "G")) == {"connectionSet": []}
+    assert admin.do(running_info(admin, BROKER, "G", "me", jstack=True)) == {"jstack": "stack"}
+    assert [fields for _, _, fields, _ in admin.asked] == [
+        {"consumerGroup": "G"},
+        {"consumerGroup": "G", "clientId": "me", "jstackEnable": "true"},
+    ]
