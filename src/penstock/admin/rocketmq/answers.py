@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from penstock.admin.api import proper
-from penstock.admin.rocketmq.offsets import TO_THE_END
 from penstock.net.http.server.service import Request
 from penstock.nsq.http_api import ApiError, Query
 from penstock.rocketmq.client.admin.errors import AdminError
+from penstock.rocketmq.client.admin.offsets import TO_THE_END
 from penstock.rocketmq.client.errors import ClientError
 from penstock.rocketmq.protocol.errors import BodyError
 

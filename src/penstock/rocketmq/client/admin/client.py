@@ -83,15 +83,21 @@ class AdminClient:
 
     # --- what most commands and pages need -------------------------------------------------------
 
-    async def clusters(self) -> Clusters:
-        """All clusters with their brokers."""
-        answer = await self.ask_name_server(RequestCode.GET_BROKER_CLUSTER_INFO)
-        return Clusters.parse(as_object(answer))
+    async def clusters(self, name_server: str = "") -> Clusters:
+        """All clusters with their brokers, as any or this name server knows them."""
+        code = RequestCode.GET_BROKER_CLUSTER_INFO
+        return Clusters.parse(as_object(await self._ask_any(name_server, code)))
 
-    async def topics(self) -> list[str]:
-        """The names of all topics, sorted."""
-        answer = await self.ask_name_server(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
-        return sorted(map(str, as_object(answer).get("topicList") or ()))
+    async def topics(self, name_server: str = "") -> list[str]:
+        """The names of all topics, sorted, as any or this name server knows them."""
+        code = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
+        found = as_object(await self._ask_any(name_server, code))
+        return sorted(map(str, found.get("topicList") or ()))
+
+    async def _ask_any(self, name_server: str, code: RequestCode) -> Command:
+        if name_server:
+            return await self.ask(name_server, code)
+        return await self.ask_name_server(code)
 
     async def route(self, topic: str) -> TopicRoute:
         """The brokers and queues of a topic."""

@@ -21,3 +21,15 @@ async def running_info(
     fields = {"consumerGroup": group, "clientId": member, "jstackEnable": str(jstack).lower()}
     code = RequestCode.GET_CONSUMER_RUNNING_INFO
     return await client.ask_json(address, code, fields, seconds=client.long_timeout_s)
+
+
+async def producers(client: AdminClient, address: str) -> dict[str, Any]:
+    """All producers of a broker: a list by group."""
+    found = await client.ask_json(address, RequestCode.GET_ALL_PRODUCER_INFO)
+    return dict(found.get("data") or {})
+
+
+async def producers_of(client: AdminClient, address: str, group: str) -> dict[str, Any]:
+    """The ``connectionSet`` of a group of producers."""
+    code = RequestCode.GET_PRODUCER_CONNECTION_LIST
+    return await client.ask_json(address, code, {"producerGroup": group})

@@ -67,6 +67,29 @@ async def group_stats(
     return parse(await client.ask_json(address, code, fields, seconds=client.long_timeout_s))
 
 
+class BrokerConsumeStats(NamedTuple):
+    """The groups that a broker knows, with a part for each topic that they read, and their lag."""
+
+    groups: list[tuple[str, ConsumeStats]]
+    lag: int
+
+
+async def broker_consume_stats(
+    client: AdminClient, address: str, *, is_order: bool = False, seconds: float | None = None
+) -> BrokerConsumeStats:
+    """All groups that a broker knows; with ``is_order`` those that consume in order alone."""
+    fields = {"isOrder": str(is_order).lower()}
+    code = RequestCode.GET_BROKER_CONSUME_STATS
+    found = await client.ask_json(address, code, fields, seconds=seconds)
+    groups = [
+        (str(group), parse(stats))
+        for told in found.get("consumeStatsList") or ()
+        for group, parts in told.items()
+        for stats in parts
+    ]
+    return BrokerConsumeStats(groups, int(found.get("totalDiff") or 0))
+
+
 async def consume_stats(client: AdminClient, group: str, topic: str = "") -> ConsumeStats:
     """A group in its queues on all its brokers. Raises Refused when there are none."""
     found = ConsumeStats()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from penstock.rocketmq.client.admin import acl
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.java_text import to_second, word
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Table
 from penstock.rocketmq.protocol import fastjson
-from penstock.rocketmq.protocol.codes import RequestCode
 
 VERSIONS: Final = Table(
     "versions", "%-16s  %-22s  %-22s  %-20s  %-22s  %-22s",
@@ -29,7 +29,7 @@ async def update_acl_config(admin: Admin, given: Given, out: Output) -> None:
     fields = {name: given.text(name) for name in _ACCOUNT if name in given}
     fields["admin"] = word(given.is_true("admin"))
     for address in await _brokers(admin, given):
-        await admin.ask(address, RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, fields)
+        await acl.put_account(admin, address, fields)
         out.say(f"create or update plain access config to {address} success.\n", broker=address)
     shown = {name: text for name, text in fields.items() if name != _SECRET}
     pairs = ", ".join(f"{name}={text}" for name, text in shown.items())
@@ -41,7 +41,7 @@ async def delete_acl_config(admin: Admin, given: Given, out: Output) -> None:
     """Delete an account."""
     key = given.text("accessKey")
     for address in await _brokers(admin, given):
-        await admin.ask(address, RequestCode.DELETE_ACL_CONFIG, {"accessKey": key})
+        await acl.delete_account(admin, address, key)
         out.say(f"delete plain access config account from {address} success.\n", broker=address)
     out.text(f"account's accesskey is:{key}")
     out.fact("accessKey", key)
@@ -49,11 +49,9 @@ async def delete_acl_config(admin: Admin, given: Given, out: Output) -> None:
 
 async def update_global_white_addr(admin: Admin, given: Given, out: Output) -> None:
     """Set the addresses from which everything is allowed."""
-    fields = {"globalWhiteAddrs": given.text("globalWhiteRemoteAddresses")}
-    if "aclFileFullPath" in given:
-        fields["aclFileFullPath"] = given.text("aclFileFullPath")
+    trusted, file = given.text("globalWhiteRemoteAddresses"), given.text("aclFileFullPath")
     for address in await _brokers(admin, given):
-        await admin.ask(address, RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, fields)
+        await acl.set_trusted(admin, address, trusted, file)
         text = f"update global white remote addresses to {address} success.\n"
         out.say(text, broker=address)
 
@@ -78,7 +76,7 @@ async def cluster_acl_config_version(admin: Admin, given: Given, out: Output) ->
 
 
 async def _show_versions(admin: Admin, address: str, out: Output) -> None:
-    answer = await admin.ask(address, RequestCode.GET_BROKER_CLUSTER_ACL_INFO)
+    answer = await acl.acl_version(admin, address)
     files: dict[str, Any] = fastjson.loads(answer.text("allAclFileVersion").encode())
     for file, version in files.items():
         out.row(
@@ -96,7 +94,7 @@ async def get_acl_config(admin: Admin, given: Given, out: Output) -> None:
         else (await admin.clusters()).masters(given.text("clusterName"))
     )
     for address in masters:
-        found = await admin.ask_json(address, RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG)
+        found = await acl.acl_config(admin, address)
         trusted = found.get("globalWhiteAddrs") or []
         accounts = [_without_secret(each) for each in found.get("plainAccessConfigs") or ()]
         out.text(f"\nglobalWhiteRemoteAddresses: [{', '.join(map(str, trusted))}]\n\naccounts:\n")

@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.core.errors import PenstockError
-from penstock.rocketmq.client.admin.brokers import runtime_info
+from penstock.rocketmq.client.admin.brokers import broker_config, rates, runtime_info
+from penstock.rocketmq.client.admin.groups import group_configs
+from penstock.rocketmq.client.admin.topics import system_topics, topic_configs
 from penstock.rocketmq.client.admin.topology import MASTER
 from penstock.rocketmq.client.names import DEAD, RETRY
 from penstock.rocketmq.mqadmin.admin import Admin
-from penstock.rocketmq.mqadmin.commands.brokers import broker_config
 from penstock.rocketmq.mqadmin.commands.connections import sorted_connections
-from penstock.rocketmq.mqadmin.commands.stats import PUT, broker_stats
+from penstock.rocketmq.mqadmin.commands.stats import PUT
 from penstock.rocketmq.mqadmin.errors import UsageWanted
 from penstock.rocketmq.mqadmin.java_text import pretty
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output
-from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import PROTOCOL_VERSION
 from penstock.rocketmq.protocol.versions import version_name
 
@@ -92,9 +92,8 @@ def _merge(all_found: dict[str, Any], more: dict[str, Any], *sums: str) -> None:
 
 async def _topics(admin: Admin, address: str, *, special: bool) -> dict[str, Any]:
     """The topics of a broker that are no system topics; with retry topics if ``special``."""
-    found = await admin.ask_json(address, RequestCode.GET_ALL_TOPIC_CONFIG)
-    system = await admin.ask_json(address, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
-    unwanted = set(system.get("topicList") or ())
+    found = await topic_configs(admin, address)
+    unwanted = await system_topics(admin, address)
     table = {
         name: dict(sorted(config.items()))
         for name, config in sorted(found["topicConfigTable"].items())
@@ -105,7 +104,7 @@ async def _topics(admin: Admin, address: str, *, special: bool) -> dict[str, Any
 
 async def _groups(admin: Admin, address: str) -> dict[str, Any]:
     """The groups of a broker without the system's."""
-    found = await admin.ask_json(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+    found = await group_configs(admin, address)
     table = {
         name: dict(sorted(config.items()))
         for name, config in sorted(found["subscriptionGroupTable"].items())
@@ -207,7 +206,7 @@ async def _quota(
 
 async def _put_stats(admin: Admin, address: str, topic: str) -> tuple[float, int]:
     try:
-        return await broker_stats(admin, address, PUT, topic)
+        return await rates(admin, address, PUT, topic)
     except PenstockError:
         return 0.0, 0
 

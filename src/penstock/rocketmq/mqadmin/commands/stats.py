@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 from penstock.core.errors import PenstockError
+from penstock.rocketmq.client.admin.brokers import rates
 from penstock.rocketmq.client.admin.consume_stats import consume_stats
 from penstock.rocketmq.client.names import DEAD, RETRY
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.java_text import cut
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Shown, Table
-from penstock.rocketmq.protocol.codes import RequestCode
 
 TOPICS: Final = Table(
     "topics", "%-64s  %-64s %12d %11.2f %11s %14d %14s",
@@ -21,16 +21,6 @@ TOPICS: Final = Table(
      "#OutMsg24Hour"), "%-64s  %-64s %12s %11s %11s %14s %14s",
 )  # fmt: skip
 PUT, GET = "TOPIC_PUT_NUMS", "GROUP_GET_NUMS"
-
-
-async def broker_stats(admin: Admin, address: str, name: str, key: str) -> tuple[float, int]:
-    """Messages a second in the last minute, and in the last day. Raises Refused."""
-    fields = {"statsName": name, "statsKey": key}
-    found = await admin.ask_json(address, RequestCode.VIEW_BROKER_STATS_DATA, fields)
-    spans: list[dict[str, Any]] = [found[f"stats{span}"] for span in ("Day", "Hour", "Minute")]
-    # A day that has not been summed up yet is what its last hour or minute was.
-    total = next((int(each["sum"]) for each in spans if each.get("sum")), 0)
-    return float(spans[-1].get("tps") or 0.0), total
 
 
 async def all_stats(admin: Admin, given: Given, out: Output) -> None:
@@ -68,6 +58,6 @@ async def _sum(admin: Admin, masters: list[str], name: str, key: str) -> tuple[f
     rate, total = 0.0, 0
     for address in masters:
         with suppress(PenstockError):
-            more = await broker_stats(admin, address, name, key)
+            more = await rates(admin, address, name, key)
             rate, total = rate + more[0], total + more[1]
     return rate, total

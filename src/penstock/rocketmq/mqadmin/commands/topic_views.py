@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from penstock.core.errors import PenstockError
-from penstock.rocketmq.client.admin.consume_stats import queue_table
+from penstock.rocketmq.client.admin.topics import topic_stats
 from penstock.rocketmq.client.admin.topology import Clusters, TopicRoute
 from penstock.rocketmq.client.consume.allocation import averagely
 from penstock.rocketmq.client.names import DEAD, RETRY
@@ -15,7 +15,6 @@ from penstock.rocketmq.mqadmin.java_text import cut, pretty, to_millisecond
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Shown, Table
 from penstock.rocketmq.protocol import fastjson
-from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.message_queue import MessageQueue, queue_order
 
 STATUS: Final = Table(
@@ -41,8 +40,7 @@ async def topic_status(admin: Admin, given: Given, out: Output) -> None:
     topic = given.text("topic")
     table: dict[MessageQueue, Any] = {}
     for address in (await admin.route(topic)).addresses:
-        found = await admin.ask_json(address, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic})
-        table |= queue_table(found.get("offsetTable"))
+        table |= await topic_stats(admin, address, topic)
     if not table:
         raise CommandFailed("Not found the topic stats info")
     out.head(STATUS)

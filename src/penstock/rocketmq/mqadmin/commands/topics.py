@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from penstock.rocketmq.client.admin import name_servers, topics
 from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.client.admin.topology import MASTER, QueueData, TopicRoute
 from penstock.rocketmq.mqadmin.admin import Admin
@@ -11,11 +12,9 @@ from penstock.rocketmq.mqadmin.errors import CommandFailed, UsageWanted
 from penstock.rocketmq.mqadmin.java_text import topic_config
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output
-from penstock.rocketmq.protocol.codes import RequestCode
 
 ORDERS: Final = "ORDER_TOPIC_CONFIG"
 """The namespace of the name server's values that order topics' queues."""
-_EXAMPLE: Final = "TBW102"
 _UNIT, _UNIT_SUB = 1, 2
 
 
@@ -23,7 +22,7 @@ async def update_topic(admin: Admin, given: Given, out: Output) -> None:
     """Make a topic, or change it."""
     is_order = given.is_true("order")
     sys_flag = _UNIT * given.is_true("unit") + _UNIT_SUB * given.is_true("hasUnitSub")
-    fields = _fields(
+    fields = topics.topic_fields(
         given.text("topic"), given.number("readQueueNums", 8), given.number("writeQueueNums", 8),
         given.number("perm", 6), sys_flag, is_order=is_order,
     )  # fmt: skip
@@ -31,7 +30,7 @@ async def update_topic(admin: Admin, given: Given, out: Output) -> None:
         fields["attributes"] = given.text("attributes")
     if "brokerAddr" in given:
         address = given.text("brokerAddr")
-        await _put(admin, address, fields)
+        await topics.put_topic(admin, address, fields)
         if is_order:
             await _order_on(admin, address, fields, out)
         out.say(f"create topic to {address} success.\n", broker=address)
@@ -46,7 +45,7 @@ async def _update_in_cluster(
 ) -> None:
     clusters = await admin.clusters()
     for address in clusters.masters(cluster):
-        await _put(admin, address, fields)
+        await topics.put_topic(admin, address, fields)
         out.say(f"create topic to {address} success.\n", broker=address)
     if is_order:
         queues = fields["writeQueueNums"]
@@ -59,7 +58,7 @@ async def _order_on(admin: Admin, address: str, fields: dict[str, Any], out: Out
     """Add one broker to the order of a topic's queues."""
     order = f"{(await admin.clusters()).name_of(address)}:{fields['writeQueueNums']}"
     try:
-        before = await _value(admin, ORDERS, fields["topic"])
+        before = await name_servers.value_of(admin, ORDERS, fields["topic"])
     except Refused:
         before = ""
     orders = {each.split(":")[0]: each for each in before.split(";") if each}
@@ -76,11 +75,10 @@ async def delete_topic(admin: Admin, given: Given, out: Output) -> None:
 async def delete(admin: Admin, cluster: str, topic: str, out: Output) -> None:
     """Delete a topic."""
     for address in (await admin.clusters()).masters(cluster):
-        await admin.ask(address, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
+        await topics.delete_topic(admin, address, topic)
     out.say(f"delete topic [{topic}] from cluster [{cluster}] success.\n", topic=topic)
-    fields = {"topic": topic, "clusterName": cluster}
     for address in admin.name_servers:
-        await admin.ask(address, RequestCode.DELETE_TOPIC_IN_NAMESRV, fields)
+        await topics.forget_topic(admin, address, topic, cluster)
     out.say(f"delete topic [{topic}] from NameServer success.\n", topic=topic)
 
 
@@ -94,7 +92,7 @@ async def update_topic_perm(admin: Admin, given: Given, out: Output) -> None:
         for broker in (await admin.clusters()).of(given.text("clusterName")):
             if broker.master:
                 queue = _queue_at(route, broker.name)
-                await _put(admin, broker.master, _with_perm(topic, queue, perm))
+                await topics.put_topic(admin, broker.master, _with_perm(topic, queue, perm))
                 _tell_perm(queue.perm, perm, broker.master, out)
     else:
         raise UsageWanted
@@ -106,7 +104,9 @@ def _queue_at(route: TopicRoute, broker: str) -> QueueData:
 
 
 def _with_perm(topic: str, queue: QueueData, perm: int) -> dict[str, Any]:
-    return _fields(topic, queue.readQueueNums, queue.writeQueueNums, perm, queue.topicSysFlag)
+    return topics.topic_fields(
+        topic, queue.readQueueNums, queue.writeQueueNums, perm, queue.topicSysFlag
+    )
 
 
 async def _change_perm(
@@ -120,7 +120,7 @@ async def _change_perm(
         out.say("new perm equals to the old one!\n")
         return
     fields = _with_perm(topic, _queue_at(route, name), perm)
-    await _put(admin, address, fields)
+    await topics.put_topic(admin, address, fields)
     _tell_perm(old, perm, address, out)
     out.text(f"{topic_config(fields)}.\n")
 
@@ -134,7 +134,7 @@ async def update_order_conf(admin: Admin, given: Given, out: Output) -> None:
     """Show, set or delete the order of a topic's queues."""
     topic, method = given.text("topic"), given.text("method")
     if method == "get":
-        order = await _value(admin, ORDERS, topic)
+        order = await name_servers.value_of(admin, ORDERS, topic)
         out.say(f"get orderConf success. topic=[{topic}], orderConf=[{order}] ", orderConf=order)
     elif method == "put":
         order = given.text("orderConf")
@@ -151,31 +151,11 @@ async def update_order_conf(admin: Admin, given: Given, out: Output) -> None:
 
 async def put_value(admin: Admin, namespace: str, key: str, value: str) -> None:
     """Store a value at all name servers."""
-    fields = {"namespace": namespace, "key": key, "value": value}
     for address in admin.name_servers:
-        await admin.ask(address, RequestCode.PUT_KV_CONFIG, fields)
+        await name_servers.put_value(admin, address, namespace, key, value)
 
 
 async def delete_value(admin: Admin, namespace: str, key: str) -> None:
     """Forget a value at all name servers."""
     for address in admin.name_servers:
-        await admin.ask(address, RequestCode.DELETE_KV_CONFIG, {"namespace": namespace, "key": key})
-
-
-async def _value(admin: Admin, namespace: str, key: str) -> str:
-    fields = {"namespace": namespace, "key": key}
-    return (await admin.ask_name_server(RequestCode.GET_KV_CONFIG, fields)).text("value")
-
-
-def _fields(
-    topic: str, read: int, write: int, perm: int, sys_flag: int, *, is_order: bool = False
-) -> dict[str, Any]:
-    return {
-        "topic": topic, "defaultTopic": _EXAMPLE, "readQueueNums": read, "writeQueueNums": write,
-        "perm": perm, "topicFilterType": "SINGLE_TAG", "topicSysFlag": sys_flag,
-        "order": "true" if is_order else "false",
-    }  # fmt: skip
-
-
-async def _put(admin: Admin, address: str, fields: dict[str, Any]) -> None:
-    await admin.ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
+        await name_servers.delete_value(admin, address, namespace, key)

@@ -1,6 +1,11 @@
 from __future__ import annotations
 
-from penstock.rocketmq.client.admin.clients import consumers, running_info
+from penstock.rocketmq.client.admin.clients import (
+    consumers,
+    producers,
+    producers_of,
+    running_info,
+)
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from tests.unit.rocketmq.mqadmin.fake_admin import BROKER, FakeAdmin, answer
 
@@ -18,3 +23,15 @@ def test_a_group_and_a_member_are_named() -> None:
         {"consumerGroup": "G"},
         {"consumerGroup": "G", "clientId": "me", "jstackEnable": "true"},
     ]
+
+
+def test_producers_of_a_broker_and_of_a_group() -> None:
+    admin = FakeAdmin(
+        {
+            Code.GET_ALL_PRODUCER_INFO: answer({"data": {"P": []}}),
+            Code.GET_PRODUCER_CONNECTION_LIST: answer({"connectionSet": []}),
+        }
+    )
+    assert admin.do(producers(admin, BROKER)) == {"P": []}
+    assert admin.do(producers_of(admin, BROKER, "P")) == {"connectionSet": []}
+    assert admin.fields(Code.GET_PRODUCER_CONNECTION_LIST) == [{"producerGroup": "P"}]
