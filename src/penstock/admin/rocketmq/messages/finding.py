@@ -22,9 +22,9 @@ from penstock.admin.rocketmq.messages.pulls import (
 from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.cluster.fanout import Warnings
 from penstock.net.http.server.api import ApiError, Query
+from penstock.rocketmq.client.admin.key_queries import END_OF_TIME, KeyQuery
+from penstock.rocketmq.client.admin.topology import Broker
 from penstock.rocketmq.client.consume.received import Received, all_received
-from penstock.rocketmq.mqadmin.key_queries import END_OF_TIME, KeyQuery
-from penstock.rocketmq.mqadmin.topology import Broker
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.ids import OffsetId

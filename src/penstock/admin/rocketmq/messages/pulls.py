@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from penstock.admin.rocketmq.servers import Servers
+from penstock.rocketmq.client.admin.errors import Refused
+from penstock.rocketmq.client.admin.topology import Broker, TopicRoute
 from penstock.rocketmq.client.consume.received import Received, each_received
-from penstock.rocketmq.mqadmin.errors import Refused
-from penstock.rocketmq.mqadmin.topology import Broker, TopicRoute
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 
 GROUP: Final = "TOOLS_CONSUMER"

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.admin.rocketmq.changes.groups import GroupWish, change, create, delete
 from penstock.net.http.server.api import ApiError
-from penstock.rocketmq.mqadmin.errors import Refused
+from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.protocol.codes import RequestCode
 from tests.unit.admin.rocketmq.scripted import A, B, Scripted
 

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.admin.rocketmq.messages.resend import _retry, consume_directly, resend
 from penstock.net.http.server.api import ApiError
-from penstock.rocketmq.mqadmin.errors import Refused
+from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.ids import Host, OffsetId

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from penstock.rocketmq.mqadmin.admin import LONG_TIMEOUT_S, RETRY, Admin
-from penstock.rocketmq.mqadmin.errors import Refused
-from penstock.rocketmq.mqadmin.java_text import queue_order
+from penstock.rocketmq.client.admin.client import AdminClient
+from penstock.rocketmq.client.admin.errors import Refused
+from penstock.rocketmq.client.names import RETRY
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
-from penstock.rocketmq.protocol.message_queue import MessageQueue
+from penstock.rocketmq.protocol.message_queue import MessageQueue, queue_order
 
 _NOTHING = (
     "Not found the consumer group consume stats, because return offset table is empty, "
@@ -58,13 +58,43 @@ def parse(value: dict[str, Any]) -> ConsumeStats:
     return ConsumeStats(float(value.get("consumeTps") or 0.0), queues)
 
 
-def consume_stats(admin: Admin, group: str, topic: str = "") -> ConsumeStats:
-    """A group in all its queues, or those of a topic. Raises Refused when there are none."""
+async def group_stats(
+    client: AdminClient, address: str, group: str, topic: str = ""
+) -> ConsumeStats:
+    """A group in its queues on a broker, or in those of a topic."""
     fields = {"consumerGroup": group} | ({"topic": topic} if topic else {})
+    code = RequestCode.GET_CONSUME_STATS
+    return parse(await client.ask_json(address, code, fields, seconds=client.long_timeout_s))
+
+
+class BrokerConsumeStats(NamedTuple):
+    """The groups that a broker knows, with a part for each topic that they read, and their lag."""
+
+    groups: list[tuple[str, ConsumeStats]]
+    lag: int
+
+
+async def broker_consume_stats(
+    client: AdminClient, address: str, *, is_order: bool = False, seconds: float | None = None
+) -> BrokerConsumeStats:
+    """All groups that a broker knows; with ``is_order`` those that consume in order alone."""
+    fields = {"isOrder": str(is_order).lower()}
+    code = RequestCode.GET_BROKER_CONSUME_STATS
+    found = await client.ask_json(address, code, fields, seconds=seconds)
+    groups = [
+        (str(group), parse(stats))
+        for told in found.get("consumeStatsList") or ()
+        for group, parts in told.items()
+        for stats in parts
+    ]
+    return BrokerConsumeStats(groups, int(found.get("totalDiff") or 0))
+
+
+async def consume_stats(client: AdminClient, group: str, topic: str = "") -> ConsumeStats:
+    """A group in its queues on all its brokers. Raises Refused when there are none."""
     found = ConsumeStats()
-    for address in admin.route(RETRY + group).addresses:
-        code = RequestCode.GET_CONSUME_STATS
-        part = parse(admin.ask_json(address, code, fields, seconds=LONG_TIMEOUT_S))
+    for address in (await client.route(RETRY + group)).addresses:
+        part = await group_stats(client, address, group, topic)
         found.tps += part.tps
         found.queues |= part.queues
     if not found.queues:

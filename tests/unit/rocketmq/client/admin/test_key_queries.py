@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from penstock.rocketmq.mqadmin.key_queries import KeyQuery
+from penstock.rocketmq.client.admin.key_queries import KeyQuery
 from penstock.rocketmq.protocol.ids import Host
 from penstock.rocketmq.protocol.messages.message import StoredMessage, encode
 

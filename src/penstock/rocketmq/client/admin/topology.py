@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from penstock.rocketmq.mqadmin.errors import CommandFailed
+from penstock.rocketmq.client.admin.errors import AdminError
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 
@@ -56,9 +56,9 @@ class Clusters:
         )
 
     def of(self, cluster: str) -> list[Broker]:
-        """The brokers of one cluster. Raises CommandFailed when there is no such cluster."""
+        """The brokers of one cluster. Raises AdminError when there is no such cluster."""
         if cluster not in self.names:
-            raise CommandFailed(NO_CLUSTER)
+            raise AdminError(NO_CLUSTER)
         return [self.brokers[name] for name in self.names[cluster] if name in self.brokers]
 
     def masters(self, cluster: str) -> list[str]:
@@ -74,11 +74,11 @@ class Clusters:
         return next((name for name, brokers in self.names.items() if broker in brokers), None)
 
     def name_of(self, address: str) -> str:
-        """The name of the broker at an address. Raises CommandFailed."""
+        """The name of the broker at an address. Raises AdminError."""
         for each in self.brokers.values():
             if address in each.addresses.values():
                 return each.name
-        raise CommandFailed(NO_CLUSTER.removeprefix("[error] "))
+        raise AdminError(NO_CLUSTER.removeprefix("[error] "))
 
 
 class QueueData(NamedTuple):

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.rocketmq.mqadmin.errors import CommandFailed
-from penstock.rocketmq.mqadmin.topology import Clusters, TopicRoute
+from penstock.rocketmq.client.admin.errors import AdminError
+from penstock.rocketmq.client.admin.topology import Clusters, TopicRoute
 
 CLUSTERS = Clusters.parse(
     {
@@ -26,9 +26,9 @@ def test_masters_replicas_and_names() -> None:
 
 
 def test_a_cluster_that_is_not_there_is_named_with_the_remedy() -> None:
-    with pytest.raises(CommandFailed, match="Make sure the specified clusterName exists"):
+    with pytest.raises(AdminError, match="Make sure the specified clusterName exists"):
         CLUSTERS.masters("nosuch")
-    with pytest.raises(CommandFailed, match="Make sure"):
+    with pytest.raises(AdminError, match="Make sure"):
         CLUSTERS.name_of("x:1")
 
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.rocketmq.client.admin.trace_entries import AFTER, BEFORE, ENDED, SENT, Entry, entries
 from penstock.rocketmq.client.produce.trace import entry
-from penstock.rocketmq.mqadmin.trace_entries import AFTER, BEFORE, ENDED, SENT, Entry, entries
 
 
 def test_entries_of_all_kinds() -> None:
