@@ -395,7 +395,7 @@ SAME_EVERYWHERE = {
     "copies", "daemon", "disk", "errors", "events", "groups", "hub", "letters", "message",
     "metrics", "name_servers", "names", "node", "nodes", "offsets", "options", "producer",
     "program", "progress", "publishing", "reader", "refusals", "resend", "routes", "run",
-    "sending", "settings", "staging", "state", "stats", "topics", "writer",
+    "sending", "settings", "staging", "stats", "topics", "writer",
 }  # fmt: skip
 
 

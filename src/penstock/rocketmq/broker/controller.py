@@ -23,9 +23,9 @@ from penstock.rocketmq.broker.pull.long_poll import HeldPulls
 from penstock.rocketmq.broker.registration import Introduction, NameServers
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.broker.slaves.acks import SlaveAcks
+from penstock.rocketmq.broker.state.files import State
 from penstock.rocketmq.broker.store.key_index import KeyIndex
 from penstock.rocketmq.broker.store.retention import TopicRetention
-from penstock.rocketmq.broker.store.state import State
 from penstock.rocketmq.broker.tables import Tables
 from penstock.rocketmq.broker.transactions.ending import Transactions
 from penstock.rocketmq.protocol import ids

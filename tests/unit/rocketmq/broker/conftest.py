@@ -25,7 +25,7 @@ from penstock.node.registry import Registry
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.rocketmq.broker.store.state import State
+from penstock.rocketmq.broker.state.files import State
 from penstock.rocketmq.protocol import ids
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.log import LogOptions

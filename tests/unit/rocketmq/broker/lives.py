@@ -9,9 +9,9 @@ from pathlib import Path
 from penstock.core.errors import StorageError
 from penstock.node.node import Node
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.send.draft import Placed
 from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.rocketmq.broker.store.state import State
+from penstock.rocketmq.broker.state.files import State
+from penstock.rocketmq.broker.store.draft import Placed
 from penstock.rocketmq.protocol.messages.message import StoredMessage, decode
 from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.storage.files.disk import OsDisk

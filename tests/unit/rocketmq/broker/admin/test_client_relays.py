@@ -12,7 +12,7 @@ from penstock.rocketmq.broker.admin import client_relays
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.clients import heartbeats
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.messages.message import decode

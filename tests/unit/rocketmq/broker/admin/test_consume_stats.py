@@ -9,10 +9,10 @@ import pytest
 from penstock.core.units import SECOND
 from penstock.rocketmq.broker.admin import consume_stats
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.clients.groups import GroupConfig
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.pop.pop_orders import OpenBatch
-from penstock.rocketmq.broker.pull.offsets import FAR
+from penstock.rocketmq.broker.state.groups import GroupConfig
+from penstock.rocketmq.broker.state.offsets import FAR
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.errors import BodyError

@@ -10,9 +10,9 @@ import pytest
 from penstock.rocketmq.broker.admin import offset_reset
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.clients import heartbeats
-from penstock.rocketmq.broker.clients.groups import GroupConfig
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.broker.state.groups import GroupConfig
+from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.command import Command, Language
 from penstock.rocketmq.protocol.registration import TopicConfig

@@ -8,8 +8,8 @@ import pytest
 
 from penstock.rocketmq.broker.admin import topic_stats
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.clients.clients import Heartbeat, Member
 from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.state.clients import Heartbeat, Member
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Language

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.rocketmq.broker.clients import clients, group_topics, groups, heartbeats
-from penstock.rocketmq.broker.clients.groups import GroupConfig
+from penstock.rocketmq.broker.clients import group_topics, heartbeats
 from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.state import clients, groups
+from penstock.rocketmq.broker.state.groups import GroupConfig
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command

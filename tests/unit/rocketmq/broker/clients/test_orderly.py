@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from penstock.rocketmq.broker.clients import orderly, queue_locks
+from penstock.rocketmq.broker.clients import orderly
 from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.state import queue_locks
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.message_queue import MessageQueue

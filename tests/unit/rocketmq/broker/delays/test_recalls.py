@@ -14,7 +14,7 @@ from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.delays import recalls, timers
 from penstock.rocketmq.broker.delays.recalls import Handle, handle_of
-from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.protocol.command import Command
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.lives import FailingPuts, Lives

@@ -8,7 +8,6 @@ from typing import Any, cast
 import pytest
 
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.clients.groups import GroupConfig
 from penstock.rocketmq.broker.clients.heartbeats import heart_beat
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.pop.request_modes import (
@@ -17,6 +16,7 @@ from penstock.rocketmq.broker.pop.request_modes import (
     set_request_mode,
 )
 from penstock.rocketmq.broker.registration import NameServers
+from penstock.rocketmq.broker.state.groups import GroupConfig
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError

@@ -10,7 +10,7 @@ import pytest
 from penstock.core.units import SECOND
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.pull import offsets_api
-from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.testing.clock import FakeClock

@@ -9,12 +9,12 @@ import pytest
 
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.clients.groups import GroupConfig
-from penstock.rocketmq.broker.clients.retry_policy import RetryPolicy
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.delays.timers import DELAY_MS_MAX
 from penstock.rocketmq.broker.send import send_back
-from penstock.rocketmq.broker.send.draft import Draft, Placed
+from penstock.rocketmq.broker.state.groups import GroupConfig
+from penstock.rocketmq.broker.state.retry_policy import RetryPolicy
+from penstock.rocketmq.broker.store.draft import Draft, Placed
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.messages import properties

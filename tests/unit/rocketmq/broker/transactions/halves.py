@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.send.draft import Draft, Placed
+from penstock.rocketmq.broker.store.draft import Draft, Placed
 from penstock.rocketmq.broker.transactions import requests
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.messages import properties

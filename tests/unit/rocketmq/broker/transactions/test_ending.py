@@ -13,7 +13,7 @@ from penstock.core.errors import StorageError
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.send import release
+from penstock.rocketmq.broker.delays import release
 from penstock.rocketmq.broker.transactions import ending, requests
 from penstock.rocketmq.broker.transactions.book import Outcome
 from penstock.rocketmq.protocol.errors import BodyError
