@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.rocketmq.broker import processor
 from penstock.rocketmq.broker.acl import needs
-from penstock.rocketmq.broker.answering import ANSWERERS, LATER_ANSWERERS
 from penstock.rocketmq.namesrv.processor import ANSWERED
 from penstock.rocketmq.protocol.codes import COMMANDS, CommandKind, RequestCode
 from tools.pages.differences import split
@@ -28,8 +26,7 @@ def test_a_code_is_in_the_section(kind: CommandKind) -> None:
 
 
 def test_what_is_answered_is_in_the_table_of_codes() -> None:
-    assert processor.ANSWERING
-    assert ANSWERERS.keys() | LATER_ANSWERERS.keys() | ANSWERED.keys() <= {k.code for k in SERVED}
+    assert needs.RULES.keys() | ANSWERED.keys() <= {k.code for k in SERVED}
 
 
 def test_java_is_said_to_want_something_of_codes_that_it_has() -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import penstock.rocketmq
-from penstock.rocketmq.broker import processor
-from penstock.rocketmq.broker.answering import ANSWERERS, LATER_ANSWERERS
+from penstock.rocketmq.broker.acl import needs
 from penstock.rocketmq.protocol.codes import COMMANDS, RequestCode, ResponseCode
 from tools.pages.references import missing
 from tools.pages.rocketmq_codes import PAGE, REQUESTS, RESPONSES, Response, page
@@ -33,9 +32,9 @@ def names_in_source() -> set[str]:
 
 
 def test_the_broker_answers_the_codes_of_the_table_and_no_others() -> None:
-    assert processor.ANSWERING
+    """Those with a rule are those that are answered, as tests of ``acl.needs`` assert."""
     wanted = {kind.code for kind in COMMANDS if kind.server == "broker"} - {OBSOLETE}
-    assert {*ANSWERERS, *LATER_ANSWERERS} == wanted
+    assert needs.RULES.keys() == wanted
 
 
 @pytest.mark.parametrize("code", RequestCode, ids=lambda code: code.name)

@@ -11,7 +11,7 @@ import pytest
 from penstock.core.ids import format_id
 from penstock.core.units import HOUR
 from penstock.rocketmq.broker import names
-from penstock.rocketmq.broker.send import release
+from penstock.rocketmq.broker.delays import release
 from penstock.rocketmq.broker.store.nsq_messages import id_of
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode

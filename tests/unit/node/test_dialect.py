@@ -7,7 +7,7 @@ import pytest
 from penstock.node.dialect import Dialect, LogView, StagingError
 from penstock.nsq.nsqd.http.log_views import NsqView
 from penstock.rocketmq.broker.daemon import RocketBroker
-from penstock.rocketmq.broker.store.log_view import RocketView
+from penstock.rocketmq.broker.log_view import RocketView
 
 
 @pytest.mark.parametrize(

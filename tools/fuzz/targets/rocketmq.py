@@ -9,10 +9,10 @@ from typing import Any
 
 from penstock.core.errors import PenstockError
 from penstock.rocketmq.broker.clients import orderly
-from penstock.rocketmq.broker.clients.clients import Clients, Heartbeat, Member
-from penstock.rocketmq.broker.clients.queue_locks import QueueLocks
-from penstock.rocketmq.broker.pull.sql92 import Expression, ExpressionError
-from penstock.rocketmq.broker.pull.subscriptions import Subscription
+from penstock.rocketmq.broker.state.clients import Clients, Heartbeat, Member
+from penstock.rocketmq.broker.state.queue_locks import QueueLocks
+from penstock.rocketmq.broker.state.sql92 import Expression, ExpressionError
+from penstock.rocketmq.broker.state.subscriptions import Subscription
 from penstock.rocketmq.protocol import fastjson, registration
 from penstock.rocketmq.protocol.command import Command, Language, Serialization
 from penstock.rocketmq.protocol.errors import BodyError, FrameError

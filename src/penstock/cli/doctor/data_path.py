@@ -26,8 +26,8 @@ from penstock.nsq.nsqd import metadata
 from penstock.nsq.nsqd.http.staged_parts import FOLDER as STAGED
 from penstock.nsq.takeover.diskqueue import find_queues
 from penstock.replication.copy import TABLES
-from penstock.rocketmq.broker.store import seal
-from penstock.rocketmq.broker.store.state import BACKUP
+from penstock.rocketmq.broker.state import seal
+from penstock.rocketmq.broker.state.files import BACKUP
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.storage.files.disk import Disk

@@ -12,8 +12,8 @@ from penstock.nsq.takeover.diskqueue import find_queues
 from penstock.nsq.takeover.importer import IMPORTED
 from penstock.replication.copy import ASIDE, TABLES
 from penstock.replication.standing import FILE_NAME as REPLICATION
+from penstock.rocketmq.broker.state.files import TOPICS as TOPIC_TABLE
 from penstock.rocketmq.broker.store.serials import FILE as SERIALS
-from penstock.rocketmq.broker.store.state import TOPICS as TOPIC_TABLE
 from penstock.storage.epochs import EPOCHS_FILE
 from penstock.storage.log import DOOMED
 from penstock.storage.store import TOPICS

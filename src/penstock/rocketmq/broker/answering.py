@@ -1,14 +1,14 @@
-"""The registry of answers: a function for each request code, one concept a file.
+"""Answers to requests: methods marked with the codes that they answer, and the table of them.
 
-A function marked with ``answers`` gets the controller, the connection and the request. It returns
-the answer, or None when it sends one later or never. A coroutine function runs as a task and its
-result is sent when it is there.
+A marked method gets the connection and the request. It returns the answer, or None when it sends
+one later or never. A coroutine method runs as a task and its result is sent when it is there.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from penstock.core.errors import PenstockError
@@ -19,13 +19,12 @@ from penstock.rocketmq.protocol.command import Command
 if TYPE_CHECKING:
     from penstock.rocketmq.remoting import Connection
 
-    Answerer = Callable[[Any, Connection, Command], Command | None]
-    LaterAnswerer = Callable[[Any, Connection, Command], Awaitable[Command | None]]
+    Answerer = Callable[[Connection, Command], Command | None]
+    LaterAnswerer = Callable[[Connection, Command], Awaitable[Command | None]]
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Method = TypeVar("Method", bound=Callable[..., Any])
 
-ANSWERERS: Final[dict[int, Answerer]] = {}
-LATER_ANSWERERS: Final[dict[int, LaterAnswerer]] = {}
+_CODES: Final = "_answered_codes"
 
 
 class RefusedError(PenstockError):
@@ -36,19 +35,50 @@ class RefusedError(PenstockError):
         self.code = code
 
 
-def answers(*codes: RequestCode) -> Callable[[Function], Function]:
-    """Register a function, or coroutine function, for these codes."""
+def answers(*codes: RequestCode) -> Callable[[Method], Method]:
+    """Mark a method, or coroutine method, as the answerer of these codes."""
 
-    def register(answerer: Function) -> Function:
-        table: dict[int, Any] = (
-            LATER_ANSWERERS if inspect.iscoroutinefunction(answerer) else ANSWERERS
-        )
+    def mark(method: Method) -> Method:
+        setattr(method, _CODES, codes)
+        return method
+
+    return mark
+
+
+class AnswerTable:
+    """The answerer of each request code, by whether it answers at once or as a task."""
+
+    __slots__ = ("at_once", "later")
+
+    def __init__(self, answerers: Iterable[object]) -> None:
+        """``answerers`` are the objects with the marked methods; a code has one answerer."""
+        self.at_once: dict[int, Answerer] = {}
+        self.later: dict[int, LaterAnswerer] = {}
+        for each in answerers:
+            for name, function in vars(type(each)).items():
+                if codes := getattr(function, _CODES, ()):
+                    self._add(codes, getattr(each, name))
+
+    def _add(self, codes: Sequence[int], answerer: Callable[..., Any]) -> None:
+        table: dict[int, Any] = self.at_once
+        if inspect.iscoroutinefunction(answerer):
+            table = self.later
         for code in codes:
-            assert code not in ANSWERERS.keys() | LATER_ANSWERERS.keys(), code
+            assert code not in self.codes, code
             table[code] = answerer
-        return answerer
 
-    return register
+    def add_old(self, modules: Iterable[object], controller: object) -> None:
+        """Transitional."""
+        for module in modules:
+            for function in vars(module).values():
+                codes = getattr(function, _CODES, ())
+                if codes and function.__module__ == getattr(module, "__name__", ""):
+                    self._add(codes, partial(function, controller))
+
+    @property
+    def codes(self) -> set[int]:
+        """All codes that are answered."""
+        return {*self.at_once, *self.later}
 
 
 def json_answer(request: Command, value: Any) -> Command:

@@ -12,6 +12,7 @@ from penstock.core.chance import Chance
 from penstock.core.errors import StorageError
 from penstock.rocketmq.broker.acl.check import Acl
 from penstock.rocketmq.broker.acl.files import AclFiles
+from penstock.rocketmq.broker.answering import AnswerTable
 from penstock.rocketmq.broker.delays.publisher import Publisher
 from penstock.rocketmq.broker.delays.schedule import Schedule
 from penstock.rocketmq.broker.delays.timers import Timers
@@ -23,9 +24,9 @@ from penstock.rocketmq.broker.pull.long_poll import HeldPulls
 from penstock.rocketmq.broker.registration import Introduction, NameServers
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.broker.slaves.acks import SlaveAcks
+from penstock.rocketmq.broker.state.files import State
 from penstock.rocketmq.broker.store.key_index import KeyIndex
 from penstock.rocketmq.broker.store.retention import TopicRetention
-from penstock.rocketmq.broker.store.state import State
 from penstock.rocketmq.broker.tables import Tables
 from penstock.rocketmq.broker.transactions.ending import Transactions
 from penstock.rocketmq.protocol import ids
@@ -40,9 +41,9 @@ logger = logging.getLogger("penstock.mqbroker")
 class Controller(Tables):
     """The tables of a broker with every service over them; none has been started yet."""
 
-    __slots__ = ("acl", "arrivals", "held_pulls", "keys", "name_servers", "pops", "publisher",
-                 "request_modes", "retention", "schedule", "slave_acks", "timers",
-                 "transactions")  # fmt: skip
+    __slots__ = ("acl", "answerers", "answers", "arrivals", "held_pulls", "keys", "name_servers",
+                 "pops", "publisher", "request_modes", "retention", "schedule", "slave_acks",
+                 "timers", "transactions")  # fmt: skip
 
     def __init__(
         self,
@@ -78,6 +79,8 @@ class Controller(Tables):
             Introduction(settings, self.topics, address.port), self._set_order
         )
         self.topics_listeners.append(self.name_servers.register)
+        self.answerers: list[object] = []
+        self.answers = AnswerTable(())
 
     def _key_index(self) -> KeyIndex:
         topics = self.node.broker.topics

@@ -19,18 +19,18 @@ from penstock.rocketmq.broker.admin import runtime_info
 from penstock.rocketmq.broker.admin.broker_metrics import BrokerMetrics
 from penstock.rocketmq.broker.clients import group_figures as figures
 from penstock.rocketmq.broker.clients import heartbeats, orderly
-from penstock.rocketmq.broker.clients.groups import GroupConfig
 from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.log_view import RocketView
 from penstock.rocketmq.broker.periodic import Periodic
 from penstock.rocketmq.broker.pop.ordered_pops import OLD_SCAN_S
 from penstock.rocketmq.broker.pop.pops import COMMIT_S
 from penstock.rocketmq.broker.processor import Processor
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.broker.staging import RocketStaging
-from penstock.rocketmq.broker.store import state as files
-from penstock.rocketmq.broker.store.log_view import RocketView
+from penstock.rocketmq.broker.state import files
+from penstock.rocketmq.broker.state.files import State
+from penstock.rocketmq.broker.state.groups import GroupConfig
 from penstock.rocketmq.broker.store.retention import HOLD_S
-from penstock.rocketmq.broker.store.state import State
 from penstock.rocketmq.broker.transactions.checks import TransactionChecks
 from penstock.rocketmq.protocol import ids
 from penstock.rocketmq.protocol.codes import RequestCode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.topics import READ, WRITE
+from penstock.rocketmq.broker.state.topics import READ, WRITE
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.registration import TopicConfig
 

@@ -22,7 +22,7 @@ from penstock.rocketmq.broker.admin import (
     topic_stats,
     topics,
 )
-from penstock.rocketmq.broker.answering import ANSWERERS, LATER_ANSWERERS, RefusedError
+from penstock.rocketmq.broker.answering import AnswerTable, RefusedError
 from penstock.rocketmq.broker.clients import heartbeats, orderly
 from penstock.rocketmq.broker.delays import recalls
 from penstock.rocketmq.broker.delays import requests as delays
@@ -35,7 +35,7 @@ from penstock.rocketmq.broker.send import sending as send
 from penstock.rocketmq.broker.send.plain_sends import PlainSends
 from penstock.rocketmq.broker.slaves.refusals import refusal
 from penstock.rocketmq.broker.transactions import requests as transactions
-from penstock.rocketmq.protocol.codes import ResponseCode
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 
@@ -52,7 +52,7 @@ ANSWERING: Final = (
     pull, queue_view, recalls, request_modes, request_reply, runtime_info, send, send_back,
     topic_stats, topics, transactions,
 )  # fmt: skip
-"""The modules that answer; importing them fills the registry."""
+"""The modules that answer."""
 
 UNDER_WAY_MAX: Final = 10_000
 """Requests whose answers take time; beyond, clients are told to come again."""
@@ -64,6 +64,10 @@ class Processor:
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
+        controller.answers = table = AnswerTable(controller.answerers)
+        table.add_old(ANSWERING, controller)
+        self._at_once, self._later = table.at_once, table.later
+        self._send = self._at_once[RequestCode.SEND_MESSAGE]
         self._is_slave = controller.settings.is_slave
         self._has_straight_line = PlainSends.are_served(controller)
         self._under_way = 0
@@ -75,12 +79,12 @@ class Processor:
                 self._controller.acl.check(self._controller.store, connection, request)
             if self._is_slave and (refused := refusal(request)) is not None:
                 return refused
-            answerer = ANSWERERS.get(request.code)
-            if answerer is send.send and self._has_straight_line:
+            answerer = self._at_once.get(request.code)
+            if answerer is self._send and self._has_straight_line:
                 self._open_straight_line(connection)
             if answerer is not None:
-                return answerer(self._controller, connection, request)
-            later = LATER_ANSWERERS.get(request.code)
+                return answerer(connection, request)
+            later = self._later.get(request.code)
             if later is None:
                 return request.unsupported()
         except PenstockError as error:
@@ -97,7 +101,7 @@ class Processor:
         self, answerer: LaterAnswerer, connection: Connection, request: Command
     ) -> None:
         try:
-            answer = await answerer(self._controller, connection, request)
+            answer = await answerer(connection, request)
         except PenstockError as error:
             answer = failure(connection, request, error)
         except Exception:

@@ -18,7 +18,7 @@ from zlib import crc32
 from penstock.core.errors import PenstockError
 from penstock.net.address import join_host_port
 from penstock.net.tasks import spawn
-from penstock.rocketmq.broker.topics import READ_WRITE
+from penstock.rocketmq.broker.state.topics import READ_WRITE
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol import registration as bodies
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import ssl
 
     from penstock.rocketmq.broker.settings import BrokerSettings
-    from penstock.rocketmq.broker.topics import TopicTable
+    from penstock.rocketmq.broker.state.topics import TopicTable
     from penstock.rocketmq.remoting import Connection
 
 PERIOD_MS_MIN: Final = 10_000

@@ -19,7 +19,7 @@ from penstock.net.address import join_host_port, split_host_port
 from penstock.net.local_address import local_address
 from penstock.net.tls.tls_layer import ClientAuth, ServerTls
 from penstock.rocketmq.broker import names
-from penstock.rocketmq.broker.delays import levels
+from penstock.rocketmq.broker.state import levels
 from penstock.rocketmq.protocol.frames import FRAME_MAX
 from penstock.rocketmq.tls_settings import TlsSettings
 from penstock.storage.durability import Durability

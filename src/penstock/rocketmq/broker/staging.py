@@ -16,9 +16,9 @@ from penstock.node.dialect import StagingError
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.send import sending as send
-from penstock.rocketmq.broker.send.draft import Draft
-from penstock.rocketmq.broker.send.mixed_batch import Sent
-from penstock.rocketmq.broker.topics import WRITE
+from penstock.rocketmq.broker.state.topics import WRITE
+from penstock.rocketmq.broker.store.draft import Draft
+from penstock.rocketmq.broker.store.mixed_batch import Sent
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.messages import batch_body
 from penstock.rocketmq.protocol.messages.stamps import stamp

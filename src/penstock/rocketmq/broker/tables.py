@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 from penstock.core.chance import Chance, SystemChance
 from penstock.core.units import MILLISECOND
-from penstock.rocketmq.broker.clients.clients import Clients
-from penstock.rocketmq.broker.clients.groups import GroupTable
-from penstock.rocketmq.broker.clients.queue_locks import QueueLocks
-from penstock.rocketmq.broker.delays.levels import DelayLevels
-from penstock.rocketmq.broker.pull.offsets import ConsumerOffsets
 from penstock.rocketmq.broker.send.flush_timeouts import FlushTimeouts
 from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.rocketmq.broker.stats import Stats
-from penstock.rocketmq.broker.store import state as files
+from penstock.rocketmq.broker.state import files
+from penstock.rocketmq.broker.state.clients import Clients
+from penstock.rocketmq.broker.state.files import State
+from penstock.rocketmq.broker.state.groups import GroupTable
+from penstock.rocketmq.broker.state.levels import DelayLevels
+from penstock.rocketmq.broker.state.offsets import ConsumerOffsets
+from penstock.rocketmq.broker.state.queue_locks import QueueLocks
+from penstock.rocketmq.broker.state.stats import Stats
+from penstock.rocketmq.broker.state.topics import DataVersion, TopicTable
 from penstock.rocketmq.broker.store.message_store import MessageStore
-from penstock.rocketmq.broker.store.state import State
-from penstock.rocketmq.broker.topics import DataVersion, TopicTable
 from penstock.rocketmq.protocol import ids
 from penstock.rocketmq.protocol.messages import properties
 from penstock.storage.durability import Durability

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from penstock.core.errors import StorageError
-from penstock.rocketmq.broker import answering, processor
+from penstock.rocketmq.broker import processor
 from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
@@ -41,6 +42,7 @@ def test_unknown_codes_are_said_to_be(client: RawClient, code: int) -> None:
 @pytest.mark.parametrize("later", [False, True])
 def test_failures_are_answers(
     client: RawClient,
+    rocket: RocketBroker,
     monkeypatch: pytest.MonkeyPatch,
     error: Exception,
     code: int,
@@ -54,9 +56,9 @@ def test_failures_are_answers(
         raise error
 
     if later:
-        monkeypatch.setitem(answering.LATER_ANSWERERS, FREE, fail_later)
+        monkeypatch.setitem(rocket.controller.answers.later, FREE, fail_later)
     else:
-        monkeypatch.setitem(answering.ANSWERERS, FREE, fail)
+        monkeypatch.setitem(rocket.controller.answers.at_once, FREE, fail)
     answer = client.ask(FREE)
     assert (answer.code, answer.remark) == (code, remark)
 
@@ -64,6 +66,7 @@ def test_failures_are_answers(
 @pytest.mark.parametrize("later", [False, True])
 def test_a_bug_reaches_the_log_and_not_the_client(
     client: RawClient,
+    rocket: RocketBroker,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     later: bool,
@@ -75,9 +78,9 @@ def test_a_bug_reaches_the_log_and_not_the_client(
         raise ZeroDivisionError("secret")
 
     if later:
-        monkeypatch.setitem(answering.LATER_ANSWERERS, FREE, fail_later)
+        monkeypatch.setitem(rocket.controller.answers.later, FREE, fail_later)
     else:
-        monkeypatch.setitem(answering.ANSWERERS, FREE, fail)
+        monkeypatch.setitem(rocket.controller.answers.at_once, FREE, fail)
     answer = client.ask(FREE)
     assert (answer.code, answer.remark) == (1, "the broker failed; see its log")
     assert "ZeroDivisionError" in caplog.text
@@ -85,7 +88,7 @@ def test_a_bug_reaches_the_log_and_not_the_client(
 
 
 def test_too_many_answers_under_way_are_refused(
-    client: RawClient, monkeypatch: pytest.MonkeyPatch
+    client: RawClient, rocket: RocketBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = asyncio.Event()
 
@@ -94,7 +97,7 @@ def test_too_many_answers_under_way_are_refused(
         return None
 
     monkeypatch.setattr(processor, "UNDER_WAY_MAX", 3)
-    monkeypatch.setitem(answering.LATER_ANSWERERS, FREE, never)
+    monkeypatch.setitem(rocket.controller.answers.later, FREE, never)
     from penstock.rocketmq.protocol import frames
 
     for _ in range(3):

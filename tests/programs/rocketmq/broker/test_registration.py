@@ -12,7 +12,7 @@ from penstock.net import tcp
 from penstock.rocketmq.broker import registration
 from penstock.rocketmq.broker.registration import Introduction, NameServers
 from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.rocketmq.broker.topics import TopicTable
+from penstock.rocketmq.broker.state.topics import TopicTable
 from penstock.rocketmq.namesrv.daemon import NameServer
 from penstock.rocketmq.namesrv.settings import NamesrvSettings
 from penstock.rocketmq.protocol import registration as bodies

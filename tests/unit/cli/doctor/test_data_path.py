@@ -21,7 +21,7 @@ from penstock.cli.doctor.report import Level, Report
 from penstock.cli.doctor.run import repair_data_path
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import HOUR
-from penstock.rocketmq.broker.store import seal
+from penstock.rocketmq.broker.state import seal
 from penstock.storage.files.disk import DirectoryLock, OsDisk
 from penstock.storage.files.disk_space import DiskSpace
 from penstock.storage.recovery.damage import Damage, DamageRecord

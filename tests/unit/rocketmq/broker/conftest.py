@@ -24,8 +24,9 @@ from penstock.node.node import Node
 from penstock.node.registry import Registry
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.daemon import RocketBroker
+from penstock.rocketmq.broker.processor import Processor
 from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.rocketmq.broker.store.state import State
+from penstock.rocketmq.broker.state.files import State
 from penstock.rocketmq.protocol import ids
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.log import LogOptions
@@ -120,7 +121,9 @@ def settings(tmp_path: Path) -> BrokerSettings:
 def controller(tmp_path: Path, settings: BrokerSettings, clock: FakeClock) -> Iterator[Controller]:
     """The tables and the store, with a clock that stands still; no connections, no services."""
     host = fake_node(tmp_path, clock)
-    yield Controller(settings, host, State(OsDisk(), str(tmp_path / "config")), BROKER_ADDRESS)
+    made = Controller(settings, host, State(OsDisk(), str(tmp_path / "config")), BROKER_ADDRESS)
+    Processor(made)
+    yield made
     host.broker.close()
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 from penstock.core.errors import StorageError
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.send.draft import Draft, Placed
+from penstock.rocketmq.broker.store.draft import Draft, Placed
 from penstock.rocketmq.protocol.fastjson import ObjectKey
 from penstock.rocketmq.protocol.messages import properties
 

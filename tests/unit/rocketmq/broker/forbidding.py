@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.rocketmq.broker.clients.groups import GroupConfig
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.topics import WRITE
+from penstock.rocketmq.broker.state.groups import GroupConfig
+from penstock.rocketmq.broker.state.topics import WRITE
 from penstock.rocketmq.protocol.registration import TopicConfig
 
 PLACES = ("topic", "group", "broker")

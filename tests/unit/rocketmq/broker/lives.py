@@ -9,9 +9,10 @@ from pathlib import Path
 from penstock.core.errors import StorageError
 from penstock.node.node import Node
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.send.draft import Placed
+from penstock.rocketmq.broker.processor import Processor
 from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.rocketmq.broker.store.state import State
+from penstock.rocketmq.broker.state.files import State
+from penstock.rocketmq.broker.store.draft import Placed
 from penstock.rocketmq.protocol.messages.message import StoredMessage, decode
 from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.storage.files.disk import OsDisk
@@ -36,6 +37,7 @@ class Lives:
         self._host = fake_node(self._path, self.clock)
         state = State(OsDisk(), str(self._path / "config"))
         controller = Controller(self.settings, self._host, state, BROKER_ADDRESS)
+        Processor(controller)
         controller.topics.add_system_topics(
             "DefaultCluster", "broker-a", 0, auto_create=True, trace=False
         )

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
+from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.protocol.command import Command, Language
 from penstock.rocketmq.protocol.ids import Host
 from penstock.rocketmq.remoting import Connection, NoAnswerError
@@ -69,6 +70,27 @@ def request(
     """A request with these ext fields."""
     ext = {name: str(value) for name, value in fields.items()} or None
     return Command(code, 7, ext, body, language=language, version=version)
+
+
+def hand_over(controller: Controller, connection: Connection, request: Command) -> Command | None:
+    """The answer at once; None if it comes later or never."""
+    return controller.answers.at_once[request.code](connection, request)
+
+
+def answered(controller: Controller, connection: Connection, request: Command) -> Command:
+    """What is answered at once."""
+    found = hand_over(controller, connection, request)
+    assert found is not None
+    return found
+
+
+async def answered_later(
+    controller: Controller, connection: Connection, request: Command
+) -> Command:
+    """What is answered when the task of a request has ended."""
+    found = await controller.answers.later[request.code](connection, request)
+    assert found is not None
+    return found
 
 
 def heartbeat(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.pop.pop_channel import PopChannel, Popped
 from penstock.rocketmq.broker.pop.pops import Pops
-from penstock.rocketmq.broker.pull.subscriptions import Subscription
+from penstock.rocketmq.broker.state.subscriptions import Subscription
 from penstock.rocketmq.protocol.registration import TopicConfig
 
 

@@ -7,7 +7,7 @@ import pytest
 from penstock.core.errors import ConfigError
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.rocketmq.broker.store.state import State
+from penstock.rocketmq.broker.state.files import State
 from penstock.rocketmq.broker.tables import Tables
 from penstock.storage.files.disk import OsDisk
 from tests.unit.rocketmq.broker.conftest import BROKER_ADDRESS, fake_node

@@ -5,7 +5,7 @@ import pytest
 from penstock.rocketmq.broker import permissions
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.topics import READ, WRITE
+from penstock.rocketmq.broker.state.topics import READ, WRITE
 from penstock.rocketmq.protocol.registration import TopicConfig
 
 

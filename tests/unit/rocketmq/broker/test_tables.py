@@ -4,7 +4,7 @@ from pathlib import Path
 
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.rocketmq.broker.store.state import State
+from penstock.rocketmq.broker.state.files import State
 from penstock.rocketmq.broker.tables import Tables
 from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.storage.files.disk import OsDisk

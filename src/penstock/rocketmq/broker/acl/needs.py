@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.rocketmq.broker.acl.rules import Permission
 from penstock.rocketmq.broker.clients import orderly
-from penstock.rocketmq.broker.clients.clients import Heartbeat
+from penstock.rocketmq.broker.delays.release import real_topic
 from penstock.rocketmq.broker.names import HALF_TOPIC, is_group, retry_topic
-from penstock.rocketmq.broker.send.release import real_topic
+from penstock.rocketmq.broker.state.clients import Heartbeat
 from penstock.rocketmq.broker.store.message_store import MessageStore
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode as Code

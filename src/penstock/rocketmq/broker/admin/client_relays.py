@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.rocketmq.broker.admin.message_queries import need_frame
 from penstock.rocketmq.broker.answering import RefusedError, answers
-from penstock.rocketmq.broker.clients.clients import Member
+from penstock.rocketmq.broker.state.clients import Member
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.ids import OffsetId

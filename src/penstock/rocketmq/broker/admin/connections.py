@@ -10,8 +10,8 @@ from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.clients.clients import Member
     from penstock.rocketmq.broker.controller import Controller
+    from penstock.rocketmq.broker.state.clients import Member
     from penstock.rocketmq.remoting import Connection
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from penstock.rocketmq.broker import attributes, names
 from penstock.rocketmq.broker.answering import RefusedError, answers, json_answer
 from penstock.rocketmq.broker.clients import group_topics
-from penstock.rocketmq.broker.clients.groups import GroupConfig
-from penstock.rocketmq.broker.store import state as files
+from penstock.rocketmq.broker.state import files
+from penstock.rocketmq.broker.state.groups import GroupConfig
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command

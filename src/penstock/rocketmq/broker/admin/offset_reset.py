@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker.answering import RefusedError, answers, json_answer
-from penstock.rocketmq.broker.clients.clients import Member
 from penstock.rocketmq.broker.pull.offsets_api import offset_by_time
+from penstock.rocketmq.broker.state.clients import Member
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command, Language

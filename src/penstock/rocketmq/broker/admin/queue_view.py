@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError, answers, json_answer
-from penstock.rocketmq.broker.pull.subscriptions import SQL92, Subscription
+from penstock.rocketmq.broker.state.subscriptions import SQL92, Subscription
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.ids import java_hash

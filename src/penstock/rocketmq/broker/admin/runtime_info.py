@@ -20,7 +20,7 @@ from penstock.storage.log import Log
 
 if TYPE_CHECKING:
     from penstock.rocketmq.broker.controller import Controller
-    from penstock.rocketmq.broker.totals import Totals
+    from penstock.rocketmq.broker.state.totals import Totals
     from penstock.rocketmq.remoting import Connection
 
 _TICK_S: Final = 1.0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.core.errors import StorageError
 from penstock.rocketmq.broker import attributes, names
 from penstock.rocketmq.broker.answering import RefusedError, answers, json_answer
-from penstock.rocketmq.broker.topics import QUEUES_MAX
+from penstock.rocketmq.broker.state.topics import QUEUES_MAX
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command

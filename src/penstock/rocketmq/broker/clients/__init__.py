@@ -1,1 +1,1 @@
-"""Producers and consumers: their connections, groups, heartbeats and locks on queues."""
+"""Requests of producers and consumers about groups: heartbeats, members, locks on queues."""

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from penstock.broker.group_figures import ConsumerGroup, GroupMember, ProducerGroup
-from penstock.rocketmq.broker.clients.clients import MESSAGE_MODELS
+from penstock.rocketmq.broker.state.clients import MESSAGE_MODELS
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.clients.clients import Member
     from penstock.rocketmq.broker.controller import Controller
+    from penstock.rocketmq.broker.state.clients import Member
     from penstock.rocketmq.remoting import Connection
 
 _CLUSTERING = MESSAGE_MODELS[1]

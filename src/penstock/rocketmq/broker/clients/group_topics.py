@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.clients.groups import GroupConfig
+from penstock.rocketmq.broker.state.groups import GroupConfig
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.registration import TopicConfig
 

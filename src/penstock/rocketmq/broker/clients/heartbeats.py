@@ -16,9 +16,9 @@ from penstock.net.tasks import spawn
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import answers, json_answer
 from penstock.rocketmq.broker.clients import group_topics
-from penstock.rocketmq.broker.clients.clients import ConsumerData, ConsumerGroup, Heartbeat, Member
 from penstock.rocketmq.broker.periodic import Periodic
-from penstock.rocketmq.broker.pull.subscriptions import TAG, Subscription
+from penstock.rocketmq.broker.state.clients import ConsumerData, ConsumerGroup, Heartbeat, Member
+from penstock.rocketmq.broker.state.subscriptions import TAG, Subscription
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command

@@ -1,1 +1,1 @@
-"""Messages that wait for a time: that of a delay level, or one that the message names."""
+"""Messages that wait for a time, a delay level or one that they name; and their release."""

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from penstock.rocketmq.broker import names
-from penstock.rocketmq.broker.delays.levels import DelayLevels
+from penstock.rocketmq.broker.delays import release
 from penstock.rocketmq.broker.delays.timers import Timers
-from penstock.rocketmq.broker.send import release
-from penstock.rocketmq.broker.send.draft import Draft, Placed
+from penstock.rocketmq.broker.state.levels import DelayLevels
+from penstock.rocketmq.broker.store.draft import Draft, Placed
 from penstock.rocketmq.broker.store.message_store import Done, MessageStore
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.messages import properties

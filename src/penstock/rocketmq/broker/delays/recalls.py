@@ -17,8 +17,8 @@ from penstock.core.errors import StorageError
 from penstock.rocketmq.broker import names, permissions
 from penstock.rocketmq.broker.answering import RefusedError, answers
 from penstock.rocketmq.broker.delays.timers import QUEUE, RECALLED
-from penstock.rocketmq.broker.send.draft import Draft
-from penstock.rocketmq.broker.topics import WRITE
+from penstock.rocketmq.broker.state.topics import WRITE
+from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.messages import properties

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker import names
+from penstock.rocketmq.broker.delays import release
 from penstock.rocketmq.broker.delays.due_loop import FAR, RETRY_MS, DueLoop
-from penstock.rocketmq.broker.send import release
-from penstock.rocketmq.broker.send.draft import Draft
-from penstock.rocketmq.broker.waiting_time import WaitingTime
+from penstock.rocketmq.broker.store.draft import Draft
+from penstock.rocketmq.broker.store.waiting_time import WaitingTime
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.messages.message import decode

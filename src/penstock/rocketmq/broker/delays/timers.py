@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.core.errors import StorageError
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.delays import release
 from penstock.rocketmq.broker.delays.due_loop import FAR, RETRY_MS, DueLoop
-from penstock.rocketmq.broker.send import release
-from penstock.rocketmq.broker.send.draft import Draft
-from penstock.rocketmq.broker.waiting_time import WaitingTime
+from penstock.rocketmq.broker.store.draft import Draft
+from penstock.rocketmq.broker.store.waiting_time import WaitingTime
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.messages import properties

@@ -21,7 +21,7 @@ from penstock.rocketmq.broker.pop.pop_orders import FILE, OPEN_MAX, Key, OpenBat
 from penstock.rocketmq.broker.pull.arrivals import Arrivals
 from penstock.rocketmq.broker.pull.offsets_api import YOUNG_BYTES_MAX
 from penstock.rocketmq.broker.pull.pull_search import SCAN_MAX
-from penstock.rocketmq.broker.pull.subscriptions import Subscription
+from penstock.rocketmq.broker.state.subscriptions import Subscription
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.messages.message import properties_text

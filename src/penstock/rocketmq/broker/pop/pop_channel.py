@@ -27,7 +27,7 @@ from penstock.core.errors import StorageError
 from penstock.core.ranges import RangeSet
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.pull.subscriptions import Subscription
+from penstock.rocketmq.broker.state.subscriptions import Subscription
 from penstock.rocketmq.broker.store.message_store import MessageStore, Slice
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.frames import FRAME_MAX

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from penstock.core.units import HOUR, MILLISECOND
 from penstock.rocketmq.broker import names
-from penstock.rocketmq.broker.waiting_time import FUTURE_MS
+from penstock.rocketmq.broker.store.waiting_time import FUTURE_MS
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.pop_info import QueueCounts

@@ -15,9 +15,9 @@ from penstock.rocketmq.broker.answering import RefusedError, answers
 from penstock.rocketmq.broker.clients import group_topics
 from penstock.rocketmq.broker.pop.ordered_pops import OrderedRequest
 from penstock.rocketmq.broker.pop.pop_channel import ANSWER_BYTES_MAX, PopChannel, Popped
-from penstock.rocketmq.broker.pull.sql92 import ExpressionError
-from penstock.rocketmq.broker.pull.subscriptions import SQL92, Subscription
-from penstock.rocketmq.broker.topics import READ
+from penstock.rocketmq.broker.state.sql92 import ExpressionError
+from penstock.rocketmq.broker.state.subscriptions import SQL92, Subscription
+from penstock.rocketmq.broker.state.topics import READ
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command

@@ -14,20 +14,20 @@ from penstock.core.names import MAX_NAME_LENGTH, is_valid_name
 from penstock.core.units import SECOND
 from penstock.rocketmq.broker import permissions
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.clients.groups import GroupConfig
 from penstock.rocketmq.broker.delays.publisher import Publisher
 from penstock.rocketmq.broker.pop.ordered_pops import OrderedPops
 from penstock.rocketmq.broker.pop.pop_channel import PopChannel, Popped, popped
 from penstock.rocketmq.broker.pull.arrivals import Arrivals
 from penstock.rocketmq.broker.pull.offsets_api import YOUNG_BYTES_MAX
 from penstock.rocketmq.broker.send import retries
+from penstock.rocketmq.broker.state.groups import GroupConfig
 from penstock.rocketmq.broker.store.retention import TopicRetention
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.messages.message import decode
 
 if TYPE_CHECKING:
     from penstock.core.errors import StorageError
-    from penstock.rocketmq.broker.send.draft import Placed
+    from penstock.rocketmq.broker.store.draft import Placed
     from penstock.rocketmq.broker.tables import Tables
     from penstock.rocketmq.remoting import Connection
 

@@ -14,7 +14,7 @@ from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError, answers, json_answer
 from penstock.rocketmq.broker.clients import group_topics
 from penstock.rocketmq.broker.pop.request_mode_table import FILE, POP, text_of, wanted
-from penstock.rocketmq.broker.topics import QUEUES_MAX, READ
+from penstock.rocketmq.broker.state.topics import QUEUES_MAX, READ
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command

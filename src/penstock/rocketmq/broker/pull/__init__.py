@@ -1,1 +1,1 @@
-"""Messages on their way out by queue offset: pulls, the long poll, filters, committed offsets."""
+"""Messages on their way out by queue offset: pulls, the long poll, offsets as clients ask."""

@@ -19,7 +19,7 @@ from penstock.rocketmq.broker.pull.pull_search import (
     find,
     respond,
 )
-from penstock.rocketmq.broker.pull.subscriptions import Subscription
+from penstock.rocketmq.broker.state.subscriptions import Subscription
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.storage.batch import Batch

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from penstock.rocketmq.broker.pull.subscriptions import Subscription
+from penstock.rocketmq.broker.state.subscriptions import Subscription
 from penstock.rocketmq.protocol.answer_template import AnswerTemplate
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import Command

@@ -20,9 +20,9 @@ from penstock.rocketmq.broker.pull.pull_search import (
     find,
     respond,
 )
-from penstock.rocketmq.broker.pull.sql92 import ExpressionError
-from penstock.rocketmq.broker.pull.subscriptions import SQL92, Subscription
-from penstock.rocketmq.broker.topics import READ
+from penstock.rocketmq.broker.state.sql92 import ExpressionError
+from penstock.rocketmq.broker.state.subscriptions import SQL92, Subscription
+from penstock.rocketmq.broker.state.topics import READ
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError

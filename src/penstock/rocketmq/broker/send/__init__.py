@@ -1,1 +1,1 @@
-"""Messages on their way in: sent, sent back, replied to, released again."""
+"""Messages on their way in: sent, sent back, replied to."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from penstock.core.errors import StorageError
 from penstock.rocketmq.broker.answering import RefusedError, answers
 from penstock.rocketmq.broker.send import sending as send
-from penstock.rocketmq.broker.send.draft import Draft
 from penstock.rocketmq.broker.send.send_header import SendHeader
+from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.messages import properties

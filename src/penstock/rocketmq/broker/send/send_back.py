@@ -19,7 +19,7 @@ from penstock.rocketmq.broker.send.retries import (
     set_policy_delay,
     to_dead_letters,
 )
-from penstock.rocketmq.broker.topics import WRITE
+from penstock.rocketmq.broker.state.topics import WRITE
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 

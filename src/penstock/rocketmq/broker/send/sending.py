@@ -23,11 +23,11 @@ from penstock.rocketmq.broker import names, permissions
 from penstock.rocketmq.broker.answering import RefusedError, answers
 from penstock.rocketmq.broker.delays.recalls import handle_of
 from penstock.rocketmq.broker.send import retries
-from penstock.rocketmq.broker.send.draft import Draft
-from penstock.rocketmq.broker.send.mixed_batch import MixedBatch, Sent, with_more
 from penstock.rocketmq.broker.send.send_header import SendHeader
+from penstock.rocketmq.broker.state.topics import WRITE
 from penstock.rocketmq.broker.store import serials
-from penstock.rocketmq.broker.topics import WRITE
+from penstock.rocketmq.broker.store.draft import Draft
+from penstock.rocketmq.broker.store.mixed_batch import MixedBatch, Sent, with_more
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.answer_template import AnswerTemplate
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import PenstockError
 from penstock.rocketmq.broker.registration import Introduction
-from penstock.rocketmq.broker.topics import TopicTable
+from penstock.rocketmq.broker.state.topics import TopicTable
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.remoting_client import connect, tls_to
 

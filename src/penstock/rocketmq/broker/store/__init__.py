@@ -1,1 +1,1 @@
-"""RocketMQ's view of the log: by queue, key, physical offset and time."""
+"""RocketMQ's view of the log: records put into it, and reads by queue, key, offset and time."""

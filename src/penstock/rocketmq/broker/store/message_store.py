@@ -18,14 +18,14 @@ from penstock.broker.publish.batching import Outcome
 from penstock.broker.topic import Topic
 from penstock.core.errors import DiskFullError, StorageError
 from penstock.core.units import MILLISECOND
-from penstock.rocketmq.broker.pull.offsets import ConsumerOffsets
-from penstock.rocketmq.broker.send.draft import Draft, Placed
-from penstock.rocketmq.broker.send.even_batch import EvenBatch, encode_together, even_batch
-from penstock.rocketmq.broker.send.mixed_batch import MixedBatch, Sent
-from penstock.rocketmq.broker.send.stored_records import StoredRecord, StoredRecords
+from penstock.rocketmq.broker.state.offsets import ConsumerOffsets
+from penstock.rocketmq.broker.state.topics import TopicTable
 from penstock.rocketmq.broker.store import nsq_messages
+from penstock.rocketmq.broker.store.draft import Draft, Placed
+from penstock.rocketmq.broker.store.even_batch import EvenBatch, encode_together, even_batch
+from penstock.rocketmq.broker.store.mixed_batch import MixedBatch, Sent
 from penstock.rocketmq.broker.store.serials import Serials
-from penstock.rocketmq.broker.topics import TopicTable
+from penstock.rocketmq.broker.store.stored_records import StoredRecord, StoredRecords
 from penstock.rocketmq.protocol import ids
 from penstock.rocketmq.protocol.ids import host_digits
 from penstock.rocketmq.protocol.messages.message import StoredMessage, decode

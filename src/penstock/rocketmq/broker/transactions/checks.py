@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from penstock.core.errors import PenstockError, StorageError
 from penstock.net.tasks import spawn
 from penstock.rocketmq.broker import names
-from penstock.rocketmq.broker.send.draft import Draft, Placed
-from penstock.rocketmq.broker.send.release import real_topic
+from penstock.rocketmq.broker.delays.release import real_topic
+from penstock.rocketmq.broker.store.draft import Draft, Placed
+from penstock.rocketmq.broker.store.waiting_time import FUTURE_MS, WaitingTime
 from penstock.rocketmq.broker.transactions.book import Outcome
 from penstock.rocketmq.broker.transactions.half_messages import QUEUE, copy_of, messages, root_of
-from penstock.rocketmq.broker.waiting_time import FUTURE_MS, WaitingTime
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import StoredMessage, encode

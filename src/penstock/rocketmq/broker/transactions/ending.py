@@ -26,9 +26,9 @@ from penstock.core.errors import PenstockError, StorageError
 from penstock.net.tasks import spawn
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.delays import release
 from penstock.rocketmq.broker.delays.publisher import Publisher
-from penstock.rocketmq.broker.send import release
-from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.broker.transactions import recovery
 from penstock.rocketmq.broker.transactions.book import WINDOW_MAX, Book, Decision, Outcome
 from penstock.rocketmq.broker.transactions.half_messages import QUEUE, Op, as_half, final, root_of

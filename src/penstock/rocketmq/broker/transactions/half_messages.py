@@ -14,9 +14,9 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.rocketmq.broker import names
+from penstock.rocketmq.broker.delays import release
 from penstock.rocketmq.broker.delays.publisher import Publisher
-from penstock.rocketmq.broker.send import release
-from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.broker.transactions.book import Outcome
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.messages import properties

@@ -12,7 +12,7 @@ from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.delays.publisher import Publisher
 from penstock.rocketmq.broker.delays.timers import QUEUE as TIMER_QUEUE
-from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.broker.transactions.book import RECENT_MAX, Book, Decision, Outcome
 from penstock.rocketmq.broker.transactions.half_messages import QUEUE, Op, final, messages, root_of
 from penstock.rocketmq.protocol.errors import BodyError

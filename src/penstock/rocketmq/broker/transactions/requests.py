@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError, answers
-from penstock.rocketmq.broker.send import release
-from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.broker.delays import release
+from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.broker.transactions.book import Outcome
 from penstock.rocketmq.broker.transactions.half_messages import QUEUE
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode

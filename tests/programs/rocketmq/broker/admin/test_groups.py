@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from penstock.rocketmq.broker.clients.groups import GroupTable
 from penstock.rocketmq.broker.daemon import RocketBroker
+from penstock.rocketmq.broker.state.groups import GroupTable
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from tools.harness.rocketmq.raw_client import RawClient
 

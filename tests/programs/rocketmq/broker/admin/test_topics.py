@@ -11,8 +11,8 @@ import pytest
 
 from penstock.core.errors import DiskFullError, StorageError
 from penstock.rocketmq.broker.daemon import RocketBroker
-from penstock.rocketmq.broker.send.draft import Draft
-from penstock.rocketmq.broker.topics import TopicTable
+from penstock.rocketmq.broker.state.topics import TopicTable
+from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.registration import TopicConfig

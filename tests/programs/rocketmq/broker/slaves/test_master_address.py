@@ -11,7 +11,7 @@ import pytest
 from penstock.rocketmq.broker.registration import Introduction, NameServers
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.broker.slaves import master_address
-from penstock.rocketmq.broker.topics import TopicTable
+from penstock.rocketmq.broker.state.topics import TopicTable
 from penstock.rocketmq.namesrv.daemon import NameServer
 from penstock.rocketmq.namesrv.settings import NamesrvSettings
 from tests.unit.rocketmq.broker.conftest import broker_settings

@@ -7,10 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.rocketmq.broker import names, processor
+from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.acl import needs
 from penstock.rocketmq.broker.acl.rules import Permission
-from penstock.rocketmq.broker.answering import ANSWERERS, LATER_ANSWERERS
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.store.message_store import MessageStore
 from penstock.rocketmq.protocol import fastjson
@@ -29,10 +28,9 @@ def read(request: Command, store: MessageStore = NOWHERE) -> needs.Needs:
     return needs.of(request.code).read(store, request)
 
 
-def test_every_code_that_is_answered_has_a_rule() -> None:
+def test_every_code_that_is_answered_has_a_rule(controller: Controller) -> None:
     """Without a rule, a new answerer would be for administrators by default and not by decision."""
-    assert processor.ANSWERING
-    assert needs.RULES.keys() == ANSWERERS.keys() | LATER_ANSWERERS.keys()
+    assert needs.RULES.keys() == controller.answers.codes
 
 
 def test_codes_without_a_rule_are_for_administrators() -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from penstock.core.units import HOUR
 from penstock.nsq.protocol.bodies import Bodies
-from penstock.rocketmq.broker.admin import cleaning
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.registration import TopicConfig
@@ -14,7 +13,7 @@ from penstock.storage.log import Log, LogOptions
 from penstock.storage.retention import Retention
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.filling import store
-from tests.unit.rocketmq.broker.peers import FakePeer, request
+from tests.unit.rocketmq.broker.peers import FakePeer, answered, answered_later, request
 
 CONNECTION = FakePeer().connection
 KEPT = 72 * HOUR
@@ -37,10 +36,10 @@ async def test_what_retention_does_not_keep_is_deleted(
     await fill(controller, "T", 1)
     asked = request(RequestCode.DELETE_EXPIRED_COMMITLOG)
     clock.advance(KEPT)
-    assert cleaning.delete_expired_messages(controller, CONNECTION, asked).code == 0
+    assert answered(controller, CONNECTION, asked).code == 0
     assert controller.store.bounds("T", 0) == (0, 12)
     clock.advance(1)
-    assert cleaning.delete_expired_messages(controller, CONNECTION, asked).code == 0
+    assert answered(controller, CONNECTION, asked).code == 0
     low, high = controller.store.bounds("T", 0)
     assert 0 < low < high == 12
     assert controller.store.message_at("T", 0, low) is not None
@@ -53,7 +52,7 @@ async def test_queues_forget_what_is_gone(
     queues, trimmed = controller.store.topic("T").queues, []
     monkeypatch.setattr(queues, "trim", lambda: trimmed.append("T"))
     asked = request(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
-    assert cleaning.clean_expired_queues(controller, CONNECTION, asked).code == 0
+    assert answered(controller, CONNECTION, asked).code == 0
     assert trimmed == ["T"]
     assert controller.store.bounds("T", 1) == (0, 6)
 
@@ -69,7 +68,7 @@ async def test_the_data_of_topics_without_configuration(controller: Controller) 
     controller.node.commits.publish(topic, Bodies.from_list([b"1"]), 0, lambda error: None)
     controller.node.registry.topic("empty")
     asked = request(RequestCode.CLEAN_UNUSED_TOPIC)
-    answer = await cleaning.clean_unused_topics(controller, CONNECTION, asked)
+    answer = await answered_later(controller, CONNECTION, asked)
     assert answer.code == 0
     assert sorted(broker.topics) == ["empty", "kept", "nsq", "read", "replayed"]
     assert controller.store.bounds("left", 0) == (0, 0)

@@ -10,21 +10,20 @@ import pytest
 from penstock.rocketmq.broker.acl.check import is_signed
 from penstock.rocketmq.broker.admin import client_relays
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.clients import heartbeats
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.messages.message import decode
 from penstock.rocketmq.protocol.signing import sign
 from penstock.rocketmq.remoting import LateAnswerError
-from tests.unit.rocketmq.broker.peers import FakePeer, Told, heartbeat, request
+from tests.unit.rocketmq.broker.peers import FakePeer, Told, hand_over, heartbeat, request
 
 
 def join(controller: Controller, peer: FakePeer, version: int = 409) -> None:
     controller.topics.make_inner("%RETRY%G", 1, 0)
     beat = request(34, heartbeat("c1", "G"), version=version)
-    heartbeats.heart_beat(controller, peer.connection, beat)
+    hand_over(controller, peer.connection, beat)
     peer.told.clear()
 
 

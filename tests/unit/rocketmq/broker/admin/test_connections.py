@@ -5,15 +5,14 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.units import SECOND
-from penstock.rocketmq.broker.admin import connections
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.clients.clients import Heartbeat, Member
 from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.state.clients import Heartbeat, Member
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Language
 from penstock.testing.clock import FakeClock
-from tests.unit.rocketmq.broker.peers import FakePeer, heartbeat, request
+from tests.unit.rocketmq.broker.peers import FakePeer, answered, hand_over, heartbeat, request
 
 MEMBER = {"clientAddr": "127.0.0.1:5000", "clientId": "c1", "language": "GO", "version": 317}
 
@@ -32,7 +31,7 @@ def online(controller: Controller) -> FakePeer:
 
 def test_consumers_with_what_they_subscribe(controller: Controller, online: FakePeer) -> None:
     asked = request(RequestCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup="CG")
-    answer = connections.consumer_connections(controller, online.connection, asked)
+    answer = answered(controller, online.connection, asked)
     assert fastjson.loads(answer.body) == {
         "connectionSet": [MEMBER],
         "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
@@ -50,20 +49,20 @@ def test_consumers_with_what_they_subscribe(controller: Controller, online: Fake
 def test_a_group_that_is_not_online(controller: Controller, online: FakePeer) -> None:
     asked = request(RequestCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup="PG")
     with pytest.raises(RefusedError, match=r"the consumer group\[PG\] not online") as refused:
-        connections.consumer_connections(controller, online.connection, asked)
+        hand_over(controller, online.connection, asked)
     assert refused.value.code == ResponseCode.CONSUMER_NOT_ONLINE
 
 
 def test_producers(controller: Controller, online: FakePeer) -> None:
     asked = request(RequestCode.GET_PRODUCER_CONNECTION_LIST, producerGroup="PG")
-    answer = connections.producer_connections(controller, online.connection, asked)
+    answer = answered(controller, online.connection, asked)
     assert fastjson.loads(answer.body) == {"connectionSet": [MEMBER]}
 
 
 def test_a_producer_group_that_is_not_there(controller: Controller, online: FakePeer) -> None:
     asked = request(RequestCode.GET_PRODUCER_CONNECTION_LIST, producerGroup="CG")
     with pytest.raises(RefusedError, match=r"the producer group\[CG\] not exist") as refused:
-        connections.producer_connections(controller, online.connection, asked)
+        hand_over(controller, online.connection, asked)
     assert refused.value.code == ResponseCode.SYSTEM_ERROR
 
 
@@ -73,7 +72,7 @@ def test_all_producers_and_when_they_were_heard(
     heard_ms = controller.now_ms
     clock.advance(7 * SECOND)
     asked = request(RequestCode.GET_ALL_PRODUCER_INFO)
-    answer = connections.all_producers(controller, online.connection, asked)
+    answer = answered(controller, online.connection, asked)
     assert fastjson.loads(answer.body) == {
         "data": {
             "PG": [{

@@ -7,19 +7,18 @@ from typing import Any
 import pytest
 
 from penstock.core.units import SECOND
-from penstock.rocketmq.broker.admin import consume_stats
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.clients.groups import GroupConfig
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.pop.pop_orders import OpenBatch
-from penstock.rocketmq.broker.pull.offsets import FAR
+from penstock.rocketmq.broker.state.groups import GroupConfig
+from penstock.rocketmq.broker.state.offsets import FAR
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.filling import queue_key, store
-from tests.unit.rocketmq.broker.peers import FakePeer, request
+from tests.unit.rocketmq.broker.peers import FakePeer, answered, hand_over, request
 
 from .test_topic_stats import subscribe
 
@@ -35,21 +34,21 @@ def topic(controller: Controller) -> str:
 
 def stats_of(controller: Controller, **fields: Any) -> dict[str, Any]:
     asked = request(RequestCode.GET_CONSUME_STATS, **fields)
-    value = fastjson.loads(consume_stats.consume_stats(controller, CONNECTION, asked).body)
+    value = fastjson.loads(answered(controller, CONNECTION, asked).body)
     assert isinstance(value, dict)
     return value
 
 
 def all_stats(controller: Controller, is_order: str) -> dict[str, Any]:
     asked = request(RequestCode.GET_BROKER_CONSUME_STATS, isOrder=is_order)
-    value = fastjson.loads(consume_stats.broker_consume_stats(controller, CONNECTION, asked).body)
+    value = fastjson.loads(answered(controller, CONNECTION, asked).body)
     assert isinstance(value, dict)
     return value
 
 
 def clone(controller: Controller, **fields: Any) -> None:
     asked = request(RequestCode.CLONE_GROUP_OFFSET, **fields)
-    assert consume_stats.clone_offsets(controller, CONNECTION, asked).code == 0
+    assert answered(controller, CONNECTION, asked).code == 0
 
 
 async def test_offsets_of_a_group(controller: Controller, topic: str, clock: FakeClock) -> None:
@@ -121,7 +120,7 @@ async def test_all_groups_of_the_broker(controller: Controller, topic: str) -> N
 def test_whether_only_ordered_topics_are_wanted_must_be_said(controller: Controller) -> None:
     asked = request(RequestCode.GET_BROKER_CONSUME_STATS)
     with pytest.raises(BodyError, match="isOrder is missing"):
-        consume_stats.broker_consume_stats(controller, CONNECTION, asked)
+        hand_over(controller, CONNECTION, asked)
 
 
 async def test_the_times_that_a_backlog_spans(
@@ -133,7 +132,7 @@ async def test_the_times_that_a_backlog_spans(
         clock.advance(SECOND)
     controller.offsets.commit(topic, "G", 0, 2)
     asked = request(RequestCode.QUERY_CONSUME_TIME_SPAN, topic=topic, group="G")
-    answer = consume_stats.consume_time_span(controller, CONNECTION, asked)
+    answer = answered(controller, CONNECTION, asked)
     full, empty = fastjson.loads(answer.body)["consumeTimeSpanSet"]
     assert [full[f"{name}TimeStamp"] - 1_795_218_354_882 for name in ("min", "consume", "max")] == [
         0, 1000, 2000,
@@ -155,7 +154,7 @@ async def test_the_times_for_a_group_that_never_consumed(
     await store(controller, topic, 0, b"1")
     clock.advance(5 * SECOND)
     asked = request(RequestCode.QUERY_CONSUME_TIME_SPAN, topic=topic, group="new")
-    answer = consume_stats.consume_time_span(controller, CONNECTION, asked)
+    answer = answered(controller, CONNECTION, asked)
     span = fastjson.loads(answer.body)["consumeTimeSpanSet"][0]
     assert span["consumeTimeStamp"] == span["minTimeStamp"]
     assert span["delayTime"] == 5000
@@ -164,7 +163,7 @@ async def test_the_times_for_a_group_that_never_consumed(
 def test_no_times_of_a_topic_that_is_not_there(controller: Controller) -> None:
     asked = request(RequestCode.QUERY_CONSUME_TIME_SPAN, topic="Nope", group="G")
     with pytest.raises(RefusedError, match=r"topic\[Nope\] not exist") as refused:
-        consume_stats.consume_time_span(controller, CONNECTION, asked)
+        hand_over(controller, CONNECTION, asked)
     assert refused.value.code == ResponseCode.TOPIC_NOT_EXIST
 
 
@@ -175,7 +174,7 @@ def test_the_least_offsets_of_all_groups(controller: Controller, topic: str) -> 
 
     def least(**fields: Any) -> Any:
         asked = request(RequestCode.QUERY_CORRECTION_OFFSET, topic=topic, **fields)
-        return fastjson.loads(consume_stats.correction_offsets(controller, CONNECTION, asked).body)
+        return fastjson.loads(answered(controller, CONNECTION, asked).body)
 
     assert least(compareGroup="A") == {"correctionOffsets": {0: 1, 1: 1}}
     assert least(compareGroup="A", filterGroups="C,X") == {"correctionOffsets": {0: 3, 1: 8}}

@@ -9,15 +9,22 @@ import pytest
 
 from penstock.rocketmq.broker.admin import offset_reset
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.clients import heartbeats
-from penstock.rocketmq.broker.clients.groups import GroupConfig
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.broker.state.groups import GroupConfig
+from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.command import Command, Language
 from penstock.rocketmq.protocol.registration import TopicConfig
 from tests.unit.rocketmq.broker.filling import store
-from tests.unit.rocketmq.broker.peers import FakePeer, Told, heartbeat, request
+from tests.unit.rocketmq.broker.peers import (
+    FakePeer,
+    Told,
+    answered,
+    answered_later,
+    hand_over,
+    heartbeat,
+    request,
+)
 from tests.unit.rocketmq.broker.popping import Request, popper, with_pops
 
 
@@ -42,7 +49,7 @@ def join(
     peer = peer or FakePeer()
     beat = request(34, heartbeat(client_id, "G"), version=version)
     controller.topics.make_inner("%RETRY%G", 1, 0)
-    heartbeats.heart_beat(controller, peer.connection, beat)
+    hand_over(controller, peer.connection, beat)
     peer.told.clear()
     return peer
 
@@ -52,7 +59,7 @@ def reset(
 ) -> Command:
     asked = request(222, language=language, topic="T", group="G", timestamp=ms,
                     isForce=str(force).lower())  # fmt: skip
-    return offset_reset.reset_offsets(controller, FakePeer().connection, asked)
+    return answered(controller, FakePeer().connection, asked)
 
 
 def by_queue(body: bytes) -> dict[int, int]:
@@ -82,7 +89,7 @@ def test_members_are_told_the_new_offsets(
 def reset_one(controller: Controller, queue: int = 0, **fields: Any) -> Command:
     asked = request(222, topic="T", group="G", queueId=queue, isForce="false",
                     **{"timestamp": 0, **fields})  # fmt: skip
-    return offset_reset.reset_offsets(controller, FakePeer().connection, asked)
+    return answered(controller, FakePeer().connection, asked)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +189,7 @@ def test_what_cannot_be_reset(controller: Controller, topic: str) -> None:
 
 def status(controller: Controller, **fields: Any) -> dict[str, Any]:
     asked = request(223, topic="T", group="G", **fields)
-    answer = asyncio.run(offset_reset.consumer_status(controller, FakePeer().connection, asked))
+    answer = asyncio.run(answered_later(controller, FakePeer().connection, asked))
     value = fastjson.loads(answer.body)
     assert value["messageQueueTable"] == {}
     return dict(value["consumerTable"])

@@ -8,16 +8,16 @@ import pytest
 
 from penstock.rocketmq.broker.admin import queue_view
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.clients.clients import Heartbeat, Member
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.names import SCHEDULE_TOPIC
+from penstock.rocketmq.broker.state.clients import Heartbeat, Member
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command, Language
 from penstock.rocketmq.protocol.ids import java_hash
 from penstock.rocketmq.protocol.registration import TopicConfig
 from tests.unit.rocketmq.broker.filling import store
-from tests.unit.rocketmq.broker.peers import FakePeer, heartbeat, request
+from tests.unit.rocketmq.broker.peers import FakePeer, answered, heartbeat, request
 
 JAVAS_FILTER = (
     '{\n\t"bloomFilterData":{\n\t\t"bitNum":0,\n\t\t"bitPos":[]\n\t},\n\t"bornTime":<NOW>,\n\t'
@@ -38,7 +38,7 @@ def look(
 ) -> Command:
     asked = request(RequestCode.QUERY_CONSUME_QUEUE, topic=topic, queueId=queue, index=index,
                     count=count, **fields)  # fmt: skip
-    answer: Command = queue_view.queue_view(controller, FakePeer().connection, asked)
+    answer: Command = answered(controller, FakePeer().connection, asked)
     return answer
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from penstock.core.units import HOUR, MINUTE, SECOND
-from penstock.rocketmq.broker.admin import runtime_info
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.names import SCHEDULE_TOPIC
@@ -19,7 +18,7 @@ from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.filling import store
-from tests.unit.rocketmq.broker.peers import FakePeer, request
+from tests.unit.rocketmq.broker.peers import FakePeer, answered, hand_over, request
 
 JAVAS_KEYS = (
     "EndTransactionQueueSize EndTransactionThreadPoolQueueCapacity bootTimestamp brokerVersion"
@@ -46,7 +45,7 @@ PEER = FakePeer()
 
 def table(controller: Controller) -> dict[str, str]:
     asked = request(RequestCode.GET_BROKER_RUNTIME_INFO)
-    value = fastjson.loads(runtime_info.runtime_info(controller, PEER.connection, asked).body)
+    value = fastjson.loads(answered(controller, PEER.connection, asked).body)
     assert isinstance(value, dict)
     found = value["table"]
     assert isinstance(found, dict)
@@ -138,7 +137,7 @@ def test_one_statistic(controller: Controller) -> None:
     controller.stats.put("T", 3, 300)
     controller.stats.tick()
     asked = request(RequestCode.VIEW_BROKER_STATS_DATA, statsName="TOPIC_PUT_NUMS", statsKey="T")
-    answer = runtime_info.view_statistic(controller, PEER.connection, asked)
+    answer = answered(controller, PEER.connection, asked)
     assert answer.body == (
         b'{"statsDay":{"avgpt":3.0,"sum":3,"tps":0.0008333333333333334},'
         b'"statsHour":{"avgpt":3.0,"sum":3,"tps":0.005},'
@@ -149,5 +148,5 @@ def test_one_statistic(controller: Controller) -> None:
 def test_a_statistic_that_is_not_there(controller: Controller) -> None:
     asked = request(RequestCode.VIEW_BROKER_STATS_DATA, statsName="TOPIC_PUT_NUMS", statsKey="Nope")
     with pytest.raises(RefusedError, match=r"^The stats <TOPIC_PUT_NUMS> <Nope> not exist$") as no:
-        runtime_info.view_statistic(controller, PEER.connection, asked)
+        hand_over(controller, PEER.connection, asked)
     assert no.value.code == ResponseCode.SYSTEM_ERROR

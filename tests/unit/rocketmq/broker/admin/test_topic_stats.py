@@ -6,16 +6,15 @@ from typing import Any
 
 import pytest
 
-from penstock.rocketmq.broker.admin import topic_stats
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.clients.clients import Heartbeat, Member
 from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.state.clients import Heartbeat, Member
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Language
 from penstock.rocketmq.protocol.registration import TopicConfig
 from tests.unit.rocketmq.broker.filling import queue_key, store
-from tests.unit.rocketmq.broker.peers import FakePeer, heartbeat, request
+from tests.unit.rocketmq.broker.peers import FakePeer, answered, hand_over, heartbeat, request
 
 PEER = FakePeer()
 
@@ -29,13 +28,13 @@ def subscribe(controller: Controller, group: str, topic: str) -> None:
 
 def groups_of(controller: Controller, topic: str) -> list[str]:
     asked = request(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, topic=topic)
-    answer = topic_stats.consumers_of_topic(controller, PEER.connection, asked)
+    answer = answered(controller, PEER.connection, asked)
     return sorted(fastjson.loads(answer.body)["groupList"])
 
 
 def subscription_of(controller: Controller, **fields: Any) -> dict[str, Any]:
     asked = request(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, **fields)
-    answer = topic_stats.subscription_of_consumer(controller, PEER.connection, asked)
+    answer = answered(controller, PEER.connection, asked)
     value = fastjson.loads(answer.body)
     assert isinstance(value, dict)
     return value
@@ -45,7 +44,7 @@ async def test_bounds_of_each_queue_and_its_newest_message(controller: Controlle
     controller.topics.put(TopicConfig("T", 2, 3), controller.now_ms)
     await store(controller, "T", 1, b"a", b"b")
     asked = request(RequestCode.GET_TOPIC_STATS_INFO, topic="T")
-    answer = topic_stats.topic_stats(controller, PEER.connection, asked)
+    answer = answered(controller, PEER.connection, asked)
     nothing = {"lastUpdateTimestamp": 0, "maxOffset": 0, "minOffset": 0}
     assert answer.ext is None
     assert fastjson.loads(answer.body) == {
@@ -61,7 +60,7 @@ async def test_bounds_of_each_queue_and_its_newest_message(controller: Controlle
 def test_a_topic_that_is_not_there(controller: Controller) -> None:
     asked = request(RequestCode.GET_TOPIC_STATS_INFO, topic="Nope")
     with pytest.raises(RefusedError, match=r"^topic\[Nope\] not exist$") as refused:
-        topic_stats.topic_stats(controller, PEER.connection, asked)
+        hand_over(controller, PEER.connection, asked)
     assert refused.value.code == ResponseCode.TOPIC_NOT_EXIST
 
 
@@ -82,7 +81,7 @@ def test_the_topics_in_which_a_group_has_offsets(controller: Controller) -> None
     controller.offsets.commit("U", "G", 3, 1)
     controller.offsets.commit("V", "H", 0, 1)
     asked = request(RequestCode.QUERY_TOPICS_BY_CONSUMER, group="G")
-    value = fastjson.loads(topic_stats.topics_of_consumer(controller, PEER.connection, asked).body)
+    value = fastjson.loads(answered(controller, PEER.connection, asked).body)
     assert value == {"brokerAddr": str(controller.address), "topicList": ["T", "U"]}
 
 

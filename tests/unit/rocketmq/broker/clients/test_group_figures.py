@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from penstock.rocketmq.broker.clients.group_figures import consumer_groups, producer_groups
-from penstock.rocketmq.broker.clients.heartbeats import heart_beat
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.protocol.registration import TopicConfig
 from tests.unit.rocketmq.broker.filling import store
-from tests.unit.rocketmq.broker.peers import FakePeer, heartbeat, request
+from tests.unit.rocketmq.broker.peers import FakePeer, hand_over, heartbeat, request
 
 
 async def test_lag_and_members(controller: Controller) -> None:
@@ -16,7 +15,7 @@ async def test_lag_and_members(controller: Controller) -> None:
     await store(controller, "T", 1, b"d")
     for client, model in (("c1", "CLUSTERING"), ("c2", "CLUSTERING")):
         beat = heartbeat(client, "G", model=model, producers=("PG",))
-        heart_beat(controller, FakePeer().connection, request(34, beat))
+        hand_over(controller, FakePeer().connection, request(34, beat))
     controller.offsets.commit("T", "G", 0, 1)
     controller.offsets.commit("T", "ahead", 0, 99)
     controller.offsets.commit("T", "ahead", 1, 1)

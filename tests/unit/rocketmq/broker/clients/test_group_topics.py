@@ -6,8 +6,8 @@ import pytest
 
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.clients import group_topics
-from penstock.rocketmq.broker.clients.groups import GroupConfig
 from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.state.groups import GroupConfig
 
 
 def test_made_once_and_registered(controller: Controller) -> None:

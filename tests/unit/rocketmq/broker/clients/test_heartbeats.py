@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.rocketmq.broker.clients import clients, group_topics, groups, heartbeats
-from penstock.rocketmq.broker.clients.groups import GroupConfig
+from penstock.rocketmq.broker.clients import group_topics, heartbeats
 from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.state import clients, groups
+from penstock.rocketmq.broker.state.groups import GroupConfig
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.testing.clock import FakeClock
-from tests.unit.rocketmq.broker.peers import FakePeer, heartbeat, request
+from tests.unit.rocketmq.broker.peers import FakePeer, answered, hand_over, heartbeat, request
 
 NOTIFY = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
 
@@ -25,13 +26,11 @@ def group(controller: Controller) -> str:
 
 
 def beat(controller: Controller, peer: FakePeer, body: bytes) -> Command | None:
-    return heartbeats.heart_beat(controller, peer.connection, request(34, body))
+    return hand_over(controller, peer.connection, request(34, body))
 
 
 def members(controller: Controller, group: str) -> list[str]:
-    answer = heartbeats.consumer_list(
-        controller, FakePeer().connection, request(38, consumerGroup=group)
-    )
+    answer = answered(controller, FakePeer().connection, request(38, consumerGroup=group))
     return list(fastjson.loads(answer.body)["consumerIdList"]) if answer.code == 0 else []
 
 
@@ -58,7 +57,7 @@ def test_the_rest_hears_of_who_leaves(controller: Controller, group: str) -> Non
     one.told.clear()
     two.told.clear()
     leaving = request(35, clientID="c0", producerGroup="", consumerGroup=group)
-    answer = heartbeats.unregister_client(controller, one.connection, leaving)
+    answer = answered(controller, one.connection, leaving)
     assert (answer.code, answer.ext) == (0, {})
     assert (one.told_codes, two.told_codes, three.told_codes) == ([], [40], [40])
     heartbeats.connection_ended(controller, two.connection)
@@ -91,9 +90,7 @@ def test_a_member_that_does_not_read_is_told_nothing(controller: Controller, gro
 
 
 def test_nobody_there(controller: Controller) -> None:
-    answer = heartbeats.consumer_list(
-        controller, FakePeer().connection, request(38, consumerGroup="x")
-    )
+    answer = answered(controller, FakePeer().connection, request(38, consumerGroup="x"))
     assert (answer.code, answer.remark) == (1, "no consumer for this group, x")
     assert answer.ext == {}
 
@@ -155,11 +152,11 @@ def test_checking_a_filter(
     controller.settings.enable_property_filter = enabled
     data = {"topic": "T", "subString": text, "expressionType": kind}
     body = fastjson.dumps({"clientId": "c", "group": "G", "subscriptionData": data})
-    answer = heartbeats.check_client_config(controller, FakePeer().connection, request(46, body))
+    answer = answered(controller, FakePeer().connection, request(46, body))
     assert answer.code == code
     assert (answer.remark is not None) == bool(code)
 
 
 def test_checking_nothing(controller: Controller) -> None:
-    answer = heartbeats.check_client_config(controller, FakePeer().connection, request(46, b"{}"))
+    answer = answered(controller, FakePeer().connection, request(46, b"{}"))
     assert answer.code == 0

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from penstock.rocketmq.broker.clients import orderly, queue_locks
+from penstock.rocketmq.broker.clients import orderly
 from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.state import queue_locks
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 from penstock.testing.clock import FakeClock
-from tests.unit.rocketmq.broker.peers import FakePeer, request
+from tests.unit.rocketmq.broker.peers import FakePeer, answered, hand_over, request
 
 
 def body(client: str, *queues: int, group: str = "G") -> bytes:
@@ -22,9 +23,7 @@ def body(client: str, *queues: int, group: str = "G") -> bytes:
 
 
 def lock(controller: Controller, client: str, *queues: int) -> list[int]:
-    answer = orderly.lock_queues(
-        controller, FakePeer().connection, request(41, body(client, *queues))
-    )
+    answer = answered(controller, FakePeer().connection, request(41, body(client, *queues)))
     assert answer.code == 0
     held = fastjson.loads(answer.body)["lockOKMQSet"]
     assert all(set(queue) == {"brokerName", "queueId", "topic"} for queue in held)
@@ -34,7 +33,7 @@ def lock(controller: Controller, client: str, *queues: int) -> list[int]:
 def test_locking_and_giving_back(controller: Controller) -> None:
     assert lock(controller, "c1", 0, 1) == [0, 1]
     assert lock(controller, "c2", 0, 1, 2) == [2]
-    answer = orderly.unlock_queues(controller, FakePeer().connection, request(42, body("c1", 1, 2)))
+    answer = answered(controller, FakePeer().connection, request(42, body("c1", 1, 2)))
     assert (answer.code, answer.body) == (0, b"")
     assert lock(controller, "c2", 0, 1, 2) == [1, 2]
 
@@ -64,6 +63,4 @@ def test_locks_expire_when_nobody_renews_them(controller: Controller, clock: Fak
 )  # fmt: skip
 def test_what_is_no_request(controller: Controller, value: Any) -> None:
     with pytest.raises(BodyError):
-        orderly.lock_queues(
-            controller, FakePeer().connection, request(41, json.dumps(value).encode())
-        )
+        hand_over(controller, FakePeer().connection, request(41, json.dumps(value).encode()))

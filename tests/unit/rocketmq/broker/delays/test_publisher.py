@@ -12,7 +12,7 @@ from penstock.core.errors import StorageError
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.send.draft import Draft, Placed
+from penstock.rocketmq.broker.store.draft import Draft, Placed
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.registration import TopicConfig

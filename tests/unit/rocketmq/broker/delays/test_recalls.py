@@ -12,13 +12,13 @@ from penstock.core.errors import StorageError
 from penstock.core.units import SECOND
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.delays import recalls, timers
+from penstock.rocketmq.broker.delays import timers
 from penstock.rocketmq.broker.delays.recalls import Handle, handle_of
-from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.protocol.command import Command
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.lives import FailingPuts, Lives
-from tests.unit.rocketmq.broker.peers import FakePeer, request
+from tests.unit.rocketmq.broker.peers import FakePeer, answered_later, request
 
 from .test_timers import after, bodies, deliver, settle
 
@@ -48,7 +48,7 @@ async def sent(controller: Controller, ms: int, body: bytes) -> str:
 
 async def recall(controller: Controller, handle: str, topic: str = "T") -> Command:
     asked = request(RECALL, producerGroup="PG", topic=topic, recallHandle=handle)
-    return await recalls.recall(controller, PEER, asked)
+    return await answered_later(controller, PEER, asked)
 
 
 async def test_only_what_is_recalled_is_not_delivered(

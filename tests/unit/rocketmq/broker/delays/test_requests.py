@@ -3,10 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from penstock.core.units import SECOND
-from penstock.rocketmq.broker.delays import requests
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.lives import Lives
-from tests.unit.rocketmq.broker.peers import FakePeer, request
+from tests.unit.rocketmq.broker.peers import FakePeer, answered, request
 
 from .test_publisher import delayed
 
@@ -22,6 +21,6 @@ async def test_offsets_are_told_as_java_tells_them(tmp_path: Path, clock: FakeCl
     clock.advance(SECOND)
     while await controller.schedule.step() <= controller.now_ms:
         pass
-    answer = requests.all_delay_offsets(controller, PEER, request(GET_ALL_DELAY_OFFSET))
+    answer = answered(controller, PEER, request(GET_ALL_DELAY_OFFSET))
     assert (answer.code, answer.body) == (0, b'{"offsetTable":{1:1}}')
     lives.end()

@@ -14,7 +14,7 @@ from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.delays import schedule
 from penstock.rocketmq.broker.delays.due_loop import FAR
-from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.registration import TopicConfig

@@ -12,11 +12,10 @@ from penstock.core.units import HOUR, MILLISECOND, MINUTE, SECOND
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.delays import timers
+from penstock.rocketmq.broker.delays import release, timers
 from penstock.rocketmq.broker.delays.due_loop import FAR
 from penstock.rocketmq.broker.delays.timers import Waiting
-from penstock.rocketmq.broker.send import release
-from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.broker.store.message_store import Found
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.messages import properties

@@ -14,8 +14,8 @@ from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.pop import ordered_pops, pop_orders
-from penstock.rocketmq.broker.pop.pop_acks import ack, batch_ack, change_invisible_time
-from penstock.rocketmq.broker.pop.popping import peek, polling_info, pop
+from penstock.rocketmq.broker.pop.pop_acks import batch_ack, change_invisible_time
+from penstock.rocketmq.broker.pop.popping import peek, polling_info
 from penstock.rocketmq.broker.pull import offsets_api
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
@@ -23,7 +23,7 @@ from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.messages.message import decode_all
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.filling import store
-from tests.unit.rocketmq.broker.peers import FakePeer, request
+from tests.unit.rocketmq.broker.peers import FakePeer, answered, hand_over, request
 from tests.unit.rocketmq.broker.popping import Request, popper, with_pops
 
 FIELDS: dict[str, Any] = {"consumerGroup": "G", "topic": "T", "queueId": -1, "maxMsgNums": 32,
@@ -61,7 +61,9 @@ async def topic(controller: Controller) -> Controller:
 def ask(controller: Controller, **changes: Any) -> Peer:
     """A request to pop; what it is answered is at its peer."""
     peer = Peer()
-    pop(controller, peer.connection, request(RequestCode.POP_MESSAGE, **{**FIELDS, **changes}))
+    hand_over(
+        controller, peer.connection, request(RequestCode.POP_MESSAGE, **{**FIELDS, **changes})
+    )
     return peer
 
 
@@ -83,7 +85,7 @@ def receipt(controller: Controller, offset: int, pop_ms: int | None = None) -> d
 
 
 def finish(controller: Controller, offset: int, pop_ms: int | None = None) -> Command:
-    return ack(
+    return answered(
         controller, PEER, request(RequestCode.ACK_MESSAGE, **receipt(controller, offset, pop_ms))
     )
 

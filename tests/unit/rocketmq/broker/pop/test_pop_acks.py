@@ -18,7 +18,7 @@ from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.filling import store
-from tests.unit.rocketmq.broker.peers import FakePeer, request
+from tests.unit.rocketmq.broker.peers import FakePeer, answered, request
 from tests.unit.rocketmq.broker.popping import Request, popper, with_pops
 
 PEER = FakePeer().connection
@@ -143,9 +143,7 @@ async def test_messages_of_queues_that_the_topic_has_no_more(controller: Control
     await asyncio.sleep(0)
     assert [(each.queue, each.queue_offset) for each in request_.popped] == [(6, 0)]
     given = fields(controller, queueId=6, invisibleTime=9000)
-    answer = change_invisible_time(
-        controller, PEER, request(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, **given)
-    )
+    answer = answered(controller, PEER, request(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, **given))
     assert answer.code == ResponseCode.SUCCESS
-    assert ack(controller, PEER, request(RequestCode.ACK_MESSAGE, **given)).code == 0
+    assert answered(controller, PEER, request(RequestCode.ACK_MESSAGE, **given)).code == 0
     assert in_flight(controller) == 0

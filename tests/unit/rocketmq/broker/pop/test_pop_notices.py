@@ -9,14 +9,13 @@ import pytest
 
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.pop.pop_notices import notification
 from penstock.rocketmq.broker.pop.pop_orders import OpenBatch
 from penstock.rocketmq.broker.pull import arrivals
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.filling import store
-from tests.unit.rocketmq.broker.peers import FakePeer, request
+from tests.unit.rocketmq.broker.peers import FakePeer, answered_later, request
 from tests.unit.rocketmq.broker.popping import Request, dispatch, popper, with_pops
 
 PEER = FakePeer().connection
@@ -31,7 +30,7 @@ def topic(controller: Controller) -> Controller:
 async def ask(controller: Controller, **changes: Any) -> Command:
     fields = {"consumerGroup": "G", "topic": "T", "queueId": -1, "pollTime": 30_000,
               "bornTime": 1, **changes}  # fmt: skip
-    answer: Command = await notification(
+    answer: Command = await answered_later(
         controller, PEER, request(RequestCode.NOTIFICATION, **fields)
     )
     return answer

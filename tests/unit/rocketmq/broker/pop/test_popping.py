@@ -8,12 +8,11 @@ import pytest
 
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.pop.popping import pop
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
 from tests.unit.rocketmq.broker.filling import store
 from tests.unit.rocketmq.broker.forbidding import PLACES, forbid_reading
-from tests.unit.rocketmq.broker.peers import FakePeer, request
+from tests.unit.rocketmq.broker.peers import FakePeer, hand_over, request
 from tests.unit.rocketmq.broker.popping import dispatch, with_pops
 
 
@@ -29,7 +28,7 @@ class Popper(FakePeer):
 
 
 def ask(controller: Controller, peer: Popper, *, order: bool) -> None:
-    pop(controller, peer.connection, request(
+    hand_over(controller, peer.connection, request(
         RequestCode.POP_MESSAGE, consumerGroup="G", topic="T", queueId=-1, maxMsgNums=32,
         invisibleTime=1000, pollTime=30_000, bornTime=1, initMode=0, order=str(order).lower(),
     ))  # fmt: skip
@@ -53,7 +52,7 @@ async def test_a_request_that_waits_is_asked_again_whether_it_may(
     for peer in (first, second):
         (again,) = peer.again
         with pytest.raises(RefusedError, match=r"forbidden|no permission"):
-            pop(controller, peer.connection, again)
+            hand_over(controller, peer.connection, again)
         assert not peer.sent
     if not order:  # the message waits for those who may have it
         channel = pops.find("T", "G")

@@ -8,9 +8,9 @@ import pytest
 
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.clients.groups import GroupConfig
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.pop import pop_channel, pops
+from penstock.rocketmq.broker.state.groups import GroupConfig
 from penstock.rocketmq.protocol.messages import properties
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.filling import store

@@ -8,20 +8,24 @@ from typing import Any, cast
 import pytest
 
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.clients.groups import GroupConfig
-from penstock.rocketmq.broker.clients.heartbeats import heart_beat
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.pop.request_modes import (
     all_request_modes,
-    query_assignment,
-    set_request_mode,
 )
 from penstock.rocketmq.broker.registration import NameServers
+from penstock.rocketmq.broker.state.groups import GroupConfig
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.registration import TopicConfig
-from tests.unit.rocketmq.broker.peers import FakePeer, heartbeat, request
+from tests.unit.rocketmq.broker.peers import (
+    FakePeer,
+    answered,
+    answered_later,
+    hand_over,
+    heartbeat,
+    request,
+)
 
 PEER = FakePeer().connection
 
@@ -35,13 +39,13 @@ def topic(controller: Controller) -> Controller:
 
 def join(controller: Controller, *clients: str) -> None:
     for client in clients:
-        heart_beat(controller, FakePeer().connection, request(34, heartbeat(client, "G")))
+        hand_over(controller, FakePeer().connection, request(34, heartbeat(client, "G")))
 
 
 def set_mode(controller: Controller, **changes: Any) -> Any:
     body = {"consumerGroup": "G", "topic": "T", "mode": "POP", "popShareQueueNum": 0, **changes}
     given = request(RequestCode.SET_MESSAGE_REQUEST_MODE, json.dumps(body).encode())
-    return set_request_mode(controller, PEER, given)
+    return answered(controller, PEER, given)
 
 
 async def assigned(
@@ -50,7 +54,7 @@ async def assigned(
     body = {"clientId": client, "consumerGroup": "G", "topic": "T", "strategyName": "AVG",
             "messageModel": "CLUSTERING", **changes}  # fmt: skip
     given = request(RequestCode.QUERY_ASSIGNMENT, json.dumps(body).encode())
-    found = json.loads((await query_assignment(controller, PEER, given)).body)
+    found = json.loads((await answered_later(controller, PEER, given)).body)
     assignments = found.get("messageQueueAssignments")
     if assignments is None:
         return None

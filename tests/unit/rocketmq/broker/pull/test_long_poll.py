@@ -11,7 +11,6 @@ import pytest
 from penstock.core.errors import StorageError
 from penstock.rocketmq.broker.acl.check import is_signed
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.clients import heartbeats
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.pull import long_poll, pulling
 from penstock.rocketmq.broker.pull.pull_search import Pulled
@@ -21,7 +20,7 @@ from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.rocketmq.protocol.signing import SIGNATURE, signature
 from tests.unit.rocketmq.broker.filling import store
 from tests.unit.rocketmq.broker.forbidding import PLACES, forbid_reading
-from tests.unit.rocketmq.broker.peers import FakePeer, heartbeat, request
+from tests.unit.rocketmq.broker.peers import FakePeer, hand_over, heartbeat, request
 
 COMMITS, SUSPENDS, FILTERS = 1, 2, 4
 
@@ -47,7 +46,7 @@ def pull(controller: Controller, peer: Puller, offset: int, flags: int) -> None:
         "maxMsgNums": 32, "sysFlag": flags, "commitOffset": 0, "subscription": "*",
         "suspendTimeoutMillis": 60_000,
     }  # fmt: skip
-    pulling.pull(controller, peer.connection, request(RequestCode.PULL_MESSAGE, **fields))
+    hand_over(controller, peer.connection, request(RequestCode.PULL_MESSAGE, **fields))
 
 
 @pytest.fixture
@@ -118,7 +117,7 @@ async def test_a_message_that_cannot_be_read_keeps_nobody_else_waiting(
 
 def subscribe(controller: Controller, peer: Puller, text: str, version: int) -> None:
     body = heartbeat("c1", "G", text=text, kind="SQL92", version=version)
-    heartbeats.heart_beat(controller, peer.connection, request(RequestCode.HEART_BEAT, body))
+    hand_over(controller, peer.connection, request(RequestCode.HEART_BEAT, body))
 
 
 async def test_a_pull_that_waits_passes_over_nothing_of_a_new_subscription(one: Controller) -> None:

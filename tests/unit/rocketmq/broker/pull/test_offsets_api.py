@@ -10,11 +10,11 @@ import pytest
 from penstock.core.units import SECOND
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.pull import offsets_api
-from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.testing.clock import FakeClock
-from tests.unit.rocketmq.broker.peers import FakePeer, request
+from tests.unit.rocketmq.broker.peers import FakePeer, answered, hand_over, request
 
 PEER = FakePeer().connection
 QUEUE: dict[str, Any] = {"topic": "T", "queueId": 0}
@@ -36,14 +36,14 @@ def stored(controller: Controller, clock: FakeClock, count: int) -> list[int]:
 
 def first_offset(controller: Controller, **more: Any) -> tuple[int, str | None]:
     asked = request(RequestCode.QUERY_CONSUMER_OFFSET, consumerGroup="G", **QUEUE, **more)
-    answer = offsets_api.query_consumer_offset(controller, PEER, asked)
+    answer = answered(controller, PEER, asked)
     assert answer.ext is not None
     return answer.code, answer.ext.get("offset")
 
 
 def commit(controller: Controller, offset: int, **fields: Any) -> int:
     fields = {"consumerGroup": "G", **QUEUE, "commitOffset": offset, **fields}
-    answer = offsets_api.update_consumer_offset(controller, PEER, request(15, **fields))
+    answer = answered(controller, PEER, request(15, **fields))
     assert answer.ext == {}
     return answer.code
 
@@ -78,15 +78,13 @@ def test_committing(controller: Controller) -> None:
     assert first_offset(controller) == (0, "5"), "-1 says nothing"
     assert commit(controller, 7, topic="no-such-topic", consumerGroup="none", queueId=99) == 0
     with pytest.raises(BodyError, match="commitOffset is missing"):
-        offsets_api.update_consumer_offset(
-            controller, PEER, request(15, consumerGroup="G", **QUEUE)
-        )
+        hand_over(controller, PEER, request(15, consumerGroup="G", **QUEUE))
 
 
 def test_searching_by_time(controller: Controller, clock: FakeClock) -> None:
     def search(ms: int, **queue: Any) -> str:
         asked = request(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, timestamp=ms, **(queue or QUEUE))
-        answer = offsets_api.search_offset(controller, PEER, asked)
+        answer = answered(controller, PEER, asked)
         assert answer.ext is not None
         return answer.ext["offset"]
 
@@ -107,24 +105,17 @@ def test_bounds_and_the_earliest_time(controller: Controller, clock: FakeClock) 
         ({"topic": "T", "queueId": 3}, "0", "0", "-1"),
         ({"topic": "none", "queueId": 0}, "0", "0", "-1"),
     ):
-        assert offsets_api.max_offset(controller, PEER, request(30, **queue)).ext == {
-            "offset": most
-        }
-        assert offsets_api.min_offset(controller, PEER, request(31, **queue)).ext == {
-            "offset": least
-        }
-        answer = offsets_api.earliest_store_time(controller, PEER, request(32, **queue))
+        assert answered(controller, PEER, request(30, **queue)).ext == {"offset": most}
+        assert answered(controller, PEER, request(31, **queue)).ext == {"offset": least}
+        answer = answered(controller, PEER, request(32, **queue))
         assert answer.ext == {"timestamp": earliest}
 
 
 def test_all_offsets_at_once(controller: Controller) -> None:
-    assert (
-        offsets_api.all_consumer_offsets(controller, PEER, request(43)).body
-        == b'{"offsetTable":{}}'
-    )
+    assert answered(controller, PEER, request(43)).body == b'{"offsetTable":{}}'
     controller.offsets.commit("T", "G", 0, 5)
     controller.offsets.commit("T", "G", 3, 7)
     controller.offsets.commit("%RETRY%G", "G", 0, 1)
-    assert offsets_api.all_consumer_offsets(controller, PEER, request(43)).body == (
+    assert answered(controller, PEER, request(43)).body == (
         b'{"offsetTable":{"%RETRY%G@G":{0:1},"T@G":{0:5,3:7}}}'
     )

@@ -9,7 +9,7 @@ import pytest
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.pull import pull_search
 from penstock.rocketmq.broker.pull.pull_search import PullHeader, find
-from penstock.rocketmq.broker.pull.subscriptions import Subscription
+from penstock.rocketmq.broker.state.subscriptions import Subscription
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.errors import BodyError
 from tests.unit.rocketmq.broker.filling import store

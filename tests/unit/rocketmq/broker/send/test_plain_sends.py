@@ -17,7 +17,7 @@ from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.processor import Processor
 from penstock.rocketmq.broker.send import plain_sends
 from penstock.rocketmq.broker.send.plain_sends import PlainSends
-from penstock.rocketmq.broker.store.state import State
+from penstock.rocketmq.broker.state.files import State
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command, Language, Serialization

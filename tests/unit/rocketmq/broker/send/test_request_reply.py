@@ -10,10 +10,15 @@ import pytest
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.clients import heartbeats
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.send import request_reply
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.messages import properties
-from tests.unit.rocketmq.broker.peers import FakePeer, heartbeat, request
+from tests.unit.rocketmq.broker.peers import (
+    FakePeer,
+    answered_later,
+    hand_over,
+    heartbeat,
+    request,
+)
 
 TEXT = properties.join({"MSG_TYPE": "reply", "CORRELATION_ID": "7", "REPLY_TO_CLIENT": "asker"})
 
@@ -24,14 +29,12 @@ def reply(controller: Controller, body: bytes = b"answer", **fields: Any) -> Com
     short = {"a": "PG", "b": topic, "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 5, "h": 0,
              "i": TEXT, "j": 0, "k": "false", "m": "false", **fields}  # fmt: skip
     asked = request(325, body, **short)
-    return asyncio.run(request_reply.send_reply(controller, FakePeer().connection, asked))
+    return asyncio.run(answered_later(controller, FakePeer().connection, asked))
 
 
 def ask(controller: Controller, code: int = 0) -> FakePeer:
     peer = FakePeer(lambda told: Command(code))
-    heartbeats.heart_beat(
-        controller, peer.connection, request(34, heartbeat("asker", producers=("PG",)))
-    )
+    hand_over(controller, peer.connection, request(34, heartbeat("asker", producers=("PG",))))
     return peer
 
 
@@ -80,9 +83,7 @@ def test_a_producer_that_is_gone(controller: Controller) -> None:
     peer = ask(controller, code=1)
     assert "fail: it answered 1" in (reply(controller).remark or "")
     heartbeats.connection_ended(controller, peer.connection)
-    heartbeats.heart_beat(
-        controller, FakePeer().connection, request(34, heartbeat("asker", producers=("PG",)))
-    )
+    hand_over(controller, FakePeer().connection, request(34, heartbeat("asker", producers=("PG",))))
     assert "fail: nobody there" in (reply(controller).remark or "")
 
 

@@ -7,7 +7,7 @@ import pytest
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.send import retries
-from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.protocol.messages import properties
 
 

@@ -9,18 +9,17 @@ import pytest
 
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.clients.groups import GroupConfig
-from penstock.rocketmq.broker.clients.retry_policy import RetryPolicy
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.delays.timers import DELAY_MS_MAX
-from penstock.rocketmq.broker.send import send_back
-from penstock.rocketmq.broker.send.draft import Draft, Placed
+from penstock.rocketmq.broker.state.groups import GroupConfig
+from penstock.rocketmq.broker.state.retry_policy import RetryPolicy
+from penstock.rocketmq.broker.store.draft import Draft, Placed
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import StoredMessage
 from penstock.rocketmq.protocol.registration import TopicConfig
-from tests.unit.rocketmq.broker.peers import FakePeer, request
+from tests.unit.rocketmq.broker.peers import FakePeer, answered_later, request
 
 
 @pytest.fixture
@@ -39,7 +38,7 @@ def send_again(controller: Controller, offset: int, level: int = 0, **fields: An
     asked = request(
         RequestCode.CONSUMER_SEND_MSG_BACK, offset=offset, group="G", delayLevel=level, **fields
     )
-    return asyncio.run(send_back.send_back(controller, FakePeer().connection, asked))
+    return asyncio.run(answered_later(controller, FakePeer().connection, asked))
 
 
 def newest(controller: Controller, topic: str, queue: int = 0) -> StoredMessage:
@@ -117,7 +116,7 @@ def test_old_clients_cannot_set_how_often(controller: Controller) -> None:
     placed = stored(controller)
     asked = request(36, version=120, offset=placed.physical_offset, group="G", delayLevel=0,
                     maxReconsumeTimes=0)  # fmt: skip
-    assert asyncio.run(send_back.send_back(controller, FakePeer().connection, asked)).code == 0
+    assert asyncio.run(answered_later(controller, FakePeer().connection, asked)).code == 0
     assert controller.store.bounds("%DLQ%G", 0) == (0, 0)
     assert newest(controller, names.SCHEDULE_TOPIC, 2).reconsume_times == 1
 

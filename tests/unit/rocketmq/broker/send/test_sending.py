@@ -23,7 +23,7 @@ from penstock.rocketmq.protocol.ids import OffsetId
 from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.registration import TopicConfig
 from tests.unit.rocketmq.broker.lives import stored as all_of
-from tests.unit.rocketmq.broker.peers import FakePeer, request
+from tests.unit.rocketmq.broker.peers import FakePeer, hand_over, request
 
 
 def test_a_topic_that_there_is_no_room_for_is_not_made(
@@ -34,7 +34,7 @@ def test_a_topic_that_there_is_no_room_for_is_not_made(
     send = request(RequestCode.SEND_MESSAGE_V2, b"x", a="P", b="New", c="TBW102", d=4, e=0, f=0,
                    g=1, h=0, i="", j=0)  # fmt: skip
     with pytest.raises(TooManyFilesError):
-        sending.send(controller, FakePeer().connection, send)
+        hand_over(controller, FakePeer().connection, send)
     assert "New" not in controller.topics.configs
     assert b"New" not in (controller.state.disk.read_file(_topics_file(controller)) or b"")
 
@@ -53,7 +53,7 @@ def test_a_topic_that_cannot_be_written_down_is_not_made(
     with monkeypatch.context() as full:
         full.setattr(controller.state, "save", save)
         with pytest.raises(DiskFullError):
-            sending.send(controller, FakePeer().connection, send)
+            hand_over(controller, FakePeer().connection, send)
     assert "New" not in controller.topics.configs
     assert "New" not in controller.node.broker.topics
 
@@ -70,7 +70,7 @@ def test_a_send_without_a_place_is_not_told_that_it_is_stored(
     monkeypatch.setattr(peer, "send_pieces", lambda pieces: answers.extend(pieces), raising=False)
     send = request(RequestCode.SEND_MESSAGE_V2, b"x", a="P", b="T", c="TBW102", d=4, e=0, f=0,
                    g=1, h=0, i="", j=0)  # fmt: skip
-    assert sending.send(controller, peer.connection, send) is None
+    assert hand_over(controller, peer.connection, send) is None
     (sent,) = watched.sends
     sent.flush_timed_out()
     assert answers == []
@@ -95,7 +95,7 @@ async def test_a_retry_of_what_was_in_a_transaction_is_no_half(
                    f=4, g=1, h=0, i=properties.join(found), j=tries, l=16)  # fmt: skip
     peer = FakePeer()
     peer.send_pieces = lambda pieces: None  # type: ignore[attr-defined]
-    sending.send(controller, peer.connection, send)
+    hand_over(controller, peer.connection, send)
     assert controller.store.bounds("RMQ_SYS_TRANS_HALF_TOPIC", 0) == (0, 0)
     (stored,) = all_of(controller, topic, 2 if topic.startswith("SCHEDULE") else 0)
     assert (stored.body, stored.sys_flag) == (b"x", 0)

@@ -20,8 +20,8 @@ from penstock.replication.messages import Batches, Hello
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.broker.slaves.slave import Slave
-from penstock.rocketmq.broker.store import state as files
-from penstock.rocketmq.broker.store.state import State
+from penstock.rocketmq.broker.state import files
+from penstock.rocketmq.broker.state.files import State
 from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.storage.durability import Durability
 from penstock.storage.files.disk import OsDisk

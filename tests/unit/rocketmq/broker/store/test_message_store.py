@@ -10,7 +10,7 @@ from penstock.core.units import SECOND
 from penstock.node.registry import Observer
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.send.draft import Draft, Placed
+from penstock.rocketmq.broker.store.draft import Draft, Placed
 from penstock.rocketmq.protocol import ids
 from penstock.rocketmq.protocol.messages.message import decode
 from penstock.rocketmq.protocol.registration import TopicConfig

@@ -6,8 +6,7 @@ from typing import Any
 
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.send.draft import Draft, Placed
-from penstock.rocketmq.broker.transactions import requests
+from penstock.rocketmq.broker.store.draft import Draft, Placed
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.messages import properties
 from tests.unit.rocketmq.broker.lives import Lives, stored
@@ -52,9 +51,8 @@ def end_request(half: Placed, how: int, **fields: Any) -> Command:
 
 async def end(controller: Controller, half: Placed, how: int, **fields: Any) -> Command | None:
     """The answer to the request. Raises RefusedError."""
-    return await requests.end_transaction(
-        controller, PEER.connection, end_request(half, how, **fields)
-    )
+    asked = end_request(half, how, **fields)
+    return await controller.answers.later[asked.code](PEER.connection, asked)
 
 
 def bodies(controller: Controller, queue: int = 0) -> list[bytes]:

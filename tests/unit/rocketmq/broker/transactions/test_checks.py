@@ -14,8 +14,8 @@ from penstock.core.units import HOUR, SECOND
 from penstock.net.tasks import spawn
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.clients.clients import Heartbeat, Member
 from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.state.clients import Heartbeat, Member
 from penstock.rocketmq.broker.transactions import checks as module
 from penstock.rocketmq.broker.transactions.checks import TransactionChecks
 from penstock.rocketmq.protocol.command import Language

@@ -13,13 +13,13 @@ from penstock.core.errors import StorageError
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.send import release
-from penstock.rocketmq.broker.transactions import ending, requests
+from penstock.rocketmq.broker.delays import release
+from penstock.rocketmq.broker.transactions import ending
 from penstock.rocketmq.broker.transactions.book import Outcome
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.lives import FailingPuts, Lives, stored, until
-from tests.unit.rocketmq.broker.peers import request
+from tests.unit.rocketmq.broker.peers import answered_later, request
 
 from .halves import (
     COMMIT,
@@ -143,7 +143,7 @@ async def test_the_first_outcome_wins(
 async def test_of_outcomes_at_once_one_wins(controller: Controller) -> None:
     halves = [await begin(controller) for _ in range(20)]
     asked = [
-        requests.end_transaction(controller, PEER.connection, end_request(half, how))
+        answered_later(controller, PEER.connection, end_request(half, how))
         for number, half in enumerate(halves)
         for how in ((COMMIT, ROLLBACK, COMMIT) if number % 2 else (ROLLBACK, COMMIT))
     ]
@@ -263,7 +263,7 @@ async def test_what_was_given_up_is_checked_again_on_request(
     await controller.transactions.end(message, Outcome.GIVE_UP)
     (given_up,) = stored(controller, names.GIVEN_UP_HALF_TOPIC)
     asked = request(RESUME_CHECK, topic="T", msgId=given_up.offset_id)
-    assert (await requests.resume_check(controller, PEER.connection, asked)).code == 0
+    assert (await answered_later(controller, PEER.connection, asked)).code == 0
     again = stored(controller, names.HALF_TOPIC)[-1]
     assert again.queue_offset == 1
     assert "TRANSACTION_CHECK_TIMES\x010" in again.properties

@@ -11,7 +11,7 @@ import pytest
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.broker.transactions import half_messages
 from penstock.rocketmq.broker.transactions.book import Outcome
 from penstock.rocketmq.broker.transactions.half_messages import Op

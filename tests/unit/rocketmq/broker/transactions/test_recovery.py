@@ -15,7 +15,7 @@ from penstock.net.tasks import spawn
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.send.draft import Draft, Placed
+from penstock.rocketmq.broker.store.draft import Draft, Placed
 from penstock.rocketmq.broker.transactions import ending
 from penstock.rocketmq.broker.transactions.book import Outcome
 from penstock.rocketmq.broker.transactions.half_messages import copy_of

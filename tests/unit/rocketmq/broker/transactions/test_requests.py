@@ -9,11 +9,10 @@ import pytest
 
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.transactions import requests
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.lives import Lives
-from tests.unit.rocketmq.broker.peers import request
+from tests.unit.rocketmq.broker.peers import answered_later, request
 
 from .halves import PEER, begin, life
 
@@ -34,6 +33,6 @@ async def test_only_what_was_given_up_can_be_resumed(controller: Controller) -> 
     for message_id in (half.message_id, "7F00000100002A9F0000100000000000"):
         asked = request(RESUME_CHECK, msgId=message_id)
         with pytest.raises(RefusedError, match="was not given up"):
-            await requests.resume_check(controller, PEER.connection, asked)
+            await answered_later(controller, PEER.connection, asked)
     with pytest.raises(BodyError, match="no message id"):
-        await requests.resume_check(controller, PEER.connection, request(RESUME_CHECK, msgId="x"))
+        await answered_later(controller, PEER.connection, request(RESUME_CHECK, msgId="x"))

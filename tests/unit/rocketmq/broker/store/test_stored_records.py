@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.errors import StorageError
-from penstock.rocketmq.broker.send.draft import Draft
-from penstock.rocketmq.broker.send.stored_records import StoredRecords
+from penstock.rocketmq.broker.store.draft import Draft
+from penstock.rocketmq.broker.store.stored_records import StoredRecords
 from penstock.rocketmq.protocol.ids import Host
 from penstock.rocketmq.protocol.messages.message import StoredMessage, decode_all, encode
 

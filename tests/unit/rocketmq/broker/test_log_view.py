@@ -5,7 +5,7 @@ import pytest
 from penstock.core.errors import OffsetOutOfRangeError
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.store.log_view import RocketView
+from penstock.rocketmq.broker.log_view import RocketView
 from penstock.rocketmq.protocol.messages.message import decode_all
 from penstock.rocketmq.protocol.registration import TopicConfig
 from tests.unit.rocketmq.broker.filling import store

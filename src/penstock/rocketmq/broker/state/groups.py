@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from penstock.rocketmq.broker.clients.retry_policy import BY_LEVELS, RetryPolicy
-from penstock.rocketmq.broker.topics import QUEUES_MAX, DataVersion
+from penstock.rocketmq.broker.state.retry_policy import BY_LEVELS, RetryPolicy
+from penstock.rocketmq.broker.state.topics import QUEUES_MAX, DataVersion
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.settings import java_name
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.rocketmq.broker.clients import clients
-from penstock.rocketmq.broker.clients.clients import Clients, Heartbeat, Member
+from penstock.rocketmq.broker.state import clients
+from penstock.rocketmq.broker.state.clients import Clients, Heartbeat, Member
 from penstock.rocketmq.protocol.command import Language
 from penstock.rocketmq.protocol.errors import BodyError
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from penstock.core.units import HOUR, MILLISECOND, MINUTE, SECOND
-from penstock.rocketmq.broker import stats as stats_module
-from penstock.rocketmq.broker.stats import Stats
+from penstock.rocketmq.broker.state import stats as stats_module
+from penstock.rocketmq.broker.state.stats import Stats
 from penstock.testing.clock import FakeClock
 
 NOTHING = {"avgpt": 0.0, "sum": 0, "tps": 0.0}

@@ -10,7 +10,7 @@ from functools import cached_property
 from reprlib import repr as shortened
 from typing import Any, Final
 
-from penstock.rocketmq.broker.pull.sql92 import Expression, ExpressionError
+from penstock.rocketmq.broker.state.sql92 import Expression, ExpressionError
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.ids import java_hash
 from penstock.rocketmq.protocol.messages import properties

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.rocketmq.broker.clients import groups as groups_module
-from penstock.rocketmq.broker.clients.groups import GroupConfig, GroupTable
+from penstock.rocketmq.broker.state import groups as groups_module
+from penstock.rocketmq.broker.state.groups import GroupConfig, GroupTable
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.errors import BodyError
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.protocol.ids import Host
 from penstock.rocketmq.protocol.messages.message import StoredMessage
 

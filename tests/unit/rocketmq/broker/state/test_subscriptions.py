@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.rocketmq.broker.pull.sql92 import ExpressionError
-from penstock.rocketmq.broker.pull.subscriptions import Subscription
+from penstock.rocketmq.broker.state.sql92 import ExpressionError
+from penstock.rocketmq.broker.state.subscriptions import Subscription
 from penstock.rocketmq.protocol.errors import BodyError
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.rocketmq.broker.send import even_batch as module
-from penstock.rocketmq.broker.send.draft import Draft
-from penstock.rocketmq.broker.send.even_batch import FEW, EvenBatch, encode_together, even_batch
-from penstock.rocketmq.broker.send.stored_records import StoredRecords
+from penstock.rocketmq.broker.store import even_batch as module
+from penstock.rocketmq.broker.store.draft import Draft
+from penstock.rocketmq.broker.store.even_batch import FEW, EvenBatch, encode_together, even_batch
+from penstock.rocketmq.broker.store.stored_records import StoredRecords
 from penstock.rocketmq.protocol.ids import Host
 from penstock.rocketmq.protocol.messages import batch_body, properties
 from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.core.errors import ConfigError
 from penstock.core.units import HOUR, SECOND
-from penstock.rocketmq.broker.delays.levels import DelayLevels
+from penstock.rocketmq.broker.state.levels import DelayLevels
 
 
 def test_the_default() -> None:

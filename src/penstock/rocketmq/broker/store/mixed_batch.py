@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from penstock.core.units import MILLISECOND
-from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.protocol.ids import Host
 from penstock.rocketmq.protocol.messages.message import Packer
 from penstock.rocketmq.protocol.messages.properties import BYTES_MAX, VALUE_END

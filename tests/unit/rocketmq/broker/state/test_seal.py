@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from penstock.rocketmq.broker.store.seal import is_broken, sealed
+from penstock.rocketmq.broker.state.seal import is_broken, sealed
 
 
 @pytest.mark.parametrize("data", [b"{}", b'{"a":1}', '{"\u00e9":{"b":{0:7}}}'.encode()])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from penstock.core.units import HOUR, SECOND
-from penstock.rocketmq.broker.totals import Day, Totals
+from penstock.rocketmq.broker.state.totals import Day, Totals
 from penstock.testing.clock import FakeClock
 
 

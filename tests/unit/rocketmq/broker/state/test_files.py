@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from penstock.core.errors import ConfigError, DiskFullError, StorageError
-from penstock.rocketmq.broker.store import state as state_module
-from penstock.rocketmq.broker.store.state import State
+from penstock.rocketmq.broker.state import files as state_module
+from penstock.rocketmq.broker.state.files import State
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.storage.files.disk import OsDisk
 

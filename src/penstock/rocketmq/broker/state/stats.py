@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from penstock.core.clock import Clock
 from penstock.core.units import HOUR, MILLISECOND, MINUTE, SECOND
-from penstock.rocketmq.broker.totals import Totals
+from penstock.rocketmq.broker.state.totals import Totals
 from penstock.storage.batch import Batch
 
 KEYS_MAX: Final = 10_000

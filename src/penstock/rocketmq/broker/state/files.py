@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from penstock.core.errors import ConfigError, DiskFullError, StorageError
 from penstock.net.tasks import spawn
-from penstock.rocketmq.broker.store import seal
+from penstock.rocketmq.broker.state import seal
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.storage.files.disk import Disk

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.rocketmq.broker.clients.retry_policy import RetryPolicy
+from penstock.rocketmq.broker.state.retry_policy import RetryPolicy
 from penstock.rocketmq.protocol.errors import BodyError
 
 GROWING = {"initial": 1000, "max": 20_000, "multiplier": 3}

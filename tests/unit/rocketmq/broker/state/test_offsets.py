@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.rocketmq.broker.pull import offsets as offsets_module
-from penstock.rocketmq.broker.pull.offsets import FAR, ConsumerOffsets
+from penstock.rocketmq.broker.state import offsets as offsets_module
+from penstock.rocketmq.broker.state.offsets import FAR, ConsumerOffsets
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.errors import BodyError
 

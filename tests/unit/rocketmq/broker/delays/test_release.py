@@ -10,8 +10,8 @@ import pytest
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.send import release
-from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.broker.delays import release
+from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.protocol.messages import properties
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.filling import store

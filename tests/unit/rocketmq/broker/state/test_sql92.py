@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.rocketmq.broker.pull.sql92 import Expression, ExpressionError
+from penstock.rocketmq.broker.state.sql92 import Expression, ExpressionError
 
 MESSAGE = {"TAGS": "TagA", "a": "3", "b": "3.5", "name": "it's", "yes": "true", "no": "FALSE"}
 

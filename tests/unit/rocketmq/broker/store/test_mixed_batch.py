@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.rocketmq.broker.send.draft import Draft
-from penstock.rocketmq.broker.send.mixed_batch import MixedBatch, with_more
-from penstock.rocketmq.broker.send.stored_records import StoredRecords
+from penstock.rocketmq.broker.store.draft import Draft
+from penstock.rocketmq.broker.store.mixed_batch import MixedBatch, with_more
+from penstock.rocketmq.broker.store.stored_records import StoredRecords
 from penstock.rocketmq.protocol.ids import Host
 from penstock.rocketmq.protocol.messages import batch_body, properties
 from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage

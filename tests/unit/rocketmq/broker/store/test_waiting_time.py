@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from penstock.core.units import HOUR, MILLISECOND, SECOND
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.waiting_time import WaitingTime
+from penstock.rocketmq.broker.store.waiting_time import WaitingTime
 from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.filling import store

@@ -14,7 +14,7 @@ import numpy as np
 
 from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND
-from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.protocol.ids import Host
 from penstock.rocketmq.protocol.messages.message import pack, packed_size, topic_part
 from penstock.rocketmq.protocol.messages.properties import BYTES_MAX
@@ -64,7 +64,7 @@ class StoredRecord:
 class StoredRecords:
     """Messages for one queue of one topic. After ``encode`` the places they got can be asked.
 
-    ``base`` is what the id of a message lacks to its physical offset; see ``broker.serials``.
+    ``base`` is what the id of a message lacks to its physical offset; see ``store.serials``.
     """
 
     __slots__ = ("_base", "_drafts", "_store", "_texts", "_topic", "count", "nbytes",

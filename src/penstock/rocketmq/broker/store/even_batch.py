@@ -18,7 +18,7 @@ import numpy as np
 
 from penstock.broker.publish.records import PlacedRecords
 from penstock.core.units import MILLISECOND
-from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.protocol.ids import Host
 from penstock.rocketmq.protocol.messages import message, properties
 from penstock.storage.batch import Buffer, Dialect, Positions

@@ -14,14 +14,14 @@ from penstock.core.counted import counted
 from penstock.core.errors import StorageError
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.delays.levels import RETRY_BASE
-from penstock.rocketmq.broker.send.draft import Draft, Placed
+from penstock.rocketmq.broker.state.levels import RETRY_BASE
+from penstock.rocketmq.broker.store.draft import Draft, Placed
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import StoredMessage
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.delays.levels import DelayLevels
+    from penstock.rocketmq.broker.state.levels import DelayLevels
     from penstock.rocketmq.broker.tables import Tables
 
 HOLDER: Final = f"{ROCKETMQ_PREFIX}waiting"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.rocketmq.broker.clients import queue_locks
-from penstock.rocketmq.broker.clients.queue_locks import EXPIRY_NS, QueueLocks
+from penstock.rocketmq.broker.state import queue_locks
+from penstock.rocketmq.broker.state.queue_locks import EXPIRY_NS, QueueLocks
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 
 Q0, Q1 = MessageQueue("b", 0, "T"), MessageQueue("b", 1, "T")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.rocketmq.broker.topics import INHERIT, READ_WRITE, TopicTable
+from penstock.rocketmq.broker.state.topics import INHERIT, READ_WRITE, TopicTable
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.registration import TopicConfig
 

@@ -1,0 +1,1 @@
+"""The broker's tables, statistics and the files that keep them."""
