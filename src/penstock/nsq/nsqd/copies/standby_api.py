@@ -153,7 +153,7 @@ class StandbyRouter(ApiRouter):
         fetch = fetch_of(request)
         if standing.role is not Role.FENCED:
             if fetch.history == standing.history and fetch.epoch < standing.known_epoch:
-                # A former primary, which copies its successor by now.
+                # A former primary, which already copies its successor.
                 raise succeeded("FENCED", standing)
             raise ApiError(409, "FOLLOWER", primary=standing.primary)
         if fetch.address != standing.primary:
