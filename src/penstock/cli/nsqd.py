@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from penstock.core.settings.options import load
-from penstock.nsq.version import version_line
+from penstock.core.settings.version import version_line
 
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
@@ -70,11 +70,11 @@ async def _start(options: NsqdOptions, running: AsyncExitStack, turn: Turn) -> N
     """
     from penstock.cli.shared.starting import starting
     from penstock.net.tcp import check_free
+    from penstock.node.ports import check_ports
     from penstock.nsq.nsqd.copies.standby_api import serve
     from penstock.nsq.nsqd.copies.starting import standby_for
     from penstock.nsq.nsqd.daemon import Nsqd, log_versions
     from penstock.nsq.nsqd.data_path import open_node
-    from penstock.nsq.nsqd.ports import check_ports
 
     log_versions(options)
     settings = _rocketmq_settings(options)

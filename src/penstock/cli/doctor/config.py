@@ -20,8 +20,8 @@ from penstock.core.settings import java_properties
 from penstock.core.settings.options import Option, Options
 from penstock.core.units import format_duration
 from penstock.net.address import split_host_port
+from penstock.node.ports import server_tls
 from penstock.nsq.nsqd.copies.secret import Secret
-from penstock.nsq.nsqd.http.https import server_tls
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.nsqlookupd.options import LookupdOptions
 from penstock.rocketmq.broker.settings import BrokerSettings

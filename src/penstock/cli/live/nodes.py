@@ -12,7 +12,7 @@ from pathlib import Path
 
 from penstock.cli.live.ports import HOST, NodePorts, Ports
 from penstock.core.ids import NODE_ID_MAX
-from penstock.nsq.nsqd.options import default_node_id
+from penstock.node.options import default_node_id
 
 _FURTHER = re.compile(r"nsqd-([2-9])")
 

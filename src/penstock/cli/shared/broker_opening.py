@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import logging
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from penstock.cli.shared.dialects import nsq_letters
 from penstock.cli.shared.starting import starting
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import PenstockError
 from penstock.core.units import SECOND
 from penstock.net.tcp import ListenError, check_free
 from penstock.net.vitals.monitoring_port import MonitoringPort
+from penstock.node.opening import open_node
+from penstock.node.ports import Ports, check_ports
 from penstock.nsq.nsqd.copies.copies_port import CopiesPort
 from penstock.nsq.nsqd.copies.primary import Primary
 from penstock.nsq.nsqd.copies.standby_api import serve
 from penstock.nsq.nsqd.copies.starting import standby_for
-from penstock.nsq.nsqd.daemon import Nsqd, log_versions
-from penstock.nsq.nsqd.data_path import open_node
-from penstock.nsq.nsqd.ports import Ports, check_ports
-from penstock.replication.standing import Role, Standing, read_standing
+from penstock.replication.standing import Role, Standing, check_primary, read_standing
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.slaves import master_address
 from penstock.rocketmq.broker.slaves.slave import Slave
@@ -31,14 +32,17 @@ if TYPE_CHECKING:
 
     from penstock.net.vitals.vitals import Vitals
     from penstock.node.node import Node
+    from penstock.node.options import NodeOptions
     from penstock.nsq.nsqd.copies.standby import EndRole, Standby
-    from penstock.nsq.nsqd.options import NsqdOptions
     from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.storage.store import Store
 
 PROGRAM: Final = "mqbroker"
 TRY_NS: Final = 10 * SECOND
 """The time that a slave tries to reach a master before it believes that it is elsewhere."""
 FAILED: Final = "the broker cannot start"
+LEFT_BY_GO: Final = re.compile(r"\.diskqueue\.|^go-nsqd-import|^nsqd\.\d+\.dat$")
+"""Names of a Go nsqd's files, and of those that are being taken over."""
 
 logger = logging.getLogger("penstock.mqbroker")
 
@@ -49,7 +53,7 @@ class Opening:
     def __init__(
         self,
         settings: BrokerSettings,
-        options: Callable[[str], NsqdOptions],
+        options: Callable[[str], NodeOptions],
         running: AsyncExitStack,
         turn: EndRole,
         *,
@@ -148,36 +152,49 @@ class Opening:
 
     # --- a master ------------------------------------------------------------------------------
 
-    async def _master(self, options: NsqdOptions, ports: Ports) -> RocketBroker:
+    async def _master(self, options: NodeOptions, ports: Ports) -> RocketBroker:
         settings, running = self._settings, self._running
         if settings.is_slave:
             settings = settings.as_master()
-        if options.tcp_address or options.http_address:
-            log_versions(options)
-        else:
-            # Events of the node beneath are news only to those who use NSQ's ports.
-            for name in ("penstock.node", "penstock.nsqd"):
-                logging.getLogger(name).setLevel(max(options.log_level, logging.WARNING))
         with starting(FAILED):
-            node = await open_node(options, program=PROGRAM)
-            running.push_async_callback(node.close)
-            await self._monitoring(node.vitals)
-            await self._nsq(node, options, ports)
+            if has_nsq_ports(options):
+                node = await self._with_nsq(options, ports)
+            else:
+                node = await self._without_nsq(options, ports)
         broker = await RocketBroker.start(settings, node, ha_port=ports.copies)
         running.push_async_callback(broker.close)
         node.start()
         return broker
 
-    async def _nsq(self, node: Node, options: NsqdOptions, ports: Ports) -> None:
-        """Open NSQ's ports where they are wanted, and the one for slaves."""
-        if options.tcp_address or options.http_address:
-            nsqd = await Nsqd.open(node, options, self._turn, ports)
-            self._running.push_async_callback(nsqd.close)
-            return
+    async def _with_nsq(self, options: NodeOptions, ports: Ports) -> Node:
+        """The node with NSQ's ports over it, and the one for slaves."""
+        from penstock.nsq.nsqd.daemon import Nsqd, log_versions
+        from penstock.nsq.nsqd.data_path import open_node
+        from penstock.nsq.nsqd.options import NsqdOptions
+
+        assert isinstance(options, NsqdOptions)
+        log_versions(options)
+        node = await open_node(options, program=PROGRAM)
+        self._running.push_async_callback(node.close)
+        await self._monitoring(node.vitals)
+        nsqd = await Nsqd.open(node, options, self._turn, ports)
+        self._running.push_async_callback(nsqd.close)
+        return node
+
+    async def _without_nsq(self, options: NodeOptions, ports: Ports) -> Node:
+        """The node with the port for slaves alone; none of NSQ's code is loaded."""
+        # Events of the node beneath are news only to those who use NSQ's ports.
+        for name in ("penstock.node", "penstock.nsqd"):
+            logging.getLogger(name).setLevel(max(options.log_level, logging.WARNING))
+        prepare = partial(_prepare, options)
+        node = await open_node(options, prepare, nsq_letters, program=PROGRAM)
+        self._running.push_async_callback(node.close)
+        await self._monitoring(node.vitals)
         primary = Primary.of(node, options, self._turn)
         copies = await CopiesPort.open(primary, node, options, ports)
         self._running.push_async_callback(copies.close)
         self._running.push_async_callback(ports.close)
+        return node
 
     async def _monitoring(self, vitals: Vitals) -> None:
         if self._settings.monitoring_address:
@@ -201,6 +218,20 @@ class Opening:
             logger.warning("no slave can copy this broker: %s; haListenPort sets another", error)
             return ""
         return address
+
+
+def has_nsq_ports(options: NodeOptions) -> bool:
+    """True where NSQ's ports are to be opened beside RocketMQ's."""
+    return bool(options.tcp_address or options.http_address)
+
+
+def _prepare(options: NodeOptions, store: Store) -> None:
+    """Refuse a store that is no primary's; take over what a Go nsqd has left in it."""
+    check_primary(store)
+    if any(map(LEFT_BY_GO.search, store.disk.list(store.data_path))):
+        from penstock.nsq.takeover.importer import import_queues
+
+        import_queues(store, SYSTEM_CLOCK, options.node_id, options.max_msg_size)
 
 
 def _standing_of(settings: BrokerSettings) -> Standing | None:

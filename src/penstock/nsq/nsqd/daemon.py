@@ -12,19 +12,20 @@ from penstock.broker.topic import Topic
 from penstock.core.errors import PenstockError
 from penstock.core.names import is_valid_name
 from penstock.core.settings.tls_kinds import TlsRequired
+from penstock.core.settings.version import NSQ_VERSION, version_line
 from penstock.net.http.server.service import HttpServer
 from penstock.net.tasks import spawn
 from penstock.net.tls.tls_server import over_tls
 from penstock.node.node import Node
+from penstock.node.ports import Ports, server_tls
 from penstock.node.registry import Observer
 from penstock.nsq.nsqd import lookup
 from penstock.nsq.nsqd.copies.copies_port import CopiesPort
 from penstock.nsq.nsqd.copies.primary import Primary
 from penstock.nsq.nsqd.http.api import NsqdApi
-from penstock.nsq.nsqd.http.https import TlsRequiredRouter, server_tls
+from penstock.nsq.nsqd.http.https import TlsRequiredRouter
 from penstock.nsq.nsqd.http.staged_parts import StagedParts
 from penstock.nsq.nsqd.options import NsqdOptions
-from penstock.nsq.nsqd.ports import Ports
 from penstock.nsq.nsqd.stats.pipelines import GroupsHere, Pipelines
 from penstock.nsq.nsqd.stats.prometheus import NsqdMetrics
 from penstock.nsq.nsqd.stats.stat_sources import StatSources
@@ -35,7 +36,6 @@ from penstock.nsq.nsqd.tcp.connection import Connection
 from penstock.nsq.nsqd.tcp.context import Context
 from penstock.nsq.nsqd.tcp.session import Session
 from penstock.nsq.nsqd.tracing.tracing import Tracing
-from penstock.nsq.version import NSQ_VERSION, version_line
 
 logger = logging.getLogger("penstock.nsqd")
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.cli.mqbroker import nsqd_options
+from penstock.cli.mqbroker import node_options
 from penstock.cli.shared import broker_opening
 from penstock.cli.shared.broker_opening import TRY_NS, Opening
 from penstock.core.errors import PenstockError
@@ -33,7 +33,7 @@ def settings(tmp_path: Path) -> BrokerSettings:
 
 
 def opening(settings: BrokerSettings, turns: list[str], *, is_turn: bool = False) -> Opening:
-    return Opening(settings, lambda follow: nsqd_options(settings, 20, follow), AsyncExitStack(),
+    return Opening(settings, lambda follow: node_options(settings, 20, follow), AsyncExitStack(),
                    lambda: turns.append("turn"), is_turn=is_turn)  # fmt: skip
 
 

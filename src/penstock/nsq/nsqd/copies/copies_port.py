@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from penstock import __version__
+from penstock.core.settings.version import NSQ_VERSION
 from penstock.core.units import SECOND
 from penstock.net.http.server.api import ApiRouter
 from penstock.net.http.server.guard import Guard
 from penstock.net.http.server.service import HttpServer, Request
 from penstock.node.node import Node
+from penstock.node.options import NodeOptions
+from penstock.node.ports import Ports
 from penstock.nsq.nsqd.copies.metrics import ReplicationMetrics
 from penstock.nsq.nsqd.copies.primary import Primary
-from penstock.nsq.nsqd.options import NsqdOptions
-from penstock.nsq.nsqd.ports import Ports
-from penstock.nsq.version import NSQ_VERSION
 
 
 class CopiesPort:
@@ -26,7 +26,7 @@ class CopiesPort:
 
     @classmethod
     async def open(
-        cls, primary: Primary, node: Node, options: NsqdOptions, ports: Ports
+        cls, primary: Primary, node: Node, options: NodeOptions, ports: Ports
     ) -> CopiesPort:
         """Let copies ask, here and wherever ``primary`` has routes. Raises ListenError."""
         node.vitals.sources.append(ReplicationMetrics(primary.figures).source)
@@ -49,7 +49,7 @@ class CopiesPort:
 class _CopiesRouter(ApiRouter):
     """The requests of copies, and those that show people how copies are; no messages."""
 
-    def __init__(self, primary: Primary, node: Node, options: NsqdOptions, ports: Ports) -> None:
+    def __init__(self, primary: Primary, node: Node, options: NodeOptions, ports: Ports) -> None:
         super().__init__(Guard.of(options, options.broadcast_address))
         self._primary = primary
         self._node = node

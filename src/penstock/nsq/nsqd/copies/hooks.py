@@ -19,9 +19,9 @@ from penstock.core.errors import PenstockError
 from penstock.core.reasons import reason
 from penstock.core.units import SECOND
 from penstock.net.address import join_host_port
+from penstock.node.options import NodeOptions
+from penstock.node.ports import Ports
 from penstock.nsq.nsqd.copies.peer import address_of
-from penstock.nsq.nsqd.options import NsqdOptions
-from penstock.nsq.nsqd.ports import Ports
 from penstock.replication.standing import Standing
 
 logger = logging.getLogger("penstock.replication")
@@ -41,7 +41,7 @@ class HookError(PenstockError):
 class Hooks:
     """The hooks of a node's options."""
 
-    def __init__(self, options: NsqdOptions, ports: Ports) -> None:
+    def __init__(self, options: NodeOptions, ports: Ports) -> None:
         self._options = options
         self._ports = ports
 

@@ -16,9 +16,9 @@ from penstock.net.http.client.answer import Answer, AnswerReader, request_head
 from penstock.net.http.client.link import Origin
 from penstock.net.http.client.pool import ConnectError, HttpPool
 from penstock.net.tls.tls_layer import renewed_client_context
+from penstock.node.options import NodeOptions
+from penstock.node.ports import Ports
 from penstock.nsq.nsqd.copies.secret import Secret
-from penstock.nsq.nsqd.options import NsqdOptions
-from penstock.nsq.nsqd.ports import Ports
 
 CONNECT_S: Final = 2.0
 ANSWER_MAX: Final = 512 * 1024 * 1024
@@ -71,7 +71,7 @@ class Fence(msgspec.Struct):
     fork: dict[str, tuple[int, int]] | None = None
 
 
-def address_of(options: NsqdOptions, ports: Ports) -> str:
+def address_of(options: NodeOptions, ports: Ports) -> str:
     """The address at which other nodes ask this one: the port for copies, else HTTP, or HTTPS if
     that is all there is.
     """
@@ -87,7 +87,7 @@ def address_of(options: NsqdOptions, ports: Ports) -> str:
 class Peer:
     """The node at ``host:port`` or at a URL; to be made inside the loop, and closed."""
 
-    def __init__(self, address: str, options: NsqdOptions, secret: Secret) -> None:
+    def __init__(self, address: str, options: NodeOptions, secret: Secret) -> None:
         """Raise ConfigError for an address or TLS files that cannot be used."""
         self.address = address
         self._endpoint = Endpoint.of(address)

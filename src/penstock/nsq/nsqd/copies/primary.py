@@ -23,13 +23,13 @@ from penstock.net.http.server.api import ApiError, ApiRouter, json_response
 from penstock.net.http.server.service import Later, Request, Response
 from penstock.net.tasks import spawn
 from penstock.node.followers import FOLLOWERS_MAX
+from penstock.node.options import NodeOptions
+from penstock.node.ports import Ports
 from penstock.nsq.nsqd.copies.hooks import Hooks
 from penstock.nsq.nsqd.copies.pace import Pace
 from penstock.nsq.nsqd.copies.peer import Fence, Peer, address_of
 from penstock.nsq.nsqd.copies.secret import Secret
 from penstock.nsq.nsqd.copies.successor import tell_until_heard
-from penstock.nsq.nsqd.options import NsqdOptions
-from penstock.nsq.nsqd.ports import Ports
 from penstock.replication.copy import small_files
 from penstock.replication.feed import Served, Source
 from penstock.replication.messages import Fetch, Hello, ReplicationError, decode_fetch
@@ -104,13 +104,13 @@ class Primary:
         self._tasks: list[asyncio.Task[None]] = []
 
     @classmethod
-    def of(cls, node: Node, options: NsqdOptions, turn: Callable[[], object]) -> Primary:
+    def of(cls, node: Node, options: NodeOptions, turn: Callable[[], object]) -> Primary:
         """The primary's side of a node. Raises ConfigError, StorageError."""
         store = node.broker.store
         standing = read_standing(store.disk, store.data_path)
         return cls(node, standing, Secret.of(options.replication_secret_file), turn)
 
-    def start(self, options: NsqdOptions, ports: Ports) -> None:
+    def start(self, options: NodeOptions, ports: Ports) -> None:
         """Tell the primary before, if it may not know, that this node was promoted, and the
         operator's command.
         """

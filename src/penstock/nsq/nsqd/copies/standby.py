@@ -25,17 +25,14 @@ from penstock.net.budget import Memory
 from penstock.net.http.server.service import HttpServer, Later
 from penstock.net.tls.tls_server import over_tls
 from penstock.net.vitals.vitals import HEALTHY, Vitals
-from penstock.node.node import NodeOptions
+from penstock.node.options import NodeOptions
+from penstock.node.ports import Ports, server_tls
 from penstock.nsq.nsqd.copies.following import Pulling
 from penstock.nsq.nsqd.copies.hooks import Hooks
 from penstock.nsq.nsqd.copies.peer import Fence, Peer, PeerError, Successor, address_of
 from penstock.nsq.nsqd.copies.refusal_port import RefusalPort
 from penstock.nsq.nsqd.copies.secret import Secret
 from penstock.nsq.nsqd.copies.successor import ASK_S, shown, tell
-from penstock.nsq.nsqd.http.https import server_tls
-from penstock.nsq.nsqd.options import NsqdOptions
-from penstock.nsq.nsqd.ports import Ports
-from penstock.nsq.protocol.letters import Letters
 from penstock.replication.copied_node import CopiedNode
 from penstock.replication.copy import Copy, small_files
 from penstock.replication.feed import Source
@@ -95,7 +92,7 @@ class Standby:
 
     def __init__(
         self,
-        options: NsqdOptions,
+        options: NodeOptions,
         standing: Standing,
         secret: Secret,
         turn: EndRole,
@@ -155,9 +152,10 @@ class Standby:
 
     def node(self) -> CopiedNode:
         """The copy as a node of another dialect, which only reads."""
-        options = NodeOptions(self.options.durability, self.options.sync_every,
-                              self.options.sync_timeout, 0)  # fmt: skip
-        node = CopiedNode(self.copy, options, self.clock, self.memory, Letters)
+        options = self.options.replace(
+            group_retention=0, replicas_acked=0, e2e_processing_latency_percentiles=()
+        )
+        node = CopiedNode(self.copy, options, self.clock, self.memory)
         node.vitals = self.vitals
         return node
 
@@ -374,7 +372,7 @@ def seconds_up(nanoseconds: int | None) -> float | None:
     return None if nanoseconds is None else -(-nanoseconds // MILLISECOND) / 1000
 
 
-def _open_store(options: NsqdOptions, data_path: str) -> Store:
+def _open_store(options: NodeOptions, data_path: str) -> Store:
     """Open the store of the data path. Raises ConfigError, LaterFormatError."""
     log_options = LogOptions(options.max_bytes_per_file, max(0, options.mem_queue_size),
                              options.durability)  # fmt: skip

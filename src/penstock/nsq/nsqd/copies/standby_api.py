@@ -12,6 +12,7 @@ import msgspec
 
 from penstock import __version__
 from penstock.core.errors import PenstockError
+from penstock.core.settings.version import NSQ_VERSION, version_line
 from penstock.core.units import SECOND
 from penstock.net.http.server.api import (
     ApiError,
@@ -38,7 +39,6 @@ from penstock.nsq.nsqd.copies.primary import (
 from penstock.nsq.nsqd.copies.standby import NotWholeError, Standby
 from penstock.nsq.nsqd.http.log_api import LogApi
 from penstock.nsq.nsqd.stats.stats import memory
-from penstock.nsq.version import NSQ_VERSION, version_line
 from penstock.replication.standing import Role
 
 logger = logging.getLogger("penstock.replication")

@@ -12,11 +12,11 @@ import os
 from typing import Final
 
 from penstock.core.errors import ConfigError
+from penstock.node.options import NodeOptions
+from penstock.node.ports import Ports
 from penstock.nsq.nsqd.copies.peer import Peer, PeerError, PeerStatus
 from penstock.nsq.nsqd.copies.secret import Secret
 from penstock.nsq.nsqd.copies.standby import EndRole, Standby
-from penstock.nsq.nsqd.options import NsqdOptions
-from penstock.nsq.nsqd.ports import Ports
 from penstock.replication.standing import Role, Standing, read_standing
 from penstock.storage.files.disk import OsDisk
 
@@ -29,7 +29,7 @@ node that is only slow must not be taken for one, as this one might take publish
 
 
 async def standby_for(
-    options: NsqdOptions,
+    options: NodeOptions,
     turn: EndRole,
     *,
     is_turn: bool = False,
@@ -69,7 +69,7 @@ def _standing_of(data_path: str) -> Standing | None:
 
 
 async def decide(
-    options: NsqdOptions, standing: Standing | None, data_path: str, secret: Secret
+    options: NodeOptions, standing: Standing | None, data_path: str, secret: Secret
 ) -> Standing | None:
     """The standing under which a node starts; None for one that has nothing to do with copies.
 
@@ -87,7 +87,7 @@ async def decide(
     return await _unless_outranked(options, standing, secret)
 
 
-async def _as_follower(options: NsqdOptions, standing: Standing | None, secret: Secret) -> Standing:
+async def _as_follower(options: NodeOptions, standing: Standing | None, secret: Secret) -> Standing:
     """The standing of a node with ``--follow``; one that was promoted ignores it until the other
     was promoted after it.
     """
@@ -115,7 +115,7 @@ def _bare(address: str) -> str:
     return address.removeprefix("https://")
 
 
-async def _unless_outranked(options: NsqdOptions, standing: Standing, secret: Secret) -> Standing:
+async def _unless_outranked(options: NodeOptions, standing: Standing, secret: Secret) -> Standing:
     """The node's standing, or fenced if a node that has copied it was promoted meanwhile."""
     asked = [each for each in dict.fromkeys([*standing.followers, standing.primary]) if each]
     statuses = await asyncio.gather(*(_status(each, options, secret) for each in asked))
@@ -144,7 +144,7 @@ def _successor(address: str, found: PeerStatus, asked: list[str]) -> str:
     return address if found.role == Role.PRIMARY else others.get(_bare(found.primary), address)
 
 
-async def _status(address: str, options: NsqdOptions, secret: Secret) -> PeerStatus | None:
+async def _status(address: str, options: NodeOptions, secret: Secret) -> PeerStatus | None:
     try:
         peer = Peer(address, options, secret)
     except PeerError:

@@ -17,10 +17,10 @@ from penstock.net.address import join_host_port
 from penstock.net.http.server.api import NSQ_HEADER, ApiError, ApiRouter, Query, all_values
 from penstock.net.http.server.service import Request, Response
 from penstock.node.dialect import Dialect, LogView
+from penstock.node.ports import Ports
 from penstock.nsq.nsqd.http.api_arguments import number, out_of_range, topic_named
 from penstock.nsq.nsqd.http.log_views import NSQ_VIEW, queue_named, view_for
 from penstock.nsq.nsqd.http.many_topics import check_number, names_in
-from penstock.nsq.nsqd.ports import Ports
 from penstock.storage.epochs import LogEpochs
 
 FETCH_BYTES: Final = 4 * 1024 * 1024

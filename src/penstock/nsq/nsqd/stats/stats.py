@@ -14,6 +14,7 @@ from typing import Any
 from penstock.broker.channels.channel import Channel
 from penstock.broker.topic import Topic
 from penstock.core.quantiles import Summary
+from penstock.core.settings.version import NSQ_VERSION, version_line
 from penstock.core.units import MICROSECOND, MILLISECOND, SECOND, format_duration
 from penstock.net import process
 from penstock.net.budget import Memory
@@ -25,7 +26,6 @@ from penstock.nsq.nsqd.http.damage_api import damage_of
 from penstock.nsq.nsqd.stats import group_stats
 from penstock.nsq.nsqd.stats.stat_sources import StatSources
 from penstock.nsq.nsqd.tcp.session import Session
-from penstock.nsq.version import NSQ_VERSION, version_line
 
 _FALSE = ("false", "0")
 # The suites that Go's nsqd has names for, none of TLS 1.3 among them.

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from penstock.node.ports import Ports
 from penstock.nsq.nsqd.copies.copies_port import CopiesPort
 from penstock.nsq.nsqd.copies.peer import Peer, PeerError, address_of
 from penstock.nsq.nsqd.copies.primary import Primary
 from penstock.nsq.nsqd.copies.secret import Secret
 from penstock.nsq.nsqd.data_path import open_node
 from penstock.nsq.nsqd.options import NsqdOptions
-from penstock.nsq.nsqd.ports import Ports
 from penstock.replication.messages import Fetch, encode_fetch
 
 SECRET = "a secret of some length"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock.core.units import MILLISECOND
+from penstock.node.ports import Ports
 from penstock.nsq.nsqd.copies.hooks import LINES_MAX, HookError, Hooks
-from penstock.nsq.nsqd.ports import Ports
 from penstock.replication.standing import Role, Standing
 from tests.programs.nsq.nsqd.conftest import options
 

@@ -16,9 +16,9 @@ from penstock.broker.topic import Topic
 from penstock.core.errors import ConfigError, StorageError
 from penstock.core.gojson import dumps
 from penstock.core.names import is_valid_name
+from penstock.core.settings.version import NSQ_VERSION
 from penstock.core.units import SECOND
 from penstock.net.tasks import spawn
-from penstock.nsq.version import NSQ_VERSION
 from penstock.storage.store import Store
 
 logger = logging.getLogger("penstock.nsqd")

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from penstock.net.tcp import ListenError
+from penstock.node.ports import Ports, check_ports
 from penstock.nsq.nsqd.options import NsqdOptions
-from penstock.nsq.nsqd.ports import Ports, check_ports
 
 
 def options(**changes: object) -> NsqdOptions:

@@ -14,8 +14,8 @@ import pytest
 
 from penstock.core.errors import PenstockError
 from penstock.core.units import MILLISECOND
-from penstock.nsq.nsqd import data_path, metadata
-from penstock.nsq.nsqd.metadata import FILE_NAME
+from penstock.node import metadata, opening
+from penstock.node.metadata import FILE_NAME
 from penstock.testing.disk import FaultyDisk
 from tests import nsqds
 from tests.programs.nsq.nsqd.conftest import Running, Start, faulty_disk, options
@@ -63,7 +63,7 @@ async def test_a_pause_that_cannot_be_written_is_told(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = FaultyDisk("/data")
-    monkeypatch.setattr(data_path, "OsDisk", lambda: disk)
+    monkeypatch.setattr(opening, "OsDisk", lambda: disk)
     nsqd = await start(data_path="/data")
     await nsqd.post("/topic/create?topic=t")
     disk.fail("replace", within=FILE_NAME, times=-1)
@@ -175,7 +175,7 @@ async def test_trouble_with_the_file_ends_nothing(
     start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = FaultyDisk("/data")
-    monkeypatch.setattr(data_path, "OsDisk", lambda: disk)
+    monkeypatch.setattr(opening, "OsDisk", lambda: disk)
     nsqd = await start(data_path="/data")
     disk.fail("replace", within=FILE_NAME, times=-1)
     await nsqd.publish("t", b"x")
@@ -188,7 +188,7 @@ async def test_trouble_with_the_file_ends_nothing(
 
 async def test_an_unwritable_data_path_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = FaultyDisk("/data")
-    monkeypatch.setattr(data_path, "OsDisk", lambda: disk)
+    monkeypatch.setattr(opening, "OsDisk", lambda: disk)
     disk.fail("replace", within=FILE_NAME, times=-1)
     with pytest.raises(PenstockError, match="failed to persist metadata - "):
         await nsqds.start(options("/data"))
@@ -210,7 +210,7 @@ async def killed_when_full(start: Start, monkeypatch: pytest.MonkeyPatch, room: 
     left.fill(room)
     disk.heal()
     await nsqd.stop()
-    monkeypatch.setattr(data_path, "OsDisk", lambda: left)
+    monkeypatch.setattr(opening, "OsDisk", lambda: left)
     return left
 
 

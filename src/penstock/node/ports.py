@@ -1,21 +1,45 @@
-"""The ports of an nsqd: opened together, and the numbers that others are told."""
+"""The ports over a node and their TLS: opened together, and the numbers that others are told."""
 
 from __future__ import annotations
 
 import logging
+from typing import TypeVar
 
+from penstock.core.errors import ConfigError
 from penstock.net.gate import ProtocolFactory
 from penstock.net.http.server.service import HttpServer
 from penstock.net.tcp import Listener, check_free, listen
-from penstock.net.tls.tls_layer import ServerTls
+from penstock.net.tls.tls_layer import ClientAuth, ServerTls
 from penstock.net.tls.tls_server import over_tls
-from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.node.options import NodeOptions
 
 logger = logging.getLogger("penstock.nsqd")
 copies_logger = logging.getLogger("penstock.replication")
 
+OptionsT = TypeVar("OptionsT", bound=NodeOptions)
 
-def check_ports(options: NsqdOptions) -> None:
+
+def server_tls(options: NodeOptions) -> ServerTls | None:
+    """The TLS of the TCP and the HTTPS port; None without a certificate. Raises ConfigError."""
+    if not options.tls_cert and not options.tls_key:
+        return None
+    if not options.tls_cert or not options.tls_key:
+        given, missing = "--tls-cert", "--tls-key"
+        if options.tls_key:
+            given, missing = missing, given
+        # Go's words, which its users look for, name nothing.
+        raise ConfigError("failed to build TLS config - open : no such file or directory: "
+                          f"{missing} is missing beside {given}")  # fmt: skip
+    return ServerTls(
+        options.tls_cert,
+        options.tls_key,
+        ca_file=options.tls_root_ca_file,
+        client_auth=ClientAuth.of(options.tls_client_auth_policy),
+        min_version=options.tls_min_version,
+    )
+
+
+def check_ports(options: NodeOptions) -> None:
     """Raise ListenError when an address is taken: asked before the data path is opened, as that
     may take long, and logs what has nothing to do with it.
     """
@@ -34,7 +58,7 @@ class Ports:
 
     def __init__(
         self,
-        options: NsqdOptions,
+        options: NodeOptions,
         copies_address: str = "",
         copies_tls: ServerTls | None = None,
     ) -> None:
@@ -96,7 +120,7 @@ class Ports:
         """The TCP port that others are told."""
         return self._options.broadcast_tcp_port or max(0, self.tcp)
 
-    def kept(self, options: NsqdOptions) -> NsqdOptions:
+    def kept(self, options: OptionsT) -> OptionsT:
         """The options with the numbers of the ports that the system has chosen: opened again, they
         are the same.
         """

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 
-from penstock.nsq.version import NSQ_VERSION, version_line
+from penstock.core.settings.version import NSQ_VERSION, version_line
 
 
 def test_the_version_is_one_that_clients_can_compare() -> None:
