@@ -26,6 +26,7 @@ from penstock.net.http.server.guard import Guard
 from penstock.net.http.server.later import later_of
 from penstock.net.http.server.route import Route
 from penstock.net.http.server.service import HttpServer, Later, Request, Response
+from penstock.node.http.log_api import LogApi
 from penstock.nsq.nsqd.copies.copied_topics import CopiedTopics
 from penstock.nsq.nsqd.copies.hooks import HookError
 from penstock.nsq.nsqd.copies.metrics import ReplicationMetrics
@@ -37,8 +38,6 @@ from penstock.nsq.nsqd.copies.primary import (
     stepped_back,
 )
 from penstock.nsq.nsqd.copies.standby import NotWholeError, Standby
-from penstock.nsq.nsqd.http.log_api import LogApi
-from penstock.nsq.nsqd.stats.stats import memory
 from penstock.replication.standing import Role
 
 logger = logging.getLogger("penstock.replication")
@@ -137,7 +136,7 @@ class StandbyRouter(ApiRouter):
             "health": standby.health,
             "start_time": standby.vitals.started_ns // SECOND,
             "topics": [],
-            "memory": memory(standby.vitals.gc_pauses),
+            "memory": standby.vitals.go_memory(),
             "producers": None,
             "replication": figures,
         })  # fmt: skip

@@ -22,15 +22,15 @@ from penstock.net.http.server.api import (
 )
 from penstock.net.http.server.guard import Guard
 from penstock.net.http.server.service import Later, Request, Response
+from penstock.node.http.api_arguments import existing_channel, topic_named
+from penstock.node.http.log_api import LogApi
 from penstock.node.ports import Ports
 from penstock.nsq.debug_pages import add_debug_pages, free_memory
 from penstock.nsq.nsqd.copies.primary import Primary
-from penstock.nsq.nsqd.http.api_arguments import existing_channel, topic_named
 from penstock.nsq.nsqd.http.browse_api import BrowseApi
 from penstock.nsq.nsqd.http.config_api import ConfigApi
 from penstock.nsq.nsqd.http.damage_api import DamageApi
 from penstock.nsq.nsqd.http.dead_letters_api import DeadTopics
-from penstock.nsq.nsqd.http.log_api import LogApi
 from penstock.nsq.nsqd.http.log_group_api import LogGroupApi
 from penstock.nsq.nsqd.http.node_api import NodeApi
 from penstock.nsq.nsqd.http.pipelines_api import PipelinesApi

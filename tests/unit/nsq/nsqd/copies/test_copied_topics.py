@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import weakref
 
+from penstock.node.http.log_views import NSQ_VIEW
 from penstock.nsq.nsqd.copies.copied_topics import CopiedTopics
-from penstock.nsq.nsqd.http.log_views import NSQ_VIEW
 from penstock.testing.clock import FakeClock
 from tests.unit.replication.pieces import Primary, new_copy, stored, until_whole
 

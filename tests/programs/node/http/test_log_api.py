@@ -10,7 +10,7 @@ import pytest
 from penstock.core.ids import format_id
 from penstock.core.units import SECOND
 from penstock.net.http.client.once import get
-from penstock.nsq.nsqd.http import log_api, many_topics
+from penstock.node.http import log_api, many_topics
 from penstock.storage.batch import iter_batches
 from penstock.testing.clock import FakeClock
 from tests.programs.nsq.nsqd.conftest import (

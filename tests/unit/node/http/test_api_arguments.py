@@ -8,7 +8,7 @@ import pytest
 
 from penstock.core.errors import OffsetOutOfRangeError
 from penstock.net.http.server.api import ApiError, Query
-from penstock.nsq.nsqd.http.api_arguments import number, out_of_range
+from penstock.node.http.api_arguments import number, out_of_range
 
 
 @pytest.mark.parametrize(("text", "value"), [("", 7), ("n=0", 0), ("n=10", 10)])

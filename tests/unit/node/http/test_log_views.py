@@ -9,7 +9,7 @@ import pytest
 from penstock.broker.topic import Topic
 from penstock.net.http.server.api import ApiError, Query
 from penstock.node.dialect import LogView
-from penstock.nsq.nsqd.http.log_views import NSQ_VIEW, queue_named, view_for
+from penstock.node.http.log_views import NSQ_VIEW, queue_named, view_for
 
 if TYPE_CHECKING:
     from penstock.node.dialect import Dialect

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.net.http.server.api import ApiError, Query
 from penstock.net.http.server.service import Request
-from penstock.nsq.nsqd.http.many_topics import TOPICS_MAX, change_each, names_in, offsets_in
+from penstock.node.http.many_topics import TOPICS_MAX, change_each, names_in, offsets_in
 
 NO_TOPIC = Query({})
 

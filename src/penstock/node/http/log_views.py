@@ -13,7 +13,7 @@ from penstock.broker.dialects import nsq_raw
 from penstock.broker.topic import Topic
 from penstock.net.http.server.api import ApiError, Query
 from penstock.node.dialect import Dialect, Extent, LogView
-from penstock.nsq.nsqd.http.api_arguments import offset_at
+from penstock.node.http.api_arguments import offset_at
 from penstock.storage.batch import Buffer
 
 

@@ -1,8 +1,8 @@
 """The log over HTTP: what Spark and other replaying readers use. Penstock's own, beside NSQ's API.
 
-A reader asks for the offsets of topics and fetches whole batches as they are stored; how far it has
-got it commits as a group (``log_group_api``). What queues and messages are is a matter of the view
-(``log_views``).
+A reader asks for the offsets of topics and fetches whole batches as they are stored; how far it
+has got it commits as a group (nsqd's ``log_group_api``). What queues and messages are is a matter
+of the view (``log_views``).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from penstock.net.address import join_host_port
 from penstock.net.http.server.api import NSQ_HEADER, ApiError, ApiRouter, Query, all_values
 from penstock.net.http.server.service import Request, Response
 from penstock.node.dialect import Dialect, LogView
+from penstock.node.http.api_arguments import number, out_of_range, topic_named
+from penstock.node.http.log_views import NSQ_VIEW, queue_named, view_for
+from penstock.node.http.many_topics import check_number, names_in
 from penstock.node.ports import Ports
-from penstock.nsq.nsqd.http.api_arguments import number, out_of_range, topic_named
-from penstock.nsq.nsqd.http.log_views import NSQ_VIEW, queue_named, view_for
-from penstock.nsq.nsqd.http.many_topics import check_number, names_in
 from penstock.storage.epochs import LogEpochs
 
 FETCH_BYTES: Final = 4 * 1024 * 1024
@@ -28,7 +28,7 @@ FETCH_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
 class LogApi:
-    """The /log endpoints of one nsqd."""
+    """The /log endpoints of one node."""
 
     def __init__(
         self,
