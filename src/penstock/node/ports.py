@@ -14,7 +14,7 @@ from penstock.net.tls.tls_server import over_tls
 from penstock.node.options import NodeOptions
 
 logger = logging.getLogger("penstock.nsqd")
-copies_logger = logging.getLogger("penstock.replication")
+replication_logger = logging.getLogger("penstock.replication")
 
 OptionsT = TypeVar("OptionsT", bound=NodeOptions)
 
@@ -52,30 +52,33 @@ def check_ports(options: NodeOptions) -> None:
 class Ports:
     """The TCP, HTTP and HTTPS port of the options; 0 is the number of one that is not open.
 
-    Where a separate port is opened for other nodes, it is at ``copies_address``, over
-    ``copies_tls`` if that is given.
+    Where followers have a port for them alone, it is at ``replication_address``, over
+    ``replication_tls`` if that is given.
     """
 
     def __init__(
         self,
         options: NodeOptions,
-        copies_address: str = "",
-        copies_tls: ServerTls | None = None,
+        replication_address: str = "",
+        replication_tls: ServerTls | None = None,
     ) -> None:
         self._options = options
-        self.copies_address = copies_address
-        self._copies_tls = copies_tls
-        self._copies: Listener | None = None
+        self.replication_address = replication_address
+        self._replication_tls = replication_tls
+        self._replication: Listener | None = None
         self._tcp: Listener | None = None
         self._http: Listener | None = None
         self._https: Listener | None = None
 
     async def open(
-        self, session: ProtocolFactory, http: ProtocolFactory, https: ProtocolFactory | None
+        self,
+        session: ProtocolFactory | None,
+        http: ProtocolFactory,
+        https: ProtocolFactory | None,
     ) -> None:
         """Open those that have an address. Raises ListenError, with some of them open."""
         options = self._options
-        if options.tcp_address:
+        if session is not None and options.tcp_address:
             self._tcp = await listen(session, options.tcp_address, "TCP", logger)
         # Before plain HTTP, which may have to name its port.
         if https is not None and options.https_address:
@@ -83,20 +86,22 @@ class Ports:
         if options.http_address:
             self._http = await listen(http, options.http_address, "HTTP", logger)
 
-    async def open_copies(self, http: HttpServer) -> None:
-        """Open the port for copies. Raises ListenError."""
-        tls = self._copies_tls
-        factory = http if tls is None else over_tls(tls, http, copies_logger)
-        self._copies = await listen(factory, self.copies_address, "HA", copies_logger)
+    async def open_replication(self, http: HttpServer) -> None:
+        """Open the port for followers. Raises ListenError."""
+        tls = self._replication_tls
+        factory = http if tls is None else over_tls(tls, http, replication_logger)
+        self._replication = await listen(
+            factory, self.replication_address, "HA", replication_logger
+        )
 
     @property
-    def copies(self) -> int:
-        return self._copies.port if self._copies else 0
+    def replication(self) -> int:
+        return self._replication.port if self._replication else 0
 
     @property
-    def are_copies_secure(self) -> bool:
-        """True if the port for copies speaks TLS."""
-        return self._copies_tls is not None
+    def is_replication_secure(self) -> bool:
+        """True if the port for followers speaks TLS."""
+        return self._replication_tls is not None
 
     @property
     def tcp(self) -> int:
@@ -134,6 +139,6 @@ class Ports:
 
     async def close(self) -> None:
         """Take no more connections; those that are open stay."""
-        for listener in (self._tcp, self._http, self._https, self._copies):
+        for listener in (self._tcp, self._http, self._https, self._replication):
             if listener is not None:
                 await listener.close()

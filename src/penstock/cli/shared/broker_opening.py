@@ -16,11 +16,11 @@ from penstock.net.tcp import ListenError, check_free
 from penstock.net.vitals.monitoring_port import MonitoringPort
 from penstock.node.opening import open_node
 from penstock.node.ports import Ports, check_ports
-from penstock.nsq.nsqd.copies.copies_port import CopiesPort
-from penstock.nsq.nsqd.copies.primary import Primary
-from penstock.nsq.nsqd.copies.standby_api import serve
-from penstock.nsq.nsqd.copies.starting import standby_for
+from penstock.replication.port import ReplicationPort
+from penstock.replication.primary import Primary
+from penstock.replication.standby_api import serve
 from penstock.replication.standing import Role, Standing, check_primary, read_standing
+from penstock.replication.starting import standby_for
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.slaves import master_address
 from penstock.rocketmq.broker.slaves.slave import Slave
@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AsyncExitStack
 
+    from penstock.net.gate import ProtocolFactory
     from penstock.net.vitals.vitals import Vitals
     from penstock.node.node import Node
     from penstock.node.options import NodeOptions
-    from penstock.nsq.nsqd.copies.standby import EndRole, Standby
+    from penstock.replication.standby import EndRole, Standby
     from penstock.rocketmq.broker.settings import BrokerSettings
     from penstock.storage.store import Store
 
@@ -80,7 +81,7 @@ class Opening:
         followed = await self._followed() if settings.is_slave else ""
         options = self._options(settings.ha_url(followed))
         with starting(FAILED):
-            ports = Ports(options, self._copies_address(), settings.ha_tls())
+            ports = Ports(options, self._replication_address(), settings.ha_tls())
             check_ports(options)
             standby = await standby_for(options, self._turn, is_turn=self._is_turn, ports=ports,
                                         program=PROGRAM)  # fmt: skip
@@ -90,8 +91,8 @@ class Opening:
             broker = await self._standby(standby)
         if broker is not None:  # opened again, the ports are the same
             settings.listen_port = broker.port
-        if ports.copies:
-            settings.ha_listen_port = ports.copies
+        if ports.replication:
+            settings.ha_listen_port = ports.replication
         return broker
 
     def _check_standing(self) -> None:
@@ -121,14 +122,15 @@ class Opening:
 
     async def _standby(self, standby: Standby) -> RocketBroker | None:
         """Open the ports of a slave, or of a broker that was fenced."""
+        tcp = self._refusals(standby) if has_nsq_ports(standby.options) else None
         self._running.push_async_callback(standby.close)
         with starting(FAILED):
-            await standby.open(serve(standby))
+            await standby.open(serve(standby), tcp)
             await self._monitoring(standby.vitals)
         if standby.pulling is None:
             return None
         node = standby.node()
-        broker = await RocketBroker.start(self._settings, node, ha_port=standby.ports.copies)
+        broker = await RocketBroker.start(self._settings, node, ha_port=standby.ports.replication)
         self._running.push_async_callback(broker.close)
         slave = Slave(broker.controller, node.copied)
         slave.update()
@@ -136,6 +138,14 @@ class Opening:
         if not self._settings.ha_master_address:
             broker.controller.name_servers.told_master = partial(self._told_master, standby)
         return broker
+
+    def _refusals(self, standby: Standby) -> ProtocolFactory:
+        """The answer on the TCP port for NSQ of a slave, or of a broker that was fenced."""
+        from penstock.nsq.nsqd.tcp.refusal_port import RefusalPort
+
+        refusals = RefusalPort(standby.refusal_line)
+        self._running.callback(refusals.close_connections)
+        return refusals
 
     def _told_master(self, standby: Standby, address: str) -> None:
         """A name server says where the master is copied: follow it there, if it is gone from where
@@ -161,7 +171,7 @@ class Opening:
                 node = await self._with_nsq(options, ports)
             else:
                 node = await self._without_nsq(options, ports)
-        broker = await RocketBroker.start(settings, node, ha_port=ports.copies)
+        broker = await RocketBroker.start(settings, node, ha_port=ports.replication)
         running.push_async_callback(broker.close)
         node.start()
         return broker
@@ -191,8 +201,8 @@ class Opening:
         self._running.push_async_callback(node.close)
         await self._monitoring(node.vitals)
         primary = Primary.of(node, options, self._turn)
-        copies = await CopiesPort.open(primary, node, options, ports)
-        self._running.push_async_callback(copies.close)
+        replication = await ReplicationPort.open(primary, node, options, ports)
+        self._running.push_async_callback(replication.close)
         self._running.push_async_callback(ports.close)
         return node
 
@@ -201,7 +211,7 @@ class Opening:
             port = await MonitoringPort.open(self._settings.monitoring_address, vitals, logger)
             self._running.push_async_callback(port.close)
 
-    def _copies_address(self) -> str:
+    def _replication_address(self) -> str:
         """The address of the port for slaves; empty where none is to be opened."""
         settings = self._settings
         address = settings.ha_address()

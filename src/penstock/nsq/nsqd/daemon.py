@@ -20,8 +20,6 @@ from penstock.node.node import Node
 from penstock.node.ports import Ports, server_tls
 from penstock.node.registry import Observer
 from penstock.nsq.nsqd import lookup
-from penstock.nsq.nsqd.copies.copies_port import CopiesPort
-from penstock.nsq.nsqd.copies.primary import Primary
 from penstock.nsq.nsqd.http.api import NsqdApi
 from penstock.nsq.nsqd.http.https import TlsRequiredRouter
 from penstock.nsq.nsqd.http.staged_parts import StagedParts
@@ -36,6 +34,8 @@ from penstock.nsq.nsqd.tcp.connection import Connection
 from penstock.nsq.nsqd.tcp.context import Context
 from penstock.nsq.nsqd.tcp.session import Session
 from penstock.nsq.nsqd.tracing.tracing import Tracing
+from penstock.replication.port import ReplicationPort
+from penstock.replication.primary import Primary
 
 logger = logging.getLogger("penstock.nsqd")
 
@@ -78,7 +78,7 @@ class Nsqd(Observer):
                                     options.http_client_connect_timeout,
                                     options.http_client_request_timeout)  # fmt: skip
         self.primary = Primary.of(node, options, turn)
-        self._copies: CopiesPort | None = None
+        self._replication: ReplicationPort | None = None
         self.tracing = Tracing.of(node, options)
         sources = StatSources(node, options, self.sessions, self.staged_parts, self.pipelines,
                               self.auth_servers, self.primary.figures)  # fmt: skip
@@ -126,7 +126,9 @@ class Nsqd(Observer):
         await self.ports.open(self._connection, self._plain_http, https)
         self.lookup.set_addresses(self.options.lookupd_tcp_addresses)
         self.statsd.start()
-        self._copies = await CopiesPort.open(self.primary, self.node, self.options, self.ports)
+        self._replication = await ReplicationPort.open(
+            self.primary, self.node, self.options, self.ports
+        )
 
     def _connection(self) -> Connection:
         return Connection(self.context, self._session)
@@ -195,8 +197,8 @@ class Nsqd(Observer):
     async def close(self) -> None:
         """Take no more, answer what was taken, and end all connections."""
         await self.ports.close()
-        if self._copies is not None:
-            await self._copies.close()
+        if self._replication is not None:
+            await self._replication.close()
         await self.statsd.close()
         await self.node.commits.answer()
         for session in list(self.sessions):

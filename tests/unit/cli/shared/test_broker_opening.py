@@ -14,7 +14,7 @@ from penstock.cli.shared import broker_opening
 from penstock.cli.shared.broker_opening import TRY_NS, Opening
 from penstock.core.errors import PenstockError
 from penstock.net import tcp
-from penstock.nsq.nsqd.copies.standby import Standby
+from penstock.replication.standby import Standby
 from penstock.replication.standing import Role, Standing, write_standing
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.broker.slaves import master_address
@@ -115,8 +115,8 @@ def test_a_master_goes_on_without_a_port_for_slaves_that_is_taken(
 
     monkeypatch.setattr(broker_opening, "check_free", taken)
     settings.broker_role, settings.listen_port = "ASYNC_MASTER", 7
-    assert opening(settings, [])._copies_address() == ""
+    assert opening(settings, [])._replication_address() == ""
     settings.ha_listen_port = 9
-    assert opening(settings, [])._copies_address() == "127.0.0.1:9"
+    assert opening(settings, [])._replication_address() == "127.0.0.1:9"
     settings.acl_enable = True
-    assert opening(settings, [])._copies_address() == ""
+    assert opening(settings, [])._replication_address() == ""

@@ -26,7 +26,6 @@ from penstock.node.http.api_arguments import existing_channel, topic_named
 from penstock.node.http.log_api import LogApi
 from penstock.node.ports import Ports
 from penstock.nsq.debug_pages import add_debug_pages, free_memory
-from penstock.nsq.nsqd.copies.primary import Primary
 from penstock.nsq.nsqd.http.browse_api import BrowseApi
 from penstock.nsq.nsqd.http.config_api import ConfigApi
 from penstock.nsq.nsqd.http.damage_api import DamageApi
@@ -44,6 +43,7 @@ from penstock.nsq.nsqd.stats import packed_stats
 from penstock.nsq.nsqd.stats.stat_sources import StatSources
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.nsq.protocol.errors import ProtocolError
+from penstock.replication.primary import Primary
 
 _OK = text_response("OK")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")

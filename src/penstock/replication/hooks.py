@@ -21,7 +21,7 @@ from penstock.core.units import SECOND
 from penstock.net.address import join_host_port
 from penstock.node.options import NodeOptions
 from penstock.node.ports import Ports
-from penstock.nsq.nsqd.copies.peer import address_of
+from penstock.replication.peer import address_of
 from penstock.replication.standing import Standing
 
 logger = logging.getLogger("penstock.replication")

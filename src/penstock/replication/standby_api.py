@@ -27,17 +27,17 @@ from penstock.net.http.server.later import later_of
 from penstock.net.http.server.route import Route
 from penstock.net.http.server.service import HttpServer, Later, Request, Response
 from penstock.node.http.log_api import LogApi
-from penstock.nsq.nsqd.copies.copied_topics import CopiedTopics
-from penstock.nsq.nsqd.copies.hooks import HookError
-from penstock.nsq.nsqd.copies.metrics import ReplicationMetrics
-from penstock.nsq.nsqd.copies.primary import (
+from penstock.replication.copied_topics import CopiedTopics
+from penstock.replication.hooks import HookError
+from penstock.replication.metrics import ReplicationMetrics
+from penstock.replication.primary import (
     FETCH_BODY_MAX,
     answer_to,
     fence_of,
     fetch_of,
     stepped_back,
 )
-from penstock.nsq.nsqd.copies.standby import NotWholeError, Standby
+from penstock.replication.standby import NotWholeError, Standby
 from penstock.replication.standing import Role
 
 logger = logging.getLogger("penstock.replication")
@@ -87,7 +87,7 @@ class StandbyRouter(ApiRouter):
         return {
             "version": NSQ_VERSION,
             "broadcast_address": standby.options.broadcast_address,
-            "http_port": standby.ports.http or standby.ports.copies,
+            "http_port": standby.ports.http or standby.ports.replication,
             "tcp_port": standby.ports.tcp,
             "start_time": standby.vitals.started_ns // SECOND,
             "penstock_version": __version__,

@@ -1,4 +1,4 @@
-"""A primary at work: its metrics, its ticks, and the port for copies of a node that has one."""
+"""A primary at work: its metrics, its ticks, and the port for followers of a node that has one."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from penstock.net.http.server.service import HttpServer, Request
 from penstock.node.node import Node
 from penstock.node.options import NodeOptions
 from penstock.node.ports import Ports
-from penstock.nsq.nsqd.copies.metrics import ReplicationMetrics
-from penstock.nsq.nsqd.copies.primary import Primary
+from penstock.replication.metrics import ReplicationMetrics
+from penstock.replication.primary import Primary
 
 
-class CopiesPort:
-    """The port of a node for its copies alone, closed with the node's other ports."""
+class ReplicationPort:
+    """The port of a node for its followers alone, closed with the node's other ports."""
 
     def __init__(self, primary: Primary, server: HttpServer | None) -> None:
         self._primary = primary
@@ -27,27 +27,27 @@ class CopiesPort:
     @classmethod
     async def open(
         cls, primary: Primary, node: Node, options: NodeOptions, ports: Ports
-    ) -> CopiesPort:
-        """Let copies ask, here and wherever ``primary`` has routes. Raises ListenError."""
+    ) -> ReplicationPort:
+        """Let followers ask, here and wherever ``primary`` has routes. Raises ListenError."""
         node.vitals.sources.append(ReplicationMetrics(primary.figures).source)
         node.housekeeping.ticks.append(primary.tick)
         server = None
-        if ports.copies_address:
-            router = _CopiesRouter(primary, node, options, ports)
+        if ports.replication_address:
+            router = _Router(primary, node, options, ports)
             server = HttpServer(router, clock=node.clock, memory=node.memory)
-            await ports.open_copies(server)
+            await ports.open_replication(server)
         primary.start(options, ports)
         return cls(primary, server)
 
     async def close(self) -> None:
-        """End what was begun, and all connections of copies."""
+        """End what was begun, and all connections of followers."""
         await self._primary.close()
         if self._server is not None:
             self._server.close_connections()
 
 
-class _CopiesRouter(ApiRouter):
-    """The requests of copies, and those that show people how copies are; no messages."""
+class _Router(ApiRouter):
+    """The requests of followers, and those that show people how they are; no messages."""
 
     def __init__(self, primary: Primary, node: Node, options: NodeOptions, ports: Ports) -> None:
         super().__init__(Guard.of(options, options.broadcast_address))
@@ -64,7 +64,7 @@ class _CopiesRouter(ApiRouter):
         return {
             "version": NSQ_VERSION,
             "broadcast_address": self._host,
-            "http_port": self._ports.copies,
+            "http_port": self._ports.replication,
             "tcp_port": self._ports.tcp,
             "start_time": self._node.started_ns // SECOND,
             "penstock_version": __version__,

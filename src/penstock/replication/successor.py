@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from penstock.nsq.nsqd.copies.peer import Fence, Peer, PeerError
+from penstock.replication.peer import Fence, Peer, PeerError
 
 logger = logging.getLogger("penstock.replication")
 

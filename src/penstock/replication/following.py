@@ -13,10 +13,10 @@ from penstock.core.errors import PenstockError, StorageError
 from penstock.core.units import SECOND
 from penstock.net import threads
 from penstock.net.tasks import spawn
-from penstock.nsq.nsqd.copies.peer import Peer, PeerError
 from penstock.replication.copy import Copy
 from penstock.replication.feed import NBYTES_MAX
 from penstock.replication.messages import Hello, ReplicationError, encode_fetch
+from penstock.replication.peer import Peer, PeerError
 from penstock.replication.standing import Standing
 from penstock.storage.durability import Durability
 from penstock.storage.log import SyncJob

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from penstock.core.errors import DiskFullError
-from penstock.nsq.nsqd.copies.following import BEHIND_NS, FRESH_NS, Pulling
-from penstock.nsq.nsqd.copies.peer import Peer, PeerError
 from penstock.replication.copy import Copy
 from penstock.replication.feed import Source
+from penstock.replication.following import BEHIND_NS, FRESH_NS, Pulling
 from penstock.replication.messages import Hello, ReplicationError, decode_fetch
+from penstock.replication.peer import Peer, PeerError
 from penstock.replication.standing import Standing
 from penstock.storage.durability import Durability
 from penstock.storage.log import LogOptions

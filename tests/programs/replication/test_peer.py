@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.nsq.nsqd.copies.peer import Peer, PeerError, address_of
-from penstock.nsq.nsqd.copies.secret import Secret
 from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.replication.peer import Peer, PeerError, address_of
+from penstock.replication.secret import Secret
 from tests.programs.nsq.nsqd.conftest import TIMEOUT_S, Running
 from tools.harness.ports import unused_address
 

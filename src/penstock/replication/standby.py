@@ -22,21 +22,20 @@ from penstock.core.counted import counted
 from penstock.core.errors import ConfigError, LaterFormatError, PenstockError, StorageError
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.net.budget import Memory
+from penstock.net.gate import ProtocolFactory
 from penstock.net.http.server.service import HttpServer, Later
 from penstock.net.tls.tls_server import over_tls
 from penstock.net.vitals.vitals import HEALTHY, Vitals
 from penstock.node.options import NodeOptions
 from penstock.node.ports import Ports, server_tls
-from penstock.nsq.nsqd.copies.following import Pulling
-from penstock.nsq.nsqd.copies.hooks import Hooks
-from penstock.nsq.nsqd.copies.peer import Fence, Peer, PeerError, Successor, address_of
-from penstock.nsq.nsqd.copies.refusal_port import RefusalPort
-from penstock.nsq.nsqd.copies.secret import Secret
-from penstock.nsq.nsqd.copies.successor import ASK_S, shown, tell
 from penstock.replication.copied_node import CopiedNode
 from penstock.replication.copy import Copy, small_files
 from penstock.replication.feed import Source
+from penstock.replication.following import Pulling
+from penstock.replication.hooks import Hooks
 from penstock.replication.messages import Hello
+from penstock.replication.peer import Fence, Peer, PeerError, Successor, address_of
+from penstock.replication.secret import Secret
 from penstock.replication.standing import (
     Role,
     Standing,
@@ -44,6 +43,7 @@ from penstock.replication.standing import (
     read_standing,
     write_standing,
 )
+from penstock.replication.successor import ASK_S, shown, tell
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
@@ -126,18 +126,20 @@ class Standby:
         self.serves: Awaitable[None] | None = None
         """Done then; None before the promotion."""
         self._peer: Peer | None = None
-        self._refusals = RefusalPort(lambda: f"{self.code} {self.refusal}")
         self._http: HttpServer | None = None
         self._promoting = asyncio.Lock()
 
-    async def open(self, http: HttpServer) -> None:
-        """Open the ports and follow. Raises ConfigError, ListenError, StorageError."""
+    async def open(self, http: HttpServer, tcp: ProtocolFactory | None = None) -> None:
+        """Open the ports and follow; ``tcp`` answers NSQ's clients, where their port is open.
+
+        Raises ConfigError, ListenError, StorageError.
+        """
         self._http = http
         tls = server_tls(self.options)
         https = over_tls(tls, self._http, logger) if tls is not None else None
-        if self.ports.copies_address:
-            await self.ports.open_copies(self._http)
-        await self.ports.open(self._refusals, self._http, https)
+        if self.ports.replication_address:
+            await self.ports.open_replication(self._http)
+        await self.ports.open(tcp, self._http, https)
         self.vitals.start()
         if read_standing(self.copy.store.disk, self._data_path) != self.standing:
             self.save()  # else it follows on a full disk too
@@ -206,6 +208,10 @@ class Standby:
                     f"{standing.fenced_epoch}, this node was in epoch {standing.epoch}; "
                     f"{remedy}")  # fmt: skip
         return f"a copy of the node at {standing.primary}, which takes publishes and consumers"
+
+    def refusal_line(self) -> str:
+        """The refusal as NSQ's clients read it: its code, then the reason."""
+        return f"{self.code} {self.refusal}"
 
     def only_here(self) -> dict[str, int]:
         """Messages of a fenced node that its successor has not, by topic."""
@@ -357,7 +363,6 @@ class Standby:
             await self.pulling.stop()
         if self._peer is not None:
             await self._peer.close()
-        self._refusals.close_connections()
         if self._http is not None:
             self._http.close_connections(but_for=self.promoters)
         self.vitals.close()

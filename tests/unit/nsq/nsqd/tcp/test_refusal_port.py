@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from penstock.nsq.nsqd.copies import refusal_port
-from penstock.nsq.nsqd.copies.refusal_port import RefusalPort
+from penstock.nsq.nsqd.tcp import refusal_port
+from penstock.nsq.nsqd.tcp.refusal_port import RefusalPort
 from penstock.nsq.protocol import frames
 
 

@@ -18,7 +18,7 @@ from penstock.net.http.client.pool import ConnectError, HttpPool
 from penstock.net.tls.tls_layer import renewed_client_context
 from penstock.node.options import NodeOptions
 from penstock.node.ports import Ports
-from penstock.nsq.nsqd.copies.secret import Secret
+from penstock.replication.secret import Secret
 
 CONNECT_S: Final = 2.0
 ANSWER_MAX: Final = 512 * 1024 * 1024
@@ -72,13 +72,13 @@ class Fence(msgspec.Struct):
 
 
 def address_of(options: NodeOptions, ports: Ports) -> str:
-    """The address at which other nodes ask this one: the port for copies, else HTTP, or HTTPS if
+    """The address at which other nodes ask this one: the port for followers, else HTTP, or HTTPS if
     that is all there is.
     """
     host = options.broadcast_address
-    if ports.copies:
-        address = join_host_port(host, ports.copies)
-        return f"https://{address}" if ports.are_copies_secure else address
+    if ports.replication:
+        address = join_host_port(host, ports.replication)
+        return f"https://{address}" if ports.is_replication_secure else address
     if not ports.http and ports.https:
         return f"https://{join_host_port(host, ports.https)}"
     return join_host_port(host, ports.broadcast_http)

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.core.units import MILLISECOND
 from penstock.node.ports import Ports
-from penstock.nsq.nsqd.copies.hooks import LINES_MAX, HookError, Hooks
+from penstock.replication.hooks import LINES_MAX, HookError, Hooks
 from penstock.replication.standing import Role, Standing
 from tests.programs.nsq.nsqd.conftest import options
 

@@ -13,11 +13,11 @@ import pytest
 
 from penstock.core.errors import ConfigError
 from penstock.net.address import join_host_port
-from penstock.nsq.nsqd.copies import peer, starting
-from penstock.nsq.nsqd.copies.peer import CONNECT_S
-from penstock.nsq.nsqd.copies.secret import Secret
-from penstock.nsq.nsqd.copies.starting import decide, standby_for
+from penstock.replication import peer, starting
+from penstock.replication.peer import CONNECT_S
+from penstock.replication.secret import Secret
 from penstock.replication.standing import Role, Standing, write_standing
+from penstock.replication.starting import decide, standby_for
 from penstock.storage.files.disk import OsDisk
 from tests.programs.nsq.nsqd.conftest import Running, Start, options
 from tools.harness.ports import unused_address
@@ -157,7 +157,7 @@ async def test_a_fenced_node_stays_so_or_follows() -> None:
 async def test_a_data_path_of_another_user_is_named_with_the_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.nsq.nsqd.copies.starting.os.access", lambda *_: False)
+    monkeypatch.setattr("penstock.replication.starting.os.access", lambda *_: False)
     with pytest.raises(ConfigError) as found:
         await standby_for(options(tmp_path), lambda: None)
     assert str(found.value) == (

@@ -11,11 +11,12 @@ import pytest
 
 from penstock.core.errors import DiskFullError
 from penstock.net.http.client.once import request
-from penstock.nsq.nsqd.copies.peer import Fence
-from penstock.nsq.nsqd.copies.secret import Secret
-from penstock.nsq.nsqd.copies.standby import Standby
-from penstock.nsq.nsqd.copies.standby_api import serve
+from penstock.nsq.nsqd.tcp.refusal_port import RefusalPort
 from penstock.replication.messages import decode_fetch, encode_fetch
+from penstock.replication.peer import Fence
+from penstock.replication.secret import Secret
+from penstock.replication.standby import Standby
+from penstock.replication.standby_api import serve
 from penstock.replication.standing import Role, Standing, write_standing
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.recovery.damage import Damage
@@ -36,7 +37,8 @@ async def test_a_fenced_node_gives_all_it_has_and_counts_what_only_it_has(
     await nsqd.stop()
     standing = Standing("h", 1, Role.FENCED, "b:1", fenced_epoch=2)
     standby = Standby(options(tmp_path), standing, Secret(), lambda: None)
-    await standby.open(serve(standby))
+    refusals = RefusalPort(standby.refusal_line)
+    await standby.open(serve(standby), refusals)
 
     async def ask(method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
         answer = await request(
@@ -77,6 +79,7 @@ async def test_a_fenced_node_gives_all_it_has_and_counts_what_only_it_has(
         writer.close()
     finally:
         await standby.close()
+        refusals.close_connections()
 
 
 async def test_a_copy_is_whole_once_it_may_be_promoted(tmp_path: Path) -> None:

@@ -25,20 +25,20 @@ from penstock.net.tasks import spawn
 from penstock.node.followers import FOLLOWERS_MAX
 from penstock.node.options import NodeOptions
 from penstock.node.ports import Ports
-from penstock.nsq.nsqd.copies.hooks import Hooks
-from penstock.nsq.nsqd.copies.pace import Pace
-from penstock.nsq.nsqd.copies.peer import Fence, Peer, address_of
-from penstock.nsq.nsqd.copies.secret import Secret
-from penstock.nsq.nsqd.copies.successor import tell_until_heard
 from penstock.replication.copy import small_files
 from penstock.replication.feed import Served, Source
+from penstock.replication.hooks import Hooks
 from penstock.replication.messages import Fetch, Hello, ReplicationError, decode_fetch
+from penstock.replication.pace import Pace
+from penstock.replication.peer import Fence, Peer, address_of
+from penstock.replication.secret import Secret
 from penstock.replication.standing import (
     Role,
     Standing,
     read_standing,
     write_standing,
 )
+from penstock.replication.successor import tell_until_heard
 from penstock.storage.durability import Durability
 from penstock.storage.log import Log
 

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.core.errors import ConfigError
 from penstock.net.http.server.api import ApiError
-from penstock.nsq.nsqd.copies.secret import Secret
+from penstock.replication.secret import Secret
 
 
 def request(**headers: bytes) -> Any:

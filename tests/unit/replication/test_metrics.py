@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.nsq.nsqd.copies.metrics import ReplicationMetrics
+from penstock.replication.metrics import ReplicationMetrics
 from penstock.replication.standing import Role
 
 

@@ -7,8 +7,8 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from penstock.nsq.nsqd.copies import successor
-from penstock.nsq.nsqd.copies.peer import Fence, Peer, PeerError
+from penstock.replication import successor
+from penstock.replication.peer import Fence, Peer, PeerError
 
 FENCE = Fence("h", 2, "b:1", {"t": (7, 2)})
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from penstock.node.ports import Ports
-from penstock.nsq.nsqd.copies.copies_port import CopiesPort
-from penstock.nsq.nsqd.copies.peer import Peer, PeerError, address_of
-from penstock.nsq.nsqd.copies.primary import Primary
-from penstock.nsq.nsqd.copies.secret import Secret
 from penstock.nsq.nsqd.data_path import open_node
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.replication.messages import Fetch, encode_fetch
+from penstock.replication.peer import Peer, PeerError, address_of
+from penstock.replication.port import ReplicationPort
+from penstock.replication.primary import Primary
+from penstock.replication.secret import Secret
 
 SECRET = "a secret of some length"
 
@@ -30,18 +30,19 @@ async def port(tmp_path: Path) -> AsyncIterator[tuple[NsqdOptions, Ports]]:
     (tmp_path / "data").mkdir()
     node = await open_node(options)
     ports = Ports(options, "127.0.0.1:0")
-    copies = await CopiesPort.open(Primary.of(node, options, lambda: None), node, options, ports)
+    primary = Primary.of(node, options, lambda: None)
+    replication = await ReplicationPort.open(primary, node, options, ports)
     node.start()
     yield options, ports
     await ports.close()
-    await copies.close()
+    await replication.close()
     await node.close()
 
 
 async def test_it_answers_copies_and_nobody_else(port: tuple[NsqdOptions, Ports]) -> None:
     options, ports = port
     address = address_of(options, ports)
-    assert address == f"127.0.0.1:{ports.copies}"
+    assert address == f"127.0.0.1:{ports.replication}"
     assert ports.http == 0
     fetch = encode_fetch(Fetch(1, 1, "", 0, "", [], {}, 1, hurry=True))
     stranger, known = (
@@ -54,7 +55,7 @@ async def test_it_answers_copies_and_nobody_else(port: tuple[NsqdOptions, Ports]
             await stranger.post("/replication/fetch", fetch, 30)
         assert await known.post("/replication/fetch", fetch, 30)
         info = json.loads(await stranger._ask("GET", "/info", b"", 30))
-        assert (info["http_port"], info["broadcast_address"]) == (ports.copies, "127.0.0.1")
+        assert (info["http_port"], info["broadcast_address"]) == (ports.replication, "127.0.0.1")
         stats = json.loads(await stranger._ask("GET", "/stats?format=json", b"", 30))
         assert (stats["health"], stats["topics"]) == ("OK", [])
         assert stats["replication"]["role"] == "primary"

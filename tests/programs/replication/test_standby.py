@@ -15,7 +15,7 @@ from tests.forwarding import wait_until
 from tools.harness.certificates import Certificates
 from tools.harness.patience import patient_nsqd
 
-PATIENT = patient_nsqd("penstock.nsq.nsqd.copies.successor", "ASK_S")
+PATIENT = patient_nsqd("penstock.replication.successor", "ASK_S")
 """A node that waits for the primary before, although that has no processor for seconds."""
 
 

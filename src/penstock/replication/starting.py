@@ -14,9 +14,9 @@ from typing import Final
 from penstock.core.errors import ConfigError
 from penstock.node.options import NodeOptions
 from penstock.node.ports import Ports
-from penstock.nsq.nsqd.copies.peer import Peer, PeerError, PeerStatus
-from penstock.nsq.nsqd.copies.secret import Secret
-from penstock.nsq.nsqd.copies.standby import EndRole, Standby
+from penstock.replication.peer import Peer, PeerError, PeerStatus
+from penstock.replication.secret import Secret
+from penstock.replication.standby import EndRole, Standby
 from penstock.replication.standing import Role, Standing, read_standing
 from penstock.storage.files.disk import OsDisk
 
@@ -43,7 +43,7 @@ async def standby_for(
     """
     options.check()
     has_http = options.http_address or (options.https_address and options.tls_cert)
-    if options.follow and not has_http and not (ports and ports.copies_address):
+    if options.follow and not has_http and not (ports and ports.replication_address):
         raise ConfigError("--follow needs an HTTP port: it is promoted by it")
     data_path = options.data_path or os.getcwd()
     secret = Secret.of(options.replication_secret_file)
