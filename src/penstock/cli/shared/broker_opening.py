@@ -196,7 +196,7 @@ class Opening:
         # Events of the node beneath are news only to those who use NSQ's ports.
         for name in ("penstock.node", "penstock.nsqd"):
             logging.getLogger(name).setLevel(max(options.log_level, logging.WARNING))
-        prepare = partial(_prepare, options)
+        prepare = partial(prepare_store, options)
         node = await open_node(options, prepare, nsq_letters, program=PROGRAM)
         self._running.push_async_callback(node.close)
         await self._monitoring(node.vitals)
@@ -235,7 +235,7 @@ def has_nsq_ports(options: NodeOptions) -> bool:
     return bool(options.tcp_address or options.http_address)
 
 
-def _prepare(options: NodeOptions, store: Store) -> None:
+def prepare_store(options: NodeOptions, store: Store) -> None:
     """Refuse a store that is no primary's; take over what a Go nsqd has left in it."""
     check_primary(store)
     if any(map(LEFT_BY_GO.search, store.disk.list(store.data_path))):
