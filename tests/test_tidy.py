@@ -223,7 +223,7 @@ def test_docstrings_mark_code_with_double_backticks() -> None:
 
 
 def test_a_modules_logger_has_one_name() -> None:
-    """Another program's logger beside it is called after that: copies_logger."""
+    """Another program's logger beside it is called after that: replication_logger."""
     named = re.compile(r"^(\w+) = logging\.getLogger\(", re.MULTILINE)
     found = {name(module): set(named.findall(text_of(module))) for module in MODULES}
     others = {

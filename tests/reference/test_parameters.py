@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.net.http.server.api import ApiRouter, Query
-from penstock.nsq.nsqd.http.api_arguments import number, position
+from penstock.node.http.api_arguments import number, position
 from tests.reference.parameters import read_by
 
 SEVERAL = ("from", "until")

@@ -19,6 +19,7 @@ from penstock.core.errors import ConfigError
 from penstock.core.malformed import MALFORMED
 from penstock.storage.files.disk import Disk
 from penstock.storage.files.versions import check_version
+from penstock.storage.store import Store
 
 FILE_NAME: Final = "replication.json"
 _FORMAT: Final = 1
@@ -151,3 +152,13 @@ def write_standing(disk: Disk, data_path: str, standing: Standing) -> None:
     """Write it down, durably. Raises StorageError."""
     path = os.path.join(data_path, FILE_NAME)
     disk.replace_file(path, msgspec.json.format(msgspec.json.encode(standing)) + b"\n")
+
+
+def check_primary(store: Store) -> None:
+    """Raise ConfigError for a data path that is no primary's: what is published there would be
+    known to nobody else.
+    """
+    standing = read_standing(store.disk, store.data_path)
+    if standing is not None and standing.role is not Role.PRIMARY:
+        raise ConfigError(f"the data path {store.data_path} is that of a {standing.role} node: "
+                          f"nsqd --follow={standing.primary} opens it")  # fmt: skip

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from penstock.core.errors import PenstockError
 from penstock.core.ids import NODE_ID_MAX
-from penstock.nsq.nsqd.options import default_node_id
+from penstock.node.options import default_node_id
 
 HOST = "127.0.0.1"
 _RARE = range(20_000, 30_000)

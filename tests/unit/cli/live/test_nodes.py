@@ -8,7 +8,7 @@ import pytest
 
 from penstock.cli.live import nodes
 from penstock.cli.live.nodes import NodePorts, Ports, left_out, nodes_of
-from penstock.nsq.nsqd.options import default_node_id
+from penstock.node.options import default_node_id
 
 THREE = Ports(nsqds=tuple(NodePorts.of(number) for number in (1, 2, 3)))
 

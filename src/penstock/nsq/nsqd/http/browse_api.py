@@ -26,7 +26,7 @@ from penstock.core.malformed import MALFORMED
 from penstock.core.units import MILLISECOND
 from penstock.net.http.server.api import ApiError, ApiRouter, Query, all_values
 from penstock.net.http.server.service import Request
-from penstock.nsq.nsqd.http.api_arguments import (
+from penstock.node.http.api_arguments import (
     existing_channel,
     existing_topic,
     number,

@@ -6,10 +6,10 @@ from enum import Enum, IntEnum
 from typing import Any, Final
 
 from penstock.net.http.server.api import ApiRouter
+from penstock.node.ports import Ports
 from penstock.nsq.config_page import ConfigPage
 from penstock.nsq.nsqd.lookup import Lookup
 from penstock.nsq.nsqd.options import NsqdOptions
-from penstock.nsq.nsqd.ports import Ports
 from penstock.nsq.nsqd.stats.statsd import resolved_prefix
 
 _HIDDEN: Final = frozenset(("version", "config", "verbose", "worker_id"))

@@ -13,7 +13,7 @@ from typing import Any
 from penstock.broker.topic import Topic
 from penstock.net.http.server.api import ApiError, ApiRouter, Query
 from penstock.net.http.server.service import Request
-from penstock.nsq.nsqd.http.api_arguments import topic_named
+from penstock.node.http.api_arguments import topic_named
 
 logger = logging.getLogger("penstock.nsqd")
 

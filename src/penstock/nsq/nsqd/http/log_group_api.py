@@ -15,9 +15,9 @@ from penstock.core.malformed import MALFORMED
 from penstock.net.http.server.api import ApiError, ApiRouter, Query
 from penstock.net.http.server.service import Request
 from penstock.node.dialect import LogView
-from penstock.nsq.nsqd.http.api_arguments import topic_named
-from penstock.nsq.nsqd.http.log_views import queue_named, view_for
-from penstock.nsq.nsqd.http.many_topics import change_each, names_in, offsets_in
+from penstock.node.http.api_arguments import topic_named
+from penstock.node.http.log_views import queue_named, view_for
+from penstock.node.http.many_topics import change_each, names_in, offsets_in
 from penstock.nsq.nsqd.http.write_down import write_down, write_down_all
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from penstock.core.units import SECOND
 from penstock.net import process
 from penstock.net.http.server.api import ApiRouter
 from penstock.net.http.server.service import Request
-from penstock.nsq.nsqd.ports import Ports
+from penstock.node.ports import Ports
 from penstock.nsq.nsqd.stats.stat_sources import StatSources
 from penstock.storage.files.disk_space import DiskSpace
 

@@ -9,13 +9,13 @@ from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
 from penstock.net.http.server.api import ApiError, ApiRouter, Query
 from penstock.net.http.server.service import Request
-from penstock.node.registry import Registry
-from penstock.nsq.nsqd.http.api_arguments import (
+from penstock.node.http.api_arguments import (
     existing_channel,
     existing_topic,
     position,
     within_log,
 )
+from penstock.node.registry import Registry
 from penstock.nsq.nsqd.http.write_down import check_written
 
 logger = logging.getLogger("penstock.nsqd")

@@ -22,7 +22,7 @@ from penstock.core.malformed import MALFORMED
 from penstock.core.names import is_valid_name
 from penstock.net.http.server.api import ApiError, ApiRouter, Query
 from penstock.net.http.server.service import Request
-from penstock.nsq.nsqd.http.api_arguments import existing_channel, existing_topic
+from penstock.node.http.api_arguments import existing_channel, existing_topic
 from penstock.nsq.nsqd.http.write_down import check_written
 
 _BODY_MAX = 64 * 1024

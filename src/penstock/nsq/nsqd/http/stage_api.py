@@ -36,8 +36,8 @@ from penstock.core.units import SECOND
 from penstock.net.http.server.api import ApiError, ApiRouter, Query
 from penstock.net.http.server.service import Request
 from penstock.node.dialect import StagingError
-from penstock.nsq.nsqd.http.api_arguments import NUMBER_MAX, number, topic_named
-from penstock.nsq.nsqd.http.many_topics import TOPICS_MAX, check_number
+from penstock.node.http.api_arguments import NUMBER_MAX, number, topic_named
+from penstock.node.http.many_topics import TOPICS_MAX, check_number
 from penstock.nsq.nsqd.http.refusals import refusal
 from penstock.nsq.nsqd.http.staged_parts import CommittedError, StagedParts
 
