@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest
 # clocks. A file's tests stay together, and those that take long come first (tests/conftest.py).
 TOGETHER := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2) --dist loadfile --no-loadscope-reorder
 # With a line of progress, and a report of what failed in place of pytest's pages.
-TESTS := $(PYTEST) -p tests.reporting -q -rN --tb=short $(TOGETHER) -o faulthandler_exit_on_timeout=true
+TESTS := $(PYTEST) -p tests.reporting -q -rN --tb=short $(TOGETHER)
 # Bytecode is kept even where images say not to: without it a daemon takes twice as long to start.
 export PYTHONDONTWRITEBYTECODE :=
 

@@ -44,9 +44,6 @@ class ReplicaOptions(NamedTuple):
     missing: Missing = Missing.REFUSE
 
 
-NO_COPIES: Final = ReplicaOptions()
-
-
 class _Held(NamedTuple):
     """Publishes that wait for copies of a log up to ``end``."""
 
