@@ -114,6 +114,16 @@ build/pyspark-%/.installed: pyproject.toml constraints.txt
 # A tool that always speaks is heard only if it fails.
 QUIETLY = out=$$($(BIN)/$(1) 2>&1) || { echo "$$out"; exit 1; }
 
+# The tools for nsqadmin's JavaScript, where npm is.
+WEB := build/web/node_modules/.bin
+WEB_TOOLS := $(if $(shell command -v npm),build/web/.installed)
+WITHOUT_NPM := echo "without npm, nsqadmin's JavaScript is left out"
+
+build/web/.installed: tools/web/package.json
+	@mkdir -p build/web && cp $< build/web
+	@npm install --silent --no-audit --no-fund --no-package-lock --prefix build/web
+	@touch $@
+
 lint: dev  ## style, layers, dead code, dependencies, spelling: ruff, import-linter, vulture, deptry, typos
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet .
@@ -126,8 +136,9 @@ format: dev  ## let ruff mend style and format
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-types: dev  ## mypy --strict, over tests as well
+types: dev $(WEB_TOOLS)  ## mypy --strict, over tests as well, and what JavaScript's comments say of its types
 	@$(BIN)/mypy
+	@$(if $(WEB_TOOLS),$(WEB)/tsc --project tools/web,$(WITHOUT_NPM))
 
 coverage: dev  ## the branches that unit tests take in storage, broker, node and the protocols
 	@HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),quick) $(BIN)/python -m tools.coverage

@@ -28,8 +28,9 @@ const known = new WeakMap();
 /**
  * What there is of a body.
  *
- * @returns {{bytes: Uint8Array, text: string, isUtf8: boolean, isBinary: boolean}} `text` has
- *   U+FFFD for what is not UTF-8
+ * @returns {{bytes: Uint8Array, text: string, isUtf8: boolean, isBinary: boolean, lines?: any,
+ *   drawn?: string, content?: any}} `text` has U+FFFD for what is not UTF-8; `content` is the body as it
+ *   was `drawn` last
  */
 export function bodyOf(message) {
   let body = known.get(message);

@@ -17,7 +17,7 @@ const STATES = {
 };
 const ENDS = { COMMIT_MESSAGE: "committed", ROLLBACK_MESSAGE: "rolled back", UNKNOW: "not known yet" };
 
-/** @returns {(message) => vnode} the part of an opened message; asked for when its button is pressed */
+/** @returns {(message: any) => object} the part of an opened message; asked for when its button is pressed */
 export function fates(page, topic) {
   const known = new Map(); // by the broker's id
   return (message) => view(page, topic, known, message);
@@ -35,6 +35,7 @@ function view(page, topic, known, message) {
 }
 
 async function load(page, topic, known, { offset_id: id, unique }) {
+  /** @type {any[]} */
   const [groups, trace] = await Promise.allSettled([
     get("/api/rocketmq/tracks", { topic, id }), get("/api/rocketmq/trace", { id: unique }),
   ]);
