@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from penstock.core.errors import PenstockError
 from penstock.rocketmq.client.admin.consume_stats import consume_stats
 from penstock.rocketmq.client.admin.errors import Refused
+from penstock.rocketmq.client.admin.messages import is_wanted
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.messages.message import StoredMessage
-from penstock.rocketmq.protocol.messages.properties import TAGS, value_of
 
 _PULLS: Final = "CONSUME_ACTIVELY"
 
@@ -63,10 +63,3 @@ async def _is_consumed(admin: Admin, message: StoredMessage, group: str) -> bool
         ):
             return True
     return False
-
-
-def is_wanted(message: StoredMessage, found: dict[str, Any]) -> bool:
-    """False where none of a group's tags is the message's; ``found`` are its connections."""
-    subscription = (found.get("subscriptionTable") or {}).get(message.topic)
-    tags = set(subscription.get("tagsSet") or ()) if subscription else set()
-    return not tags or bool(tags & {"*", value_of(message.properties, TAGS)})

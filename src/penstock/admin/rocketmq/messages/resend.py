@@ -12,13 +12,13 @@ from penstock.admin.rocketmq.names import group_of
 from penstock.admin.rocketmq.servers import Servers
 from penstock.cluster.fanout import Warnings
 from penstock.core.clock import SYSTEM_CLOCK
+from penstock.rocketmq.client.admin.messages import consume_directly
 from penstock.rocketmq.client.aio.hub import AioHub
 from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.client.errors import ClientError
 from penstock.rocketmq.client.message import RESERVED, Message
 from penstock.rocketmq.client.produce.publishing import Publisher
 from penstock.rocketmq.client.produce.sending import Draft
-from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import HOST_BITS, TRANSACTION_BITS
 
@@ -85,7 +85,7 @@ def _retry(message: Received, group: str) -> Draft:
     )  # fmt: skip
 
 
-async def consume_directly(
+async def hand_over(
     servers: Servers, topic: str, message_id: str, group: str, client: str
 ) -> dict[str, Any]:
     """Hand one message to one member, which handles it at once.
@@ -98,10 +98,8 @@ async def consume_directly(
     warnings = Warnings()
     message = the_one(await by_id(servers, topic, message_id, warnings))
     address = (await servers.broker(message.broker)).any_address()
-    fields = {
-        "consumerGroup": group, "clientId": client, "msgId": message.offset_id,
-        "brokerName": message.broker, "topic": topic,
-    }  # fmt: skip
-    found = await servers.ask_json(address, RequestCode.CONSUME_MESSAGE_DIRECTLY, fields)
+    found = await consume_directly(
+        servers, address, group, client, message.offset_id, brokerName=message.broker, topic=topic
+    )
     told = {name: found.get(key) for name, key in _RESULT.items()}
     return {**told, "message": warnings.message}

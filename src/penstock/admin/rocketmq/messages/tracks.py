@@ -9,8 +9,8 @@ from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.admin.rocketmq.topics import consumers, groups_of
 from penstock.cluster.fanout import Warnings
 from penstock.rocketmq.client.admin.consume_stats import ConsumeStats, group_stats
+from penstock.rocketmq.client.admin.messages import is_wanted
 from penstock.rocketmq.client.consume.received import Received
-from penstock.rocketmq.mqadmin.tracks import is_wanted
 
 CONSUMED: Final = "consumed"
 FILTERED: Final = "filtered"
