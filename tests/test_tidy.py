@@ -394,8 +394,8 @@ SAME_EVERYWHERE = {
     "access", "api", "bodies", "brokers", "commands", "config", "connection", "consumer",
     "copies", "daemon", "disk", "errors", "events", "groups", "hub", "letters", "message",
     "metrics", "name_servers", "names", "node", "nodes", "offsets", "options", "producer",
-    "program", "progress", "publishing", "reader", "refusals", "resend", "routes", "run",
-    "sending", "settings", "staging", "state", "stats", "topics", "writer",
+    "program", "progress", "publishing", "reader", "refusals", "requests", "resend", "routes",
+    "run", "sending", "settings", "staging", "state", "stats", "topics", "writer",
 }  # fmt: skip
 
 

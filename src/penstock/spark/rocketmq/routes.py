@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.nsq.client.log import NodeUnreachable, TlsFailed
-from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol import fastjson, requests
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
@@ -52,7 +52,7 @@ class Routes(Directory):
         return self._brokers_of(self._settings.topics)
 
     def _find_topics(self) -> dict[str, list[str]]:
-        every = self._ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, {}, "topics")
+        every = self._ask(*requests.topic_list(), "topics")
         own = self._ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS, {}, "its own topics")
         topics = set(_names(every)) - set(_names(own))
         return self._brokers_of(sorted(filter(self._settings.reads, topics)))
@@ -71,8 +71,7 @@ class Routes(Directory):
 
     def route(self, topic: str) -> Any:
         """The route of a topic as it is told; None for one that is not there."""
-        fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
-        return self._ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields, f"topic {topic}")
+        return self._ask(*requests.route(topic), f"topic {topic}")
 
     def _ask(self, code: RequestCode, fields: Mapping[str, str], what: str) -> Any:
         """The answer of the first name server that gives one; None for an unknown topic."""

@@ -10,10 +10,10 @@ from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.client.admin.offsets import end_offset, first_offset
 from penstock.rocketmq.client.admin.topology import Broker, TopicRoute
 from penstock.rocketmq.client.consume.received import Received, each_received
-from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol import requests
+from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 
-GROUP: Final = "TOOLS_CONSUMER"
 ROOM: Final = 32 << 20
 """Bytes of bodies that one look at a topic holds, over all its queues."""
 BODY_LEAST: Final = 4 << 20
@@ -21,7 +21,6 @@ BODY_LEAST: Final = 4 << 20
 it is stored where there is no more room."""
 PULLS_MAX: Final = 128
 """Pulls of one look at a queue."""
-_WITH_SUBSCRIPTION: Final = 4
 _NOTHING: Final = (
     ResponseCode.PULL_NOT_FOUND,
     ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -133,15 +132,9 @@ async def pull(servers: Servers, queue: Queue, start: int, most: int, room: int)
     """Messages of a queue from an offset on, as many as the broker gives at once and have room.
     Nothing is committed.
     """
-    fields = {
-        "consumerGroup": GROUP, "topic": queue.topic, "queueId": queue.number,
-        "queueOffset": start, "maxMsgNums": most, "sysFlag": _WITH_SUBSCRIPTION,
-        "commitOffset": 0, "suspendTimeoutMillis": 0, "subscription": "*", "subVersion": 0,
-        "expressionType": "TAG",
-    }  # fmt: skip
-    address = queue.broker.any_address()
+    request = requests.pull(requests.TOOLS_GROUP, queue.place, start, most)
     try:
-        answer = await servers.ask(address, RequestCode.PULL_MESSAGE, fields)
+        answer = await servers.ask(queue.address, *request)
     except Refused as error:
         if error.code in _NOTHING:
             return []

@@ -26,8 +26,8 @@ async def test_a_pull_commits_nothing_and_waits_for_nothing() -> None:
     queue = queues_of(await scripted.route("t"), "t")[0]
     assert await pull(scripted, queue, 5, 3, 1) == []
     address, _, fields = scripted.asked[-1]
-    assert (address, fields["queueOffset"], fields["maxMsgNums"]) == (A, 5, 3)
-    assert (fields["sysFlag"], fields["suspendTimeoutMillis"]) == (4, 0)
+    assert (address, fields["queueOffset"], fields["maxMsgNums"]) == (A, "5", "3")
+    assert (fields["sysFlag"], fields["suspendTimeoutMillis"]) == ("4", "0")
 
 
 async def test_an_end_is_no_failure_but_a_refusal_is() -> None:

@@ -31,7 +31,7 @@ def test_bounds_and_the_offset_at_a_time() -> None:
     assert admin.do(end_offset(admin, BROKER, PLACE)) == 9
     assert admin.do(offset_at(admin, BROKER, PLACE, TO_THE_END)) == 9
     assert admin.do(offset_at(admin, BROKER, PLACE, 5)) == 6
-    wanted = {"topic": "T", "queueId": 0, "timestamp": 5}
+    wanted = {"topic": "T", "queueId": "0", "timestamp": "5"}
     assert admin.fields(Code.SEARCH_OFFSET_BY_TIMESTAMP) == [wanted]
 
 
