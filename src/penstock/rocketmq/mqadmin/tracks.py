@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from penstock.core.errors import PenstockError
 from penstock.rocketmq.client.admin.consume_stats import consume_stats
@@ -10,9 +10,8 @@ from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.client.admin.messages import is_wanted
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.protocol.codes import ResponseCode
+from penstock.rocketmq.protocol.membership import PULLS
 from penstock.rocketmq.protocol.messages.message import StoredMessage
-
-_PULLS: Final = "CONSUME_ACTIVELY"
 
 
 class Track(NamedTuple):
@@ -38,7 +37,7 @@ async def tracks(admin: Admin, message: StoredMessage) -> list[Track]:
 async def _track(admin: Admin, message: StoredMessage, group: str) -> Track:
     try:
         found = await admin.connections(group)
-        if found.get("consumeType") == _PULLS:
+        if found.get("consumeType") == PULLS:
             return Track(group, "PULL")
         if not await _is_consumed(admin, message, group):
             return Track(group, "NOT_CONSUME_YET")

@@ -18,10 +18,11 @@ TOOLS_GROUP: Final = "TOOLS_CONSUMER"
 
 
 class Request(NamedTuple):
-    """A request without a body."""
+    """A code, fields and a body; the connection that sends them numbers and signs them."""
 
     code: RequestCode
     fields: dict[str, str]
+    body: bytes = b""
 
 
 # --- name servers ---------------------------------------------------------------------------------

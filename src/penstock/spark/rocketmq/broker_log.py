@@ -26,8 +26,8 @@ from penstock.nsq.client.log import (
     TopicNotFound,
 )
 from penstock.rocketmq.blocking import RemotingLink
-from penstock.rocketmq.protocol import fastjson, requests
-from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol import fastjson, membership, requests
+from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.message_queue import MessageQueue
@@ -205,30 +205,21 @@ class BrokerLog:
         if known and self._beat_ns is not None and now - self._beat_ns < _BEAT_EVERY_NS:
             return
         self._topics.update(topics)
-        subscriptions = [
-            {"classFilterMode": False, "codeSet": [], "expressionType": "TAG", "subString": "*",
-             "subVersion": 0, "tagsSet": [], "topic": topic}
-            for topic in sorted(self._topics)
-        ]  # fmt: skip
-        consumer = {
-            "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET", "consumeType": "CONSUME_ACTIVELY",
-            "groupName": group, "messageModel": "CLUSTERING",
-            "subscriptionDataSet": subscriptions, "unitMode": False,
-        }  # fmt: skip
+        subscribed = list(map(membership.subscription, sorted(self._topics)))
+        groups = membership.consuming(group, subscribed, membership.PULLS)
         client = f"{socket.gethostname()[:64]}@{os.getpid()}"
-        beat = {"clientID": client, "consumerDataSet": [consumer], "producerDataSet": []}
-        self._ask(Request(RequestCode.HEART_BEAT, {}), "", fastjson.dumps(beat))
+        self._ask(membership.heartbeat(client, groups), "")
         self._beat_ns = now
 
     # --- requests --------------------------------------------------------------------------------
 
-    def _ask(self, request: Request, topic: str, body: bytes = b"") -> Command:
-        return self._ask_all([request], topic, body)[0]
+    def _ask(self, request: Request, topic: str) -> Command:
+        return self._ask_all([request], topic)[0]
 
-    def _ask_all(self, asked: Sequence[Request], topic: str, body: bytes = b"") -> list[Command]:
+    def _ask_all(self, asked: Sequence[Request], topic: str) -> list[Command]:
         """The answers. Raises NodeUnreachable, TopicNotFound and, for other refusals, LogError."""
         try:
-            answers = self._link.ask_all([(*each, body) for each in asked])
+            answers = self._link.ask_all(asked)
         except OSError as error:
             kind = TlsFailed if isinstance(error, ssl.SSLError) else NodeUnreachable
             raise kind(self.node, topic, str(error) or repr(error)) from error

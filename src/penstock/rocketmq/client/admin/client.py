@@ -64,10 +64,10 @@ class AdminClient:
         return await self.hub.asked(address, request, seconds)
 
     async def ask_name_server(
-        self, code: RequestCode, fields: Mapping[str, object] | None = None
+        self, code: RequestCode, fields: Mapping[str, object] | None = None, body: bytes = b""
     ) -> Command:
         """The answer of the first name server that gives one. Raises Refused, ClientError."""
-        asking = self.hub.name_servers.ask(code, _texts(fields) or {})
+        asking = self.hub.name_servers.ask(code, _texts(fields) or {}, body)
         return successful(await self.run(asking))
 
     async def ask_json(
