@@ -12,11 +12,12 @@ from penstock.admin.rocketmq.names import group_of
 from penstock.admin.rocketmq.servers import Servers
 from penstock.cluster.fanout import Warnings
 from penstock.core.clock import SYSTEM_CLOCK
-from penstock.rocketmq.client.admin.messages import consume_directly
+from penstock.rocketmq.client.admin.messages import again, consume_directly
 from penstock.rocketmq.client.aio.hub import AioHub
 from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.client.errors import ClientError
-from penstock.rocketmq.client.message import RESERVED, Message
+from penstock.rocketmq.client.message import Message
+from penstock.rocketmq.client.names import RETRY
 from penstock.rocketmq.client.produce.publishing import Publisher
 from penstock.rocketmq.client.produce.sending import Draft
 from penstock.rocketmq.protocol.messages import properties
@@ -25,7 +26,6 @@ from penstock.rocketmq.protocol.messages.message import HOST_BITS, TRANSACTION_B
 PRODUCER: Final = "nsqadmin"
 IDS_MAX: Final = 100
 """Messages that one request may name."""
-_RETRIES: Final = "%RETRY%"
 _INT_MAX: Final = 0x7FFFFFFF
 _RESULT: Final = {
     "result": "consumeResult", "remark": "remark", "spent_ms": "spentTimeMills",
@@ -62,13 +62,9 @@ async def _send(hub: AioHub, publisher: Publisher, message: Received) -> str:
     """The id of the new message."""
     group = group_of(message.stored.topic)
     if group:
-        draft, target = _retry(message, group), Message(_RETRIES + group, message.stored.body)
+        draft, target = _retry(message, group), Message(RETRY + group, message.stored.body)
         return (await hub.run(publisher.deliver(draft, target)))[0].id
-    own = {name: text for name, text in message.properties.items() if name not in RESERVED}
-    again = Message(
-        message.stored.topic, message.body, message.tags, message.keys, own, message.stored.flag
-    )
-    return (await hub.run(publisher.send(again))).id
+    return (await hub.run(publisher.send(again(message)))).id
 
 
 def _retry(message: Received, group: str) -> Draft:
@@ -80,7 +76,7 @@ def _retry(message: Received, group: str) -> Draft:
         found.pop(name, None)
     flags = message.stored.sys_flag & ~(HOST_BITS | TRANSACTION_BITS)
     return Draft(
-        _RETRIES + group, message.stored.body, [message.id], properties.join(found), flags,
+        RETRY + group, message.stored.body, [message.id], properties.join(found), flags,
         message.stored.flag, max_reconsume_times=_INT_MAX,
     )  # fmt: skip
 

@@ -1,7 +1,7 @@
 """The client of an administrator: requests to name servers and brokers, and what most of them need.
 
-Its coroutines wait for nothing but ``ask`` and ``ask_name_server``. As they stand, these are for a
-job of the core; a shell over an event loop overrides ``run``.
+What is built on it awaits nothing but ``ask`` and ``ask_name_server``, so the same coroutines run
+in a job of the blocking hub and, with ``run`` overridden, in tasks of an event loop.
 """
 
 from __future__ import annotations

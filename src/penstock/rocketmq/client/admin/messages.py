@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from penstock.rocketmq.client.admin.client import AdminClient, as_object
 from penstock.rocketmq.client.consume.received import Received, all_received, each_received
+from penstock.rocketmq.client.message import RESERVED, Message
 from penstock.rocketmq.client.produce.compression import BODY_BYTES_MAX
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.messages.message import StoredMessage
@@ -78,6 +79,13 @@ async def consume_directly(
     fields = {"consumerGroup": group, "clientId": member, "msgId": message_id, **place}
     code = RequestCode.CONSUME_MESSAGE_DIRECTLY
     return as_object(await client.ask(address, code, fields, seconds=client.long_timeout_s))
+
+
+def again(message: Received) -> Message:
+    """A new message with the body, keys, tags and user properties of one that was stored."""
+    own = {name: text for name, text in message.properties.items() if name not in RESERVED}
+    stored = message.stored
+    return Message(stored.topic, message.body, message.tags, message.keys, own, stored.flag)
 
 
 def is_wanted(message: StoredMessage, found: dict[str, Any]) -> bool:

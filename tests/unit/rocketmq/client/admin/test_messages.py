@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from penstock.rocketmq.client.admin.messages import (
     KeyQuery,
+    again,
     at_offset,
     consume_directly,
     with_key,
 )
+from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from penstock.rocketmq.protocol.ids import Host
 from penstock.rocketmq.protocol.messages.message import StoredMessage, encode
@@ -54,3 +56,10 @@ def test_a_message_that_one_member_handles() -> None:
     assert found == {"consumeResult": "CR_SUCCESS"}
     wanted = {"consumerGroup": "G", "clientId": "me", "msgId": "id", "topic": "t"}
     assert admin.fields(Code.CONSUME_MESSAGE_DIRECTLY) == [wanted]
+
+
+def test_a_message_again_is_a_new_one_of_the_user() -> None:
+    stored = StoredMessage("t", b"tea", 3, 0, 0, HOST, HOST, 1, 1, "UNIQ_KEY\1one\2KEYS\1k\2x\1y\2")
+    found = again(Received(stored))
+    assert (found.topic, found.body, found.keys) == ("t", b"tea", ["k"])
+    assert found.properties == {"x": "y"}
