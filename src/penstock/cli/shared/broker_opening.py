@@ -22,7 +22,6 @@ from penstock.nsq.nsqd.ports import Ports, check_ports
 from penstock.replication.standing import Role, Standing, read_standing
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.slaves import master_address
-from penstock.rocketmq.broker.slaves.slave import Slave
 from penstock.storage.files.disk import OsDisk
 
 if TYPE_CHECKING:
@@ -126,11 +125,11 @@ class Opening:
         node = standby.node()
         broker = await RocketBroker.start(self._settings, node, ha_port=standby.ports.copies)
         self._running.push_async_callback(broker.close)
-        slave = Slave(broker.controller, node.copied)
+        slave = broker.services.follow(node.copied)
         slave.update()
         standby.pulling.stepped.append(slave.update)
         if not self._settings.ha_master_address:
-            broker.controller.name_servers.told_master = partial(self._told_master, standby)
+            broker.services.name_servers.told_master = partial(self._told_master, standby)
         return broker
 
     def _told_master(self, standby: Standby, address: str) -> None:
