@@ -118,7 +118,7 @@ def settings(tmp_path: Path) -> BrokerSettings:
 
 @pytest.fixture
 def services(tmp_path: Path, settings: BrokerSettings, clock: FakeClock) -> Iterator[Services]:
-    """The tables and the store, with a clock that stands still; no connections, no services."""
+    """All parts, with a clock that stands still; no connections, and no service was started."""
     host = fake_node(tmp_path, clock)
     yield Services(settings, host, StateFiles(OsDisk(), str(tmp_path / "config")), BROKER_ADDRESS)
     host.broker.close()

@@ -62,7 +62,7 @@ class FailingPuts:
     """Makes puts to some topics fail, or never end, until ``mend``."""
 
     def __init__(self, services: Services, *topics: str, hang: bool = False) -> None:
-        self._controller = services
+        self._services = services
         self._put = services.store.put
         self.count = 0
 
@@ -77,7 +77,7 @@ class FailingPuts:
         services.store.put = put  # type: ignore[method-assign]
 
     def mend(self) -> None:
-        self._controller.store.put = self._put  # type: ignore[method-assign]
+        self._services.store.put = self._put  # type: ignore[method-assign]
 
 
 async def until(condition: Callable[[], object], seconds: float = 30.0) -> None:

@@ -188,10 +188,10 @@ class Deletions(Observer):
     """The store is told of deleted topics as a daemon tells it."""
 
     def __init__(self, services: Services) -> None:
-        self._controller = services
+        self._services = services
 
     def topic_deleted(self, name: str) -> None:
-        self._controller.store.forget(name)
+        self._services.store.forget(name)
 
 
 def test_all_are_told_of_a_deletion_though_one_of_them_cannot_write_it_down(
