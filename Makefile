@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest
 # clocks. A file's tests stay together, and those that take long come first (tests/conftest.py).
 TOGETHER := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2) --dist loadfile --no-loadscope-reorder
 # With a line of progress, and a report of what failed in place of pytest's pages.
-TESTS := $(PYTEST) -p tests.reporting -q -rN --tb=short $(TOGETHER) -o faulthandler_exit_on_timeout=true
+TESTS := $(PYTEST) -p tests.reporting -q -rN --tb=short $(TOGETHER)
 # Bytecode is kept even where images say not to: without it a daemon takes twice as long to start.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -30,7 +30,7 @@ $(VENV)/.run: EXTRAS := spark,demo
 $(VENV)/.run: SIZE := 1 GB with Spark and its Java, two minutes
 $(VENV)/.dev: EXTRAS := dev
 $(VENV)/.dev: SIZE := 0.3 GB, half a minute
-$(VENV)/.all: EXTRAS := spark,demo,otel,dev,test,interop,release
+$(VENV)/.all: EXTRAS := spark,demo,dev,test,interop,release
 $(VENV)/.all: SIZE := 1.7 GB with Spark, its Java and browser tests, three minutes
 $(VENV)/.all: INCLUDED := $(VENV)/.run $(VENV)/.dev
 
@@ -105,9 +105,15 @@ build/pyspark-%/.installed: pyproject.toml constraints.txt
 	  --constraint build/pyspark-$*/constraints.txt --editable '.[spark,demo,dev,test]' 'pyspark==$*.*'
 	@touch $@
 
-lint: dev  ## ruff and typos: style, names, docstrings, format, spelling
+# A tool that always speaks is heard only if it fails.
+QUIETLY = out=$$($(BIN)/$(1) 2>&1) || { echo "$$out"; exit 1; }
+
+lint: dev  ## style, layers, dead code, dependencies, spelling: ruff, import-linter, vulture, deptry, typos
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet .
+	@$(call QUIETLY,lint-imports --no-logo)
+	@$(BIN)/vulture
+	@$(call QUIETLY,deptry src)
 	@$(BIN)/typos
 
 format: dev  ## let ruff mend style and format
@@ -191,8 +197,8 @@ campaign-spark: install  ## kill driver, executors, sources and sinks of Spark's
 campaign-channel: install  ## kill driver, executors and the source of a query that reads a channel, 20 times each (ROUNDS=n)
 	$(CAMPAIGN) spark $(or $(ROUNDS),80) --queries=consumed
 
-campaign-copies: install  ## a primary and its follower: killed, cut off, stopped, without their disk; promoted, 200 faults, as root (ROUNDS=n, DURABILITY=fsync, OF=mqbroker: a master and its slave)
-	$(CAMPAIGN) copies $(or $(ROUNDS),200) $(if $(DURABILITY),--durability=$(DURABILITY)) $(if $(OF),--of=$(OF))
+campaign-copies: install  ## a primary and its follower: killed, cut off, stopped, without their disk; promoted, 200 faults, as root (ROUNDS=n, DURABILITY=fsync, NODES=3: two followers, OF=mqbroker: a master and its slaves)
+	$(CAMPAIGN) copies $(or $(ROUNDS),200) $(if $(DURABILITY),--durability=$(DURABILITY)) $(if $(OF),--of=$(OF)) $(if $(NODES),--nodes=$(NODES))
 
 sim: dev  ## the broker against its model, long
 	@PENSTOCK_SIM=nightly $(PYTEST) tests/sim -q

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from penstock.net import tcp
+from penstock.net.http.server.api import NSQ_HEADER, ApiError, ApiRouter, Query
 from penstock.net.http.server.service import HttpServer, Request, Response
-from penstock.nsq.http_api import NSQ_HEADER, ApiError, NsqRouter, Query
 from penstock.nsq.nsqd.stats.packed_stats import FIGURES
 
 ROUNDS = 4
@@ -142,7 +142,7 @@ def _packed(topics: list[dict[str, Any]]) -> bytes:
     return msgspec.json.encode(answer)
 
 
-def _node(shape: Shape, answers: list[Response], packed: list[Response]) -> NsqRouter:
+def _node(shape: Shape, answers: list[Response], packed: list[Response]) -> ApiRouter:
     """An nsqd."""
     turns = itertools.cycle(range(ROUNDS))
 
@@ -156,12 +156,12 @@ def _node(shape: Shape, answers: list[Response], packed: list[Response]) -> NsqR
         topics = [_topic(shape, number, turn) for number in numbers]
         return Response(200, (_packed if is_packed else _stats)(topics), headers=_JSON)
 
-    router = NsqRouter()
+    router = ApiRouter()
     router.add("GET", "/stats", stats)
     return router
 
 
-def _lookupd(shape: Shape, ports: list[int]) -> NsqRouter:
+def _lookupd(shape: Shape, ports: list[int]) -> ApiRouter:
     """The nsqlookupd that knows them."""
     topics = [topic_name(number) for number in range(shape.topics)]
     channels = [channel_name(number) for number in range(shape.channels)]
@@ -177,7 +177,7 @@ def _lookupd(shape: Shape, ports: list[int]) -> NsqRouter:
             raise ApiError(404, "TOPIC_NOT_FOUND")
         return {"channels": channels, "producers": nodes}
 
-    router = NsqRouter()
+    router = ApiRouter()
     router.v1("GET", "/nodes", lambda request: {"producers": listed})
     router.v1("GET", "/topics", lambda request: {"topics": topics})
     router.v1("GET", "/channels", lambda request: {"channels": channels})
@@ -193,7 +193,7 @@ def _serve(told: Connection, shape: Shape) -> None:
     answers = [Response(200, _stats(topics), headers=_JSON) for topics in rounds]
     packed = [Response(200, _packed(topics), headers=_JSON) for topics in rounds]
 
-    async def listen(router: NsqRouter) -> int:
+    async def listen(router: ApiRouter) -> int:
         return (await tcp.listen(HttpServer(router), "127.0.0.1:0")).port
 
     async def run() -> None:

@@ -26,8 +26,10 @@ from typing import TYPE_CHECKING, Any
 
 import uvloop
 
-from penstock.cli.mqbroker import nsqd_options
-from penstock.nsq.nsqd.data_path import open_node
+from penstock.cli.mqbroker import node_options
+from penstock.cli.shared.dialects import nsq_letters
+from penstock.node.opening import open_node
+from penstock.replication.standing import check_primary
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.protocol import frames
@@ -222,7 +224,8 @@ async def broker_on(path: Path) -> AsyncIterator[tuple[RocketBroker, Connection,
         "brokerIP1": "127.0.0.1", "namesrvAddr": "", "autoCreateTopicEnable": "true",
         "autoCreateSubscriptionGroup": "true",
     })  # fmt: skip
-    node = await open_node(nsqd_options(settings, 30), program="mqbroker")
+    options = node_options(settings, 30)
+    node = await open_node(options, check_primary, nsq_letters, program="mqbroker")
     broker = await RocketBroker.start(settings, node)
     node.start()
     services = broker.services

@@ -10,7 +10,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from penstock.core.metrics import catalogue, declared
-from penstock.core.metrics.declared import Kind
+from penstock.core.metrics.declared import Kind, Metric
 
 PATIENCE_S = 120.0
 POLL_S = 0.02
@@ -21,6 +21,11 @@ _NUMBER = r"NaN|[+-]Inf|-?[0-9.]+(?:e[+-]?[0-9]+)?"
 _SAMPLE = re.compile(
     rf"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{{((?:{_LABEL})(?:,{_LABEL})*)\}})? ({_NUMBER})"
 )
+
+
+def metrics_of(program: str) -> list[Metric]:
+    """The metrics that a program may have, each once."""
+    return [each for part in catalogue.PARTS if program in part.programs for each in part.metrics]
 
 
 class Found(NamedTuple):
@@ -82,7 +87,7 @@ def page_of(address: str, program: str) -> Page:
     status, body = ask(address, "/metrics")
     assert status == 200, body
     page = parse(body)
-    known = {metric.name: metric for metric in catalogue.metrics_of(program)}
+    known = {metric.name: metric for metric in metrics_of(program)}
     for name, found in page.items():
         metric = known[name]
         assert (found.kind, found.help) == (metric.kind, metric.help)

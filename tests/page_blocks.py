@@ -97,8 +97,6 @@ ROWS: Final = (
     ("tap.md", "nsq_to_nsq", "tests/spark/test_tap.py"),
     ("tap.md", "```python", "tests/spark/test_tap.py"),
     ("testing.md", "", "tests/test_testing_page.py"),
-    ("tracing.md", "pip install", "its nsqd in tests/programs/nsq/nsqd/tracing/test_tracing.py"),
-    ("tracing.md", "publish orders", _DRAWING),
     ("tutorial-nsq.md", "", _TUTORIALS),
     ("tutorial-rocketmq.md", "", _TUTORIALS),
     ("tutorial-spark.md", "", "tests/spark/test_tutorial.py"),

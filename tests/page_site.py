@@ -21,9 +21,9 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
+from penstock.log_api.log_client import LogClient
 from penstock.nsq.client import Config
 from penstock.nsq.client.blocking import Consumer, Producer
-from penstock.nsq.client.log import LogClient
 from penstock.testing.daemons import (
     Daemon,
     Nsqadmin,

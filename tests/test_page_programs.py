@@ -16,7 +16,6 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,7 +29,7 @@ from penstock.testing.daemons import Daemon, RocketMQ, run_nsqd, run_rocketmq
 from tests.forwarding import channel, create, publish
 from tests.page_blocks import sample, without_row
 from tools.harness.certificates import Certificates
-from tools.pages.documentation import DOCS, replaced
+from tools.pages.documentation import replaced
 
 PATIENT = client.Config(request_timeout=60, send_msg_timeout=60)
 FRAGMENTS = {
@@ -43,7 +42,6 @@ FRAGMENTS = {
         "import pytest",
     ],
     "rocketmq-client.md": ["run_batches", "LitePullConsumer"],
-    "tracing.md": ["traceparent"],
 }
 
 
@@ -219,20 +217,6 @@ async def test_pulling_and_popping(rocketmq: RocketMQ) -> None:
     async with sending(rocketmq, "orders"):
         await ran(text, names)
     assert names["messages"]
-
-
-# --- traces ---------------------------------------------------------------------------------------
-
-
-async def test_a_consumer_takes_part_in_the_trace() -> None:
-    text = sample("tracing.md", "traceparent")
-    seen = "seen.append(trace.get_current_span().get_span_context())"
-    names: dict[str, Any] = {"seen": []}
-    await ran(text.replace("...", seen), names)
-    await names["handle"](SimpleNamespace(id=b"0400000000000007", attempts=1))
-    (place,) = names["seen"]
-    page = (DOCS / "tracing.md").read_text(encoding="utf-8")
-    assert f"{place.trace_id:032x}-{place.span_id:016x}-01" in page
 
 
 # --- Arrow ----------------------------------------------------------------------------------------

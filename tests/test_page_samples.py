@@ -22,10 +22,10 @@ import yaml
 
 from penstock.core.errors import PenstockError
 from penstock.core.settings import java_properties
+from penstock.log_api.log_client import LogClient
 from penstock.nsq.client import Config
 from penstock.nsq.client.blocking import Consumer, Producer
-from penstock.nsq.client.log import LogClient
-from penstock.nsq.tools.stat_table import PlainTable
+from penstock.nsq.tools.stat import PlainTable
 from penstock.rocketmq.broker.acl.rules import Account
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.protocol.messages import message

@@ -95,6 +95,10 @@ async def test_a_pair_of_nodes_loses_nothing_that_both_had(rng: random.Random) -
     holds(await copies.copies(2, Relays, rng, slow_s=SLOW_S))
 
 
+async def test_three_nodes_lose_nothing_that_the_promoted_one_had(rng: random.Random) -> None:
+    holds(await copies.copies(2, Relays, rng, slow_s=SLOW_S, nodes=3))
+
+
 async def test_a_pair_of_brokers_loses_nothing_that_both_had(rng: random.Random) -> None:
     holds(await copies.copies(2, Relays, rng, program="mqbroker", slow_s=SLOW_S))
 

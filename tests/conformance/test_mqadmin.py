@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +12,7 @@ from penstock.rocketmq.mqadmin import rounds
 from penstock.rocketmq.mqadmin.options import SubCommand, usage
 from penstock.rocketmq.mqadmin.program import run
 from penstock.rocketmq.mqadmin.sub_commands import SUB_COMMANDS
+from tests.unit.rocketmq.mqadmin.fake_admin import interrupted
 from tools.harness.rocketmq.servers import Servers, run_servers
 from tools.replay.mqadmin_scene import (
     COMMANDS,
@@ -60,11 +60,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # consumerStatus writes files where it is run
     write_account(tmp_path)
     monkeypatch.setenv("ROCKETMQ_HOME", str(tmp_path))
-    monkeypatch.setattr(rounds, "time", SimpleNamespace(sleep=_interrupted))
-
-
-def _interrupted(seconds: float) -> None:
-    raise KeyboardInterrupt
+    monkeypatch.setattr(rounds, "pause", interrupted)
 
 
 def _code(command: str) -> int:

@@ -8,7 +8,7 @@ import random
 from typing import Any
 
 from penstock.net.http.client.once import request
-from penstock.nsq.protocol.commands import MAGIC_V2
+from penstock.nsq.protocol.encode import MAGIC_V2
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.programs.nsq.nsqd.conftest import Client, mpub
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.nsq.client import LogClient
+from penstock.log_api.log_client import LogClient
 from penstock.nsq.client.blocking import Consumer, Producer
 from penstock.testing.daemons import Daemon, run_nsqd
 

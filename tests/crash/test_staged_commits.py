@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from penstock.log_api.log_client import LogClient
 from penstock.net.http.client.once import HttpError, request
-from penstock.nsq.client.log import LogClient
 from penstock.nsq.stored import Stretch
 from penstock.rocketmq.protocol.messages import batch_body
 from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage

@@ -84,7 +84,7 @@ def test_the_steps_of_the_brokers_image_make_programs_that_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = DOCKER / "Dockerfile"
-    monkeypatch.setenv("EXTRAS", "otel")
+    monkeypatch.setenv("EXTRAS", "acl")
     with network_outside():
         environment = build(file, tmp_path)
     program, *flags = json.loads(value(steps(file), "CMD"))
@@ -95,7 +95,7 @@ def test_the_steps_of_the_brokers_image_make_programs_that_start(
         words = [str(environment / "bin" / other), "--version"]
         assert subprocess.check_output(words, cwd=tmp_path, timeout=60)
     installed = {each.name.partition("-")[0] for each in environment.glob("lib/*/site-packages/*")}
-    assert {"penstock", "opentelemetry"} <= installed
+    assert {"penstock", "yaml"} <= installed
     assert "pyspark" not in installed
 
 

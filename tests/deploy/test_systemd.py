@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.live.ports import NodePorts
+from penstock.cli.live.nodes import NodePorts
 from penstock.nsq.nsqd.options import NsqdOptions
 from tests.debian import needed
 from tools.deploy.manifests import ROOT

@@ -12,7 +12,8 @@ import pytest
 
 from penstock.broker.topic import Topic
 from penstock.cli.shared.dialects import register_dialects
-from penstock.nsq.client import LogClient, Message
+from penstock.log_api.log_client import LogClient
+from penstock.nsq.client import Message
 from penstock.nsq.client.blocking import Consumer, Producer
 from penstock.nsq.nsqd.daemon import Nsqd
 from penstock.nsq.nsqd.data_path import open_node

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.nsq.client.log import LogClient, LogError, NoDialect, OffsetOutOfRange
+from penstock.log_api.errors import LogError, NoDialect, OffsetOutOfRange
+from penstock.log_api.log_client import LogClient
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.messages.message import decode_all
 

@@ -6,7 +6,7 @@ import json
 import zlib
 
 from penstock.broker.dead_letters import decode_origins
-from penstock.nsq.client.log import LogClient
+from penstock.log_api.log_client import LogClient
 from penstock.nsq.protocol.translation import bodies as nsq_bodies
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.spark.read.decode import Origin, record_batch, wanted_parts

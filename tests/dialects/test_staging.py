@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from penstock.nsq.client.errors import ClientError
-from penstock.nsq.client.log import LogError, NoDialect, TopicNotFound
-from penstock.nsq.client.writes import BatchCommitted, Committed, Part, WriteClient
+from penstock.log_api.errors import BatchCommitted, LogError, NodeError, NoDialect, TopicNotFound
+from penstock.log_api.write_client import Committed, Part, WriteClient
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.messages import batch_body, properties
 from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage
@@ -44,9 +43,7 @@ def stage(writer: WriteClient, batch: int, *chunks: bytes, topic: str = "t") -> 
         writer.stage(topic, "w", batch, 0, 0, number, chunk)
 
 
-def commit(
-    writer: WriteClient, batch: int, chunks: int, topic: str = "t"
-) -> Committed | ClientError:
+def commit(writer: WriteClient, batch: int, chunks: int, topic: str = "t") -> Committed | NodeError:
     return writer.commit_staged("w", batch, {topic: [Part(0, 0, chunks)]})[topic]
 
 

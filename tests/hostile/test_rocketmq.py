@@ -17,7 +17,7 @@ from typing import Any, Final
 import pytest
 
 from penstock.rocketmq.protocol import frames
-from penstock.rocketmq.protocol.codes import BY_CODE, RequestCode
+from penstock.rocketmq.protocol.codes import COMMANDS, RequestCode
 from penstock.rocketmq.protocol.command import ONE_WAY, Command, Serialization
 from penstock.rocketmq.protocol.messages import message, properties
 from penstock.testing.daemons import MqBroker, run_mqbroker
@@ -206,6 +206,7 @@ def test_spoilt_requests_are_answered_or_end_the_connection(broker: Broker) -> N
 
 SILENT = {RequestCode.END_TRANSACTION}
 """Codes whose requests may go unanswered: a producer that does not know waits for nothing."""
+BY_CODE = {kind.code.value: kind for kind in COMMANDS}
 OF_BROKER = sorted(code for code, kind in BY_CODE.items() if kind.server == "broker")
 NONSENSE = ["x", "-1", "1e9", "9" * 30, "9" * 5000, " 1", "1_0", "\u0661", "\u0000", "\U0001f4a9",
             "a" * 3000, "%RETRY%", "../..", "true", "-9223372036854775808",

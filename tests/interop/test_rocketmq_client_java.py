@@ -30,13 +30,16 @@ class JavaMember:
 
     async def start(self, folder: Path, home: Path, *arguments: str) -> None:
         class_path = compile_java(folder, home / "classes", java_source("Member"))
-        self._process = await asyncio.create_subprocess_exec(
-            "nice", "java", *JVM, "-Drocketmq.client.rebalance.waitInterval=1000",
-            f"-Duser.home={home}", "-cp", class_path, "Member", *arguments,
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-        )  # fmt: skip
+        self._log = home / "member.log"
+        with self._log.open("wb") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                "nice", "java", *JVM, "-Drocketmq.client.rebalance.waitInterval=1000",
+                f"-Duser.home={home}", "-cp", class_path, "Member", *arguments,
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=log,
+            )  # fmt: skip
         self._reading = asyncio.create_task(self._read())
+        await until(lambda: self.is_ready or self._process.returncode is not None)
+        assert self.is_ready, self._log.read_text()
 
     async def _read(self) -> None:
         assert self._process.stdout is not None
@@ -50,7 +53,7 @@ class JavaMember:
     async def leave(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
-        await self._process.wait()
+        assert await self._process.wait() == 0, self._log.read_text()
         await self._reading
 
 

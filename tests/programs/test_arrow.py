@@ -15,7 +15,7 @@ import pytest
 
 from penstock import arrow
 from penstock.core.errors import PenstockError
-from penstock.nsq.client.log import LogClient
+from penstock.log_api.log_client import LogClient
 from penstock.nsq.protocol import encode
 from penstock.spark.errors import OptionError, SourceError
 from penstock.spark.nodes.access import close_connections

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from penstock.nsq.http_api import NsqRouter, Query
-from penstock.nsq.nsqd.http.api_arguments import number, position
+from penstock.net.http.server.api import ApiRouter, Query
+from penstock.node.http.api_arguments import number, position
 from tests.reference.parameters import read_by
 
 SEVERAL = ("from", "until")
@@ -63,7 +63,7 @@ def test_names_that_are_read(handler: Callable[..., Any], names: set[str]) -> No
 
 
 def test_a_routers_wrapper_is_looked_through() -> None:
-    router = NsqRouter()
+    router = ApiRouter()
     kept = []
     router.add = lambda method, path, answer, *rest, **details: kept.append(answer)  # type: ignore[method-assign]
     router.v1("GET", "/x", Api().in_a_loop)

@@ -40,7 +40,7 @@ def test_every_command_answers_and_a_message_goes_through(installed: Path, wheel
 
 def test_an_extra_is_tried(installed: Path) -> None:
     """By its own work; that of Spark is left to `make wheels WITH=spark`."""
-    assert list(fresh.faults_of_extras(installed, "arrow,otel")) == []
+    assert list(fresh.faults_of_extras(installed, "arrow,acl")) == []
 
 
 def test_a_command_that_fails_is_named(installed: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from penstock.nsq.client.log import LogClient
+from penstock.log_api.log_client import LogClient
 from penstock.rocketmq.blocking import RemotingLink
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode

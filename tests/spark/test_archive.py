@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.core.errors import PenstockError
-from penstock.nsq.client.log import LogClient
+from penstock.log_api.log_client import LogClient
 from penstock.nsq.protocol import encode
 from penstock.spark.errors import SourceError
 from penstock.spark.pipelines import archive

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.nsq.client.writes import Decision, WriteClient
+from penstock.log_api.write_client import Decision, WriteClient
 from penstock.testing.daemons import Daemon
 from tests.programs.nsq.nsqd.staging import staged_body
 from tests.spark.test_sink import Start, failure, killing, start, write, written

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.nsq.client.log import LogClient
-from penstock.nsq.client.writes import WriteClient
+from penstock.log_api.log_client import LogClient
+from penstock.log_api.write_client import WriteClient
 from penstock.spark.errors import OptionError, SourceError, explain
 from penstock.spark.pipelines import Pipeline, pipeline
 from penstock.spark.pipelines.pipeline import wait_for_sources

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock.log_api.log_client import LogClient
 from penstock.nsq.client.blocking import Producer
 from penstock.nsq.client.config import Config
-from penstock.nsq.client.log import LogClient
 from penstock.nsq.protocol import encode
 from penstock.spark.errors import explain
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.nsq.client.log import LogClient
+from penstock.log_api.log_client import LogClient
 from penstock.testing.daemons import run_nsqd
 from tests.spark.test_cluster import (
     EXECUTORS_NEED,

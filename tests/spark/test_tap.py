@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.nsq.client.log import LogClient
+from penstock.log_api.log_client import LogClient
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 from tests.forwarding import create, publish, wait_until
 from tests.spark.test_channel import wait_long

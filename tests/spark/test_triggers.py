@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.nsq.client.log import LogClient
+from penstock.log_api.log_client import LogClient
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.spark.test_real_nodes import publish
 from tests.spark.test_source import Query

@@ -73,8 +73,9 @@ async def _clients(size: int, chosen: argparse.Namespace, rng: random.Random) ->
 
 async def _copies(size: int, chosen: argparse.Namespace, rng: random.Random) -> Result:
     network = wires.Relays if chosen.relays else wires.Namespaces
-    kinds = chosen.kinds.split(",") if chosen.kinds else copies.KINDS
-    return await copies.copies(size, network, rng, chosen.durability or "write", chosen.of, kinds)
+    kinds = chosen.kinds.split(",") if chosen.kinds else ()
+    return await copies.copies(size, network, rng, chosen.durability or "write", chosen.of, kinds,
+                               nodes=chosen.nodes)  # fmt: skip
 
 
 CAMPAIGNS: Final[dict[str, tuple[Campaign, str]]] = {
@@ -105,7 +106,9 @@ def main() -> None:
                         help="copies: cut relays of this program, no network namespaces, which "
                              "need root")  # fmt: skip
     parser.add_argument("--of", choices=copies.PAIRS, default="nsqd",
-                        help="copies: the program of which there are two")  # fmt: skip
+                        help="copies: the program of the nodes")  # fmt: skip
+    parser.add_argument("--nodes", type=int, choices=copies.KINDS, default=2,
+                        help="copies: a primary and one follower, or two")  # fmt: skip
     parser.add_argument("--kinds", help="copies: some of the faults, separated by commas")
     table = Path(tempfile.gettempdir(), "penstock-soak.csv")
     parser.add_argument("--table", default=table, help="where soak writes its figures")

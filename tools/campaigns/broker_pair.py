@@ -1,4 +1,4 @@
-"""A pair of mqbrokers, a master and its slave, and what their queues must have."""
+"""An mqbroker and its slaves, and what their queues must have."""
 
 from __future__ import annotations
 
@@ -63,37 +63,42 @@ class BrokerMember(Member):
         self._config.write_text(java_properties.dumps(found))
         return [*self.program, "-c", str(self._config)]
 
-    def _listens(self, found: dict[str, str]) -> bool:
+    def _find_addresses(self, found: dict[str, str]) -> bool:
         return "RocketMQ" in found
 
 
 class BrokerPair(Pair):
-    """A master that is copied by a slave; ``SYNC_MASTER`` is the one whose answers wait."""
+    """A master that is copied by slaves; the answers of a ``SYNC_MASTER`` wait for one of them."""
 
-    name = "a pair of mqbrokers"
+    of = "mqbrokers"
+    acked_max = 1
     seconds_behind_max = OFFSETS_S
 
     def __init__(
-        self, network: Network, folder: Path, rng: random.Random, level: str, *, is_acked: bool
-    ) -> None:
-        self.story: BrokerStory = BrokerStory(rng, is_acked=is_acked)
+        self, network: Network, folder: Path, rng: random.Random, level: str, *, nodes: int,
+        acked: int,
+    ) -> None:  # fmt: skip
+        self.story: BrokerStory = BrokerStory(rng, acked=acked)
         self._checked = dict.fromkeys(range(QUEUES), 0)
-        super().__init__(network, folder, level)
+        super().__init__(network, folder, level, nodes)
 
     def _member(self, data: Path, home: Path, level: str) -> BrokerMember:
-        role = "SYNC_MASTER" if self.story.is_acked else "ASYNC_MASTER"
+        role = "SYNC_MASTER" if self.story.acked else "ASYNC_MASTER"
         found = {**PROPERTIES, "brokerName": "broker-of-a-pair", "storePathRootDir": data,
-                 "durability": level, "brokerRole": role, "promotedBrokerRole": role}  # fmt: skip
+                 "durability": level, "brokerRole": role, "promotedBrokerRole": role,
+                 "promoteBeforeHook": self.lease}  # fmt: skip
         return BrokerMember(PROGRAM, found, data, home)
 
     def _introduce(self, member: Any) -> None:
         member.properties["brokerIP1"] = self.network.host(member.number)
 
     def _set_follow(self, member: Any, address: str) -> None:
-        member.properties.update(brokerRole="SLAVE", brokerId=1, haMasterAddress=address)
+        member.properties.update(
+            brokerRole="SLAVE", brokerId=1 + member.number, haMasterAddress=address
+        )
 
     async def start(self) -> None:
-        """Start both, make the topics, and wait until the slave has the table of them."""
+        """Start all, make the topics, and wait until the slaves have the table of them."""
         await super().start()
         clients = self.clients(self.first, are_sending=False)
         async with clients.connected() as connection:
@@ -101,10 +106,11 @@ class BrokerPair(Pair):
                 await connection.make_topic(topic, QUEUES)
         await clients.stop()
         end = time.monotonic() + WAIT_S
-        while not await asyncio.to_thread(self._has_topics, self.second):
-            if time.monotonic() > end:
-                raise TimeoutError(f"no table of topics\n{self.second.log()[-2000:]}")
-            await asyncio.sleep(0.05)
+        for slave in self.followers:
+            while not await asyncio.to_thread(self._has_topics, slave):
+                if time.monotonic() > end:
+                    raise TimeoutError(f"no table of topics\n{slave.log()[-2000:]}")
+                await asyncio.sleep(0.05)
 
     def clients(self, member: Any, *, are_sending: bool = True) -> BrokerClients:
         """Clients of a node in the epoch that it is master in."""
@@ -123,7 +129,7 @@ class BrokerPair(Pair):
             link.close()
         return all(f'"{topic}"'.encode() in table for topic in (TOPIC, DELAYED, HALVES))
 
-    async def _ends(self, member: Any) -> object:
+    async def _ends(self, member: Any) -> list[int] | None:
         return await asyncio.to_thread(self._ends_of, member)
 
     def _ends_of(self, member: Any) -> list[int] | None:

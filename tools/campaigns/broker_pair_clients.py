@@ -54,8 +54,8 @@ def is_left_open(number: int) -> bool:
 class BrokerStory(Story):
     """What clients of RocketMQ were told."""
 
-    def __init__(self, rng: random.Random, *, is_acked: bool) -> None:
-        super().__init__(rng, is_acked=is_acked)
+    def __init__(self, rng: random.Random, *, acked: int) -> None:
+        super().__init__(rng, acked=acked)
         self.places: dict[int, Place] = {}
         """Where acknowledged messages are, as their sends were told."""
         self.later: dict[int, Told] = {}

@@ -10,8 +10,8 @@ import random
 from contextlib import suppress
 from typing import Final
 
+from penstock.log_api.log_client import LogClient
 from penstock.net.http.client.once import HttpError, request
-from penstock.nsq.client.log import LogClient
 from penstock.nsq.protocol import encode
 from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage
 from penstock.testing.daemons import MqBroker

@@ -60,9 +60,9 @@ class Node(Daemon):
         # Ctrl-C is for the campaign.
         return Forked("nsqd", words, log, circumstances=(os.setsid, *self.circumstances))
 
-    def _listens(self, found: dict[str, str]) -> bool:
+    def _find_addresses(self, found: dict[str, str]) -> bool:
         self.rocketmq = found.get("RocketMQ", self.rocketmq)
-        return "RocketMQ" in found and super()._listens(found)
+        return "RocketMQ" in found and super()._find_addresses(found)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A pair of nsqds, and what its topic and its channel must have."""
+"""A primary nsqd and its followers, and what its topic and its channel must have."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.nsq.client.log import LogClient
+from penstock.log_api.log_client import LogClient
 
 from .node import PROGRAM
 from .nsqd_pair_clients import CHANNEL, TOPIC, NsqClients, NsqStory
@@ -24,21 +24,23 @@ _BODY_AT: Final = 34
 
 
 class NsqdPair(Pair):
-    """A primary that is followed by another nsqd."""
+    """A primary that is followed by another nsqd, or by two."""
 
-    name = "a pair of nodes"
+    of = "nodes"
     seconds_behind_max = PROGRESS_S
 
     def __init__(
-        self, network: Network, folder: Path, rng: random.Random, level: str, *, is_acked: bool
-    ) -> None:
-        self.story: NsqStory = NsqStory(rng, is_acked=is_acked)
+        self, network: Network, folder: Path, rng: random.Random, level: str, *, nodes: int,
+        acked: int,
+    ) -> None:  # fmt: skip
+        self.story: NsqStory = NsqStory(rng, acked=acked)
         self._checked = 0
-        super().__init__(network, folder, level)
+        super().__init__(network, folder, level, nodes)
 
     def _member(self, data: Path, home: Path, level: str) -> Member:
         flags = [*FLAGS, f"--data-path={data}", f"--durability={level}",
-                 f"--replicas-acked={int(self.story.is_acked)}"]  # fmt: skip
+                 f"--replicas-acked={self.story.acked}",
+                 f"--promote-before-hook={self.lease}"]  # fmt: skip
         return Member(PROGRAM, flags, data, home)
 
     def _introduce(self, member: Any) -> None:
@@ -52,10 +54,10 @@ class NsqdPair(Pair):
         """Clients of a node in the epoch that it is primary in."""
         return NsqClients(self.story, self.side(member))
 
-    async def _ends(self, member: Any) -> object:
+    async def _ends(self, member: Any) -> list[int] | None:
         path = f"/log/offsets?topic={TOPIC.decode()}"
         status, answer = await self.ask(member, "GET", path)
-        return answer["queues"][0]["end"] if status == 200 else None
+        return [answer["queues"][0]["end"]] if status == 200 else None
 
     async def judge_all(self) -> None:
         """Hold the whole log, and all that was delivered, against all that was acknowledged."""

@@ -35,8 +35,8 @@ class Refused(Exception):
 class NsqStory(Story):
     """What clients of NSQ were told: places are the ids of messages."""
 
-    def __init__(self, rng: random.Random, *, is_acked: bool) -> None:
-        super().__init__(rng, is_acked=is_acked)
+    def __init__(self, rng: random.Random, *, acked: int) -> None:
+        super().__init__(rng, acked=acked)
         self.finished: dict[int, Told] = {}
 
     def stands(self, epoch: int, message_id: int, body: bytes) -> int | None:

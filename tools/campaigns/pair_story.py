@@ -1,4 +1,4 @@
-"""The things that the clients of a pair were told, by either of its nodes."""
+"""The things that the clients of a primary and its copies were told, by any of the nodes."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ class Told(NamedTuple):
 
 
 class Story:
-    """The things that clients were told by the nodes of one pair.
+    """The things that clients were told by the nodes of one pair, or of three.
 
-    Where OKs wait for a copy, a place is given once, by whichever node; else once in an epoch.
+    A place is given once, by whichever node, and again only after a promotion that may lose.
     """
 
-    def __init__(self, rng: random.Random, *, is_acked: bool) -> None:
+    def __init__(self, rng: random.Random, *, acked: int) -> None:
+        """An OK waits for ``acked`` copies."""
         self.rng = rng
-        self.is_acked = is_acked
+        self.acked = acked
         self.ledger = Ledger()
         self.faults: list[str] = []
         self.oks: dict[int, Told] = {}
@@ -48,6 +49,8 @@ class Story:
         """The nodes that said OK, by epoch."""
         self.kept: dict[int, float] = {}
         """The moment up to which the copy had everything that was promoted after an epoch."""
+        self.losing: set[int] = set()
+        """The epochs whose last messages the copy that was promoted then may lack."""
         self.seconds_behind = 0.0
         """The most by which the progress of consumers was behind at a promotion."""
         self.again = 0
@@ -87,17 +90,24 @@ class Story:
         return self._numbers.get((self._series(epoch), place))
 
     def _series(self, epoch: int) -> int:
-        return 0 if self.is_acked else epoch
+        return sum(each < epoch for each in self.losing)
+
+    def ended(self, epoch: int, kept: float, *, may_lose: bool) -> None:
+        """An epoch is over: the next primary has all that was acknowledged before ``kept``, or, if
+        it may not lose any, all.
+        """
+        self.kept[epoch] = min(kept, self.kept.get(epoch, kept))
+        if may_lose:
+            self.losing.add(epoch)
 
     def is_late(self, told: Told) -> bool:
-        """True if a message was acknowledged after the copy that was promoted then had everything:
-        it may be lost, unless OKs wait for a copy.
+        """True if a message was acknowledged after the copy that was promoted then had everything,
+        and may be lost.
         """
-        return not self.is_acked and told.at >= self.kept.get(told.epoch, float("inf"))
+        return told.epoch in self.losing and told.at >= self.kept[told.epoch]
 
     def __str__(self) -> str:
-        level = int(self.is_acked)
-        return f"N={level}, {self.ledger.report()}, {len(self.faults)} faults"
+        return f"N={self.acked}, {self.ledger.report()}, {len(self.faults)} faults"
 
     def fault(self, what: str) -> None:
         """Note a fault, once; of very many those that came first."""

@@ -1,4 +1,4 @@
-"""Two nodes of which one copies the other, whatever their dialect: started, promoted, asked."""
+"""Nodes that copy one of them, whatever their dialect: started, promoted, asked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Final
 
@@ -22,8 +22,11 @@ from .stable import Noted
 from .wires import Network
 
 WAIT_S: Final = 120.0
+LOOKS: Final = 5
 AHEAD_S: Final = 2 * 24 * 3600
 """A time that is later than all to which a campaign sets a clock."""
+LEASE: Final = Path(__file__).parents[2] / "deploy/pair/lease-file.sh"
+"""The command that lets one of several nodes become primary in an epoch."""
 
 
 class Member(Daemon):
@@ -49,19 +52,22 @@ class Member(Daemon):
 
 
 class Pair(ABC):
-    """Two nodes, of which ``first`` is primary, and what their clients were told."""
+    """Two or three nodes, of which ``first`` is primary, and what their clients were told."""
 
-    name: ClassVar[str]
+    of: ClassVar[str]
+    acked_max: ClassVar[int] = 2
+    """The most copies that an OK can wait for."""
     seconds_behind_max: ClassVar[float]
     """The most that the progress of consumers may be behind after a promotion."""
     story: Story
 
-    def __init__(self, network: Network, folder: Path, level: str) -> None:
+    def __init__(self, network: Network, folder: Path, level: str, nodes: int) -> None:
         self.network = network
+        self.lease = f"sh {LEASE} {folder / 'lease'}"
         self.members: list[Any] = []
         self.clocks: list[Clock] = []
         self.disks: list[Noted] = []
-        for number in range(2):
+        for number in range(nodes):
             home = folder / f"node{number}"
             data = home / "data"
             data.mkdir(parents=True)
@@ -74,7 +80,7 @@ class Pair(ABC):
             self.members.append(member)
             self.clocks.append(clock)
             self.disks.append(disk)
-        self.first, self.second = self.members
+        self.first, *self.followers = self.members
         self.epoch = 1
         self.lost: set[int] = set()
         """The acknowledged messages that a promotion has lost, as its lag allows."""
@@ -100,7 +106,7 @@ class Pair(ABC):
         """Clients of a node in the epoch that it is primary in."""
 
     @abstractmethod
-    async def _ends(self, member: Any) -> object:
+    async def _ends(self, member: Any) -> list[int] | None:
         """The ends of a node's logs; None if it does not say them."""
 
     @abstractmethod
@@ -118,17 +124,25 @@ class Pair(ABC):
     # --- starting ------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start both, and wait until the second has everything."""
+        """Start all, and wait until the followers have everything."""
         await self.network.open(self.members)
         for member in self.members:
             self._introduce(member)
         await asyncio.to_thread(self.first.start)
-        await self.follow(self.second, self.first)
+        for each in self.followers:
+            await self.follow(each)
 
-    async def follow(self, member: Any, primary: Any) -> dict[str, Any]:
-        """Start a node as the follower of another, and wait until it has everything."""
-        self._set_follow(member, self.network.doors[primary.number].peer)
+    async def start_following(self, member: Any) -> None:
+        """Start a node as a follower of the first, with what it has."""
+        self._set_follow(member, self.network.doors[self.first.number].peer)
         await asyncio.to_thread(member.start)
+
+    async def follow(self, member: Any) -> dict[str, Any]:
+        """Start a node, or start it again, as a follower of the first, and wait until it has
+        everything.
+        """
+        await asyncio.to_thread(member.kill)
+        await self.start_following(member)
         return await self.until(member, role="follower", whole=True, error=None, epoch=self.epoch)
 
     async def cut_power(self, member: Any) -> None:
@@ -153,15 +167,20 @@ class Pair(ABC):
 
     async def until(self, member: Any, **wanted: Any) -> dict[str, Any]:
         """Wait until a node says all this of itself."""
-        answer: dict[str, Any] = {}
+        return await self._until(member, lambda said: said.items() >= wanted.items(), wanted)
+
+    async def _until(
+        self, member: Any, holds: Callable[[dict[str, Any]], bool], wanted: object
+    ) -> dict[str, Any]:
         end = time.monotonic() + WAIT_S
-        while not answer.items() >= wanted.items():
+        while True:
+            status, said = await self.ask(member, "GET", "/replication")
+            if status == 200 and holds(said):
+                return said
             if time.monotonic() > end:
-                raise TimeoutError(f"node {member.number}: {answer} instead of {wanted}\n"
+                raise TimeoutError(f"node {member.number}: {said} instead of {wanted}\n"
                                    + member.log()[-2000:])  # fmt: skip
             await asyncio.sleep(0.05)
-            answer = (await self.ask(member, "GET", "/replication"))[1]
-        return answer
 
     async def until_acknowledged(self) -> None:
         """Wait for an OK of this epoch that comes from now on."""
@@ -174,36 +193,86 @@ class Pair(ABC):
             await asyncio.sleep(0.05)
 
     async def until_same(self) -> None:
-        """Wait until the follower's logs end where the primary's do, which takes no more now."""
+        """Wait until the followers' logs end where the primary's do, which takes no more now."""
         end = time.monotonic() + WAIT_S
+        nodes = [self.first, *self.followers]
         while True:
-            ends = [await self._ends(each) for each in (self.first, self.second)]
-            if ends[0] == ends[1] is not None:
+            ends = [await self._ends(each) for each in nodes]
+            if ends[0] is not None and all(each == ends[0] for each in ends):
                 break
             if time.monotonic() > end:
-                raise TimeoutError(f"the follower ends at {ends[1]}, the primary at {ends[0]}")
+                raise TimeoutError(f"the followers end at {ends[1:]}, the primary at {ends[0]}")
             await asyncio.sleep(0.05)
-        await self.until(self.second, whole=True, error=None)
+        for each in self.followers:
+            await self.until(each, whole=True, error=None)
 
     # --- promotion -----------------------------------------------------------------------------
 
-    async def promote(self) -> float:
-        """Promote the second, which is the first then; the moment before which what was
-        acknowledged must be there.
+    async def promote(
+        self, *heirs: Any, struck: float = float("inf"), force: bool = False
+    ) -> float:
+        """Promote one of these followers at once, which is the first then; the moment before which
+        what was acknowledged must be there. What befell the primary did so at ``struck``.
         """
+        copied = {each.number: (await self.ask(each, "GET", "/replication"))[1]["epoch"]
+                  for each in heirs}  # fmt: skip
+        furthest = await self._furthest()
+        path = f"/replication/promote{'?force=true' if force else ''}"
         asked = time.monotonic()
-        status, answer = await self.ask(self.second, "POST", "/replication/promote")
-        if status != 200:
-            raise AssertionError(f"not promoted: {answer}")
-        self.first, self.second = self.second, self.first
+        answers = await asyncio.gather(*(self.ask(each, "POST", path) for each in heirs))
+        won = [(heir, answer) for heir, (status, answer) in zip(heirs, answers, strict=True)
+               if status == 200]  # fmt: skip
+        if len(won) != 1:
+            raise AssertionError(f"{len(won)} promoted: {answers}")
+        [(heir, answer)] = won
+        kept = asked - (answer["lag_seconds"] or 0.0)
+        if answer["whole"]:
+            kept = time.monotonic()
+        # A copy that every OK waits for has all, and of several the one that is furthest has.
+        is_kept = self.story.acked > 0 and (heir in furthest or self._waits_for_all)
+        may_lose = force or not (answer["whole"] or is_kept)
+        for epoch in range(copied[heir.number], self.epoch + 1):
+            self.story.ended(epoch, min(struck, kept), may_lose=may_lose)
+        others = [each for each in self.followers if each is not heir]
+        self.first, self.followers = heir, [*others, self.first]
         if answer["epoch"] <= self.epoch:
             self.story.fault(f"epoch {answer['epoch']} after {self.epoch}")
         self.epoch = answer["epoch"]
         await self.until(self.first, role="primary", epoch=self.epoch)
-        kept = asked - (answer["lag_seconds"] or 0.0)
-        if answer["whole"]:
-            kept = time.monotonic()
         return kept
+
+    @property
+    def _waits_for_all(self) -> bool:
+        """True if no OK is said before every follower has the message."""
+        return self.story.acked == len(self.followers)
+
+    async def _furthest(self) -> Sequence[Any]:
+        """The followers that have all that any of them has."""
+        ends = {each.number: await self._ends(each) or [] for each in self.followers}
+        most = [max(each) for each in zip(*filter(None, ends.values()), strict=True)]
+        return [each for each in self.followers if ends[each.number] == most]
+
+    async def refuses_promotion(self, follower: Any, codes: Iterable[str]) -> None:
+        """Ask a follower that lacks something to become primary, which it must not."""
+        status, answer = await self.ask(follower, "POST", "/replication/promote")
+        if status != 409 or answer["message"] not in codes:
+            raise AssertionError(f"promoted, and not whole: {status} {answer}")
+
+    async def until_left_behind(self, follower: Any) -> None:
+        """Wait until a follower of the old primary says that there is another, and see that it goes
+        on saying so.
+        """
+        epoch = f"epoch {self.epoch}"
+        await self._until(
+            follower,
+            lambda said: not said["whole"] and (epoch in str(said["error"]) or not said["history"]),
+            f"a word of {epoch}",
+        )
+        for _ in range(LOOKS):
+            status, said = await self.ask(follower, "GET", "/replication")
+            if status == 200 and (said["whole"] or said["error"] is None):
+                self.story.fault(f"left behind, and it says {said}")
+            await asyncio.sleep(0.05)
 
     def set_clocks_ahead(self) -> None:
         """Set them to where all that was deferred is due: behind, it waits for its time again."""
@@ -218,8 +287,11 @@ class Pair(ABC):
         """
         found = await asyncio.to_thread(self._read)
         lost = [number for number in self.story.oks if number not in found]
-        if self.story.is_acked and lost:
-            self.story.fault(f"acknowledged by copies, and lost: {lost[:10]}, {len(lost)} in all")
+        losing = set() if self._waits_for_all else self.story.losing
+        copied = [each for each in lost if self.story.oks[each].epoch not in losing]
+        if copied:
+            self.story.fault(f"acknowledged, copied, and lost: {copied[:10]}, {len(copied)} "
+                             "in all")  # fmt: skip
         early = [each for each in lost if self.story.oks[each].at < kept_until]
         if early:
             self.story.fault(f"lost, and older than the lag: {early[:10]}, {len(early)} in all")

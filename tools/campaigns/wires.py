@@ -1,4 +1,4 @@
-"""Networks of a pair of nodes that can be cut: relays of this process, or namespaces of the kernel.
+"""Networks of a few nodes that can be cut: relays of this process, or namespaces of the kernel.
 
 A cut is silent, as that of a cable is: nothing is refused or closed, and what was on its way comes
 when the wire is mended, if anybody still waits for it.
@@ -27,7 +27,7 @@ _CLONE_NEWNET: Final = 0x40000000
 
 
 class Door(NamedTuple):
-    """The addresses of a node: two for its clients, and its HTTP for the other node."""
+    """The addresses of a node: two for its clients, and its HTTP for the other nodes."""
 
     tcp: str
     http: str
@@ -35,7 +35,7 @@ class Door(NamedTuple):
 
 
 class Network(Protocol):
-    """The wires of two nodes, numbered 0 and 1."""
+    """The wires of nodes, numbered from 0."""
 
     doors: list[Door]
 
@@ -51,7 +51,7 @@ class Network(Protocol):
         """Give the nodes, which are not started yet, their doors."""
 
     async def cut(self, number: int) -> None:
-        """Cut a node from its clients and from the other node."""
+        """Cut a node from its clients and from the other nodes."""
 
     async def part(self) -> None:
         """Cut the nodes from each other."""
@@ -113,7 +113,7 @@ class Relay:
 
 
 class Relays:
-    """Relays in front of each node, for its clients and for the other node."""
+    """Relays in front of each node, for its clients and for the other nodes."""
 
     def __init__(self) -> None:
         self.doors: list[Door] = []
@@ -197,7 +197,8 @@ class Namespaces:
 
     def __init__(self) -> None:
         self.doors = [Door(f"{host}:4150", f"{host}:4151", f"{host}:4151")
-                      for host in ("10.77.0.2", "10.77.0.3")]  # fmt: skip
+                      for host in ("10.77.0.2", "10.77.0.3", "10.77.0.4")]  # fmt: skip
+        self._numbers = range(0)
 
     async def open(self, nodes: Sequence[Daemon]) -> None:
         _NETNS.mkdir(exist_ok=True)
@@ -206,6 +207,7 @@ class Namespaces:
         run("ip", "link", "add", "bridge", "type", "bridge")
         run("ip", "address", "add", "10.77.0.1/24", "dev", "bridge")
         run("ip", "link", "set", "bridge", "up")
+        self._numbers = range(len(nodes))
         for number, node in enumerate(nodes):
             name, port = f"node{number}", f"port{number}"
             run("ip", "netns", "add", name)
@@ -230,16 +232,16 @@ class Namespaces:
         run("ip", "link", "set", f"port{number}", "nomaster")
 
     async def part(self) -> None:
-        for number in range(2):
+        for number in self._numbers:
             run("bridge", "link", "set", "dev", f"port{number}", "isolated", "on")
 
     async def mend(self) -> None:
-        for number in range(2):
+        for number in self._numbers:
             run("ip", "link", "set", f"port{number}", "master", "bridge")
             run("bridge", "link", "set", "dev", f"port{number}", "isolated", "off")
 
     async def close(self) -> None:
         run("ip", "link", "delete", "bridge")
-        for number in range(2):
+        for number in self._numbers:
             run("ip", "netns", "delete", f"node{number}")
         run("umount", _NETNS)

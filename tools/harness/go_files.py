@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from penstock.broker.broker import Broker, BrokerOptions
 from penstock.broker.channels.consumer import Consumer, Delivery
 from penstock.core.chance import SystemChance
-from penstock.nsq.nsqd import metadata
+from penstock.node import metadata
 from penstock.nsq.nsqd.tcp.outbox import frames_of
 from penstock.nsq.protocol.frames import FrameReader, MessageBlock
 from penstock.nsq.takeover.importer import import_queues

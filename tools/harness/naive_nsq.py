@@ -9,7 +9,8 @@ from typing import Any
 
 from msgspec.structs import astuple
 
-from penstock.nsq.protocol.commands import CommandReader, Event, Finish, Publish, State
+from penstock.nsq.protocol.commands import CommandReader
+from penstock.nsq.protocol.events import Event, Finish, Publish, State
 
 
 def naive_frames(bodies: Iterable[bytes], first_id: int, timestamp_ns: int) -> list[bytes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.testing.held_ports import hold
+from penstock.testing.daemons import hold
 
 
 def unused_address() -> str:

@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 
 from .built import ROOT, project
 
-USERS = ("spark", "acl", "arrow", "demo", "otel")
+USERS = ("spark", "acl", "arrow", "demo")
 """The extras for users; all others are for work on Penstock."""
 WORK = ("dev", "test", "interop", "release")
 

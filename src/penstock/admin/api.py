@@ -19,8 +19,8 @@ from penstock.cluster.stats import (
 )
 from penstock.core.gojson import dumps
 from penstock.core.quote import quote
+from penstock.net.http.server.api import NSQ_HEADER, ApiError, Query
 from penstock.net.http.server.service import Request, Response
-from penstock.nsq.http_api import NSQ_HEADER, ApiError, Query
 
 _JSON: Final = (("Content-Type", "application/json; charset=utf-8"), NSQ_HEADER)
 _BAD_ESCAPE: Final = re.compile(rb"%(?![0-9a-fA-F]{2})")

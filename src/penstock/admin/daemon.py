@@ -26,14 +26,14 @@ from penstock.cluster.cluster import Addresses, Cluster
 from penstock.cluster.exchange import Timeouts
 from penstock.cluster.writes import Changes
 from penstock.core.clock import SYSTEM_CLOCK, Clock
+from penstock.core.settings.version import NSQ_VERSION, version_line
 from penstock.net import tcp
 from penstock.net.budget import Memory
+from penstock.net.http.server.api import ApiError
 from penstock.net.http.server.service import HttpServer, Request, Response
 from penstock.net.tls.renewal import Renewed
 from penstock.net.tls.tls_layer import check_readable, renewed_client_context
 from penstock.net.vitals.vitals import Vitals
-from penstock.nsq.http_api import ApiError
-from penstock.nsq.version import NSQ_VERSION, version_line
 
 if TYPE_CHECKING:
     from penstock.admin.history.poller import Poller

@@ -12,8 +12,8 @@ from penstock.cluster.cluster import Cluster
 from penstock.cluster.errors import RefusedError
 from penstock.cluster.exchange import escaped
 from penstock.cluster.fanout import Warnings, try_all
+from penstock.net.http.server.api import Query
 from penstock.net.http.server.service import Request
-from penstock.nsq.http_api import Query
 
 
 class TopicDamage(Struct):

@@ -14,8 +14,8 @@ from penstock.core.malformed import MALFORMED
 from penstock.core.redaction import without_secrets
 from penstock.core.units import SECOND
 from penstock.net.http.client import once as http_client
+from penstock.net.http.server.api import ApiError, Query, plain_response
 from penstock.net.http.server.service import Request, Response
-from penstock.nsq.http_api import ApiError, Query, plain_response
 
 logger = logging.getLogger("penstock.nsqadmin")
 

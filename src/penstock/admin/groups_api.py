@@ -16,8 +16,8 @@ from penstock.admin.router import AdminRouter
 from penstock.cluster.cluster import Cluster
 from penstock.cluster.fanout import Warnings
 from penstock.cluster.groups import LOG, Group, NodeGroups, whole_groups
+from penstock.net.http.server.api import Query
 from penstock.net.http.server.service import Request
-from penstock.nsq.http_api import Query
 
 if TYPE_CHECKING:
     from penstock.admin.rocketmq.beside import Beside

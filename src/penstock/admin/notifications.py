@@ -17,11 +17,11 @@ from urllib.parse import quote
 from penstock.core.clock import Clock
 from penstock.core.gojson import dumps
 from penstock.core.redaction import without_secrets
+from penstock.core.settings.version import NSQ_VERSION
 from penstock.core.units import SECOND
 from penstock.net.http.client import once as http_client
 from penstock.net.http.server.service import Request
 from penstock.net.tasks import spawn
-from penstock.nsq.version import NSQ_VERSION
 
 logger = logging.getLogger("penstock.nsqadmin")
 

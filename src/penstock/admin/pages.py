@@ -22,10 +22,10 @@ from penstock.admin.router import AdminRouter
 from penstock.admin.verdicts.limits import LIMITS
 from penstock.core.errors import ConfigError
 from penstock.core.redaction import without_user
+from penstock.core.settings.version import NSQ_VERSION
 from penstock.core.units import SECOND
+from penstock.net.http.server.api import plain_response
 from penstock.net.http.server.service import Request, Response
-from penstock.nsq.http_api import plain_response
-from penstock.nsq.version import NSQ_VERSION
 
 PATHS: Final = (
     "/", "/topics", "/topics/:topic", "/topics/:topic/:channel", "/nodes", "/nodes/:node",

@@ -7,13 +7,13 @@ from collections.abc import Awaitable
 from typing import Any
 
 from penstock.admin.compression import compressed
+from penstock.net.http.server.api import ApiRouter
 from penstock.net.http.server.guard import Guard
 from penstock.net.http.server.route import Route
 from penstock.net.http.server.service import Handler, Later, Request, Response
-from penstock.nsq.http_api import NsqRouter
 
 
-class AdminRouter(NsqRouter):
+class AdminRouter(ApiRouter):
     """Paths are given as without a base path."""
 
     def __init__(self, base_path: str = "/", guard: Guard | None = None) -> None:

@@ -148,7 +148,7 @@ class Broker:
 
     def tick(self, now: int) -> list[Channel]:
         """Handle the deadlines that have passed (monotonic ns); the channels to dispatch."""
-        if self._time.stamped(0, self._clock.wall_ns()):
+        if self._time.note_stamp(0, self._clock.wall_ns()):
             for topic in self.topics.values():
                 topic.follow_clock()
         channels = [sleeper for sleeper in self.alarms.due(now) if isinstance(sleeper, Channel)]

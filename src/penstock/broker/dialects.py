@@ -83,7 +83,7 @@ def nsq_raw(raw: memoryview) -> memoryview:
 
 
 class Views:
-    """Translated batches, the least recently used of which are forgotten.
+    """A cache of translated batches that evicts the least recently used.
 
     They are known by the headers of what they translate: that has a checksum of all the rest, so
     it does not matter whether a batch comes from memory or was read again.

@@ -91,7 +91,7 @@ class ClockRecord(msgspec.Struct, array_like=True, tag="k"):
 
     A step holds an offset, and the lead in ns of the stamps from it on over a time that was never
     set. When this was written, the system's time had the lead ``ahead_ns`` and read ``wall_ns``;
-    before it was set, it had come as far as ``peak_ns``. A stop holds the end of the log at a
+    before it was set, it had reached ``peak_ns``. A stop holds the end of the log at a
     start, and for how many ns no log had been in use then.
     """
 
@@ -173,7 +173,7 @@ class Progress:
         return progress
 
     def end(self) -> int:
-        """No offset at or behind this one has been given to anybody, as far as was written down."""
+        """The end of what anybody has been given, by what was written down."""
         heads = [record.head for record in self.channels.values()]
         return max(self.head or 0, *heads, *self.groups.values(), 0)
 

@@ -64,7 +64,7 @@ class SteadyTime:
         """The least lead of the system's time, of now and of the time of each message."""
         return min(self.ahead_ns, *(ahead_ns for _, ahead_ns in self._steps))
 
-    def stamped(self, offset: int, wall_ns: int) -> bool:
+    def note_stamp(self, offset: int, wall_ns: int) -> bool:
         """Note that messages from this offset on are stamped with this system's time.
 
         True if it was set since the last call.

@@ -152,7 +152,7 @@ class Topic:
             outcomes = [item.done for item in staged]
         else:
             staged, outcomes = self._limiter.admit(staged)
-        kept = self._within_bounds(staged) if self.ephemeral else staged
+        kept = self._drop_beyond_bounds(staged) if self.ephemeral else staged
         error = None
         try:
             self._append(kept)
@@ -214,7 +214,7 @@ class Topic:
     def _stamp(self) -> int:
         """The time of what is appended now (wall ns)."""
         wall_ns = self._clock.wall_ns()
-        if self.time.stamped(self.log.append_offset, wall_ns):
+        if self.time.note_stamp(self.log.append_offset, wall_ns):
             self.journal.save_quietly()  # a restart would mistake all ages
         return wall_ns
 
@@ -311,9 +311,9 @@ class Topic:
         if self._limiter is not None:
             self._limiter.arrived(batches)
 
-    def _within_bounds(self, staged: list[Staged]) -> list[Staged]:
-        """An ephemeral topic drops the newest that it has no room for while nobody takes them, as
-        Go's nsqd does, unless it is to drop the oldest.
+    def _drop_beyond_bounds(self, staged: list[Staged]) -> list[Staged]:
+        """Drop the newest that an ephemeral topic has no room for while nobody takes them, as Go's
+        nsqd does, unless it is to drop the oldest; returns the others.
 
         With channels it is they that drop; the log forgets what none of them needs any more.
         """
@@ -556,7 +556,7 @@ class Topic:
 
     def follow_clock(self) -> None:
         """Note that the system's time was set, also if no message has come since."""
-        if self.time.stamped(self.log.append_offset, self._clock.wall_ns()):
+        if self.time.note_stamp(self.log.append_offset, self._clock.wall_ns()):
             self.journal.save_quietly()  # a restart would mistake all ages
 
     def _records(self, everything: bool) -> list[Record]:
@@ -632,7 +632,7 @@ class Topic:
         return deleted
 
     def _let_go(self, start: int) -> None:
-        """Write down what can be told no more when the log starts there."""
+        """Write down what cannot be made again from a log that starts there."""
         try:
             self.queues.secure(start)
         except StorageError as error:  # on a full disk deleting helps

@@ -14,14 +14,12 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.cli.live import archive_file, flights
-from penstock.cli.live.board import Board, Gauge, Service
-from penstock.cli.live.crew import Crew
+from penstock.cli.live.children import Child, Children
 from penstock.cli.live.daemons import Daemons
-from penstock.cli.live.display import Display, open_display
+from penstock.cli.live.display import Board, Display, Gauge, Service, open_display
 from penstock.cli.live.folder import make_folder
-from penstock.cli.live.ports import Ports
+from penstock.cli.live.nodes import Ports
 from penstock.cli.live.proof import verdict
-from penstock.cli.live.services import Child
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.counted import counted
 from penstock.core.errors import PenstockError
@@ -75,7 +73,7 @@ def _play(demo: _Demo, board: Board, display: Display, *, stay: bool) -> None:
     finally:
         board.doing = "stopping the services"
         try:
-            demo.crew.stop()
+            demo.children.stop()
         finally:
             board.doing = ""
             display.close()
@@ -109,7 +107,7 @@ class _Demo:
         self._consumed = 0
         self._admin = ""
         self.is_proven = False
-        self.crew = Crew(board, display)
+        self.children = Children(board, display)
         self.published = Gauge("published", events)
         self.consumed = Gauge("consumed", events)
         self.archived = Gauge("archived", events)
@@ -128,15 +126,15 @@ class _Demo:
                              str(self._folder), daemons.lookupd_http)  # fmt: skip
         replay = self._talker("replay", "replay", self._on_replay,
                               daemons.nsqd_tcp, str(self._rate), str(self._events))  # fmt: skip
-        daemons.start(self.crew.children)
+        daemons.start(self.children.all)
         daemons.create_topic(flights.TOPIC)
         daemons.hold_for_archive(flights.TOPIC)
         spark.tell("begin")
         self._talker("tally", "tally", self._on_tally, daemons.nsqd_tcp, str(self._events))
-        self._until(lambda: {"replay", "tally"} <= self.crew.ready)
+        self._until(lambda: {"replay", "tally"} <= self.children.ready)
         replay.tell("begin")
         spark.tell(f"finish {self._events}")
-        self._until(lambda: {"replay", "tally", "Spark"} <= self.crew.finished)
+        self._until(lambda: {"replay", "tally", "Spark"} <= self.children.finished)
         return self._carriers
 
     def stay(self) -> None:
@@ -144,7 +142,7 @@ class _Demo:
         try:
             print(f"nsqadmin is at {self._admin} until Ctrl-C", flush=True)
             while True:
-                self.crew.check()
+                self.children.check()
                 time.sleep(_TICK_S)
         except KeyboardInterrupt:
             print("stopping the services", flush=True)
@@ -168,12 +166,12 @@ class _Demo:
         self, name: str, module: str, handle: Callable[[dict[str, Any]], None], *arguments: str
     ) -> Child:
         log = self._folder / f"{name.lower()}.log"
-        return self.crew.start_talker(name, f"{_LIVE}.{module}", arguments, log, handle)
+        return self.children.start_talker(name, f"{_LIVE}.{module}", arguments, log, handle)
 
     def _until(self, reached: Callable[[], bool]) -> None:
         """Keep the display alive until something is so. Raises ServiceError when a child dies."""
         while not reached():
-            self.crew.check()
+            self.children.check()
             # The consumer's report may come before that of the replay, which publishes first.
             self.consumed.done = min(self._consumed, self.published.done)
             behind = self.published.done - self.archived.done

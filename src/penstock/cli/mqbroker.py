@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.cli.flags.java_flags import JavaFlags, introduction
 
 if TYPE_CHECKING:
-    from penstock.nsq.nsqd.options import NsqdOptions
+    from penstock.node.options import NodeOptions
     from penstock.rocketmq.broker.settings import BrokerSettings
 
 PREFIX: Final = "[mqbroker] "
@@ -62,14 +62,19 @@ def flags() -> JavaFlags:
     return parser
 
 
-def nsqd_options(settings: BrokerSettings, log_level: int, follow: str = "") -> NsqdOptions:
-    """The options of the broker's node, and of NSQ's ports over it where they are wanted;
+def node_options(settings: BrokerSettings, log_level: int, follow: str = "") -> NodeOptions:
+    """The options of the broker's node, or of an nsqd where NSQ's ports over it are wanted;
     ``follow`` is where a slave's master is copied.
     """
     from penstock.core.units import HOUR, MILLISECOND
-    from penstock.nsq.nsqd.options import NsqdOptions
+    from penstock.node.options import NodeOptions
 
-    return NsqdOptions(
+    kind = NodeOptions
+    if settings.nsq_tcp_address or settings.nsq_http_address:
+        from penstock.nsq.nsqd.options import NsqdOptions
+
+        kind = NsqdOptions
+    return kind(
         log_prefix=PREFIX,
         log_level=log_level,
         data_path=settings.store_path_root_dir,
@@ -103,7 +108,7 @@ async def _serve(settings: BrokerSettings, log_level: int) -> int:
     from penstock.storage.files.disk import OsDisk
 
     register_dialects()
-    make_options = partial(nsqd_options, settings, log_level)
+    make_options = partial(node_options, settings, log_level)
     logger.info("%s", _introduction(settings))
     try:
         OsDisk().make_directory(settings.checked_store())

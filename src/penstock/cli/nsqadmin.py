@@ -6,7 +6,7 @@ import sys
 
 from penstock.admin.options import AdminOptions
 from penstock.core.settings.options import load
-from penstock.nsq.version import version_line
+from penstock.core.settings.version import version_line
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from penstock.core.settings.options import load
-from penstock.nsq.version import version_line
+from penstock.core.settings.version import version_line
 
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
@@ -70,11 +70,12 @@ async def _start(options: NsqdOptions, running: AsyncExitStack, turn: Turn) -> N
     """
     from penstock.cli.shared.starting import starting
     from penstock.net.tcp import check_free
-    from penstock.nsq.nsqd.copies.standby_api import serve
-    from penstock.nsq.nsqd.copies.starting import standby_for
+    from penstock.node.ports import check_ports
     from penstock.nsq.nsqd.daemon import Nsqd, log_versions
     from penstock.nsq.nsqd.data_path import open_node
-    from penstock.nsq.nsqd.ports import check_ports
+    from penstock.nsq.nsqd.tcp.refusal_port import RefusalPort
+    from penstock.replication.standby_api import serve
+    from penstock.replication.starting import standby_for
 
     log_versions(options)
     settings = _rocketmq_settings(options)
@@ -84,8 +85,10 @@ async def _start(options: NsqdOptions, running: AsyncExitStack, turn: Turn) -> N
             check_free(options.rocketmq_address)
         standby = await standby_for(options, turn.ask, is_turn=not turn.is_first)
         if standby is not None:
+            refusals = RefusalPort(standby.refusal_line)
+            running.callback(refusals.close_connections)
             running.push_async_callback(standby.close)
-            await standby.open(serve(standby))
+            await standby.open(serve(standby), refusals)
             return standby.ports.kept(options)
         node = await open_node(options)
         running.push_async_callback(node.close)

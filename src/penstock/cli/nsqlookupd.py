@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from penstock.core.settings.options import load
+from penstock.core.settings.version import version_line
 from penstock.nsq.nsqlookupd.options import LookupdOptions
-from penstock.nsq.version import version_line
 
 
 def main() -> None:

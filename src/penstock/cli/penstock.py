@@ -231,7 +231,7 @@ def doctor(
     quick
         Take messages that an index vouches for on trust, instead of reading all of them.
     disk_used_max
-        Used part of a data path's file system, a node's too, in hundredths, from which on it is
+        Percentage of a data path's file system in use, on nodes too, from which it counts as
         nearly full.
     repair
         Do at once what the next start would do to the data path: cut off torn tails, put damaged
@@ -313,11 +313,11 @@ def promote(
     force: bool = False,
     asking: Asking | None = None,
 ) -> None:
-    """Make a follower primary: it takes publishes from then on, and the primary before none.
+    """Make a follower primary: it accepts publishes, and the old primary refuses them.
 
-    If the primary before can be reached, it hands over all that it has first, and nothing is lost.
-    Else what this command cannot know is said. The secret of nodes, if they share one, is given by
-    --auth-secret.
+    If the old primary can be reached, it first hands over everything it has, and nothing is lost.
+    If it cannot, this command says what may be missing. --auth-secret gives the secret that nodes
+    share, if they have one.
 
     A copy that is not whole is refused, with what would be lost.
 

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from penstock.cli.live import archive_file
-from penstock.cli.live.board import Board, Gauge, Service
-from penstock.cli.live.crew import Crew
+from penstock.cli.live.children import Children
 from penstock.cli.live.daemons import Daemons
-from penstock.cli.live.display import Display, open_display
+from penstock.cli.live.display import Board, Display, Gauge, Service, open_display
 from penstock.cli.live.folder import make_folder
-from penstock.cli.live.nodes import left_out
-from penstock.cli.live.ports import Ports
+from penstock.cli.live.nodes import Ports, left_out
 from penstock.cluster.blocking import Daemon
 from penstock.cluster.errors import UpstreamError
 from penstock.core.errors import PenstockError
@@ -45,7 +43,7 @@ def run_up(folder: Path, *, with_spark: bool, free_ports: bool = False, nodes: i
 
 def _stop(services: _Services, board: Board, display: Display) -> None:
     try:
-        services.crew.stop()
+        services.children.stop()
     finally:
         board.doing = ""
         display.refresh()
@@ -60,7 +58,7 @@ class _Services:
         self._board = board
         self._display = display
         self._daemons = Daemons(folder, ports, board, [f"--retention-time={_RETENTION}"])
-        self.crew = Crew(board, display)
+        self.children = Children(board, display)
         self._published = Gauge("published")
         self._archived = Gauge("archived")
         board.gauges.append(self._published)
@@ -68,7 +66,7 @@ class _Services:
     def start(self, with_spark: bool) -> None:
         """Start the daemons and return when they answer; Spark goes on starting."""
         self._name_left_out()
-        self._daemons.start(self.crew.children)
+        self._daemons.start(self.children.all)
         self._display.refresh()
         self._name_addresses()
         if with_spark:
@@ -78,7 +76,7 @@ class _Services:
         """Show what happens, for ever. Raises ServiceError when a child dies."""
         ticks = 0
         while True:
-            self.crew.check()
+            self.children.check()
             if ticks % _STATS_EVERY_TICKS == 0:
                 self._measure()
             for gauge in self._board.gauges:
@@ -118,7 +116,7 @@ class _Services:
         self._board.gauges.append(self._archived)
         arguments = [str(self._folder), lookupd]
         log = self._folder / "spark.log"
-        child = self.crew.start_talker("Spark", _ARCHIVE_JOB, arguments, log, self._on_spark)
+        child = self.children.start_talker("Spark", _ARCHIVE_JOB, arguments, log, self._on_spark)
         child.tell("begin")
 
     def _on_spark(self, facts: dict[str, Any]) -> None:

@@ -12,11 +12,11 @@ from msgspec import Struct
 
 TARGET: Final = "/replication"
 BEHIND_S: Final = 10.0
-"""The seconds since a follower was whole from which on it is far behind, as nsqd has it: then a
+"""A follower that was last whole this many seconds ago, or more, is far behind for nsqd too: its
 promotion needs ``--force``.
 """
 BEHIND_BYTES: Final = 64 << 20
-"""The bytes that a follower has not yet from which on it is far behind."""
+"""A follower that lacks this many bytes, or more, is far behind."""
 PRIMARY, FOLLOWER, FENCED = "primary", "follower", "fenced"
 
 
@@ -64,12 +64,12 @@ class Replication(Struct):
 
     @property
     def has_copies(self) -> bool:
-        """True of a node that is one of several, or is to be."""
+        """True for a node that has, or is waiting for, other copies."""
         return self.role != PRIMARY or self.epoch > 0 or self.replicas_acked > 0
 
     @property
     def named(self) -> list[str]:
-        """The other nodes of the same history, as far as this one names them."""
+        """The other nodes of the same history that this one names."""
         others = [self.primary, self.before, *(each.address for each in self.followers)]
         return [each for each in dict.fromkeys(others) if each]
 

@@ -89,7 +89,7 @@ class ToldGroup(Struct):
 
 
 class ToldTopic(Struct):
-    """A topic in the /stats of a node, as far as its groups are concerned."""
+    """A topic's groups in the /stats of a node."""
 
     topic_name: str = ""
     consumer_groups: list[ToldGroup] | None = None

@@ -2,13 +2,42 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import Final
 
 from msgspec import UNSET, Struct, UnsetType
 
-from penstock.cluster import semver
 from penstock.cluster.stats import Place
 from penstock.net.address import join_host_port
+
+_NUMBER = r"(?:0|[1-9][0-9]*)"
+_VERSION: Final = re.compile(
+    rf"(?P<major>{_NUMBER})\.(?P<minor>{_NUMBER})\.(?P<patch>{_NUMBER})"
+    r"(?:-(?P<pre>[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?"
+    r"(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
+)
+_LONGEST: Final = 256
+
+_Part = tuple[int, int, str]
+Version = tuple[int, int, int, bool, tuple[_Part, ...]]
+"""Ordered as versions are: major, minor, patch, whether it is a release, pre-release parts."""
+
+LOWEST: Final[Version] = (0, 0, 0, True, ())
+
+
+def parse_version(text: str) -> Version:
+    """The sort key of a version; an invalid one sorts as 0.0.0, as in nsqadmin."""
+    found = _VERSION.fullmatch(text) if len(text) <= _LONGEST else None
+    if found is None:
+        return LOWEST
+    pre = tuple(map(_part, found["pre"].split("."))) if found["pre"] else ()
+    return int(found["major"]), int(found["minor"]), int(found["patch"]), not pre, pre
+
+
+def _part(text: str) -> _Part:
+    """The sort key of a part: numbers come before words."""
+    return (0, int(text), "") if text.isdigit() else (1, 0, text)
 
 
 class ProducerTopic(Struct):
@@ -114,7 +143,7 @@ class Told(ToldBare):
 
 
 class ToldNodes(Struct):
-    """The answer of an nsqlookupd's /nodes and /lookup, as far as it is read."""
+    """The fields of an nsqlookupd's /nodes and /lookup that are read."""
 
     producers: list[Told] | None = None
 
@@ -150,8 +179,8 @@ def distinct(told: Iterable[tuple[str, ToldNodes]]) -> list[Producer]:
 def ordered(producers: Iterable[Producer]) -> list[Producer]:
     """The nodes by host name; those that are older than the newest are marked."""
     nodes = sorted(producers, key=lambda each: (each.hostname, each.http_address))
-    versions = [semver.parse(each.version) for each in nodes]
-    newest = max(versions, default=semver.LOWEST)
+    versions = [parse_version(each.version) for each in nodes]
+    newest = max(versions, default=LOWEST)
     for node, version in zip(nodes, versions, strict=True):
         node.out_of_date = version < newest
     return nodes

@@ -63,7 +63,7 @@ class Changes:
             try:
                 await self._cluster.asker.post(address, f"/topic/damage/accept{_query(topic)}")
             except RefusedError as error:
-                if error.status != 404:  # 404: a Go nsqd, or the topic is gone by now
+                if error.status != 404:  # 404: a Go nsqd, or the topic is gone
                     raise
 
         return errors + (await try_all(nodes, accept)).errors

@@ -27,7 +27,6 @@ NODE_ID_MAX = 1023
 _COUNTER_BITS = 53
 COUNTER_MAX = (1 << _COUNTER_BITS) - 1
 _EPOCH_US = 1_577_836_800_000_000  # 2020-01-01T00:00:00Z
-ID_LENGTH = 16
 _RESTORED: Final = "-"
 _PROMOTED: Final = "~"
 _EPOCH: Final = re.compile(r"([-~])([0-9a-f]{1,16})\.([0-9a-f]{1,16})")
@@ -67,7 +66,7 @@ class Epoch(NamedTuple):
 
 
 class Fork(NamedTuple):
-    """The offset from which on two logs have different messages."""
+    """The offset at which two logs begin to differ."""
 
     first: int
     restored: bool

@@ -47,7 +47,7 @@ def import_late(*names: str) -> None:
 
 
 def load_late() -> None:
-    """Import those that nobody has used by now."""
+    """Import those that nobody has used yet."""
     for module in list(_late.values()):
         hasattr(module, _PATH)
 

@@ -22,8 +22,10 @@ class LogLimit:
         self._left = 0
         self.kept_back = 0
 
-    def allows(self, now_ns: int) -> bool:
-        """True if one more line may be written at this time of the monotonic clock."""
+    def take_line(self, now_ns: int) -> bool:
+        """Take a line of those that may be written at this time of the monotonic clock; False if
+        none is left.
+        """
         if now_ns >= self._end:
             self._end = now_ns + WINDOW_NS
             self._left = LINES

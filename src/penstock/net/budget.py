@@ -190,9 +190,9 @@ class TurnShare(Share):
         turns.wait(self)
         return False
 
-    def may_take(self) -> bool:
-        """True if the connection may begin something large now, of which the size is not known yet;
-        False if it must wait until ``go_on`` is called.
+    def try_take(self) -> bool:
+        """Begin something large whose size is not known yet; False if the connection must wait
+        until ``go_on`` is called.
         """
         turns = self._turns
         if not self.waits and turns.budget.is_used_up and turns.first is not self:

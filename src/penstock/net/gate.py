@@ -35,8 +35,8 @@ class Gate:
     def __call__(self) -> asyncio.BaseProtocol:
         return _Door(self)
 
-    def lets_in(self, handle: int) -> bool:
-        """True if the connection with this file handle may stay.
+    def admit(self, handle: int) -> bool:
+        """Admit the connection with this file handle, or count it as refused and return False.
 
         The system gives out the lowest free number, so a high one means that few are left.
         """
@@ -64,7 +64,7 @@ class _Door(asyncio.Protocol):
         self._gate = gate
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if self._gate.lets_in(transport.get_extra_info("socket").fileno()):
+        if self._gate.admit(transport.get_extra_info("socket").fileno()):
             protocol = self._gate.factory()
             transport.set_protocol(protocol)
             protocol.connection_made(transport)

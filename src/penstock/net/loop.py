@@ -98,7 +98,8 @@ class Turn:
 async def stop_requested(turned: asyncio.Event | None = None) -> bool:
     """Wait until SIGINT or SIGTERM came, or ``request_stop`` was called; only inside ``run``.
 
-    The daemon serves by now, and it ends afterwards: its service manager is told both. False if
+    When this is called the daemon serves, and when it returns it ends: the service manager gets
+    a notice of both. False if
     ``turned`` was set before: the daemon is to go on as another one.
     """
     if _stop is None:

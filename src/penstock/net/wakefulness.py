@@ -33,15 +33,14 @@ class Wakefulness:
         """Keep the loop from sleeping for ``PASSES`` passes from now, unless that does not pay."""
         if self._left:
             self._credit = min(CREDIT, self._credit + WORTH)
-        elif self._may_begin():
+        elif self._credit or self._try_again():
             self._loop.call_soon(self._pass)
         else:
             return
         self._left = PASSES
 
-    def _may_begin(self) -> bool:
-        if self._credit:
-            return True
+    def _try_again(self) -> bool:
+        """Count a message behind which the loop rests; True if it is to try at this one."""
         self._rested = (self._rested + 1) % TRIED_EVERY
         return not self._rested
 

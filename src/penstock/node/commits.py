@@ -234,7 +234,9 @@ class Commits:
         _answer(topic, arrived, outcomes, None, self._clock.monotonic_ns())
 
     def _sync_if_due(self, topic: Topic, now: int) -> None:
-        if topic.log.unsynced_messages >= self._sync_every and self._rested(topic, now):
+        is_due = topic.log.unsynced_messages >= self._sync_every
+        if is_due and now >= self._rest_until.get(topic, 0):
+            self._rest_until[topic] = now + SYNC_REST_NS
             self.sync(topic)
 
     def occupy(self, topic: Topic) -> None:
@@ -259,13 +261,6 @@ class Commits:
         self._occupied.discard(topic)
         self._vacated.set()
         self.commit()
-
-    def _rested(self, topic: Topic, now: int) -> bool:
-        """True if the topic may be synced for ``--sync-every`` again; that time is then now."""
-        if now < self._rest_until.get(topic, 0):
-            return False
-        self._rest_until[topic] = now + SYNC_REST_NS
-        return True
 
     def _sync_soon(self, topic: Topic) -> None:
         """Sync for those who wait, with those who are about to."""
@@ -334,8 +329,8 @@ class Commits:
             self.sync(topic)
 
     async def answer(self) -> None:
-        """Answer all that was published before, though others may publish on for ever. Publishes
-        that still wait for copies are told that it is exiting.
+        """Answer everything published before this call, however long others go on publishing.
+        Publishes that still wait for copies are answered that the node exits.
         """
         self.commit()
         owing = dict.fromkeys([*self._occupied, *self._syncing, *self._gathering])
@@ -356,9 +351,8 @@ class Commits:
                 await self._sync_ended.wait()
 
     async def settle(self, topic: Topic | None = None) -> None:
-        """Commit what is staged and wait until no sync is under way, of this topic or of any, to
-        which nobody publishes any more. Publishes that still wait for copies are told that it is
-        exiting.
+        """Commit what is staged and wait for the syncs under way. Nobody may publish to the topic,
+        or to any, meanwhile. Publishes that still wait for copies are answered that it exits.
         """
         while self._occupied if topic is None else topic in self._occupied:
             self._vacated.clear()

@@ -6,7 +6,6 @@ Daemons open their ports over it: nsqd NSQ's, mqbroker RocketMQ's, either of the
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 
 from penstock.broker.broker import Broker
 from penstock.core.clock import Clock
@@ -21,26 +20,11 @@ from penstock.node.group_retention import GroupRetention
 from penstock.node.housekeeping import Housekeeping
 from penstock.node.log_groups import LogGroups
 from penstock.node.node_metrics import NodeMetrics
+from penstock.node.options import NodeOptions
 from penstock.node.registry import Registry, TopicList
-from penstock.node.replicas import NO_COPIES, ReplicaOptions, Replicas
-from penstock.storage.durability import Durability
+from penstock.node.replicas import Replicas
 
 logger = logging.getLogger("penstock.node")
-
-
-@dataclass(frozen=True, slots=True)
-class NodeOptions:
-    """Settings of a node beyond those of its broker; times in nanoseconds."""
-
-    durability: Durability
-    sync_every: int
-    sync_timeout: int
-    group_retention: int
-    """The age at which groups that read the log are deleted; 0: at none."""
-    latency_percentiles: tuple[float, ...] = ()
-    replicas: ReplicaOptions = NO_COPIES
-    program: str = "nsqd"
-    """The program that has the node, as its metrics name it."""
 
 
 class Node:
@@ -54,8 +38,9 @@ class Node:
         memory: Memory,
         topic_list: TopicList,
         letters: Letters,
+        program: str = "nsqd",
     ) -> None:
-        """Take over the broker, which ``close`` closes."""
+        """Take over the broker, which ``close`` closes; metrics name the program."""
         self.broker = broker
         self.clock = clock
         self.memory = memory
@@ -64,7 +49,7 @@ class Node:
         self.dialects: list[Dialect] = []
         """The dialects that run now and have groups to show."""
         self.topic_list = topic_list
-        wanted = options.replicas
+        wanted = options.replicas()
         self.followers = Followers(clock)
         self.replicas = Replicas(clock, wanted, self.followers) if wanted.acked else None
         """The copies that an OK waits for; None where it waits for none."""
@@ -80,10 +65,10 @@ class Node:
         self.housekeeping.ticks.append(
             self.followers.forget_silent if self.replicas is None else self.replicas.tick
         )
-        self.vitals = Vitals(options.program, clock, health=lambda: self.health)
+        self.vitals = Vitals(program, clock, health=lambda: self.health)
         self.vitals.checks.append(self._missing)
         metrics = NodeMetrics(broker, lambda: self.health, memory, self.log_groups, self.dialects,
-                              options.latency_percentiles)  # fmt: skip
+                              options.e2e_processing_latency_percentiles)  # fmt: skip
         self.vitals.sources.append(metrics.source)
         self._is_started = False
 

@@ -126,8 +126,8 @@ class Registry:
             channel.dispatch(now)
 
     async def delete_topic(self, topic: Topic) -> None:
-        """Delete a topic with all its channels, durably. Raises StorageError; the topic goes on as
-        it was if its log could not be removed, and is gone if it is what observers keep of it.
+        """Delete a topic with all its channels, durably. Raises StorageError: if its log could not
+        be removed, the topic stays as it was; if an observer's files could not, it is deleted.
         """
         topic.exiting = True
         await self._commits.settle(topic)

@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from penstock.broker.publish.batching import Outcome
 from penstock.broker.topic import Topic
@@ -42,9 +42,6 @@ class ReplicaOptions(NamedTuple):
     acked: int = 0
     timeout: int = 5 * SECOND
     missing: Missing = Missing.REFUSE
-
-
-NO_COPIES: Final = ReplicaOptions()
 
 
 class _Held(NamedTuple):

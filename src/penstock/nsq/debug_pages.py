@@ -18,12 +18,12 @@ from typing import Final
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.redaction import without_secrets
 from penstock.net import process
+from penstock.net.http.server.api import ApiError, ApiRouter, Query
 from penstock.net.http.server.service import Later, Request, Response
 from penstock.net.profiles import call_stacks
 from penstock.net.profiles.cpu import CpuProfile
 from penstock.net.profiles.pprof import Profile, ValueType
 from penstock.net.tasks import spawn
-from penstock.nsq.http_api import ApiError, NsqRouter, Query
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +127,7 @@ class DebugPages:
         return later
 
 
-def add_debug_pages(router: NsqRouter, index: str) -> None:
+def add_debug_pages(router: ApiRouter, index: str) -> None:
     """Add the pages; ``index`` is /debug/pprof for nsqlookupd and /debug/pprof/ for nsqd."""
     pages = DebugPages()
     for path, handler in (

@@ -18,7 +18,7 @@ class Bounds(Struct):
 
 
 class _Offsets(Struct):
-    """The answer of /log/offsets, as far as it is read."""
+    """The fields of a /log/offsets answer that are read."""
 
     queues: Annotated[list[Bounds], Meta(min_length=1)]
 

@@ -1,1 +1,1 @@
-"""A second copy of a node: what its primary tells a follower, and what the follower keeps of it."""
+"""A second copy of a node: the primary, its followers, and how one of them becomes primary."""

@@ -5,17 +5,18 @@ So a dialect serves reads from a copy by the code that serves those of a primary
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from penstock.broker.broker import Broker, BrokerOptions
+from penstock.broker.publish.records import Records
 from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
 from penstock.core.clock import Clock
 from penstock.core.errors import StorageError
 from penstock.net.budget import Memory
-from penstock.node.dead_letters import Letters
-from penstock.node.node import Node, NodeOptions
+from penstock.node.node import Node
+from penstock.node.options import NodeOptions
 from penstock.replication.copy import Copy
 
 REFUSAL: Final = "a copy takes no messages"
@@ -73,11 +74,13 @@ class _NoList:
     def tick(self, now: int) -> None: ...
 
 
+def _no_letters(frames: Sequence[memoryview], note: bytes) -> Records:
+    raise AssertionError("a copy moves no dead letters")
+
+
 class CopiedNode(Node):
     """The node over a copy; it is never started, and the copy is closed by its owner."""
 
-    def __init__(
-        self, copy: Copy, options: NodeOptions, clock: Clock, memory: Memory, letters: Letters
-    ) -> None:
+    def __init__(self, copy: Copy, options: NodeOptions, clock: Clock, memory: Memory) -> None:
         self.copied = CopiedBroker(copy, clock)
-        super().__init__(self.copied, options, clock, memory, _NoList(), letters)
+        super().__init__(self.copied, options, clock, memory, _NoList(), _no_letters)

@@ -19,6 +19,7 @@ from penstock.core.errors import ConfigError
 from penstock.core.malformed import MALFORMED
 from penstock.storage.files.disk import Disk
 from penstock.storage.files.versions import check_version
+from penstock.storage.store import Store
 
 FILE_NAME: Final = "replication.json"
 _FORMAT: Final = 1
@@ -85,9 +86,14 @@ class Standing(msgspec.Struct):
         self.history, self.epoch, self.successor = history, epoch, ""
 
     @property
+    def known_epoch(self) -> int:
+        """The highest epoch that this node has heard of."""
+        return max(self.epoch, self.fenced_epoch)
+
+    @property
     def next_epoch(self) -> int:
         """The epoch above all that this node has heard of."""
-        return max(self.epoch, self.fenced_epoch) + 1
+        return self.known_epoch + 1
 
     def is_other_s(self, epoch: int, successor: str) -> bool:
         """True if this node has stepped back already, for another one or for a higher epoch."""
@@ -146,3 +152,13 @@ def write_standing(disk: Disk, data_path: str, standing: Standing) -> None:
     """Write it down, durably. Raises StorageError."""
     path = os.path.join(data_path, FILE_NAME)
     disk.replace_file(path, msgspec.json.format(msgspec.json.encode(standing)) + b"\n")
+
+
+def check_primary(store: Store) -> None:
+    """Raise ConfigError for a data path that is no primary's: what is published there would be
+    known to nobody else.
+    """
+    standing = read_standing(store.disk, store.data_path)
+    if standing is not None and standing.role is not Role.PRIMARY:
+        raise ConfigError(f"the data path {store.data_path} is that of a {standing.role} node: "
+                          f"nsqd --follow={standing.primary} opens it")  # fmt: skip

@@ -178,7 +178,7 @@ class TopicCopy:
             self.log.append(run)
 
     def _append_part(self, batch: Batch) -> None:
-        """Write a batch of a commit behind the end of the log, and show all with the last one."""
+        """Append a batch of a commit; its batches become visible together, with the last one."""
         if self._commit is None:
             if batch.first_offset > self.log.append_offset:
                 self._pass_gap(batch.first_offset)
@@ -223,7 +223,7 @@ class TopicCopy:
     # --- its queues ----------------------------------------------------------------------------
 
     def index(self) -> None:
-        """Let the queues have what can be read by now. Raises StorageError."""
+        """Add to the queues what has become readable. Raises StorageError."""
         if self._firsts is not None:
             self.queues, self._firsts = self._open_queues(self._firsts), None
         elif not isinstance(self.queues, OneQueue):
@@ -235,7 +235,7 @@ class TopicCopy:
         self._indexed = self.log.next_offset
 
     def read(self, offset: int) -> Iterator[Batch]:
-        """The batches from an offset on, up to what can be read by now. Raises StorageError."""
+        """The readable batches from an offset on. Raises StorageError."""
         end = self.log.next_offset
         while offset < end:
             batches, place = self.log.batches_at(offset)

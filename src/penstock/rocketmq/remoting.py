@@ -186,7 +186,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if not self._has_begun:
             self._has_begun = True
-            if not self._is_plain(data):
+            if not self._begin(data):
                 return
         self._active = True
         line = self.straight_line
@@ -304,7 +304,7 @@ class Connection(asyncio.Protocol):
         is_short = server.answer_turns.budget.is_used_up
         rest = iter(commands)
         for command in rest:
-            if is_short and command.code in server.large_answers and not self._unsent.may_take():
+            if is_short and command.code in server.large_answers and not self._unsent.try_take():
                 self._left += [command, *rest]
                 return
             self._take(command)
@@ -312,8 +312,10 @@ class Connection(asyncio.Protocol):
                 self._left += rest
                 return
 
-    def _is_plain(self, data: bytes) -> bool:
-        """True if a connection that begins so goes on without TLS; else start TLS, or end it."""
+    def _begin(self, data: bytes) -> bool:
+        """Begin as the first bytes say: start TLS, or end a connection that may not do without or
+        with it. True if these are plain requests.
+        """
         tls = self._server.tls
         if data[0] == _TLS_FIRST_BYTE and tls is not None:
             layered = LayeredTransport(self._transport, self, self._end_tls)

@@ -12,7 +12,7 @@ from penstock.core.errors import PenstockError
 
 
 class SourceError(PenstockError):
-    """The source cannot go on; the message names topic, node and offset as far as known."""
+    """The source cannot go on; the message names topic, node and offset where they are known."""
 
 
 class OptionError(SourceError):
@@ -32,7 +32,7 @@ class GroupTakenError(SourceError):
 
 
 class SinkError(PenstockError):
-    """The sink cannot go on; the message names rows, topic and node as far as known."""
+    """The sink cannot go on; the message names rows, topic and node where they are known."""
 
 
 _OURS = re.compile(r"penstock\.[\w.]*Error: (?P<message>[^\n]+)")

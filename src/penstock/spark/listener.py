@@ -19,7 +19,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import SECOND
-from penstock.nsq.client.log import NodeUnreachable
+from penstock.log_api.errors import NodeUnreachable
 from penstock.spark.errors import explain
 from penstock.spark.figures import PLACES_MAX, About, QueryFigures
 from penstock.spark.nodes.access import Access, connect, secured

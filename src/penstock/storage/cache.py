@@ -50,7 +50,7 @@ class Block:
 
 BlockKey = tuple[int, int, int]  # segment serial, block number, end position
 Kept = Block | Outline
-"""A block as far as it is known: all of it, or the places where its batches start."""
+"""A cached block: all of it, or the places where its batches start."""
 
 
 class BlockCache:

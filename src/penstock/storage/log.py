@@ -270,9 +270,8 @@ class Log:
     def skip_to(self, offset: int, why: str = "ends before what channels have had") -> None:
         """Give the next message at least this offset: those below were given out before.
 
-        A power cut may take messages that a channel has seen already. Would their offsets be given
-        out again, what is known of the old messages would be taken for the new ones. Raises
-        StorageError.
+        A power cut may take messages that a channel has already delivered. If their offsets were
+        reused, the state of the old messages would apply to the new ones. Raises StorageError.
         """
         if offset > self.append_offset:
             assert not self._unwritten, "this is for a log that was just opened, or synced"
@@ -580,7 +579,7 @@ class Log:
         ahead: Ahead = _never_set,
         about_to: Callable[[int], None] | None = None,
     ) -> int:
-        """Delete the finished segments that end at or before an offset, as far as retention allows.
+        """Delete the finished segments that end at or before an offset and that retention lets go.
 
         ``ahead`` gives the error of the timestamp at an offset, as the system's time may have been
         set. ``about_to`` is called with the log's new start before anything is deleted. Returns the
@@ -650,7 +649,7 @@ class Log:
 
 
 def _starts(segments: Sequence[Segment]) -> list[int]:
-    """The offsets from which on each segment is to be looked into.
+    """The first offset that is to be looked up in each segment.
 
     One that could not be made, or lost all it had, may begin where the one before had gone on.
     """

@@ -15,6 +15,7 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -27,7 +28,24 @@ from typing import BinaryIO, ClassVar, Final, NamedTuple, TypeVar
 
 from penstock.core.settings import java_properties
 from penstock.rocketmq.protocol.registration import VIP_DISTANCE
-from penstock.testing.held_ports import hold
+
+
+def hold(port: int = 0) -> socket.socket | None:
+    """Bind a port that nobody else has bound, or any for 0, without listening: connecting is
+    refused, no program is given the port, and one that is told it can listen there.
+
+    None if somebody has it. It is held until the socket is closed.
+    """
+    held = socket.socket()
+    try:
+        held.bind(("127.0.0.1", port))
+    except OSError:
+        held.close()
+        return None
+    # Only now: before, a port that another one holds in this way would do.
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return held
+
 
 POLL_S = 0.005
 START_S_MAX = 60.0
@@ -129,7 +147,7 @@ class Daemon:
 
     def _wait_until_listening(self, position: int, timeout_s: float) -> None:
         def listens() -> bool:
-            return self._listens(dict(_LISTENING.findall(self.log(position))))
+            return self._find_addresses(dict(_LISTENING.findall(self.log(position))))
 
         self._wait(listens, "listen", timeout_s)
 
@@ -147,7 +165,7 @@ class Daemon:
             time.sleep(POLL_S)
         raise DaemonError(self._explain(f"did not {what} within {timeout_s:g} s"))
 
-    def _listens(self, found: dict[str, str]) -> bool:
+    def _find_addresses(self, found: dict[str, str]) -> bool:
         """Take over the addresses that the log names; whether they are all."""
         if not {"TCP", "HTTP", *self._more_ports()} <= found.keys():
             return False
@@ -223,7 +241,7 @@ class Nsqadmin(Daemon):
         """The whole command line of the next start."""
         return [*self.program, f"--http-address={self.http}", *self.flags]
 
-    def _listens(self, found: dict[str, str]) -> bool:
+    def _find_addresses(self, found: dict[str, str]) -> bool:
         self.http = found.get("HTTP", self.http)
         return "HTTP" in found
 
@@ -261,7 +279,7 @@ class MqNamesrv(RocketDaemon):
 
     _addresses = ("rocketmq",)
 
-    def _listens(self, found: dict[str, str]) -> bool:
+    def _find_addresses(self, found: dict[str, str]) -> bool:
         self.rocketmq = found.get("TCP", self.rocketmq)
         return "TCP" in found
 
@@ -282,10 +300,10 @@ class MqBroker(RocketDaemon):
             self.properties.update(nsqTcpAddress=self.tcp, nsqHttpAddress=self.http)
         return super().command()
 
-    def _listens(self, found: dict[str, str]) -> bool:
+    def _find_addresses(self, found: dict[str, str]) -> bool:
         self.rocketmq = found.get("RocketMQ", self.rocketmq)
         is_open = "RocketMQ" in found or "ERROR: fenced: " in self.log()  # which opens no such port
-        return is_open and (not self._has_nsq or super()._listens(found))
+        return is_open and (not self._has_nsq or super()._find_addresses(found))
 
 
 class RocketMQ(NamedTuple):

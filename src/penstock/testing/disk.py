@@ -124,7 +124,8 @@ class Fault:
     within: str  # part of the path
     code: int
 
-    def strikes(self, operation: Operation, path: str) -> bool:
+    def strike(self, operation: Operation, path: str) -> bool:
+        """Count an operation that it is for; True if that fails."""
         if operation != self.operation or self.within not in path or self.times == 0:
             return False
         self.countdown -= 1
@@ -367,8 +368,8 @@ class FaultyDisk:
         """End the process that uses the disk: no handle works any more, no lock is held.
 
         ``"written"`` is a kill -9: the operating system keeps all. With a ``Chance`` it is a power
-        cut, and the chance decides what is left of that which was not synced. Faults and fullness
-        are over afterwards.
+        cut, and the chance decides what is left of the bytes that were not synced. Faults and
+        fullness are over afterwards.
         """
         self.crashes += 1
         self._locked.clear()
@@ -437,7 +438,7 @@ class FaultyDisk:
     def meet_faults(self, operation: Operation, path: str) -> None:
         """Raise the error that is due."""
         for fault in self._faults:
-            if fault.strikes(operation, path):
+            if fault.strike(operation, path):
                 raise kind_of(fault.code)(f"{path}: {os.strerror(fault.code)}")
 
     def take_room(self, nbytes: int, path: str) -> None:

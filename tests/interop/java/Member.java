@@ -10,6 +10,11 @@ import org.apache.rocketmq.common.message.MessageExt;
 /** A member of a group until its input ends: it prints "queue offset body" of each message. */
 public class Member {
     public static void main(String[] args) throws Exception {
+        // The client's threads would keep a program alive whose start has failed.
+        Thread.setDefaultUncaughtExceptionHandler((thread, error) -> {
+            error.printStackTrace();
+            System.exit(1);
+        });
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args[1]);
         consumer.setNamesrvAddr(args[0]);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);

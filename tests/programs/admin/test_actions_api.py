@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.nsq.http_api import EMPTY, error_response
+from penstock.net.http.server.api import EMPTY, error_response
 from tests.unit.admin.conftest import Running, StartAdmin, Two
 
 DONE = (200, '{"message":""}')

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.nsq.http_api import plain_response
+from penstock.net.http.server.api import plain_response
 from tests.unit.admin.conftest import TIMEOUT_S, Running, StartAdmin, Two, channel, hang, topic
 
 

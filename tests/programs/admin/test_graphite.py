@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from penstock.core.units import SECOND
+from penstock.net.http.server.api import plain_response
 from penstock.net.http.server.service import Response
-from penstock.nsq.http_api import plain_response
 from tests.unit.admin.conftest import FakeDaemon, Running, StartAdmin, StartFake
 
 RATE = "/api/graphite?metric=rate&target=sumSeries(a.b%20c)"

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.admin import notifications
 from penstock.admin.notifications import Action
-from penstock.nsq.http_api import EMPTY, error_response
+from penstock.net.http.server.api import EMPTY, error_response
 from tests.unit.admin.conftest import UPSTREAM_S, StartFake, hang, until
 from tests.unit.admin.test_notifications import notifier, request
 

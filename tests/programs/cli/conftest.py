@@ -7,7 +7,7 @@ import pytest
 from penstock.cli import promote
 from penstock.cli.doctor import cluster, name_servers
 from penstock.cli.doctor import nodes as doctor_nodes
-from penstock.cli.live import daemons, services
+from penstock.cli.live import children, daemons
 from penstock.cli.replay import run as replay
 from penstock.cli.shared.nodes import Where
 from penstock.cli.top import run as top
@@ -28,4 +28,4 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Where.asker, "__defaults__", (PATIENCE_S,))
     monkeypatch.setattr(daemons, "_TIMEOUT_S", PATIENCE_S)
     monkeypatch.setattr(daemons, "_REGISTER_TRIES", int(PATIENCE_S / daemons._POLL_S))
-    monkeypatch.setattr(services.wait_for_ping, "__defaults__", (2 * PATIENCE_S,))
+    monkeypatch.setattr(children.wait_for_ping, "__defaults__", (2 * PATIENCE_S,))

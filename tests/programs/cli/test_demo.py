@@ -16,7 +16,7 @@ import pytest
 
 from penstock.cli import demo
 from penstock.cli.live.daemons import Daemons
-from penstock.cli.live.ports import Ports
+from penstock.cli.live.nodes import Ports
 
 CARRIERS = [{"carrier": "UA", "events": 2, "distinct": 2, "first": 0, "last": 1, "delay": 2.0}]
 
@@ -29,7 +29,7 @@ class Played(demo._Demo):
     def play(self) -> list[dict[str, Any]]:
         daemons = Daemons(self._folder, Ports.free(), self._board)
         self._admin = Played.admin = daemons.admin
-        daemons.start(self.crew.children)
+        daemons.start(self.children.all)
         daemons.create_topic("flights")
         self.published.done = self.consumed.done = 2
         return CARRIERS

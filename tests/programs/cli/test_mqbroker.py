@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.mqbroker import nsqd_options
+from penstock.cli.mqbroker import node_options
 from penstock.core.units import HOUR, MILLISECOND
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.storage.durability import Durability
@@ -128,7 +128,7 @@ def test_the_nsqd_beneath() -> None:
             "nsqGroupRetention": "48",
         }
     )
-    options = nsqd_options(settings, logging.INFO)
+    options = node_options(settings, logging.INFO)
     options.check()
     assert options.durability is Durability.FSYNC
     assert options.sync_timeout == 70 * MILLISECOND

@@ -172,6 +172,38 @@ def test_a_follower_of_a_node_that_has_stepped_back_follows_nobody(command: Comm
         assert f"{b.http} is primary in epoch 3" in done.out, "2 is the other's"
 
 
+def test_a_follower_of_a_node_that_copies_its_successor_follows_nobody(command: Commands) -> None:
+    """Nobody has told it of the promotion but the old primary, which is a copy itself by then."""
+    with (
+        run_nsqd() as a,
+        run_nsqd(f"--follow={a.http}") as b,
+        run_nsqd(f"--follow={a.http}") as c,
+    ):
+        publish(a, "t", "1")
+        for follower in (b, c):
+            history = until(follower, whole=True, lag_messages=0, error=None)["history"]
+        a.kill()
+        assert command("promote", c.http).code == 0
+        a.flags.append(f"--follow={c.http}")
+        a.start()
+        until(a, role="follower", epoch=2, whole=True)
+        fenced = (f"{a.http} is fenced: {c.http} is primary in epoch 2, and is to be followed "
+                  "instead")  # fmt: skip
+        until(b, error=fenced, whole=False, was_whole=False)
+        fence = {"history": history, "epoch": 2, "address": b.http}
+        status, answer = ask(a, "POST", "/replication/fence", json.dumps(fence).encode())
+        assert (status, answer["message"], answer["primary"]) == (409, "STEPPED_BACK", c.http), (
+            "one that has not heard of epoch 2 yet is not promoted in it"
+        )
+        c.kill()
+        refused = command("promote", b.http)
+        assert refused.code == 1
+        assert f"{a.http} has stepped back for {c.http} already, in epoch 2" in refused.err
+        done = command("promote", b.http, "--force")
+        assert done.code == 0, done.err
+        assert f"{b.http} is primary in epoch 3" in done.out, "2 is the other's"
+
+
 def test_a_follower_goes_over_to_the_new_primary(command: Commands) -> None:
     with (
         run_nsqd() as a,

@@ -24,7 +24,7 @@ DAEMONS = {
     "nsqd": HEAVY | {"penstock.rocketmq.broker"},
     "nsqlookupd": HEAVY | {"numpy", "xxhash", "penstock.broker", "penstock.storage"},
     "mqnamesrv": HEAVY | {"numpy", "penstock.broker", "penstock.nsq"},
-    "mqbroker": HEAVY,
+    "mqbroker": HEAVY | {"penstock.nsq"},
 }
 TOOLS = ("nsq_to_nsq", "stat", "tail", "to_file", "to_http", "to_nsq")
 OF_NO_TOOL = FOREIGN - {"http.client"} | NUMPY | {

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pytest
 
 from penstock.cli.live.daemons import Daemons
-from penstock.cli.live.ports import Ports
+from penstock.cli.live.nodes import Ports
 from penstock.nsq.client.blocking import Producer
 from tools.harness.processes import left_over, marked, marked_environment, rest_of
 
@@ -208,7 +208,7 @@ def test_ports_in_use_are_one_line_and_code_1(tmp_path: Path) -> None:
 
 
 def test_a_board_names_both_daemons_from_the_start(tmp_path: Path) -> None:
-    from penstock.cli.live.board import Board
+    from penstock.cli.live.display import Board
 
     board = Board("up")
     Daemons(tmp_path, Ports(), board)

@@ -14,8 +14,8 @@ from penstock.cluster.cluster import Addresses, Cluster
 from penstock.cluster.exchange import Timeouts
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.net import tcp
+from penstock.net.http.server.api import error_response, json_response
 from penstock.net.http.server.service import HttpServer, Later, Request, Response, Router
-from penstock.nsq.http_api import error_response, json_response
 
 TIMEOUT_S = 120.0
 UPSTREAM_S = 60.0

@@ -11,8 +11,8 @@ from penstock.cluster.asker import Asker
 from penstock.cluster.errors import PLAIN, UpstreamError
 from penstock.cluster.exchange import Timeouts
 from penstock.core.quote import quote
+from penstock.net.http.server.api import NSQ_HEADER, error_response, plain_response
 from penstock.net.http.server.service import Response
-from penstock.nsq.http_api import NSQ_HEADER, error_response, plain_response
 from tests.programs.cluster.conftest import UPSTREAM_S, StartFake, hang
 
 DEAD = "127.0.0.1:9"

@@ -7,7 +7,7 @@ from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.fanout import Strict, Warnings
 from penstock.cluster.producers import Producer
 from penstock.cluster.stats import channels_named, whole_channel
-from penstock.nsq.http_api import error_response
+from penstock.net.http.server.api import error_response
 from tests.programs.cluster.conftest import Two, channel, topic
 
 DEAD = "127.0.0.1:9"

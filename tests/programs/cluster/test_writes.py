@@ -5,7 +5,7 @@ import pytest
 from penstock.cluster.cluster import Addresses
 from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.writes import Changes
-from penstock.nsq.http_api import EMPTY, error_response
+from penstock.net.http.server.api import EMPTY, error_response
 from tests.programs.cluster.conftest import Two
 
 PATHS = [f"/{what}/{verb}" for what in ("topic", "channel")

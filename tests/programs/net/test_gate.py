@@ -65,20 +65,20 @@ async def test_one_line_a_minute_tells_how_many(
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda which: (1000, 10_000))
     full = Gate(Echo, "TCP", LOG)
-    assert full.lets_in(1000 - gate.RESERVED - 1)
+    assert full.admit(1000 - gate.RESERVED - 1)
     for _ in range(5):
-        assert not full.lets_in(1000 - gate.RESERVED)
+        assert not full.admit(1000 - gate.RESERVED)
     text = "TCP: too many open files, refused 1 connections"
     assert [message[: len(text)] for message in caplog.messages] == [text]
     full._quiet_until = 0
-    assert not full.lets_in(999)
+    assert not full.admit(999)
     assert "refused 5 connections" in caplog.messages[1]
 
 
 def test_where_there_are_few_handles_a_quarter_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda which: (100, 100))
     few = Gate(Echo, "TCP", LOG)
-    assert few.lets_in(74)
+    assert few.admit(74)
 
 
 def test_the_limit_is_raised_as_far_as_it_may_be() -> None:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.programs.nsq.nsqd.conftest import nsqd, start
+from tests.programs.nsq.nsqd.conftest import filled, nsqd, start
 
-__all__ = ["nsqd", "start"]
+__all__ = ["filled", "nsqd", "start"]

@@ -16,9 +16,9 @@ import pytest
 
 from penstock.net import tcp
 from penstock.net.http.client.once import Answer, get, request
+from penstock.net.http.server.api import ApiRouter
 from penstock.net.http.server.service import HttpServer
 from penstock.nsq.debug_pages import add_debug_pages, free_memory
-from penstock.nsq.http_api import NsqRouter
 from tests.programs.net.conftest import until
 from tests.unit.net.profiles.proto import read
 
@@ -62,7 +62,7 @@ class Pages:
 
 @pytest.fixture
 async def pages() -> AsyncIterator[Pages]:
-    router = NsqRouter()
+    router = ApiRouter()
     add_debug_pages(router, index="/debug/pprof/")
     router.add("POST", "/debug/freememory", free_memory)
     server = HttpServer(router)

@@ -13,12 +13,30 @@ import pytest
 from penstock.testing.daemons import (
     Daemon,
     DaemonError,
+    hold,
     run_mqbroker,
     run_mqnamesrv,
     run_nsqd,
     run_nsqlookupd,
 )
 from tests.metrics_pages import until
+
+
+def test_a_held_port_is_refused_given_to_nobody_and_can_be_listened_on() -> None:
+    held = hold()
+    assert held is not None
+    address = held.getsockname()
+    with held:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(address)
+        assert hold(address[1]) is None
+        with socket.create_server(address) as server:
+            socket.create_connection(address).close()
+            assert server.getsockname() == address
+    again = hold(address[1])
+    assert again is not None
+    again.close()
+
 
 STAND_IN = """
 import signal, socket, sys, time

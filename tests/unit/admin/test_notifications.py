@@ -6,9 +6,9 @@ import os
 import pytest
 
 from penstock.admin.notifications import Action, Notifier, described
-from penstock.net.http.server.head import parse_head
 from penstock.net.http.server.service import Request
 from penstock.testing import FakeClock
+from tests.http_heads import parse_head
 
 from .conftest import UPSTREAM_S
 

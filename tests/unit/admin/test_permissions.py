@@ -8,9 +8,9 @@ import pytest
 from penstock.admin.options import AdminOptions
 from penstock.admin.permissions import Access, remote_ip
 from penstock.core.errors import ConfigError
-from penstock.net.http.server.head import parse_head
+from penstock.net.http.server.api import ApiError
 from penstock.net.http.server.service import Request
-from penstock.nsq.http_api import ApiError
+from tests.http_heads import parse_head
 
 
 def request(*headers: str, remote: str = "127.0.0.1:5") -> Request:

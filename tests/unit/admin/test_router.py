@@ -5,8 +5,8 @@ import gzip
 import pytest
 
 from penstock.admin.router import AdminRouter
-from penstock.net.http.server.head import parse_head
 from penstock.net.http.server.service import Later, Request, Response, text
+from tests.http_heads import parse_head
 
 
 async def answer(router: AdminRouter, path: str, *headers: str) -> Response:

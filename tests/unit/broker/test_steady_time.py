@@ -27,16 +27,16 @@ def set_by(clock: FakeClock, ns: int) -> None:
 def test_messages_keep_their_times_when_the_systems_time_is_set(by: int) -> None:
     clock = FakeClock()
     time, start = SteadyTime(clock), clock.wall_ns()
-    time.stamped(10, clock.wall_ns())
+    time.note_stamp(10, clock.wall_ns())
     set_by(clock, by)
     clock.advance(5 * SECOND)
-    time.stamped(20, clock.wall_ns())
+    time.note_stamp(20, clock.wall_ns())
     assert (time.ahead_at(0), time.ahead_at(19), time.ahead_at(20), time.ahead_at(99)) == (
         0, 0, by, by
     )  # fmt: skip
     assert (time.now_ns, time.ahead_ns) == (start + 5 * SECOND, by)
     set_by(clock, -by)
-    time.stamped(30, clock.wall_ns())
+    time.note_stamp(30, clock.wall_ns())
     assert (time.ahead_at(29), time.ahead_at(30), time.ahead_ns) == (by, 0, 0)
 
 
@@ -44,10 +44,10 @@ def test_clocks_that_drift_are_not_set() -> None:
     clock = FakeClock()
     time = SteadyTime(clock)
     set_by(clock, STEP_NS)
-    time.stamped(1, clock.wall_ns())
+    time.note_stamp(1, clock.wall_ns())
     assert time.ahead_at(1) == 0
     set_by(clock, 1)
-    time.stamped(2, clock.wall_ns())
+    time.note_stamp(2, clock.wall_ns())
     assert time.ahead_at(2) == STEP_NS + 1
 
 
@@ -56,11 +56,11 @@ def test_the_least_lead_is_of_now_or_of_any_message() -> None:
     clock = FakeClock()
     time = SteadyTime(clock)
     set_by(clock, HOUR)
-    time.stamped(10, clock.wall_ns())
+    time.note_stamp(10, clock.wall_ns())
     assert time.least_ahead_ns == 0  # of those before
     set_by(clock, -3 * HOUR)
     assert time.least_ahead_ns == -2 * HOUR  # of now, before any message has that time
-    time.stamped(20, clock.wall_ns())
+    time.note_stamp(20, clock.wall_ns())
     set_by(clock, 2 * HOUR)
     assert (time.ahead_ns, time.least_ahead_ns) == (0, -2 * HOUR)
 
@@ -71,7 +71,7 @@ def test_only_the_newest_steps_are_known(monkeypatch: pytest.MonkeyPatch) -> Non
     time = SteadyTime(clock)
     for offset in range(1, 8):
         set_by(clock, HOUR)
-        time.stamped(offset, clock.wall_ns())
+        time.note_stamp(offset, clock.wall_ns())
     assert [time.ahead_at(offset) // HOUR for offset in range(8)] == [0, 0, 0, 0, 0, 5, 6, 7]
 
 
@@ -153,13 +153,13 @@ def test_the_settings_are_known_after_a_restart() -> None:
     time = SteadyTime(clock)
     for offset, by in ((10, 3 * HOUR), (20, -HOUR)):
         set_by(clock, by)
-        time.stamped(offset, clock.wall_ns())
+        time.note_stamp(offset, clock.wall_ns())
     record = time.record(start=0)
     clock.advance(HOUR)
     time = SteadyTime(clock)
     time.restore(record, 30, newest_ns=clock.wall_ns())
     assert [time.ahead_at(offset) // HOUR for offset in (9, 10, 19, 20, 99)] == [-2, 1, 1, 0, 0]
-    assert not time.stamped(30, clock.wall_ns())
+    assert not time.note_stamp(30, clock.wall_ns())
     assert time.record(start=0).peak_ns == record.peak_ns == clock.wall_ns()
 
 
@@ -168,7 +168,7 @@ def test_settings_before_the_logs_start_are_forgotten() -> None:
     time = SteadyTime(clock)
     for offset in (10, 20, 30):
         set_by(clock, HOUR)
-        time.stamped(offset, clock.wall_ns())
+        time.note_stamp(offset, clock.wall_ns())
     assert time.record(start=20).steps == [(20, 2 * HOUR), (30, 3 * HOUR)]
 
 
@@ -177,7 +177,7 @@ def test_a_setting_before_any_message_replaces_the_one_before() -> None:
     time = SteadyTime(clock)
     for by in (HOUR, HOUR, -3 * HOUR):
         set_by(clock, by)
-        time.stamped(10, clock.wall_ns())
+        time.note_stamp(10, clock.wall_ns())
     assert time.record(start=0).steps == [(0, 0), (10, -HOUR)]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.cli import penstock
 from penstock.cli.live.small_client import Wire
-from penstock.nsq.client.log import LogClient
+from penstock.log_api.log_client import LogClient
 from penstock.nsq.protocol import encode
 from penstock.nsq.protocol.frames import MessageBlock
 from penstock.testing.daemons import Daemon

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.demo import _Demo
-from penstock.cli.live.board import Board
-from penstock.cli.live.display import open_display
+from penstock.cli.live.display import Board, open_display
 
 
 class InterruptedOutput(io.StringIO):

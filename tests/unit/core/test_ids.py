@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from penstock.core.ids import (
-    ID_LENGTH,
     NODE_ID_MAX,
     Epoch,
     Fork,
@@ -25,7 +24,7 @@ WALL = 1_700_000_000_000_000_000
 def test_an_id_is_16_lower_case_hex_digits() -> None:
     assert format_id(0) == b"0" * 16
     assert format_id(0xDEADBEEF) == b"00000000deadbeef"
-    assert len(format_id(id_base(NODE_ID_MAX, WALL) + 10**12)) == ID_LENGTH
+    assert len(format_id(id_base(NODE_ID_MAX, WALL) + 10**12)) == 16
 
 
 def test_nodes_do_not_share_ids() -> None:

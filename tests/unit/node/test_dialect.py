@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from penstock.node.dialect import Dialect, LogView, StagingError
-from penstock.nsq.nsqd.http.log_views import NsqView
+from penstock.node.http.log_views import NsqView
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.log_view import RocketView
 

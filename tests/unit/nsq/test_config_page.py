@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from penstock.net.http.server.head import parse_head
+from penstock.net.http.server.api import ApiError
 from penstock.net.http.server.service import Request, Response
 from penstock.nsq.config_page import ConfigPage
-from penstock.nsq.http_api import ApiError
 from penstock.nsq.nsqd.options import NsqdOptions
+from tests.http_heads import parse_head
 
 
 class Page(ConfigPage):

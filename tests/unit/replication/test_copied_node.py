@@ -9,11 +9,9 @@ import pytest
 
 from penstock.core.errors import StorageError
 from penstock.net.budget import Memory
-from penstock.node.node import NodeOptions
-from penstock.nsq.protocol.letters import Letters
+from penstock.node.options import NodeOptions
 from penstock.replication.copied_node import CopiedNode
 from penstock.storage.batch import Batch
-from penstock.storage.durability import Durability
 from penstock.testing.clock import FakeClock
 from penstock.testing.disk import FaultyDisk
 from tests.unit.replication.pieces import Primary, new_copy, until_whole
@@ -33,8 +31,8 @@ class Heard:
 
 async def test_topics_are_shown_when_they_may_be_and_grow() -> None:
     primary, copy = Primary(), new_copy()
-    options = NodeOptions(Durability.WRITE, 0, 0, 0)
-    node = CopiedNode(copy, options, FakeClock(), Memory.of(), Letters)
+    options = NodeOptions()
+    node = CopiedNode(copy, options, FakeClock(), Memory.of())
     heard = Heard()
     node.broker.observe(heard)  # type: ignore[arg-type]
     primary.publish("t", b"1", b"2")

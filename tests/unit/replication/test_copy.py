@@ -6,7 +6,7 @@ import pytest
 
 from penstock.broker.broker import Broker, BrokerOptions
 from penstock.core.chance import SystemChance
-from penstock.nsq.nsqd.metadata import describe
+from penstock.node.metadata import describe
 from penstock.replication.copy import Copy, small_files
 from penstock.replication.feed import Source
 from penstock.replication.messages import Hello, ReplicationError

@@ -8,15 +8,13 @@ from contextlib import suppress
 
 import msgspec
 
+from penstock.admin.actions_api import read_strings
 from penstock.admin.history.history import History
 from penstock.admin.history.sample import look_of, sample_of
-from penstock.admin.json_body import read_strings
-from penstock.admin.pipelines.api import NodePipelines, whole_pipelines
-from penstock.admin.pipelines.past import PIPELINES_MAX, Past
-from penstock.cluster import semver
+from penstock.admin.pipelines.api import PIPELINES_MAX, NodePipelines, Past, whole_pipelines
 from penstock.cluster.figures import ToldNode, figures_of
 from penstock.cluster.groups import NodeGroups, whole_groups
-from penstock.cluster.producers import ToldNodes, distinct, united
+from penstock.cluster.producers import ToldNodes, distinct, parse_version, united
 from penstock.cluster.stats import NodeStats, Place, settled, whole_channel, whole_topic
 from penstock.core.gojson import dumps
 from penstock.core.malformed import MALFORMED
@@ -99,7 +97,7 @@ def nodes(data: bytes) -> None:
     found = united([("l", told), ("k", told)])
     assert len(distinct([("l", told)])) <= len(told.producers or ())
     for each in found:
-        assert semver.parse(each.version) >= semver.parse("0.0.0-0") or each.out_of_date
+        assert parse_version(each.version) >= parse_version("0.0.0-0") or each.out_of_date
     dumps({"nodes": found})
 
 

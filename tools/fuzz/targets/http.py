@@ -8,13 +8,13 @@ from typing import Any, cast
 from unittest import mock
 from urllib.parse import parse_qsl
 
+from penstock.log_api.errors import NodeError
+from penstock.log_api.log_client import LogClient
 from penstock.net.http.client import kept as http_kept
+from penstock.net.http.server.api import ApiError, ApiRouter, Query
 from penstock.net.http.server.message import Bare, DateLine, encode
 from penstock.net.http.server.reader import MAX_HEAD, RequestReader
 from penstock.net.http.server.service import Request, Response, text
-from penstock.nsq.client.errors import ClientError
-from penstock.nsq.client.log import LogClient
-from penstock.nsq.http_api import ApiError, NsqRouter, Query
 from penstock.storage.batch import CorruptBatchError
 from penstock.testing.clock import FakeClock
 from tools.fuzz.streams import same_however_cut
@@ -25,8 +25,8 @@ MAX_BODY = 256
 _DATE = DateLine(FakeClock())
 
 
-def _router() -> NsqRouter:
-    router = NsqRouter()
+def _router() -> ApiRouter:
+    router = ApiRouter()
     router.add("GET", "/ping", lambda request: text("OK"))
     router.v1("POST", "/pub", lambda request: "OK", max_body=MAX_BODY)
     router.v1("PUT", "/config/:opt", lambda request: request.param, max_body=MAX_BODY)
@@ -124,7 +124,7 @@ def log_answers(data: bytes) -> None:
         try:
             with mock.patch.object(http_kept, "_WAIT_S_MAX", 0):
                 ask()
-        except (ClientError, CorruptBatchError):
+        except (NodeError, CorruptBatchError):
             pass
         finally:
             client.close()

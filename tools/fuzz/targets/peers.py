@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.nsq.client.config import Config
-from penstock.nsq.client.connect.answers import ANSWER_MAX
+from penstock.nsq.client.connect.handshake import ANSWER_MAX
 from penstock.nsq.client.connect.wire import Wire
 from penstock.nsq.client.errors import ClientError, NotConnected
 from penstock.nsq.nsqlookupd import protocol as lookup

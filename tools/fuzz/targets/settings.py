@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 
-from penstock.core.settings.flags import FlagError, HelpRequested, parse_flags
+from penstock.core.settings.flags import FlagError, HelpRequested, parse_words
 from penstock.core.settings.option_kinds import FatalFlagError
 from penstock.core.units import format_duration, parse_duration
 from penstock.nsq.nsqd.options import NsqdOptions
@@ -28,7 +28,7 @@ def flags(data: bytes) -> None:
     """A command line of nsqd, its words parted by zero bytes."""
     words = data.decode("utf-8", "surrogateescape").split("\0")
     try:
-        given = parse_flags(words, _KINDS)
+        given, _ = parse_words(words, _KINDS)
     except (FlagError, FatalFlagError, HelpRequested):
         return
     for name, value in given.items():

@@ -21,7 +21,7 @@ from penstock.core.settings import java_properties
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode as Q
 from penstock.rocketmq.protocol.command import Command
-from penstock.testing.held_ports import hold
+from penstock.testing.daemons import hold
 from tools.harness.forking import Process, start
 
 from .raw_client import RawClient

@@ -9,8 +9,8 @@ from penstock.admin.history.layout import LEVELS, Wish
 from penstock.admin.history.row_numbers import Key
 from penstock.admin.history.server_sent import Events
 from penstock.admin.router import AdminRouter
+from penstock.net.http.server.api import ApiError, Query
 from penstock.net.http.server.service import Request, Response
-from penstock.nsq.http_api import ApiError, Query
 
 _NUMBERS_KEPT: Final = 3
 

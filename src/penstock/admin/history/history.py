@@ -73,7 +73,7 @@ class _Known:
         return self.names == sample.names and self.groups == sample.groups.names
 
     def lacks(self, sums: Rows, parts: Rows) -> bool:
-        """True if something has no row although there is room for one by now."""
+        """True if something has no row although there is room for one."""
         return bool(
             (not sums.refused and (self.places.own_rows < 0).any())
             or (not parts.refused and (self.places.part_rows < 0).any())
@@ -116,7 +116,7 @@ class History:
 
     @property
     def since(self) -> float:
-        """The time from which on there are figures, in unix seconds; 0 before the first."""
+        """The time of the oldest figures, in unix seconds; 0 before the first."""
         return self._sum_ring.since
 
     @property

@@ -11,8 +11,8 @@ from penstock.admin.history.sample import Sample
 from penstock.admin.nodes.node_topics import NodeTopic, node_topics
 from penstock.admin.router import AdminRouter
 from penstock.cluster.stats import ChannelStats
+from penstock.net.http.server.api import Query
 from penstock.net.http.server.service import Request
-from penstock.nsq.http_api import Query
 
 _COUNTS: Final = {
     "depth": "depth", "backend_depth": "backend_depth", "in_flight_count": "in_flight",

@@ -75,7 +75,7 @@ class TopicLook(ToldTopic, gc=False):
 
 
 class Look(Struct):
-    """The answer of an nsqd at ``TARGET``, as far as it is read."""
+    """The fields of an nsqd's answer at ``TARGET`` that are read."""
 
     topics: list[TopicLook] | None = None
 

@@ -20,8 +20,8 @@ from penstock.admin.notifications import Notifier
 from penstock.admin.permissions import Access
 from penstock.admin.router import AdminRouter
 from penstock.cluster.cluster import Cluster
+from penstock.net.http.server.api import ApiError
 from penstock.net.http.server.service import Request
-from penstock.nsq.http_api import ApiError
 
 WALKS_AT_ONCE: Final = 4
 """Requests that read logs at the same time, to search or to replay."""

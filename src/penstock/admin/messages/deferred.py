@@ -15,8 +15,8 @@ from penstock.admin.permissions import Access
 from penstock.cluster.exchange import target
 from penstock.cluster.fanout import Warnings
 from penstock.core.gojson import dumps
+from penstock.net.http.server.api import ApiError, Query
 from penstock.net.http.server.service import Request
-from penstock.nsq.http_api import ApiError, Query
 from penstock.nsq.page import Page
 
 _DONE: Final = {"cancel": "cancelled", "release": "released"}

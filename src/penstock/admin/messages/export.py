@@ -9,8 +9,8 @@ from typing import Final
 from penstock.admin.messages.letters import Letters
 from penstock.cluster.asker import Asker
 from penstock.cluster.fanout import Warnings
+from penstock.net.http.server.api import ApiError, Query
 from penstock.net.http.server.service import Download, Request
-from penstock.nsq.http_api import ApiError, Query
 
 AT_ONCE: Final = 8
 _PIECE_BYTES: Final = 64 * 1024

@@ -10,9 +10,9 @@ from penstock.admin.messages.peek import placed
 from penstock.cluster.errors import NoAnswerError, RefusedError
 from penstock.cluster.fanout import Warnings, try_all
 from penstock.cluster.producers import Producer
+from penstock.net.http.server.api import ApiError, Query
 from penstock.net.http.server.service import Request
 from penstock.nsq.dead_letters.letters import DeadTopic, letters, topics_of
-from penstock.nsq.http_api import ApiError, Query
 
 
 class Letters:

@@ -15,7 +15,7 @@ from penstock.cluster.errors import NoAnswerError, RefusedError
 from penstock.cluster.exchange import target
 from penstock.cluster.fanout import Warnings, try_all
 from penstock.core.units import MILLISECOND
-from penstock.nsq.http_api import ApiError
+from penstock.net.http.server.api import ApiError
 from penstock.nsq.log_bounds import Bounds, bounds_of
 
 NO_LOG: Final = "keeps no log to look into: it is a Go nsqd, or of an older version"

@@ -14,7 +14,7 @@ from penstock.cluster.cluster import Cluster
 from penstock.cluster.errors import RefusedError, UpstreamError
 from penstock.cluster.fanout import Warnings
 from penstock.cluster.producers import Producer
-from penstock.nsq.http_api import ApiError
+from penstock.net.http.server.api import ApiError
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from penstock.nsq.http_api import ApiError
+from penstock.net.http.server.api import ApiError
 
 NODES_MAX: Final = 256
 """Nodes that one request asks."""

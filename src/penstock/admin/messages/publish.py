@@ -13,8 +13,8 @@ from penstock.admin.permissions import Access
 from penstock.cluster.exchange import target
 from penstock.cluster.fanout import Warnings
 from penstock.core.names import is_valid_name
+from penstock.net.http.server.api import ApiError
 from penstock.net.http.server.service import Request
-from penstock.nsq.http_api import ApiError
 
 BODY_MAX: Final = 64 * 1024
 """Bytes of a message that is published here."""

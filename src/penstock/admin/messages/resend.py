@@ -3,23 +3,186 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
-from msgspec import Struct, field
+import msgspec
+from msgspec import UNSET, Struct
 
 from penstock.admin.messages.choice import chosen_ids, read_body
 from penstock.admin.messages.letters import Letters
-from penstock.admin.messages.sending import Outcome, Sending, Wish
 from penstock.admin.notifications import Action, Notifier
 from penstock.admin.permissions import Access
 from penstock.cluster.asker import Asker
+from penstock.cluster.errors import UpstreamError
 from penstock.cluster.fanout import Warnings
+from penstock.cluster.producers import Producer as Node
+from penstock.core.counted import counted
+from penstock.core.errors import PenstockError
 from penstock.core.names import is_valid_name
+from penstock.net.http.server.api import ApiError
 from penstock.net.http.server.service import Request
+from penstock.nsq.client.message import Message
+from penstock.nsq.dead_letters.letters import letters
+from penstock.nsq.dead_letters.resend import Resending, did_not_come
+from penstock.nsq.dead_letters.sending import LetterChannel
+from penstock.nsq.dead_letters.topic_log import LogReader
 from penstock.nsq.dead_letters.topics import CHANNEL, is_rocketmq
-from penstock.nsq.http_api import ApiError
+from penstock.nsq.page import Message as Letter
+from penstock.nsq.stored import origin_topic
+
+IN_FLIGHT: Final = 250
+"""Letters in hand at the same time."""
+QUIET_MAX: Final = 3
+"""The waits in a row without a letter before it gives up: others hold what is missing."""
+_PAGE_MAX: Final = 1000
+
+
+class Wish(NamedTuple):
+    """Letters of a topic: those with these ids, or (none) all; where to (empty: back)."""
+
+    topic: str
+    ids: tuple[str, ...]
+    to: str
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The outcome for the letters of all nodes; ``remarks`` name the nodes."""
+
+    sent: int = 0
+    left: int = 0
+    """Letters that were meant and not sent."""
+    not_found: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+
+class Sending:
+    """The letters of one node; adds to ``outcome``. ``ends_at`` is a time of the running loop."""
+
+    def __init__(
+        self, asker: Asker, node: Node, wish: Wish, outcome: Outcome, ends_at: float
+    ) -> None:
+        self._asker = asker
+        self._node = node
+        self._wish = wish
+        self._outcome = outcome
+        self._ends_at = ends_at
+        self._resending = Resending(wish.to)
+        self._channel = LetterChannel(asker, node.http_address, wish.topic)
+        self._log = LogReader(asker, node.http_address, wish.topic)
+        self._origin_topic = functools.lru_cache(maxsize=1)(origin_topic)
+        self._todo = 0
+        self._id_base = 0
+
+    async def run(self, count: int) -> None:
+        """Send the letters; ``count`` is how many there are. Errors become remarks."""
+        self._todo = count
+        result = self._resending.result
+        try:
+            async with self._channel.opened():
+                if await self._choose():
+                    await self._consume()
+        except (PenstockError, ValueError) as error:  # ValueError: an invalid address
+            self._remark(str(error))
+        if result.orphans:
+            self._remark(f'{counted(result.orphans, "letter")} without an origin; give "to"')
+        self._outcome.sent += result.sent.total()
+        self._outcome.left += self._left
+
+    @property
+    def _left(self) -> int:
+        result = self._resending.result
+        if self._wish.ids:
+            return len(self._resending.targets)
+        return max(0, self._todo - result.sent.total() - result.orphans)
+
+    # --- which letters, and where to -----------------------------------------------------------
+
+    async def _choose(self) -> bool:
+        """Find the letters that are named; false if there is nothing to send."""
+        page = await letters(self._asker, self._node.http_address, self._wish.topic,
+                             limit=1, preview=0)  # fmt: skip
+        if not page.messages:
+            self._todo = 0
+            self._outcome.not_found += self._wish.ids
+            return False
+        first = page.messages[0]
+        self._id_base = _number(first.id) - first.offset
+        if not self._wish.ids:
+            return True
+        found = await self._look_up(self._wish.ids)
+        self._outcome.not_found += [each for each in self._wish.ids if each not in found]
+        for letter in found.values():
+            self._resending.choose(letter.id, "" if letter.origin is UNSET else letter.origin.topic)
+        return bool(self._resending.targets)
+
+    async def _look_up(self, ids: Iterable[str]) -> dict[str, Letter]:
+        """The letters with these ids that the channel still needs, by id."""
+        wanted = set(ids)
+        offsets = sorted(_number(each) - self._id_base for each in wanted)
+        left = [offset for offset in offsets if offset >= 0]
+        found: dict[str, Letter] = {}
+        while left:
+            page = await letters(
+                self._asker,
+                self._node.http_address,
+                self._wish.topic,
+                from_=left[0],
+                limit=min(_PAGE_MAX, left[-1] - left[0] + 1),
+                preview=0,
+            )
+            found |= {each.id: each for each in page.messages if each.id in wanted}
+            if not isinstance(page.next, int) or page.next <= left[0]:
+                break
+            seen = page.next
+            left = [offset for offset in left if offset >= seen]
+        return found
+
+    async def _aim_all(self, messages: Sequence[Message]) -> None:
+        """Decide where the letters go if all are meant that were not sent yet."""
+        for each in (message.id.decode() for message in messages):
+            if self._resending.was_sent(each):
+                continue
+            offset = _number(each) - self._id_base
+            batch = None if self._wish.to else await self._log.batch(offset)
+            origin = ""
+            if batch is not None and batch.first_offset <= offset:  # else it is lost
+                origin = self._origin_topic(batch)
+            self._resending.choose(each, origin)
+
+    # --- sending -------------------------------------------------------------------------------
+
+    async def _consume(self) -> None:
+        now, waits = asyncio.get_running_loop().time, 0
+
+        def goes_on(fruitless: int) -> bool:
+            nonlocal waits
+            waits = fruitless
+            return bool(self._left) and waits < QUIET_MAX and now() < self._ends_at
+
+        aim = None if self._wish.ids else self._aim_all
+        address = self._node.tcp_address
+        await self._channel.resend(address, self._resending, goes_on, in_flight=IN_FLIGHT, aim=aim)
+        if self._left and waits:
+            self._remark(did_not_come(self._left))
+        elif self._left:
+            self._remark(f"{counted(self._left, 'letter')} left, as time was up: ask again")
+
+    def _remark(self, text: str) -> None:
+        self._outcome.remarks.append(f"{self._node.http_address}: {text}")
+
+
+def _number(identifier: str) -> int:
+    """An id as a number; UpstreamError if it is not one."""
+    try:
+        return int(identifier, 16)
+    except ValueError:
+        raise UpstreamError(f"a letter has the id {identifier[:32]!r}") from None
+
 
 RESEND_S: Final = 20.0
 """The seconds that one request sends for; it reports what is left, and the next one sends that."""
@@ -32,7 +195,7 @@ class ResendBody(Struct):
 
     action: str = ""
     node: str = ""
-    ids: list[str] = field(default_factory=list)
+    ids: list[str] = msgspec.field(default_factory=list)
     all: bool = False
     to: str = ""
 

@@ -15,8 +15,8 @@ from penstock.admin.permissions import Access
 from penstock.cluster.errors import NoAnswerError, RefusedError
 from penstock.cluster.exchange import target
 from penstock.cluster.fanout import Warnings, try_all
+from penstock.net.http.server.api import ApiError, Query
 from penstock.net.http.server.service import Request
-from penstock.nsq.http_api import ApiError, Query
 
 OLD: Final = "cannot preview a rewind: it is of an older version"
 GONE: Final = "does not hold the offset {} any more: nothing was changed there, look again"

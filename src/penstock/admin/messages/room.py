@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from penstock.nsq.http_api import ApiError
+from penstock.net.http.server.api import ApiError
 
 
 class Room:

@@ -1,8 +1,8 @@
 """/api/copies: nodes with second copies, and these copies. Ours, not upstream's.
 
-A standby is registered at no nsqlookupd. Nodes that are name it: a primary its followers and the
-primary before it, a follower its primary. Whom nsqadmin has seen it remembers for an hour, so that
-a copy that is gone is missed.
+A standby registers at no nsqlookupd. Registered nodes name it: a primary its followers and its
+predecessor, a follower its primary. nsqadmin remembers a copy for an hour after it last saw it, so
+that one that is gone is missed.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from penstock.cluster.errors import RefusedError
 from penstock.cluster.fanout import Warnings, try_all
 from penstock.core.clock import Clock
 from penstock.core.units import SECOND
+from penstock.net.http.server.api import Query
 from penstock.net.http.server.service import Request
-from penstock.nsq.http_api import Query
 
 REMEMBERED_NS: Final = 3600 * SECOND
 REMEMBERED_MAX: Final = 1000

@@ -16,8 +16,8 @@ from penstock.cluster.cluster import STATS, Cluster
 from penstock.cluster.errors import RefusedError
 from penstock.cluster.fanout import Warnings, ask_all
 from penstock.cluster.producers import Info
+from penstock.net.http.server.api import Query
 from penstock.net.http.server.service import Request
-from penstock.nsq.http_api import Query
 
 _MEMORY_ONLY = f"{STATS}&include_clients=false&topic=-"
 """The stats of a topic that nobody can have: only the memory is wanted."""

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from penstock.admin.api import proper
-from penstock.admin.rocketmq.offsets import TO_THE_END
+from penstock.net.http.server.api import ApiError, Query
 from penstock.net.http.server.service import Request
-from penstock.nsq.http_api import ApiError, Query
+from penstock.rocketmq.client.admin.errors import AdminError
+from penstock.rocketmq.client.admin.offsets import TO_THE_END
 from penstock.rocketmq.client.errors import ClientError
-from penstock.rocketmq.mqadmin.errors import CommandFailed
 from penstock.rocketmq.protocol.errors import BodyError
 
 _TIME_MAX: Final = 1 << 53
@@ -43,7 +43,7 @@ def telling(handler: Callable[[Request], Awaitable[Any]]) -> Callable[[Request],
     async def answer(request: Request) -> Any:
         try:
             return await handler(request)
-        except (ClientError, CommandFailed, BodyError) as error:
+        except (ClientError, AdminError, BodyError) as error:
             raise ApiError(502, f"UPSTREAM_ERROR: {error}") from error
 
     return answer

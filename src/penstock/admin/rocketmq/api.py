@@ -16,8 +16,8 @@ from penstock.admin.rocketmq.messages.tracks import tracks
 from penstock.admin.rocketmq.paces import Paces
 from penstock.admin.rocketmq.servers import Servers
 from penstock.admin.router import AdminRouter
+from penstock.net.http.server.api import ApiError, Query
 from penstock.net.http.server.service import Request
-from penstock.nsq.http_api import ApiError, Query
 
 
 class RocketmqApi:

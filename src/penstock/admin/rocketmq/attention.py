@@ -12,8 +12,8 @@ from penstock.admin.rocketmq.names import NORMAL, kind_of
 from penstock.admin.rocketmq.paces import Paces
 from penstock.admin.rocketmq.servers import Servers
 from penstock.admin.verdicts.rule import Verdict
+from penstock.rocketmq.client.admin.topology import MASTER
 from penstock.rocketmq.client.names import DEAD
-from penstock.rocketmq.mqadmin.topology import MASTER
 
 
 async def attention(servers: Servers, paces: Paces, others: Beside) -> dict[str, Any]:

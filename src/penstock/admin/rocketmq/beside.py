@@ -23,9 +23,9 @@ from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.fanout import Warnings
 from penstock.cluster.groups import NodeGroups, ToldGroup, ToldTopic
 from penstock.net.address import join_host_port
+from penstock.rocketmq.client.admin.consume_stats import Progress
+from penstock.rocketmq.client.admin.topology import Broker
 from penstock.rocketmq.client.names import RETRY
-from penstock.rocketmq.mqadmin.consume_stats import Progress
-from penstock.rocketmq.mqadmin.topology import Broker
 
 
 class Part(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.admin.rocketmq.verdicts import of_disk, of_server
 from penstock.cluster.fanout import Warnings
-from penstock.rocketmq.protocol.codes import RequestCode
+from penstock.rocketmq.client.admin.brokers import runtime_info
 
 
 class Replica(NamedTuple):
@@ -36,9 +36,7 @@ async def cluster(servers: Servers) -> dict[str, Any]:
     ]
 
     async def ask(replica: Replica) -> dict[str, str]:
-        code = RequestCode.GET_BROKER_RUNTIME_INFO
-        found = await servers.ask_json(replica.address, code)
-        return {str(name): str(value) for name, value in (found.get("table") or {}).items()}
+        return await runtime_info(servers, replica.address)
 
     told = dict(await gathered(replicas, ask, warnings))
     return {
@@ -52,11 +50,8 @@ async def _name_servers(servers: Servers, warnings: Warnings) -> list[dict[str, 
     """Each name server with the number of brokers and topics that it knows."""
 
     async def ask(address: str) -> tuple[int, int]:
-        code = RequestCode.GET_BROKER_CLUSTER_INFO
-        brokers = (await servers.ask_json(address, code)).get("brokerAddrTable") or {}
-        code = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
-        topics = (await servers.ask_json(address, code)).get("topicList") or ()
-        return len(brokers), len(topics)
+        brokers = (await servers.clusters(address)).brokers
+        return len(brokers), len(await servers.topics(address))
 
     told = dict(await gathered(servers.addresses, ask, warnings))
     return [

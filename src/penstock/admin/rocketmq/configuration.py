@@ -7,11 +7,11 @@ import re
 from typing import Any, Final
 
 from penstock.admin.rocketmq.servers import Servers
-from penstock.core.settings import java_properties
+from penstock.rocketmq.client.admin.acl import acl_config
+from penstock.rocketmq.client.admin.brokers import broker_config
+from penstock.rocketmq.client.admin.errors import Refused
+from penstock.rocketmq.client.admin.topology import Broker
 from penstock.rocketmq.client.errors import ClientError
-from penstock.rocketmq.mqadmin.errors import Refused
-from penstock.rocketmq.mqadmin.topology import Broker
-from penstock.rocketmq.protocol.codes import RequestCode
 
 _SECRET: Final = re.compile(
     "secret|password|credential|accesskey|authenticationuser", re.IGNORECASE
@@ -45,12 +45,11 @@ async def _settings_of(servers: Servers, broker: Broker, address: str) -> dict[s
         "broker": broker.name, "address": address, "settings": None, "reason": "",
     }  # fmt: skip
     try:
-        answer = await servers.ask(address, RequestCode.GET_BROKER_CONFIG)
+        found = await broker_config(servers, address)
     except Refused as error:
         return row | {"reason": error.words}
     except ClientError as error:
         return row | {"reason": str(error)}
-    found = java_properties.loads(answer.body.decode("utf-8", "replace"))
     return row | {
         "settings": {
             name: HIDDEN if value and _SECRET.search(name) else value
@@ -67,9 +66,8 @@ async def accounts(servers: Servers) -> dict[str, Any]:
 
 async def _accounts_of(servers: Servers, broker: Broker) -> dict[str, Any]:
     row: dict[str, Any] = {"broker": broker.name, "accounts": None, "trusted": [], "reason": ""}
-    code = RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG
     try:
-        found = await servers.ask_json(broker.any_address(), code)
+        found = await acl_config(servers, broker.any_address())
     except Refused as error:
         return row | {"reason": error.words}
     except ClientError as error:  # Java's brokers without access rules do not answer at all

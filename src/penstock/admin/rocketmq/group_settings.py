@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.cluster.fanout import Warnings
-from penstock.rocketmq.mqadmin.topology import Broker
-from penstock.rocketmq.protocol.codes import RequestCode
+from penstock.rocketmq.client.admin.groups import group_configs
+from penstock.rocketmq.client.admin.topology import Broker
 
 SETTINGS: Final[dict[str, tuple[str, Any]]] = {
     "consumes": ("consumeEnable", True),
@@ -36,8 +36,7 @@ async def known_settings(
 
 async def all_settings(servers: Servers, broker: Broker) -> dict[str, dict[str, Any]]:
     """The settings of a broker by group."""
-    code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
-    found = await servers.ask_json(broker.any_address(), code)
+    found = await group_configs(servers, broker.any_address())
     return dict(found.get("subscriptionGroupTable") or {})
 
 

@@ -12,11 +12,12 @@ from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.admin.rocketmq.topics import consumers, sums_of
 from penstock.admin.rocketmq.verdicts import Facts, of_group
 from penstock.cluster.fanout import Warnings
-from penstock.nsq.http_api import ApiError
+from penstock.net.http.server.api import ApiError
+from penstock.rocketmq.client.admin.clients import running_info
+from penstock.rocketmq.client.admin.consume_stats import ConsumeStats, group_stats, queue_table
+from penstock.rocketmq.client.admin.topology import Broker
 from penstock.rocketmq.client.names import DEAD, RETRY
-from penstock.rocketmq.mqadmin.consume_stats import ConsumeStats, parse, queue_table
-from penstock.rocketmq.mqadmin.topology import Broker
-from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 from penstock.rocketmq.protocol.versions import version_name
 
@@ -133,9 +134,7 @@ async def one_group(servers: Servers, paces: Paces, group: str) -> dict[str, Any
 
     async def ask(broker: Broker) -> tuple[dict[str, Any], ConsumeStats]:
         told = await consumers(servers, broker, group)
-        code = RequestCode.GET_CONSUME_STATS
-        found = await servers.ask_json(broker.any_address(), code, {"consumerGroup": group})
-        return told, parse(found)
+        return told, await group_stats(servers, broker.any_address(), group)
 
     told = await gathered(brokers, ask, warnings, but=_FAILED)
     whole = _members([each for _, (each, _) in told])
@@ -198,9 +197,7 @@ async def _running_infos(
     """The word of each member of itself, asked through a broker that it is connected to."""
 
     async def ask(client: str) -> dict[str, Any]:
-        fields = {"consumerGroup": group, "clientId": client, "jstackEnable": "false"}
-        code = RequestCode.GET_CONSUMER_RUNNING_INFO
-        return await servers.ask_json(where[client].any_address(), code, fields)
+        return await running_info(servers, where[client].any_address(), group, client)
 
     return dict(await gathered(sorted(where)[:MEMBERS_MAX], ask, warnings, but=_FAILED))
 

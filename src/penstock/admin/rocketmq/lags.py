@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
 
 from penstock.admin.rocketmq.names import is_system_group
 from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.cluster.fanout import Warnings
-from penstock.rocketmq.mqadmin import consume_stats
-from penstock.rocketmq.mqadmin.consume_stats import ConsumeStats
-from penstock.rocketmq.mqadmin.topology import Broker
-from penstock.rocketmq.protocol.codes import RequestCode
+from penstock.rocketmq.client.admin.consume_stats import ConsumeStats, broker_consume_stats
+from penstock.rocketmq.client.admin.topology import Broker
 
 
 @dataclass(slots=True)
@@ -46,9 +43,6 @@ class Reading:
         return self.end - self.lag
 
 
-_CODE: Final = RequestCode.GET_BROKER_CONSUME_STATS
-
-
 async def readings(
     servers: Servers, brokers: list[Broker], warnings: Warnings
 ) -> tuple[dict[str, Reading], list[Broker]]:
@@ -67,13 +61,7 @@ async def told_stats(
     """Each broker that answers, with its groups but for those of tools: a part for each topic."""
 
     async def ask(broker: Broker) -> list[tuple[str, ConsumeStats]]:
-        found = await servers.ask_json(broker.any_address(), _CODE, {"isOrder": "false"})
-        return [
-            (str(group), consume_stats.parse(each))
-            for groups in found.get("consumeStatsList") or ()
-            for group, stats in groups.items()
-            if not is_system_group(str(group))
-            for each in stats
-        ]
+        found = await broker_consume_stats(servers, broker.any_address())
+        return [each for each in found.groups if not is_system_group(each[0])]
 
     return await gathered(brokers, ask, warnings)

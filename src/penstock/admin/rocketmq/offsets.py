@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.admin.rocketmq.topics import connections
 from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.fanout import Warnings
-from penstock.rocketmq.mqadmin.consume_stats import Progress, parse, queue_table
-from penstock.rocketmq.mqadmin.errors import Refused
-from penstock.rocketmq.mqadmin.topology import Broker
-from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.client.admin.errors import Refused
+from penstock.rocketmq.client.admin.offsets import commit, offset_at, progress, reset_members
+from penstock.rocketmq.client.admin.topology import Broker
+from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.message_queue import MessageQueue
-
-TO_THE_END: Final = -1
 
 
 async def preview(servers: Servers, group: str, topic: str, time_ms: int) -> dict[str, Any]:
@@ -43,7 +41,8 @@ async def reset(servers: Servers, group: str, topic: str, time_ms: int) -> dict[
         if await _told_members(servers, broker, group, topic, time_ms):
             return plan, True
         for row in plan:
-            await _commit(servers, broker, group, row)
+            queue = MessageQueue(row["broker"], row["queue"], topic)
+            await commit(servers, broker.any_address(), group, queue, row["wanted"])
         return plan, False
 
     told = await gathered(brokers, ask, warnings)
@@ -61,34 +60,13 @@ async def _plan(
 ) -> list[dict[str, Any]]:
     address = broker.any_address()
     rows = []
-    for queue, each in (await _progress(servers, address, group, topic)).items():
-        fields: dict[str, object] = {"topic": topic, "queueId": queue.queueId}
-        code = RequestCode.GET_MAX_OFFSET
-        if time_ms != TO_THE_END:
-            code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
-            fields["timestamp"] = time_ms
-        wanted = (await servers.ask(address, code, fields)).int64("offset")
+    for queue, each in (await progress(servers, address, group, topic)).items():
+        wanted = await offset_at(servers, address, queue, time_ms)
         rows.append({
             "topic": topic, "broker": queue.brokerName, "queue": queue.queueId,
             "end": each.broker_offset, "committed": each.consumer_offset, "wanted": wanted,
         })  # fmt: skip
     return rows
-
-
-async def _progress(
-    servers: Servers, address: str, group: str, topic: str
-) -> dict[MessageQueue, Progress]:
-    """The group in a broker's queues of the topic; at their beginning if it was never there."""
-    fields = {"consumerGroup": group, "topic": topic}
-    stats = parse(await servers.ask_json(address, RequestCode.GET_CONSUME_STATS, fields))
-    if stats.queues:
-        return stats.queues
-    code = RequestCode.GET_TOPIC_STATS_INFO
-    found = await servers.ask_json(address, code, {"topic": topic})
-    return {
-        queue: Progress(int(each["maxOffset"]), int(each["minOffset"]), 0)
-        for queue, each in queue_table(found.get("offsetTable")).items()
-    }
 
 
 async def _told_members(
@@ -101,19 +79,10 @@ async def _told_members(
     """
     if not await connections(servers, broker, group):
         return False
-    fields = {"topic": topic, "group": group, "timestamp": time_ms, "isForce": "true"}
     try:
-        await servers.ask(broker.any_address(), RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
+        await reset_members(servers, broker.any_address(), group, topic, time_ms)
     except Refused as error:
         if error.code == ResponseCode.CONSUMER_NOT_ONLINE:
             return False
         raise
     return True
-
-
-async def _commit(servers: Servers, broker: Broker, group: str, row: dict[str, Any]) -> None:
-    fields = {
-        "consumerGroup": group, "topic": row["topic"], "queueId": row["queue"],
-        "commitOffset": row["wanted"],
-    }  # fmt: skip
-    await servers.ask(broker.any_address(), RequestCode.UPDATE_CONSUMER_OFFSET, fields)

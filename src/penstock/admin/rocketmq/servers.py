@@ -7,7 +7,7 @@ address within a message id comes from a stranger.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
@@ -15,18 +15,17 @@ from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.fanout import Warnings
 from penstock.core.clock import Clock
 from penstock.core.errors import ConfigError, PenstockError
-from penstock.core.units import MILLISECOND
 from penstock.net.address import split_host_port
-from penstock.nsq.http_api import ApiError
+from penstock.net.http.server.api import ApiError
+from penstock.rocketmq.client.admin.client import AdminClient
+from penstock.rocketmq.client.admin.errors import Refused
+from penstock.rocketmq.client.admin.topology import Broker, TopicRoute
 from penstock.rocketmq.client.aio.hub import AioHub
 from penstock.rocketmq.client.config import Config
 from penstock.rocketmq.client.errors import ClientError
 from penstock.rocketmq.client.network.name_servers import listed
-from penstock.rocketmq.mqadmin.errors import Refused
-from penstock.rocketmq.mqadmin.topology import Broker, Clusters, TopicRoute
-from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
-from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.command import Command, Language
 
 AskedT = TypeVar("AskedT")
 T = TypeVar("T")
@@ -36,7 +35,7 @@ ASKED_AT_ONCE: Final = 32
 _TIMEOUT_S_MAX: Final = 300.0
 
 
-class Servers:
+class Servers(AdminClient):
     """The name servers, and the brokers behind them. Raises ConfigError."""
 
     def __init__(
@@ -54,20 +53,18 @@ class Servers:
             connect_timeout=min(connect_s, _TIMEOUT_S_MAX),
             request_timeout=min(request_s, _TIMEOUT_S_MAX),
         )
-        self.hub = AioHub(config, clock, None)
-        self._clock = clock
+        self._loop_hub = AioHub(config, clock, None)
+        super().__init__(self._loop_hub)
         self._slots = asyncio.Semaphore(ASKED_AT_ONCE)
-
-    @property
-    def now_ms(self) -> int:
-        """The time as messages have it."""
-        return self._clock.wall_ns() // MILLISECOND
 
     async def close(self) -> None:
         """End the connections."""
-        await self.hub.end()
+        await self._loop_hub.end()
 
     # --- asking ----------------------------------------------------------------------------------
+
+    async def run(self, coroutine: Coroutine[Any, None, T]) -> T:
+        return await self._loop_hub.run(coroutine)
 
     async def ask(
         self,
@@ -75,35 +72,25 @@ class Servers:
         code: RequestCode,
         fields: Mapping[str, object] | None = None,
         body: bytes = b"",
+        *,
+        seconds: float | None = None,
+        language: Language = Language.PYTHON,
     ) -> Command:
-        """The answer of a server that has carried out a request. Raises Refused, ClientError."""
-        texts = {name: str(value) for name, value in (fields or {}).items()}
         async with self._slots:
-            answer = await self.hub.run(self.hub.ask(address, code, texts, body))
-        return _successful(answer)
-
-    async def ask_json(
-        self, address: str, code: RequestCode, fields: Mapping[str, object] | None = None
-    ) -> dict[str, Any]:
-        """The JSON object in the body of an answer."""
-        return _object(await self.ask(address, code, fields))
+            return await super().ask(
+                address, code, fields, body, seconds=seconds, language=language
+            )
 
     async def ask_name_server(
-        self, code: RequestCode, fields: Mapping[str, str] | None = None
-    ) -> dict[str, Any]:
-        """The JSON of the first name server that answers. Raises Refused, NoAnswerError."""
+        self, code: RequestCode, fields: Mapping[str, object] | None = None
+    ) -> Command:
+        """The answer of the first name server that gives one. Raises Refused, NoAnswerError."""
         try:
-            answer = await self.hub.run(self.hub.name_servers.ask(code, dict(fields or {})))
+            return await super().ask_name_server(code, fields)
         except ClientError as error:
             raise NoAnswerError(f"failed to query any name server: {error}") from error
-        return _object(_successful(answer))
 
     # --- what most pages need --------------------------------------------------------------------
-
-    async def clusters(self) -> Clusters:
-        """All clusters with their brokers. Raises NoAnswerError."""
-        found = await self.ask_name_server(RequestCode.GET_BROKER_CLUSTER_INFO)
-        return Clusters.parse(found)
 
     async def brokers(self) -> list[Broker]:
         """The brokers that have an address, by name."""
@@ -116,21 +103,14 @@ class Servers:
                 return each
         raise ApiError(404, "BROKER_NOT_FOUND")
 
-    async def topics(self) -> list[str]:
-        """The names of all topics, sorted."""
-        found = await self.ask_name_server(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
-        return sorted(map(str, found.get("topicList") or ()))
-
     async def route(self, topic: str) -> TopicRoute:
         """A topic's brokers and queues. Raises ApiError 404 where no broker has it."""
-        fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
         try:
-            found = await self.ask_name_server(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields)
+            return await super().route(topic)
         except Refused as error:
             if error.code == ResponseCode.TOPIC_NOT_EXIST:
                 raise ApiError(404, "TOPIC_NOT_FOUND") from None
             raise
-        return TopicRoute.parse(found)
 
 
 async def gathered(
@@ -168,19 +148,6 @@ async def _outcome(ask: Callable[[AskedT], Awaitable[T]], asked: AskedT) -> T | 
         return error
     except (AttributeError, KeyError, TypeError, ValueError):
         return ClientError("an answer makes no sense: is this a server of RocketMQ?")
-
-
-def _successful(answer: Command) -> Command:
-    if answer.code != ResponseCode.SUCCESS:
-        raise Refused(answer.code, answer.remark)
-    return answer
-
-
-def _object(answer: Command) -> dict[str, Any]:
-    found = fastjson.loads(answer.body) if answer.body else {}
-    if not isinstance(found, dict):
-        raise ClientError("the answer is no JSON object: is this a server of RocketMQ?")
-    return found
 
 
 def name_servers(addresses: Iterable[str]) -> list[str]:

@@ -9,11 +9,13 @@ from penstock.admin.rocketmq.names import NORMAL, group_of, kind_of
 from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.admin.rocketmq.verdicts import Facts, of_group
 from penstock.cluster.fanout import Warnings
+from penstock.rocketmq.client.admin import clients
+from penstock.rocketmq.client.admin import topics as admin_topics
+from penstock.rocketmq.client.admin.consume_stats import group_stats
+from penstock.rocketmq.client.admin.errors import Refused
+from penstock.rocketmq.client.admin.topology import Broker, QueueData, TopicRoute
 from penstock.rocketmq.client.produce.trace import GROUP as TRACE_GROUP
-from penstock.rocketmq.mqadmin.consume_stats import parse, queue_table
-from penstock.rocketmq.mqadmin.errors import Refused
-from penstock.rocketmq.mqadmin.topology import Broker, QueueData, TopicRoute
-from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.versions import version_name
 
 FIGURES_MAX: Final = 300
@@ -98,21 +100,20 @@ async def _configs(
 
 async def topic_configs(servers: Servers, broker: Broker) -> dict[str, dict[str, Any]]:
     """The configuration of a broker's topics by name."""
-    found = await servers.ask_json(broker.any_address(), RequestCode.GET_ALL_TOPIC_CONFIG)
+    found = await admin_topics.topic_configs(servers, broker.any_address())
     return dict(found.get("topicConfigTable") or {})
 
 
 async def bounds_of(servers: Servers, broker: Broker, topic: str) -> dict[int, dict[str, int]]:
     """The first offset of each queue on a broker, its end, and when something came last."""
-    code = RequestCode.GET_TOPIC_STATS_INFO
-    found = await servers.ask_json(broker.any_address(), code, {"topic": topic})
+    stats = await admin_topics.topic_stats(servers, broker.any_address(), topic)
     return {
         queue.queueId: {
             "min": int(each["minOffset"]),
             "max": int(each["maxOffset"]),
             "last_ms": max(0, int(each["lastUpdateTimestamp"])),
         }
-        for queue, each in queue_table(found.get("offsetTable")).items()
+        for queue, each in stats.items()
     }
 
 
@@ -181,9 +182,7 @@ async def _groups(
         row: dict[str, Any] = {"group": group, "lag": 0, "tps": 0.0, "members": 0}
         members = set()
         for broker in brokers:
-            fields = {"consumerGroup": group, "topic": topic}
-            code = RequestCode.GET_CONSUME_STATS
-            stats = parse(await servers.ask_json(broker.any_address(), code, fields))
+            stats = await group_stats(servers, broker.any_address(), group, topic)
             row["lag"] += stats.lag
             row["tps"] += stats.tps
             members |= {str(each["clientId"]) for each in await connections(servers, broker, group)}
@@ -199,9 +198,7 @@ async def groups_of(
     """The groups that read a topic, sorted."""
 
     async def ask(broker: Broker) -> list[str]:
-        code = RequestCode.QUERY_TOPIC_CONSUME_BY_WHO
-        found = await servers.ask_json(broker.any_address(), code, {"topic": topic})
-        groups = list(map(str, found.get("groupList") or ()))
+        groups = await admin_topics.groups_of(servers, broker.any_address(), topic)
         if topic in groups and not await _is_group(servers, broker, topic):
             groups.remove(topic)
         return groups
@@ -212,9 +209,8 @@ async def groups_of(
 
 async def _is_group(servers: Servers, broker: Broker, name: str) -> bool:
     """True for a group with offsets or members: Java's 5.3 lists a topic among its own groups."""
-    fields = {"consumerGroup": name}
-    found = await servers.ask_json(broker.any_address(), RequestCode.GET_CONSUME_STATS, fields)
-    return bool(found.get("offsetTable") or await connections(servers, broker, name))
+    found = await group_stats(servers, broker.any_address(), name)
+    return bool(found.queues or await connections(servers, broker, name))
 
 
 async def connections(servers: Servers, broker: Broker, group: str) -> list[dict[str, Any]]:
@@ -225,9 +221,8 @@ async def connections(servers: Servers, broker: Broker, group: str) -> list[dict
 
 async def consumers(servers: Servers, broker: Broker, group: str) -> dict[str, Any]:
     """The group as a broker knows it; empty where nobody is there."""
-    code = RequestCode.GET_CONSUMER_CONNECTION_LIST
     try:
-        return await servers.ask_json(broker.any_address(), code, {"consumerGroup": group})
+        return await clients.consumers(servers, broker.any_address(), group)
     except Refused as error:
         if error.code == ResponseCode.CONSUMER_NOT_ONLINE:
             return {}
@@ -240,8 +235,7 @@ async def _producers(
     """The producers at these brokers: which topics they send to no broker knows."""
 
     async def ask(broker: Broker) -> dict[str, Any]:
-        found = await servers.ask_json(broker.any_address(), RequestCode.GET_ALL_PRODUCER_INFO)
-        return dict(found.get("data") or {})
+        return await clients.producers(servers, broker.any_address())
 
     unsupported = (ResponseCode.REQUEST_CODE_NOT_SUPPORTED,)
     rows: dict[tuple[str, str], dict[str, Any]] = {}

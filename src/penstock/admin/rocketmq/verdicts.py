@@ -12,9 +12,9 @@ from penstock.admin.rocketmq.paces import Pace
 from penstock.admin.verdicts.rule import BAD, WARN, Verdict, verdict
 
 DISK_WARN: Final = 0.75
-"""The share of the disk from which on brokers delete files before their time."""
+"""The share of the disk in use at which brokers delete files that have not expired."""
 DISK_BAD: Final = 0.85
-"""The share from which on they delete files that have not come of age."""
+"""The share at which they delete files that have not expired."""
 _MOST: Final = float(1 << 53)
 """The weight of a server that does not answer: JSON has no infinity."""
 _BROADCASTING: Final = "BROADCASTING"

@@ -8,7 +8,7 @@ from penstock.cluster.copies import BEHIND_BYTES, FENCED, FOLLOWER, Replication,
 
 WARN, BAD = "warn", "bad"  # as in rule.py, which loads numpy
 GONE_S: Final = 10.0
-"""The seconds without a request from which on a follower counts as gone; it asks each second."""
+"""A follower counts as gone after this many seconds without a request; it asks each second."""
 _REFUSE: Final = "refuse"
 
 

@@ -19,7 +19,6 @@ from penstock.broker.channels.channel_progress import ChannelProgress
 from penstock.broker.channels.channel_state import ChannelState
 from penstock.broker.channels.consumer import Consumer, Delivery
 from penstock.broker.channels.deferred import DeferredRange
-from penstock.broker.channels.delivery_observer import DeliveryObserver
 from penstock.broker.channels.latency import Latency
 from penstock.broker.channels.spent import (
     MOVE_BYTES_MAX,
@@ -91,11 +90,9 @@ class Channel:
         self.ephemeral = is_ephemeral(name)
         self.state = ChannelState(cursor, options.mem_queue_size, bounded=bounded or self.ephemeral)
         self.progress = ChannelProgress(name, log, self.state, clock)
-        self.observers: list[DeliveryObserver] = []
         self.latency: Latency | None = None
         if options.latency_window_ns:
             self.latency = Latency(options.latency_window_ns, clock, self.state.in_flight)
-            self.observers.append(self.latency)
         self.consumers: list[Consumer] = []
         self.paused = False
         self.max_attempts = 0  # 0: any number
@@ -181,8 +178,8 @@ class Channel:
         return failed
 
     def _finished(self, first: int, next_: int) -> None:
-        for observer in self.observers:
-            observer.finished(first, next_)
+        if self.latency is not None:
+            self.latency.finished(first, next_)
 
     def requeue(
         self, consumer: Consumer, offset: int, delay_ns: int, now: int, *, unseen: bool = False
@@ -196,8 +193,6 @@ class Channel:
             raise NotInFlightError(self.why_not(offset))
         consumer.requeue_count += 1
         self.requeue_count += 1
-        for observer in self.observers:
-            observer.requeued(offset)
         attempts = odd.attempts - unseen
         if delay_ns > 0:
             self._defer(now + delay_ns, offset, offset + 1, attempts)
@@ -238,6 +233,8 @@ class Channel:
 
     def _feed(self, hungry: Hungry, now: int) -> bool:
         """Share out what waits fairly; False when nothing could be read."""
+        if self.state.skips:
+            self.state.pass_skips()  # requeued messages behind them wait for the cursor
         turn = 0  # how many are still to be served before the first comes again
         while hungry and (waiting := self._deliverable()) > 0:
             turn = turn or len(hungry)
@@ -259,7 +256,6 @@ class Channel:
         if self.paused:
             return 0
         state = self.state
-        state.border()  # requeued messages wait for the cursor, skips at it do not hold it back
         fresh = state.head - state.cursor - len(state.skips)
         return fresh + state.requeued.eligible(state.cursor)
 
@@ -276,8 +272,8 @@ class Channel:
             delivered = sum([d.next - d.first for d in deliveries])
             consumer.message_count += delivered
             self.delivered_counts[consumer.locality] += delivered
-            for observer in self.observers:
-                observer.delivered(deliveries)
+            if self.latency is not None:
+                self.latency.delivered(deliveries)
             consumer.deliver(deliveries)
             self.state.changed = True
         return bool(deliveries)
@@ -312,23 +308,33 @@ class Channel:
     def _serve_fresh(
         self, consumer: Consumer, room: int, now: int, deliveries: list[Delivery]
     ) -> None:
+        """Deliver from the cursor on, for the first time, up to ``room`` messages.
+
+        Go's messagePump (nsqd/protocol_v2.go) takes one message at a time and writes it, so that
+        TCP stops it behind a client that does not read. A slice may be megabytes that nobody has
+        seen leave, so bytes bound it as well: the rest comes in the next turn.
+        """
         state = self.state
         budget = SERVE_BYTES_MAX
-        while room > 0 and budget > 0 and (border := state.border()) > state.cursor:
+        # Each round is a run between two skips; within it come the batches that the log has at
+        # hand, of its tail or of a block of a file.
+        while room > 0 and budget > 0 and (border := state.border) > state.cursor:
             batches, place = self.log.batches_at(state.cursor)
-            if place >= len(batches):
-                state.step_to(border)  # nothing readable is left before the head
-                continue
+            if place >= len(batches):  # damage up to the log's end: nobody can have the rest
+                state.step_to(border)
             while place < len(batches) and room > 0 and budget > 0 and state.cursor < border:
                 batch = batches[place]
                 place += 1
-                if batch.first_offset > state.cursor:
+                if batch.first_offset > state.cursor:  # damage before this batch
                     state.step_to(min(border, batch.first_offset))
-                if state.cursor >= border or (
-                    batch.delay_ns and self._defer_late(batch, border, now)
-                ):
-                    break
+                    if state.cursor >= border:
+                        break
+                # As in Go, where a topic without channels keeps deferred messages like any other
+                # and messagePump (nsqd/topic.go) defers them in the channel that comes to them.
+                if batch.delay_ns and self._defer_late(batch, border, now):
+                    break  # the deferral is a skip at the cursor
                 frame_bytes = len(batch.frames) // batch.count
+                # One more than the budget has room for: a message larger than it gets through.
                 fitting = min(room, budget // frame_bytes + 1)
                 last = min(batch.next_offset, border, state.cursor + fitting)
                 budget -= (last - state.cursor) * frame_bytes
@@ -339,8 +345,8 @@ class Channel:
                     self._launch(consumer, state.cursor, last, now)
                     room -= last - state.cursor
                 state.cursor = last
-        if state.skips:
-            state.skips.discard_below(state.cursor)
+            if state.skips:
+                state.pass_skips()
 
     def _launch(self, consumer: Consumer, first: int, last: int, now: int) -> None:
         deadline = consumer.flights.add(first, last, now)
@@ -383,8 +389,6 @@ class Channel:
         for flights in state.holders():
             for first, next_, attempts in flights.expire(now):
                 self.timeout_count += next_ - first
-                for observer in self.observers:
-                    observer.timed_out(first, next_)
                 self._requeue(first, next_, attempts)
         state.departed = [flights for flights in state.departed if flights.count]
         for _, first, next_, attempts in state.deferred.due(now):
@@ -485,8 +489,8 @@ class Channel:
     def empty(self) -> None:
         """Forget all: waiting, deferred and in flight. Later finishes of those fail."""
         self.state.empty()
-        for observer in self.observers:
-            observer.emptied()
+        if self.latency is not None:
+            self.latency.emptied()
         for consumer in self.consumers:
             self.refresh(consumer)
 
@@ -504,9 +508,7 @@ class Channel:
         """Take some messages below the head for finished and deliver others (again), whatever was
         done about them before; all that are in neither set stay as they are.
         """
-        for offset in self.state.settle(done, wanted):
-            for observer in self.observers:
-                observer.requeued(offset)
+        self.state.settle(done, wanted)
         for consumer in self.consumers:
             self.refresh(consumer)
 

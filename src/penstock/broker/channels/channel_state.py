@@ -139,16 +139,22 @@ class ChannelState:
 
     # --- the backlog ---------------------------------------------------------------------------
 
+    @property
     def border(self) -> int:
-        """Step over skips at the cursor; where the run of deliverable offsets ends."""
+        """The end of the run of deliverable offsets that begins at the cursor; the cursor or less
+        where that stands at a skip.
+        """
         if not self.skips:
             return self.head
         skip = self.skips.first_from(self.cursor)
-        while skip is not None and skip[0] <= self.cursor:
-            self.cursor = skip[1]
-            skip = self.skips.first_from(self.cursor)
-        self.skips.discard_below(self.cursor)
         return self.head if skip is None else min(self.head, skip[0])
+
+    def pass_skips(self) -> None:
+        """Move the cursor behind the skip at which it stands."""
+        skip = self.skips.first_from(self.cursor)
+        if skip is not None and skip[0] <= self.cursor:  # the next one does not touch it
+            self.cursor = skip[1]
+            self.skips.discard_below(self.cursor)
 
     def step_to(self, next_: int) -> None:
         """Offsets up to ``next_`` are damaged in the log: step over them and count them."""
@@ -169,10 +175,12 @@ class ChannelState:
         is left.
         """
         dropped = self.requeued.drop(count)
-        while dropped < count and (border := self.border()) > self.cursor:
+        self.pass_skips()
+        while dropped < count and (border := self.border) > self.cursor:
             step = min(count - dropped, border - self.cursor)
             self.cursor += step
             dropped += step
+            self.pass_skips()
         if dropped < count:
             dropped += self.deferred.drop(count - dropped)
         self.dropped_count += dropped
@@ -220,21 +228,21 @@ class ChannelState:
 
     # --- from the start ------------------------------------------------------------------------
 
-    def settle(self, done: RangeSet, wanted: RangeSet) -> list[int]:
+    def settle(self, done: RangeSet, wanted: RangeSet) -> None:
         """Take messages below ``head`` for finished, and others for undelivered, whatever they
-        were; those of either that were in flight. What is spent stays on its way.
+        were. What is spent stays on its way.
         """
-        landed = [offset for ranges in (done, wanted) for offset in self._forget(ranges)]
+        self._forget(done)
+        self._forget(wanted)
         again = [part for each in wanted for part in self._not_in_backlog(*each)]
         for first, next_ in reversed(again):
             self.requeued.put_back(RequeuedRange(first, next_, 0, self.cursor))
         for first, next_ in done:
             self.skips.add(max(first, self.cursor), next_)
         self.changed = True
-        return landed
 
-    def _forget(self, ranges: RangeSet) -> Iterator[int]:
-        """Forget what has been delivered or deferred of these; those that were in flight."""
+    def _forget(self, ranges: RangeSet) -> None:
+        """Forget what has been delivered or deferred of these."""
         self.requeued.forget(ranges)
         self.deferred.take(
             offset
@@ -247,7 +255,6 @@ class ChannelState:
                 for part in ranges.within(first, next_):
                     for offset in range(*part):
                         flights.take(offset)
-                        yield offset
 
     def _not_in_backlog(self, first: int, next_: int) -> Iterator[tuple[int, int]]:
         """The parts of a range that the cursor does not come to."""

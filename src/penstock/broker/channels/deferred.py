@@ -107,7 +107,7 @@ class Deferred:
     def _sweep(self, now: int) -> list[DeferredRange]:
         late = self._late(now)
         if len(late) > len(self._heap) // 8:
-            entries = [self._over(row) for row in late]
+            entries = [self._end(row) for row in late]
             self._tidy()
         else:
             popped = [self._pop() for _ in late]
@@ -133,14 +133,14 @@ class Deferred:
         row = heapq.heappop(self._heap) & _ROW_MASK
         entry = None
         if self._counts[row]:
-            entry = self._over(row)
+            entry = self._end(row)
         else:
             self._stale -= 1
         self._free.append(row)
         return entry
 
-    def _over(self, row: int) -> DeferredRange:
-        """The range of a row, which is not deferred any more."""
+    def _end(self, row: int) -> DeferredRange:
+        """End the deferral of a row; returns its range."""
         entry = self._range(row)
         self._counts[row] = 0
         self._changes[entry.first] = None
@@ -158,12 +158,12 @@ class Deferred:
     # --- single messages -----------------------------------------------------------------------
 
     def take(self, offsets: Iterable[int]) -> list[DeferredRange]:
-        """Take out these messages, as far as they are deferred; one entry for each."""
+        """Take out those of these messages that are deferred; one entry for each."""
         wanted = sorted({offset for offset in offsets if 0 <= offset < _OFFSET_MAX})
         taken: list[DeferredRange] = []
         for row in self._holding(wanted) if wanted else ():
             self._stale += 1
-            taken += self._cut(self._over(row), wanted)
+            taken += self._cut(self._end(row), wanted)
         if self._stale > max(_STALE_MIN, len(self._heap) // 2):
             self._tidy()
         return taken

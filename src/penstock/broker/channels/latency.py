@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from penstock.broker.channels.consumer import Delivery
-from penstock.broker.channels.delivery_observer import DeliveryObserver
 from penstock.core.clock import Clock
 from penstock.core.quantiles import Quantiles, Summary
 
@@ -22,7 +21,7 @@ InFlight = Callable[[], Iterable[tuple[int, int]]]
 _FEW: Final = 1024  # spans that are not worth tidying up
 
 
-class Latency(DeliveryObserver):
+class Latency:
     """The measured times of one channel, in nanoseconds.
 
     ``count`` and ``total_ns`` are of all finished messages since the start, not of the window.
@@ -98,7 +97,7 @@ class PublishTimes:
         return len(self._firsts)
 
     def learn(self, deliveries: list[Delivery]) -> None:
-        """Note the batches of these deliveries, which are in flight by now."""
+        """Note the batches of these deliveries, which are now in flight."""
         firsts = self._firsts
         for batch in [delivery.batch for delivery in deliveries]:
             first = batch.first_offset

@@ -32,7 +32,7 @@ class Fill(NamedTuple):
 
 
 class Filled(Protocol):
-    """A topic, as far as it is measured."""
+    """The part of a topic that is measured."""
 
     log: Log | MemoryLog
     head: int

@@ -27,7 +27,7 @@ DROPS_LOGGED_EVERY_NS: Final = 10 * 10**9
 
 
 class Limited(Filled, Protocol):
-    """A topic, as far as its bounds concern it."""
+    """The part of a topic that its bounds need."""
 
     name: str
     refused_count: int

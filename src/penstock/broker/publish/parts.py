@@ -176,10 +176,6 @@ class Parts:
         """A writer's batch for a topic; None if nothing of it is staged."""
         return self._batches.get((topic, writer, batch))
 
-    def of_batch(self, writer: str, batch: int) -> list[StagedBatch]:
-        """A writer's batch, in all topics."""
-        return [each for each in self if (each.writer, each.batch) == (writer, batch)]
-
     def up_to(self, writer: str, batch: int) -> list[StagedBatch]:
         """A writer's batches up to this one, in all topics."""
         return [each for each in self if each.writer == writer and each.batch <= batch]

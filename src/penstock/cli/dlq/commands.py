@@ -80,7 +80,7 @@ def show(
 
     choice = Choice(ids=id, offsets=offset, channels=channel, grep=grep, fields=filter)
     if newest and not choice.takes_all:
-        raise UsageError("--newest is of all letters: leave out what chooses some")
+        raise UsageError("--newest applies to all letters: remove the flags that select some")
     where = (nodes or Nodes()).where(asking)
     asyncio.run(run_show(where, topic, choice, limit=limit, newest=newest, as_json=json))
 

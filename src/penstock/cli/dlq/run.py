@@ -19,10 +19,9 @@ from rich.text import Text
 from penstock.cli.dlq import letters
 from penstock.cli.dlq.choice import Choice
 from penstock.cli.dlq.letters import DeadTopic, NotPenstock
-from penstock.cli.dlq.resend import planned, require_nsq, resend
 from penstock.cli.replay.lines import printable
 from penstock.cli.shared.client_options import client_config, config_of
-from penstock.cli.shared.nodes import Where, places
+from penstock.cli.shared.nodes import Where, places, tcp_address
 from penstock.cli.shared.pipes import quiet_pipe
 from penstock.cli.shared.stop import INTERRUPTED, Stop
 from penstock.cli.shared.times import ago
@@ -32,13 +31,70 @@ from penstock.core.counted import counted
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.moments import rfc3339
 from penstock.core.reasons import reason
+from penstock.nsq.client.config import Config
 from penstock.nsq.client.names import checked_topic
-from penstock.nsq.dead_letters import pending
+from penstock.nsq.dead_letters import pending, sending
 from penstock.nsq.dead_letters.export import FORMS
-from penstock.nsq.dead_letters.resend import Result, did_not_come
+from penstock.nsq.dead_letters.resend import IN_FLIGHT_S, Resending, Result, did_not_come
 from penstock.nsq.dead_letters.topic_log import LogReader, stored_letters
 from penstock.nsq.dead_letters.topics import group_of
+from penstock.nsq.pieces import PIECE_MESSAGES
 from penstock.nsq.stored import Stored
+
+_SPARE_S: Final = 5.0
+_SAY_AFTER: Final = 2
+
+
+async def planned(asker: Asker, topic: DeadTopic, choice: Choice, to: str | None) -> Resending:
+    """The chosen letters, with the topics they go to."""
+    resending = Resending(to or "")
+    async for letter in stored_letters(asker, topic.place.http, topic.name):
+        if choice.takes(letter):
+            resending.choose(letter.id, letter.origin.topic if letter.origin is not None else "")
+    return resending
+
+
+def require_nsq(topic: DeadTopic) -> None:
+    """Raise ConfigError for RocketMQ's dead letters."""
+    if topic.is_rocketmq:
+        raise ConfigError(
+            f"the dead letters of RocketMQ's groups cannot be finished from here; copy them with "
+            f"penstock replay {topic.name} --to TOPIC"
+        )
+
+
+async def resend(
+    asker: Asker,
+    topic: DeadTopic,
+    choice: Choice,
+    to: str | None,
+    stop: Stop,
+    config: Config | None = None,
+) -> Result:
+    """Send the chosen letters of one node's topic, by clients with this ``config``.
+
+    Raises ResendError, ClientError, UpstreamError.
+    """
+    require_nsq(topic)
+    waits_max = int((IN_FLIGHT_S + _SPARE_S) / sending.WAIT_S)
+    channel = sending.LetterChannel(asker, topic.place.http, topic.name, config)
+    async with channel.opened():
+        resending = await planned(asker, topic, choice, to)
+
+        def goes_on(waits: int) -> bool:
+            left = len(resending.targets)
+            if waits == _SAY_AFTER:
+                said = counted(left, "letter")
+                print(f"waiting for {said} in flight elsewhere", file=sys.stderr)
+            return bool(left) and not stop.asked and waits < waits_max
+
+        if resending.targets:
+            address = await tcp_address(asker, topic.place)
+            await channel.resend(address, resending, goes_on, in_flight=PIECE_MESSAGES)
+    if not stop.asked:
+        resending.result.missing = len(resending.targets)
+    return resending.result
+
 
 _SHOWN_BODY: Final = 2000
 

@@ -20,10 +20,10 @@ from penstock.core.settings import java_properties
 from penstock.core.settings.options import Option, Options
 from penstock.core.units import format_duration
 from penstock.net.address import split_host_port
-from penstock.nsq.nsqd.copies.secret import Secret
-from penstock.nsq.nsqd.http.https import server_tls
+from penstock.node.ports import server_tls
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.nsqlookupd.options import LookupdOptions
+from penstock.replication.secret import Secret
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.namesrv.settings import NamesrvSettings
 

@@ -124,7 +124,7 @@ def _promotion(address: str, said: Replication) -> str:
 
 
 def _lacks(said: Replication) -> str:
-    """The messages that a follower has not, as far as it knows."""
+    """The messages that a follower knows it lacks."""
     if not said.lag_messages:
         return "messages, how many is not known"
     return f"at least {counted(said.lag_messages, 'message')}"

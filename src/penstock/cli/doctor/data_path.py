@@ -22,7 +22,7 @@ from penstock.core.counted import counted
 from penstock.core.errors import ConfigError, LaterFormatError, LockedError, StorageError
 from penstock.core.names import is_valid_name
 from penstock.core.reasons import system_words
-from penstock.nsq.nsqd import metadata
+from penstock.node import metadata
 from penstock.nsq.nsqd.http.staged_parts import FOLDER as STAGED
 from penstock.nsq.takeover.diskqueue import find_queues
 from penstock.replication.copy import TABLES

@@ -21,7 +21,7 @@ from penstock.core.clock import Clock
 from penstock.net.address import join_host_port
 from penstock.net.dial import dial_target
 from penstock.nsq.dead_letters.letters import DeadTopics
-from penstock.nsq.protocol.commands import MAGIC_V2
+from penstock.nsq.protocol.encode import MAGIC_V2
 
 OPTIONS: Final = ("msg_timeout", "max_msg_timeout", "max_msg_size", "max_attempts")
 """Options that a client meets at every node, so they should be equal."""

@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 
 from penstock.cli.live import archive_file
+from penstock.cli.live.children import report
 from penstock.cli.live.pipeline_run import PipelineRun
 from penstock.cli.live.proof import examine
-from penstock.cli.live.reports import report
 from penstock.cli.pipeline.status import StatusFile
 from penstock.core.errors import PenstockError
 from penstock.spark.pipelines import Pipeline, own
@@ -93,7 +93,7 @@ class _Job:
         # What counts is the position in the log: should rows be lost, the proof must say so.
         while self._target is None or reached < self._target:
             time.sleep(_POLL_S)
-            active = self._run.active
+            active = self._run.keep_active()
             for batch in self._run.finished():
                 archived += batch.rows
                 reached = sum(batch.end.values())

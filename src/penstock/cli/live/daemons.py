@@ -6,14 +6,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from penstock.cli.live.board import Board, Service
-from penstock.cli.live.nodes import nodes_of
-from penstock.cli.live.ports import HOST, Ports
-from penstock.cli.live.services import Child, ServiceError, start, wait_for_ping
+from penstock.cli.live.children import Child, ServiceError, start, wait_for_ping
+from penstock.cli.live.display import Board, Service
+from penstock.cli.live.nodes import HOST, Ports, nodes_of
 from penstock.cluster.blocking import Daemon
 from penstock.cluster.errors import UpstreamError
+from penstock.log_api.log_client import LogClient
 from penstock.nsq.client.errors import LookupFailed
-from penstock.nsq.client.log import LogClient
 from penstock.nsq.client.lookup import lookup
 from penstock.spark.pipelines.own import group_name
 

@@ -6,13 +6,92 @@ join it later, and leave.
 
 from __future__ import annotations
 
+import random
 import re
+import socket
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.cli.live.ports import HOST, NodePorts, Ports
+from penstock.core.errors import PenstockError
 from penstock.core.ids import NODE_ID_MAX
-from penstock.nsq.nsqd.options import default_node_id
+from penstock.node.options import default_node_id
+
+HOST = "127.0.0.1"
+_RARE = range(20_000, 30_000)
+
+
+class PortsInUseError(PenstockError):
+    """Some of NSQ's own ports are taken by another program."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodePorts:
+    """The ports of one nsqd."""
+
+    tcp: int
+    http: int
+
+    @classmethod
+    def of(cls, number: int) -> NodePorts:
+        """NSQ's own for node 1, and a hundred more for each further one, as in
+        deploy/systemd/nsqd@.service: 4150 and 4151, 4250 and 4251.
+        """
+        return cls(4050 + 100 * number, 4051 + 100 * number)
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The ports of one nsqlookupd, one nsqadmin and the nsqds; the defaults are NSQ's."""
+
+    lookupd_tcp: int = 4160
+    lookupd_http: int = 4161
+    admin_http: int = 4171
+    nsqds: tuple[NodePorts, ...] = (NodePorts.of(1),)
+
+    def all(self) -> list[int]:
+        """Every port, in ascending order."""
+        nodes = [port for node in self.nsqds for port in (node.tcp, node.http)]
+        return sorted([self.lookupd_tcp, self.lookupd_http, self.admin_http, *nodes])
+
+    def taken(self) -> list[int]:
+        """The ones that cannot be listened on."""
+        return [port for port in self.all() if not _is_free(port)]
+
+    @classmethod
+    def require(cls, nodes: int = 1) -> Ports:
+        """NSQ's ports, for as many nsqds. Raises PortsInUseError when one is taken."""
+        ports = cls(nsqds=tuple(NodePorts.of(number + 1) for number in range(nodes)))
+        taken = ports.taken()
+        if taken:
+            raise PortsInUseError(
+                f"port {', '.join(map(str, taken))} already in use: is another nsqd, nsqlookupd or "
+                "nsqadmin running? Stop it first, or take other ports with --free-ports"
+            )
+        return ports
+
+    @classmethod
+    def free(cls, nodes: int = 1) -> Ports:
+        """Ports that nothing listens on now, none of those that the kernel gives to whoever asks:
+        it could give one of them away before the services start.
+        """
+        free = _free_ports()
+        pairs = tuple(NodePorts(next(free), next(free)) for _ in range(nodes))
+        return cls(next(free), next(free), next(free), pairs)
+
+
+def _free_ports() -> Iterator[int]:
+    candidates = random.sample(_RARE, len(_RARE))
+    return (port for port in candidates if _is_free(port))
+
+
+def _is_free(port: int) -> bool:
+    try:
+        socket.create_server(("", port)).close()
+    except OSError:
+        return False
+    return True
+
 
 _FURTHER = re.compile(r"nsqd-([2-9])")
 

@@ -65,25 +65,23 @@ class PipelineRun:
         self._follower = Follower(self._queries[0])
 
     def finished(self) -> list[BatchDone]:
-        """Batches that were written since the last call, as far as Java tells."""
+        """Batches that Java reports as written since the last call."""
         with suppress(SourceError), _java():
             return self._follower.finished() if self._follower else []
         return []
 
-    @property
-    def active(self) -> bool:
-        """True while a query runs. Raises SourceError when one failed.
-
-        Queries whose workers could not start in time are started again, for a minute.
+    def keep_active(self) -> bool:
+        """Start queries again whose workers could not start in time, for a minute; True while a
+        query runs. Raises SourceError when one failed.
         """
         try:
             with _java():
-                return self._is_active()
+                return self._keep_active()
         except SourceError as error:
             self._error = str(error)
             raise
 
-    def _is_active(self) -> bool:
+    def _keep_active(self) -> bool:
         active = [query for query in self._queries if query.isActive]
         for query in self._queries:
             error = None if query in active else query.exception()

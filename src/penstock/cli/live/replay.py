@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from penstock.cli.live import flights
-from penstock.cli.live.reports import report
+from penstock.cli.live.children import report
 from penstock.cli.live.small_client import Wire
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import PenstockError

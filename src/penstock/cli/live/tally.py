@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from penstock.cli.live.children import report
 from penstock.cli.live.flights import TOPIC
-from penstock.cli.live.reports import report
 from penstock.cli.live.small_client import Wire
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import PenstockError

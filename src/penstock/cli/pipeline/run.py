@@ -14,8 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.cli.live.board import Board, Gauge, Service
-from penstock.cli.live.display import Display, open_display
+from penstock.cli.live.display import Board, Display, Gauge, Service, open_display
 from penstock.cli.live.pipeline_run import PipelineRun
 from penstock.cli.pipeline.nodes import duration_ns
 from penstock.cli.pipeline.status import StatusFile
@@ -244,7 +243,7 @@ class _View:
                 run.ask_for_end()
                 self._board.doing = _STOPPING
                 self._state("stopping")
-            active = run.active and not (ending and run.at_rest)
+            active = run.keep_active() and not (ending and run.at_rest)
             self._count(run, quietly=ending)
             if ticks % _LOOK_EVERY_TICKS == 0 or not active:
                 self._measure_lag()

@@ -42,9 +42,9 @@ from penstock.core.counted import counted
 from penstock.core.errors import ConfigError, PenstockError, UsageError
 from penstock.core.redaction import without_secrets
 from penstock.core.units import SECOND
+from penstock.log_api.errors import LogError, NodeUnreachable, TopicNotFound
+from penstock.log_api.log_client import LogClient
 from penstock.net.http.client.kept import Tls
-from penstock.nsq.client.errors import ClientError
-from penstock.nsq.client.log import LogClient, LogError, NodeUnreachable, TopicNotFound
 from penstock.nsq.client.names import checked_addresses, checked_topic
 from penstock.nsq.pieces import PIECE_MESSAGES, pieces
 from penstock.nsq.stored import Stored
@@ -233,7 +233,7 @@ def _parts(order: Order, stack: contextlib.ExitStack) -> list[Part]:
         except (TopicNotFound, NoLog) as error:
             refusals.append(error)
     if not parts:
-        raise refusals[0] if refusals else ClientError(f"no node has topic {order.topic!r}")
+        raise refusals[0] if refusals else PenstockError(f"no node has topic {order.topic!r}")
     for refusal in refusals:
         print(f"left out: {without_secrets(str(refusal))}", file=sys.stderr)
     parts = _distinct(parts)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from penstock.cli.shared.times import moment_ns
 from penstock.core.errors import UsageError
-from penstock.nsq.client.log import LogClient, OffsetOutOfRange
+from penstock.log_api.errors import OffsetOutOfRange
+from penstock.log_api.log_client import LogClient
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import logging
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from penstock.cli.shared.dialects import nsq_letters
 from penstock.cli.shared.starting import starting
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import PenstockError
 from penstock.core.units import SECOND
 from penstock.net.tcp import ListenError, check_free
 from penstock.net.vitals.monitoring_port import MonitoringPort
-from penstock.nsq.nsqd.copies.copies_port import CopiesPort
-from penstock.nsq.nsqd.copies.primary import Primary
-from penstock.nsq.nsqd.copies.standby_api import serve
-from penstock.nsq.nsqd.copies.starting import standby_for
-from penstock.nsq.nsqd.daemon import Nsqd, log_versions
-from penstock.nsq.nsqd.data_path import open_node
-from penstock.nsq.nsqd.ports import Ports, check_ports
-from penstock.replication.standing import Role, Standing, read_standing
+from penstock.node.opening import open_node
+from penstock.node.ports import Ports, check_ports
+from penstock.replication.port import ReplicationPort
+from penstock.replication.primary import Primary
+from penstock.replication.standby_api import serve
+from penstock.replication.standing import Role, Standing, check_primary, read_standing
+from penstock.replication.starting import standby_for
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.slaves import master_address
 from penstock.storage.files.disk import OsDisk
@@ -28,16 +29,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AsyncExitStack
 
+    from penstock.net.gate import ProtocolFactory
     from penstock.net.vitals.vitals import Vitals
     from penstock.node.node import Node
-    from penstock.nsq.nsqd.copies.standby import EndRole, Standby
-    from penstock.nsq.nsqd.options import NsqdOptions
+    from penstock.node.options import NodeOptions
+    from penstock.replication.standby import EndRole, Standby
     from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.storage.store import Store
 
 PROGRAM: Final = "mqbroker"
 TRY_NS: Final = 10 * SECOND
 """The time that a slave tries to reach a master before it believes that it is elsewhere."""
 FAILED: Final = "the broker cannot start"
+LEFT_BY_GO: Final = re.compile(r"\.diskqueue\.|^go-nsqd-import|^nsqd\.\d+\.dat$")
+"""Names of a Go nsqd's files, and of those that are being taken over."""
 
 logger = logging.getLogger("penstock.mqbroker")
 
@@ -48,7 +53,7 @@ class Opening:
     def __init__(
         self,
         settings: BrokerSettings,
-        options: Callable[[str], NsqdOptions],
+        options: Callable[[str], NodeOptions],
         running: AsyncExitStack,
         turn: EndRole,
         *,
@@ -75,7 +80,7 @@ class Opening:
         followed = await self._followed() if settings.is_slave else ""
         options = self._options(settings.ha_url(followed))
         with starting(FAILED):
-            ports = Ports(options, self._copies_address(), settings.ha_tls())
+            ports = Ports(options, self._replication_address(), settings.ha_tls())
             check_ports(options)
             standby = await standby_for(options, self._turn, is_turn=self._is_turn, ports=ports,
                                         program=PROGRAM)  # fmt: skip
@@ -85,8 +90,8 @@ class Opening:
             broker = await self._standby(standby)
         if broker is not None:  # opened again, the ports are the same
             settings.listen_port = broker.port
-        if ports.copies:
-            settings.ha_listen_port = ports.copies
+        if ports.replication:
+            settings.ha_listen_port = ports.replication
         return broker
 
     def _check_standing(self) -> None:
@@ -116,14 +121,15 @@ class Opening:
 
     async def _standby(self, standby: Standby) -> RocketBroker | None:
         """Open the ports of a slave, or of a broker that was fenced."""
+        tcp = self._refusals(standby) if has_nsq_ports(standby.options) else None
         self._running.push_async_callback(standby.close)
         with starting(FAILED):
-            await standby.open(serve(standby))
+            await standby.open(serve(standby), tcp)
             await self._monitoring(standby.vitals)
         if standby.pulling is None:
             return None
         node = standby.node()
-        broker = await RocketBroker.start(self._settings, node, ha_port=standby.ports.copies)
+        broker = await RocketBroker.start(self._settings, node, ha_port=standby.ports.replication)
         self._running.push_async_callback(broker.close)
         slave = broker.services.follow(node.copied)
         slave.update()
@@ -131,6 +137,14 @@ class Opening:
         if not self._settings.ha_master_address:
             broker.services.name_servers.told_master = partial(self._told_master, standby)
         return broker
+
+    def _refusals(self, standby: Standby) -> ProtocolFactory:
+        """The answer on the TCP port for NSQ of a slave, or of a broker that was fenced."""
+        from penstock.nsq.nsqd.tcp.refusal_port import RefusalPort
+
+        refusals = RefusalPort(standby.refusal_line)
+        self._running.callback(refusals.close_connections)
+        return refusals
 
     def _told_master(self, standby: Standby, address: str) -> None:
         """A name server says where the master is copied: follow it there, if it is gone from where
@@ -147,43 +161,56 @@ class Opening:
 
     # --- a master ------------------------------------------------------------------------------
 
-    async def _master(self, options: NsqdOptions, ports: Ports) -> RocketBroker:
+    async def _master(self, options: NodeOptions, ports: Ports) -> RocketBroker:
         settings, running = self._settings, self._running
         if settings.is_slave:
             settings = settings.as_master()
-        if options.tcp_address or options.http_address:
-            log_versions(options)
-        else:
-            # Events of the node beneath are news only to those who use NSQ's ports.
-            for name in ("penstock.node", "penstock.nsqd"):
-                logging.getLogger(name).setLevel(max(options.log_level, logging.WARNING))
         with starting(FAILED):
-            node = await open_node(options, program=PROGRAM)
-            running.push_async_callback(node.close)
-            await self._monitoring(node.vitals)
-            await self._nsq(node, options, ports)
-        broker = await RocketBroker.start(settings, node, ha_port=ports.copies)
+            if has_nsq_ports(options):
+                node = await self._with_nsq(options, ports)
+            else:
+                node = await self._without_nsq(options, ports)
+        broker = await RocketBroker.start(settings, node, ha_port=ports.replication)
         running.push_async_callback(broker.close)
         node.start()
         return broker
 
-    async def _nsq(self, node: Node, options: NsqdOptions, ports: Ports) -> None:
-        """Open NSQ's ports where they are wanted, and the one for slaves."""
-        if options.tcp_address or options.http_address:
-            nsqd = await Nsqd.open(node, options, self._turn, ports)
-            self._running.push_async_callback(nsqd.close)
-            return
+    async def _with_nsq(self, options: NodeOptions, ports: Ports) -> Node:
+        """The node with NSQ's ports over it, and the one for slaves."""
+        from penstock.nsq.nsqd.daemon import Nsqd, log_versions
+        from penstock.nsq.nsqd.data_path import open_node
+        from penstock.nsq.nsqd.options import NsqdOptions
+
+        assert isinstance(options, NsqdOptions)
+        log_versions(options)
+        node = await open_node(options, program=PROGRAM)
+        self._running.push_async_callback(node.close)
+        await self._monitoring(node.vitals)
+        nsqd = await Nsqd.open(node, options, self._turn, ports)
+        self._running.push_async_callback(nsqd.close)
+        return node
+
+    async def _without_nsq(self, options: NodeOptions, ports: Ports) -> Node:
+        """The node with the port for slaves alone; none of NSQ's code is loaded."""
+        # Events of the node beneath are news only to those who use NSQ's ports.
+        for name in ("penstock.node", "penstock.nsqd"):
+            logging.getLogger(name).setLevel(max(options.log_level, logging.WARNING))
+        prepare = partial(prepare_store, options)
+        node = await open_node(options, prepare, nsq_letters, program=PROGRAM)
+        self._running.push_async_callback(node.close)
+        await self._monitoring(node.vitals)
         primary = Primary.of(node, options, self._turn)
-        copies = await CopiesPort.open(primary, node, options, ports)
-        self._running.push_async_callback(copies.close)
+        replication = await ReplicationPort.open(primary, node, options, ports)
+        self._running.push_async_callback(replication.close)
         self._running.push_async_callback(ports.close)
+        return node
 
     async def _monitoring(self, vitals: Vitals) -> None:
         if self._settings.monitoring_address:
             port = await MonitoringPort.open(self._settings.monitoring_address, vitals, logger)
             self._running.push_async_callback(port.close)
 
-    def _copies_address(self) -> str:
+    def _replication_address(self) -> str:
         """The address of the port for slaves; empty where none is to be opened."""
         settings = self._settings
         address = settings.ha_address()
@@ -200,6 +227,20 @@ class Opening:
             logger.warning("no slave can copy this broker: %s; haListenPort sets another", error)
             return ""
         return address
+
+
+def has_nsq_ports(options: NodeOptions) -> bool:
+    """True where NSQ's ports are to be opened beside RocketMQ's."""
+    return bool(options.tcp_address or options.http_address)
+
+
+def prepare_store(options: NodeOptions, store: Store) -> None:
+    """Refuse a store that is no primary's; take over what a Go nsqd has left in it."""
+    check_primary(store)
+    if any(map(LEFT_BY_GO.search, store.disk.list(store.data_path))):
+        from penstock.nsq.takeover.importer import import_queues
+
+        import_queues(store, SYSTEM_CLOCK, options.node_id, options.max_msg_size)
 
 
 def _standing_of(settings: BrokerSettings) -> Standing | None:

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable
 from typing import Final
 
+from penstock.node.metadata import FILE_NAME as NSQD_DAT
 from penstock.nsq.nsqd.http.staged_parts import FOLDER as STAGED
-from penstock.nsq.nsqd.metadata import FILE_NAME as NSQD_DAT
 from penstock.nsq.takeover.diskqueue import find_queues
 from penstock.nsq.takeover.importer import IMPORTED
 from penstock.replication.copy import ASIDE, TABLES

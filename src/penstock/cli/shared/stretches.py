@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.core.errors import PenstockError
-from penstock.nsq.client.log import LogClient, LogError, OffsetOutOfRange
+from penstock.log_api.errors import LogError, OffsetOutOfRange
+from penstock.log_api.log_client import LogClient
 from penstock.nsq.stored import Stretch
 from penstock.storage.batch import Batch, CorruptBatchError
 

@@ -14,10 +14,9 @@ from penstock.cli.shared.nodes import DEFAULT_NODE, Where
 from penstock.cli.shared.pipes import quiet_pipe
 from penstock.cli.top import draw
 from penstock.cli.top.all_nodes import Cluster
-from penstock.cli.top.keys import Keys
 from penstock.cli.top.poll import TIMEOUT_S, Poller
 from penstock.cli.top.table import Row, reader_rows, topic_rows
-from penstock.cli.top.terminal import Terminal, is_terminal, styled
+from penstock.cli.top.terminal import Keys, Terminal, is_terminal, styled
 from penstock.cli.top.view import View
 from penstock.cluster.asker import Asker
 from penstock.core.errors import PenstockError

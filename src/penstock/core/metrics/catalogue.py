@@ -45,8 +45,3 @@ PARTS: Final = (
 
 
 ALL: Final = tuple(metric for part in PARTS for metric in part.metrics)
-
-
-def metrics_of(program: str) -> list[Metric]:
-    """The metrics that a program may have, each once."""
-    return [metric for part in PARTS if program in part.programs for metric in part.metrics]

@@ -23,7 +23,7 @@ COUNT: Final = ""
 
 
 class Kind(StrEnum):
-    """Prometheus' types of metrics, as far as there are some of them."""
+    """The Prometheus types of metrics that are used."""
 
     GAUGE = "gauge"
     COUNTER = "counter"

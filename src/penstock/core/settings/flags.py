@@ -30,11 +30,6 @@ class HelpRequested(Exception):
     """``-h`` or ``-help`` was given."""
 
 
-def parse_flags(argv: Sequence[str], kinds: Mapping[str, Kind]) -> dict[str, Any]:
-    """The flags given in ``argv`` and their values; what follows the flags is ignored."""
-    return parse_words(argv, kinds)[0]
-
-
 def parse_words(
     argv: Sequence[str], kinds: Mapping[str, Kind]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:

@@ -103,12 +103,12 @@ class CpuProfile:
         for thread in threading.enumerate():
             if thread.native_id is None or thread.ident is None:
                 continue
-            spent = self._spent(thread.native_id, thread is main)
+            spent = self._take_spent(thread.native_id, thread is main)
             if spent > 0:
                 innermost = at if thread is main else standing.get(thread.ident)
                 self._charge(thread.name, innermost, spent)
 
-    def _spent(self, native_id: int, is_main: bool) -> int:
+    def _take_spent(self, native_id: int, is_main: bool) -> int:
         """Processor time of a thread since the last look; all is the main one's if none tells."""
         now = self._thread_cpu(native_id)
         if now is None:

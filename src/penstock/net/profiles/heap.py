@@ -1,7 +1,7 @@
-"""Memory by the place of its allocation, as far as ``tracemalloc`` was told to watch.
+"""Memory by the place of its allocation, while ``tracemalloc`` watches.
 
-Watching makes every allocation several times slower, so it is off unless somebody asks for a while
-of it; what was allocated before is not seen then. The environment's PYTHONTRACEMALLOC=16 watches
+Watching makes every allocation several times slower, so it is on only for the time that somebody
+asks for; what was allocated before is not seen. The environment's PYTHONTRACEMALLOC=16 watches
 from the start.
 """
 

@@ -1,7 +1,7 @@
-"""Clients of NSQ: publish, consume, find nodes, read the log.
+"""Clients of NSQ: publish, consume, find nodes.
 
 ``Producer`` and ``Consumer`` here are asyncio's; ``penstock.nsq.client.blocking`` has their twins
-on plain sockets. ``LogClient`` reads a Penstock node's log over HTTP; ``lookup`` asks nsqlookupd.
+on plain sockets. ``lookup`` asks nsqlookupd. What reads a Penstock node's log is in ``log_api``.
 Importing any of them brings in neither numpy nor a broker.
 """
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         Stopped,
         TimedOut,
     )
-    from penstock.nsq.client.log import LogClient
     from penstock.nsq.client.lookup import Node, lookup
     from penstock.nsq.client.message import Message
     from penstock.nsq.client.state import ConnectionState
@@ -35,7 +34,6 @@ _HOME = {
     "Consumer": "aio",
     "Delivery": "consume.delivery",
     "HandshakeFailed": "errors",
-    "LogClient": "log",
     "Message": "message",
     "Node": "lookup",
     "NotConnected": "errors",
@@ -54,7 +52,6 @@ __all__ = [
     "Consumer",
     "Delivery",
     "HandshakeFailed",
-    "LogClient",
     "Message",
     "Node",
     "NotConnected",

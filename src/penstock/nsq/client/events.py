@@ -25,7 +25,7 @@ EVENTS: Final = frozenset(
 def tell(
     level: int, event: str, text: str, *, trace: BaseException | None = None, **fields: Any
 ) -> None:
-    """Log a line, ``[topic/channel] (address) text`` as far as the fields have them.
+    """Log a line, ``[topic/channel] (address) text``, without the parts that no field has.
 
     ``trace`` is an exception whose traceback goes with the line.
     """

@@ -12,19 +12,18 @@ from penstock.broker.topic import Topic
 from penstock.core.errors import PenstockError
 from penstock.core.names import is_valid_name
 from penstock.core.settings.tls_kinds import TlsRequired
+from penstock.core.settings.version import NSQ_VERSION, version_line
 from penstock.net.http.server.service import HttpServer
 from penstock.net.tasks import spawn
 from penstock.net.tls.tls_server import over_tls
 from penstock.node.node import Node
+from penstock.node.ports import Ports, server_tls
 from penstock.node.registry import Observer
 from penstock.nsq.nsqd import lookup
-from penstock.nsq.nsqd.copies.copies_port import CopiesPort
-from penstock.nsq.nsqd.copies.primary import Primary
 from penstock.nsq.nsqd.http.api import NsqdApi
-from penstock.nsq.nsqd.http.https import TlsRequiredRouter, server_tls
+from penstock.nsq.nsqd.http.https import TlsRequiredRouter
 from penstock.nsq.nsqd.http.staged_parts import StagedParts
 from penstock.nsq.nsqd.options import NsqdOptions
-from penstock.nsq.nsqd.ports import Ports
 from penstock.nsq.nsqd.stats.pipelines import GroupsHere, Pipelines
 from penstock.nsq.nsqd.stats.prometheus import NsqdMetrics
 from penstock.nsq.nsqd.stats.stat_sources import StatSources
@@ -34,8 +33,8 @@ from penstock.nsq.nsqd.tcp.auth_servers import AuthServers
 from penstock.nsq.nsqd.tcp.connection import Connection
 from penstock.nsq.nsqd.tcp.context import Context
 from penstock.nsq.nsqd.tcp.session import Session
-from penstock.nsq.nsqd.tracing.tracing import Tracing
-from penstock.nsq.version import NSQ_VERSION, version_line
+from penstock.replication.port import ReplicationPort
+from penstock.replication.primary import Primary
 
 logger = logging.getLogger("penstock.nsqd")
 
@@ -78,8 +77,7 @@ class Nsqd(Observer):
                                     options.http_client_connect_timeout,
                                     options.http_client_request_timeout)  # fmt: skip
         self.primary = Primary.of(node, options, turn)
-        self._copies: CopiesPort | None = None
-        self.tracing = Tracing.of(node, options)
+        self._replication: ReplicationPort | None = None
         sources = StatSources(node, options, self.sessions, self.staged_parts, self.pipelines,
                               self.auth_servers, self.primary.figures)  # fmt: skip
         self._metrics = NsqdMetrics(sources, self.lookup)
@@ -116,8 +114,6 @@ class Nsqd(Observer):
         for flag in self.options.without_effect():
             logger.warning("%s has no effect yet", flag)
         self.node.registry.observe(self)
-        if self.tracing is not None:
-            self.tracing.start()
         self.node.vitals.checks.append(self.lookup.missing)
         self.node.vitals.sources.append(self._metrics.source)
         self.node.housekeeping.ticks.append(self.staged_parts.tick)
@@ -126,7 +122,9 @@ class Nsqd(Observer):
         await self.ports.open(self._connection, self._plain_http, https)
         self.lookup.set_addresses(self.options.lookupd_tcp_addresses)
         self.statsd.start()
-        self._copies = await CopiesPort.open(self.primary, self.node, self.options, self.ports)
+        self._replication = await ReplicationPort.open(
+            self.primary, self.node, self.options, self.ports
+        )
 
     def _connection(self) -> Connection:
         return Connection(self.context, self._session)
@@ -195,8 +193,8 @@ class Nsqd(Observer):
     async def close(self) -> None:
         """Take no more, answer what was taken, and end all connections."""
         await self.ports.close()
-        if self._copies is not None:
-            await self._copies.close()
+        if self._replication is not None:
+            await self._replication.close()
         await self.statsd.close()
         await self.node.commits.answer()
         for session in list(self.sessions):
@@ -204,5 +202,3 @@ class Nsqd(Observer):
         for server in {self._http, self._plain_http}:
             server.close_connections()
         await self.lookup.close()
-        if self.tracing is not None:
-            await self.tracing.close()

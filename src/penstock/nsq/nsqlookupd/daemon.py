@@ -7,6 +7,7 @@ import os
 
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.gojson import dumps
+from penstock.core.settings.version import NSQ_VERSION, version_line
 from penstock.net import tcp
 from penstock.net.budget import Memory, Turns
 from penstock.net.http.server.guard import Guard
@@ -17,7 +18,6 @@ from penstock.nsq.nsqlookupd.metrics import LookupdMetrics
 from penstock.nsq.nsqlookupd.options import LookupdOptions
 from penstock.nsq.nsqlookupd.registry import Registry
 from penstock.nsq.nsqlookupd.tcp import LookupServer
-from penstock.nsq.version import NSQ_VERSION, version_line
 
 logger = logging.getLogger("penstock.nsqlookupd")
 

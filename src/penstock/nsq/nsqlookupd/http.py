@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from penstock import __version__
+from penstock.core.settings.version import NSQ_VERSION
+from penstock.net.http.server.api import ApiError, ApiRouter, Query
 from penstock.net.http.server.guard import Guard
 from penstock.net.http.server.service import Request
 from penstock.nsq.debug_pages import add_debug_pages
-from penstock.nsq.http_api import ApiError, NsqRouter, Query
 from penstock.nsq.nsqlookupd.metrics import LookupCounts
 from penstock.nsq.nsqlookupd.registry import Producer, Registration, Registry
-from penstock.nsq.version import NSQ_VERSION
 
 _NEVER = -6795364578871345152
 """The number that Go prints for the nanoseconds of a time that was never set."""
@@ -25,9 +25,9 @@ class LookupApi:
         self._counts = counts
         self._guard = guard
 
-    def router(self) -> NsqRouter:
+    def router(self) -> ApiRouter:
         """The routes of nsqlookupd."""
-        router = NsqRouter(self._guard)
+        router = ApiRouter(self._guard)
         router.v1("GET", "/info", _info)
         router.v1("GET", "/debug", self._debug)
         router.v1("GET", "/lookup", self._lookup)

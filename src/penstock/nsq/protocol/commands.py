@@ -17,21 +17,7 @@ from collections.abc import Callable
 from penstock.core.quote import quote
 from penstock.core.units import MILLISECOND
 from penstock.nsq.protocol.bodies import Bodies
-from penstock.nsq.protocol.encode import (
-    CLS,
-    MAGIC_V2,
-    NOP,
-    auth,
-    deferred_publish,
-    finish,
-    identify,
-    multi_publish,
-    publish,
-    ready,
-    requeue,
-    subscribe,
-    touch,
-)
+from penstock.nsq.protocol.encode import MAGIC_V2
 from penstock.nsq.protocol.errors import ProtocolError
 from penstock.nsq.protocol.events import (
     Auth,
@@ -56,42 +42,10 @@ from penstock.nsq.protocol.limits import MAX_LINE, Limits
 from penstock.nsq.protocol.mpub import MpubScanner
 from penstock.nsq.protocol.params import parse_name, parse_number, shown, signed
 
-__all__ = [
-    "CLS",
-    "MAGIC_V2",
-    "NOP",
-    "Auth",
-    "Close",
-    "CommandReader",
-    "Drop",
-    "Event",
-    "Failure",
-    "Finish",
-    "Identify",
-    "MpubLine",
-    "Nop",
-    "Publish",
-    "Ready",
-    "Requeue",
-    "State",
-    "Subscribe",
-    "Touch",
-    "auth",
-    "deferred_publish",
-    "finish",
-    "identify",
-    "multi_publish",
-    "publish",
-    "ready",
-    "requeue",
-    "subscribe",
-    "touch",
-]
-
 _int32 = struct.Struct(">i").unpack_from
 
 _APPEND_FROM = 64 * 1024
-"""Left-over bytes from which on data is appended in place instead of joined again at each read."""
+"""With this many left-over bytes, data is appended in place and not joined again at each read."""
 
 
 class CommandReader:

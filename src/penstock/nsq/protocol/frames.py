@@ -30,7 +30,6 @@ FIN_LENGTH = 21
 
 _prefix = struct.Struct(">II")
 _message_head = struct.Struct(">qH16s")
-_attempts = struct.Struct(">H")
 _FEW = 16  # for fewer messages looking for equal ones costs more than it saves
 
 
@@ -49,11 +48,6 @@ def message(timestamp_ns: int, attempts: int, message_id: bytes, body: bytes) ->
     """One message frame; ``message_id`` is 16 bytes, ``attempts`` wraps as a uint16 does."""
     head = _message_head.pack(timestamp_ns, attempts & 0xFFFF, message_id)
     return _prefix.pack(len(body) + 30, MESSAGE) + head + body
-
-
-def with_attempts(frame: memoryview | bytes, attempts: int) -> bytes:
-    """A copy of one message frame that tells another number of attempts."""
-    return b"".join((frame[:16], _attempts.pack(attempts & 0xFFFF), frame[18:]))
 
 
 OK_FRAME = response(b"OK")

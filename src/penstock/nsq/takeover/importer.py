@@ -26,7 +26,7 @@ from penstock.core.clock import Clock
 from penstock.core.errors import ConfigError, PenstockError, StorageError
 from penstock.core.names import is_ephemeral, is_valid_name
 from penstock.core.units import SECOND
-from penstock.nsq.nsqd import metadata
+from penstock.node import metadata
 from penstock.nsq.takeover import cursors, moves, sharing
 from penstock.nsq.takeover.data_file import Records, batches
 from penstock.nsq.takeover.diskqueue import find_queues

@@ -1,9 +1,9 @@
 """Finding the messages that several channel queues hold, so that each is stored once.
 
 Go's nsqd gives every channel its own copy. Here the queues are read side by side, in the order of
-the messages' time stamps as far as each queue is in order, one chunk of each in memory. What is
-the same in all of them, or in some, is joined; what does not meet its copy, because the queues are
-too far out of step, is stored for each channel by itself, which costs room and nothing else.
+the messages' timestamps, one chunk of each in memory. Messages that several queues hold are joined.
+One that does not meet its copy, because the queues are too far out of step or out of order, is
+stored for each channel by itself, which costs room and nothing else.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from penstock.nsq.version import NSQ_VERSION
+from penstock.core.settings.version import NSQ_VERSION
 
 
 def enter(tool: str, module: str) -> None:

@@ -25,10 +25,10 @@ from penstock.core.redaction import without_secrets
 from penstock.core.settings import options
 from penstock.core.settings.option_kinds import Kind
 from penstock.core.settings.options import Flags, option
+from penstock.core.settings.version import NSQ_VERSION
 from penstock.net.address import split_host_port
 from penstock.nsq.tools.entry import version_text
 from penstock.nsq.tools.errors import ToolError
-from penstock.nsq.version import NSQ_VERSION
 
 if TYPE_CHECKING:
     from penstock.nsq.client.config import Config

@@ -29,7 +29,7 @@ EVENTS: Final = frozenset(
 def tell(
     level: int, event: str, text: str, *, trace: BaseException | None = None, **fields: Any
 ) -> None:
-    """Log a line, ``[group] (address) text`` as far as the fields have them.
+    """Log a line, ``[group] (address) text``, without the parts that no field has.
 
     ``trace`` is an exception whose traceback goes with the line.
     """

@@ -127,11 +127,6 @@ def queue_text(queue: MessageQueue) -> str:
     )
 
 
-def queue_order(queue: MessageQueue) -> tuple[str, str, int]:
-    """The key by which upstream sorts queues."""
-    return queue.topic, queue.brokerName, queue.queueId
-
-
 def message_text(message: Received) -> str:
     """A message with all that there is to it."""
     stored = message.stored

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import PenstockError
 from penstock.core.nearest import did_you_mean
-from penstock.rocketmq.mqadmin.errors import Refused, UsageWanted
+from penstock.rocketmq.client.admin.errors import Refused
+from penstock.rocketmq.mqadmin.errors import UsageWanted
 from penstock.rocketmq.mqadmin.options import BadUsage, Given, SubCommand, parse, usage
 from penstock.rocketmq.mqadmin.output import Output
 from penstock.rocketmq.mqadmin.sub_commands import SUB_COMMANDS, find
@@ -115,7 +116,7 @@ def _call(command: SubCommand, given: Given, out: Output) -> None:
     work = getattr(import_module(f"{_COMMANDS}.{home}"), function)
     admin = Admin(given.text("namesrvAddr"), config_of(given))
     try:
-        work(admin, given, out)
+        admin.do(work(admin, given, out))
     finally:
         admin.close()
 

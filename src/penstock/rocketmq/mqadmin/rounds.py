@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
+from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.output import Output
 
 
-def every(seconds: float, work: Callable[[], None], out: Output) -> None:
+async def every(
+    admin: Admin, seconds: float, work: Callable[[], Awaitable[None]], out: Output
+) -> None:
     """Do this again and again; in JSON each round is an object."""
     while True:
-        work()
+        await work()
         out.finish()
         sys.stdout.flush()
-        time.sleep(seconds)
+        await pause(admin, seconds)
+
+
+async def pause(admin: Admin, seconds: float) -> None:
+    """Wait until the next round."""
+    await admin.hub.sleep(seconds)

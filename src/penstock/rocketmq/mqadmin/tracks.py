@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from penstock.core.errors import PenstockError
+from penstock.rocketmq.client.admin.consume_stats import consume_stats
+from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.mqadmin.admin import Admin
-from penstock.rocketmq.mqadmin.consume_stats import consume_stats
-from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.messages.message import StoredMessage
 from penstock.rocketmq.protocol.messages.properties import TAGS, value_of
@@ -30,17 +30,17 @@ class Track(NamedTuple):
         )
 
 
-def tracks(admin: Admin, message: StoredMessage) -> list[Track]:
+async def tracks(admin: Admin, message: StoredMessage) -> list[Track]:
     """A message in all groups that consume its topic."""
-    return [_track(admin, message, group) for group in admin.groups_of(message.topic)]
+    return [await _track(admin, message, group) for group in await admin.groups_of(message.topic)]
 
 
-def _track(admin: Admin, message: StoredMessage, group: str) -> Track:
+async def _track(admin: Admin, message: StoredMessage, group: str) -> Track:
     try:
-        found = admin.connections(group)
+        found = await admin.connections(group)
         if found.get("consumeType") == _PULLS:
             return Track(group, "PULL")
-        if not _is_consumed(admin, message, group):
+        if not await _is_consumed(admin, message, group):
             return Track(group, "NOT_CONSUME_YET")
         return Track(group, "CONSUMED" if is_wanted(message, found) else "CONSUMED_BUT_FILTERED")
     except Refused as error:
@@ -51,9 +51,9 @@ def _track(admin: Admin, message: StoredMessage, group: str) -> Track:
         return Track(group, "UNKNOWN", str(error))
 
 
-def _is_consumed(admin: Admin, message: StoredMessage, group: str) -> bool:
-    clusters = admin.clusters()
-    for queue, each in consume_stats(admin, group).queues.items():
+async def _is_consumed(admin: Admin, message: StoredMessage, group: str) -> bool:
+    clusters = await admin.clusters()
+    for queue, each in (await consume_stats(admin, group)).queues.items():
         broker = clusters.brokers.get(queue.brokerName)
         if (
             (queue.topic, queue.queueId) == (message.topic, message.queue)

@@ -4,22 +4,67 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator, Sized
 from typing import Final
 
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import PenstockError
+from penstock.core.metrics import mqnamesrv as metrics
+from penstock.core.metrics.exposition import Samples, labels
+from penstock.core.units import SECOND
 from penstock.net import tcp
 from penstock.net.address import join_host_port
 from penstock.net.tasks import spawn
 from penstock.net.vitals.monitoring_port import MonitoringPort
 from penstock.net.vitals.vitals import Vitals
 from penstock.rocketmq.namesrv.kv_config import KvConfig
-from penstock.rocketmq.namesrv.metrics import NamesrvVitals
 from penstock.rocketmq.namesrv.processor import Processor
 from penstock.rocketmq.namesrv.routes import Routes
 from penstock.rocketmq.namesrv.settings import NamesrvSettings
 from penstock.rocketmq.remoting import RemotingServer
 from penstock.storage.files.disk import Disk, OsDisk
+
+PATIENCE_S: Final = 45
+"""Brokers register every 30 s. Java's 5.x waits this long, if told to wait, before it answers."""
+
+
+class NamesrvVitals:
+    """Parts of a name server's ``Vitals``."""
+
+    def __init__(self, routes: Routes, connections: Sized, clock: Clock) -> None:
+        self._routes = routes
+        self._connections = connections
+        self._clock = clock
+        self._ready_at = clock.monotonic_ns() + PATIENCE_S * SECOND
+
+    def missing(self) -> list[str]:
+        """A line while the routes are those of an empty cluster and brokers may still come.
+
+        Clients ask one name server each, and an empty one tells them that no topic exists.
+        """
+        if self._routes.registration_count or self._clock.monotonic_ns() >= self._ready_at:
+            return []
+        return [f"NOK - no broker has registered within {PATIENCE_S} s of the start yet"]
+
+    async def source(self) -> AsyncIterator[Samples]:
+        """All metrics of the routes and of their clients."""
+        routes = self._routes
+        for metric, value in (
+            (metrics.BROKERS, len(routes.live)),
+            (metrics.CLUSTERS, len(routes.clusters)),
+            (metrics.TOPICS, len(routes.topics)),
+            (metrics.CONNECTIONS, len(self._connections)),
+            (metrics.REGISTRATIONS, routes.registration_count),
+        ):
+            yield Samples.single(metric, value)
+        gone, asked = Samples(metrics.BROKERS_GONE), Samples(metrics.ROUTES)
+        for reason, count in routes.gone_counts.items():
+            gone.add(count, labels({"reason": reason}))
+        for found, count in routes.route_counts.items():
+            asked.add(count, labels({"found": str(found).lower()}))
+        yield gone
+        yield asked
+
 
 logger = logging.getLogger("penstock.mqnamesrv")
 
@@ -70,11 +115,6 @@ class NameServer:
         return server
 
     @property
-    def monitoring_port(self) -> int:
-        """The port of /metrics and /ready; 0 without one."""
-        return self._monitoring.port if self._monitoring is not None else 0
-
-    @property
     def port(self) -> int:
         return self._listener.port
 
@@ -82,7 +122,7 @@ class NameServer:
         while True:
             interval = self.settings.scan_not_active_broker_interval / 1000
             await asyncio.sleep(max(_SCAN_S_MIN, interval))
-            for gone in self.routes.expired():
+            for gone in self.routes.drop_expired():
                 logger.warning("the broker %s of cluster %s was silent for %d ms: taken out",
                              gone.broker, gone.cluster, gone.expiry_ms)  # fmt: skip
 

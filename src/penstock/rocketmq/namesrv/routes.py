@@ -206,7 +206,7 @@ class Routes:
         self.gone_counts["connection"] += len(gone)
         return gone
 
-    def expired(self) -> list[LiveBroker]:
+    def drop_expired(self) -> list[LiveBroker]:
         """Brokers not heard for too long, taken out."""
         now = self._clock.monotonic_ns()
         late = [

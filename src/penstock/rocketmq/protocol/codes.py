@@ -396,5 +396,3 @@ COMMANDS: Final = (
     _kind(_C.UPDATE_NAMESRV_CONFIG, "name server", "change the name server's configuration"),
     _kind(_C.GET_NAMESRV_CONFIG, "name server", "the name server's configuration"),
 )  # fmt: skip
-
-BY_CODE: Final = {kind.code.value: kind for kind in COMMANDS}

@@ -26,3 +26,8 @@ class MessageQueue(NamedTuple):
                     raise BodyError("the name of a broker or topic is too long")
                 return cls(broker, queue, topic)
         raise BodyError("a queue without brokerName, topic and queueId")
+
+
+def queue_order(queue: MessageQueue) -> tuple[str, str, int]:
+    """The key by which upstream sorts queues."""
+    return queue.topic, queue.brokerName, queue.queueId

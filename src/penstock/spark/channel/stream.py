@@ -83,11 +83,11 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Fix where this run ends: with what was published by now."""
+        """Fix this run's end: what was published until now."""
         self._until_ns = SYSTEM_CLOCK.wall_ns()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The end of the next batch. ``start`` is committed by now."""
+        """The end of the next batch. ``start`` is already committed."""
         if self._has_ended:
             return start
         folder = self._opened()
@@ -185,7 +185,7 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return min(folder.files, default=0)
 
     def _elsewhere(self, offset: Mapping[str, Any], folder: Folder) -> None:
-        """Raise SourceError for an offset of another folder, or warn where that is not wanted."""
+        """Raise SourceError for an offset of another folder; with failOnDataLoss=false, warn."""
         sentence = (
             f"the checkpoint belongs to another stagingLocation than {folder.path} (id "
             f"{offset['staging']}, this one has {folder.id}): what was staged there and not read "

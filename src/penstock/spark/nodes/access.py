@@ -19,20 +19,20 @@ from penstock.cluster.errors import UnreachableError
 from penstock.cluster.reasons import plain_reason, tls_remedy
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import ConfigError
-from penstock.net.http.client.kept import Tls
-from penstock.net.tls.renewal import Renewed
-from penstock.nsq.client.errors import ClientError, LookupFailed
-from penstock.nsq.client.log import (
-    Fetched,
-    LogClient,
+from penstock.log_api.errors import (
     LogError,
+    NodeError,
     NodeUnreachable,
     NoDialect,
     NoLog,
     TlsFailed,
     TlsNeeded,
 )
-from penstock.nsq.client.log import Offsets as NodeOffsets
+from penstock.log_api.log_client import Fetched, LogClient
+from penstock.log_api.log_client import Offsets as NodeOffsets
+from penstock.net.http.client.kept import Tls
+from penstock.net.tls.renewal import Renewed
+from penstock.nsq.client.errors import LookupFailed
 from penstock.spark.errors import OptionError, SourceError
 from penstock.spark.read.offsets import Bounds, Place
 
@@ -66,9 +66,9 @@ class LogNode(Protocol):
 
     def commit_all(
         self, group: str, offsets: Mapping[str, Mapping[int, int]], *, owner: str = ""
-    ) -> dict[str, ClientError]: ...
+    ) -> dict[str, NodeError]: ...
 
-    def delete_groups(self, group: str, topics: Sequence[str]) -> dict[str, ClientError]: ...
+    def delete_groups(self, group: str, topics: Sequence[str]) -> dict[str, NodeError]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

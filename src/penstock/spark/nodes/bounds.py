@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from penstock.core.ids import is_another, log_of
-from penstock.nsq.client.errors import ClientError
-from penstock.nsq.client.log import (
+from penstock.log_api.errors import (
     GroupInUse,
     LogError,
+    NodeError,
     NodeUnreachable,
     NoDialect,
     NoLog,
@@ -30,7 +30,7 @@ from penstock.spark.settings import Settings
 
 _GIVE_UP_S: Final = 2.0
 _SOME_TOPICS: Final = 100
-_Commit: TypeAlias = Callable[[str, Mapping[str, Mapping[int, int]]], dict[str, ClientError]]
+_Commit: TypeAlias = Callable[[str, Mapping[str, Mapping[int, int]]], dict[str, NodeError]]
 
 
 class Cluster:
@@ -163,7 +163,7 @@ class Cluster:
                 left = [each for each in failed.values() if not _is_not_there(each)]
                 if left:
                     raise left[0]
-            except (ClientError, SourceError) as error:
+            except (NodeError, SourceError) as error:
                 self._once.warn(
                     f"group {group} still holds the log of {_named('topic', sorted(topics))} on "
                     f"node {node}, which is not read any more: {why(error)}. Delete it there with "
@@ -179,11 +179,11 @@ class Cluster:
             topics = on_node.setdefault(place.node, {})
             topics.setdefault(place.topic, {})[place.queue] = offset
 
-        def ask(node: str) -> dict[str, ClientError]:
+        def ask(node: str) -> dict[str, NodeError]:
             address = secured(self._plain_address(node), self._access)
             try:
                 return _patiently(commit, address, on_node[node])
-            except ClientError as error:
+            except NodeError as error:
                 return dict.fromkeys(on_node[node], error)
 
         failures = [
@@ -282,7 +282,7 @@ def _together(answers: Iterable[Mapping[Place, Bounds]]) -> dict[Place, Bounds]:
 
 def _patiently(
     commit: _Commit, address: str, topics: Mapping[str, Mapping[int, int]]
-) -> dict[str, ClientError]:
+) -> dict[str, NodeError]:
     """Commit in all topics; where the node is silent for too long, in some after the other.
 
     Nodes of earlier versions sync each new group by itself, which takes them long for many.
@@ -292,7 +292,7 @@ def _patiently(
     except NodeUnreachable:
         if len(topics) <= _SOME_TOPICS:
             raise
-    failed: dict[str, ClientError] = {}
+    failed: dict[str, NodeError] = {}
     names = list(topics)
     for first in range(0, len(names), _SOME_TOPICS):
         some = names[first : first + _SOME_TOPICS]
@@ -300,7 +300,7 @@ def _patiently(
     return failed
 
 
-def _is_not_there(error: ClientError) -> bool:
+def _is_not_there(error: NodeError) -> bool:
     return isinstance(error, TopicNotFound) or (isinstance(error, LogError) and error.status == 404)
 
 

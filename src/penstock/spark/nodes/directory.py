@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import PenstockError
 from penstock.core.names import is_ephemeral
-from penstock.nsq.client.log import LogError, NoLog
+from penstock.log_api.errors import LogError, NoLog
 from penstock.nsq.client.lookup import lookup, topics_of_nodes
 from penstock.spark.errors import SourceError
 from penstock.spark.nodes.access import client, no_log, persist, secured, why
@@ -31,7 +31,7 @@ class LastAnswer(Generic[_Answer]):
         self._once = once
         self._answers: list[_Answer] = []
 
-    def renewed(self, ask: Callable[[float], _Answer], failure: str, timeout_s: float) -> _Answer:
+    def renew(self, ask: Callable[[float], _Answer], failure: str, timeout_s: float) -> _Answer:
         """The answer now. ``ask`` takes the time-out of a request in seconds, and may raise.
 
         The first is asked for again and again for ``timeout_s``; raises SourceError, which begins
@@ -136,4 +136,4 @@ class Directory:
         self, ask: Callable[[float], dict[str, set[str]]], failure: str
     ) -> dict[str, set[str]]:
         last = self._last.setdefault(failure, LastAnswer(self._once))
-        return last.renewed(ask, failure, self._settings.timeout_s)
+        return last.renew(ask, failure, self._settings.timeout_s)

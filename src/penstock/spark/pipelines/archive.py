@@ -27,7 +27,6 @@ COLUMNS: Final = (
     "topic string, timestamp timestamp, node string, queue int, offset long, id string, body binary"
 )
 FOLDERS: Final = ("topic", "date", "hour")
-FORMATS: Final = ("parquet", "lines")
 
 _MESSAGES = "select *, to_date(timestamp) as date, hour(timestamp) as hour from input"
 # A body a line, as nsq_to_file writes them.
@@ -53,7 +52,7 @@ def pipeline(
 ) -> Pipeline:
     """The pipeline that archives. ``source`` are options of ``format("nsq")``.
 
-    ``format`` is one of FORMATS; ``lines`` are gzipped files with a body a line.
+    ``format`` is ``parquet``, or ``lines``: gzipped files with a body a line.
     """
     options = dict(source)
     if not {"startingoffsets", "startingtimestamp"} & {key.lower() for key in source}:

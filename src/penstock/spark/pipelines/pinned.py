@@ -79,4 +79,4 @@ def _keep(spark: SparkSession, checkpoint: str, nodes: list[str]) -> None:
     stream.close()
     files.delete(path, False)
     if not files.rename(part, path):
-        raise SinkError(f"{path} cannot be written, which keeps the nodes of the sink")
+        raise SinkError(f"cannot write {path}, the list of the sink's nodes")

@@ -383,7 +383,7 @@ def option_text(value: Any) -> str:
 
 
 def _place(format: str, options: Mapping[str, str]) -> str:
-    """Format, and topic or folder as far as there is one: ``nsq clicks``, ``parquet /lake``."""
+    """Format, and topic or folder if there is one: ``nsq clicks``, ``parquet /lake``."""
     given = {key.lower(): value for key, value in options.items()}
     return f"{format} {given.get('topic') or given.get('path') or ''}".rstrip()
 

@@ -38,8 +38,10 @@ class Admission:
             return ReadMaxBytes(settings.bytes_max)
         return _ALL if settings.records_min is None else ReadMinRows(settings.records_min)
 
-    def waits(self, start: Offsets, end: Offsets) -> bool:
-        """True while there are too few messages, and none of them has waited for too long."""
+    def hold_back(self, start: Offsets, end: Offsets) -> bool:
+        """Hold back too few messages, until the first has waited for too long; True while it
+        does.
+        """
         wanted, count = self._settings.records_min, planning.count(start, end)
         if wanted is None or not 0 < count < wanted:
             self._waiting_since_ns = None
@@ -55,7 +57,7 @@ class Admission:
     def cut(
         self, limit: ReadLimit, start: Offsets, end: Offsets, bounds: Mapping[Place, Bounds]
     ) -> Offsets:
-        """``end``, as far as one micro-batch may go; ``limit`` is what Spark hands back."""
+        """The most of ``end`` that one micro-batch may take; ``limit`` is what Spark hands back."""
         if isinstance(limit, ReadAllAvailable):
             return end
         if isinstance(limit, ReadMaxRows):

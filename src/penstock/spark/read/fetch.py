@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.core.ids import is_another
-from penstock.nsq.client.errors import ClientError
-from penstock.nsq.client.log import (
-    Fetched,
-    LogError,
-    OffsetOutOfRange,
-    TopicNotFound,
-)
+from penstock.log_api.errors import LogError, NodeError, OffsetOutOfRange, TopicNotFound
+from penstock.log_api.log_client import Fetched
 from penstock.spark.errors import LostError, SourceError
 from penstock.spark.nodes.access import client, persist, why
 from penstock.spark.read import planning
@@ -61,7 +56,7 @@ def offset_at(place: Place, address: str, timestamp_ns: int, settings: Settings)
             f"{what} cannot be asked for an offset by time",
             settings.timeout_s,
         )
-    except ClientError as error:
+    except NodeError as error:
         raise SourceError(f"{what}: {why(error)}") from error
 
 
@@ -79,7 +74,7 @@ def group_offsets(
             what,
             settings.timeout_s,
         )
-    except ClientError as error:
+    except NodeError as error:
         raise SourceError(f"{what}: {why(error)}") from error
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class BatchDone:
     """One finished micro-batch; ``lag`` counts the messages after it when it was planned.
 
-    ``written`` and ``bad`` are rows that went to the sink and that did not parse, as far as the
-    query counts them (``penstock.spark.pipelines``); state is what windows and joins remember.
+    ``written`` and ``bad`` are rows that went to the sink and that did not parse, where the query
+    counts them (``penstock.spark.pipelines``); state is what windows and joins remember.
     """
 
     batch: int

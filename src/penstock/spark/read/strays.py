@@ -11,8 +11,7 @@ from typing import Final
 
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import SECOND
-from penstock.nsq.client.errors import ClientError
-from penstock.nsq.client.log import LogError
+from penstock.log_api.errors import LogError, NodeError
 from penstock.spark.errors import SourceError
 from penstock.spark.nodes.access import bounds_in, client, persist, secured, why
 from penstock.spark.once import Once
@@ -80,7 +79,7 @@ class Strays:
             return {}
         try:
             found = self._ask(address, reached, min(_HURRIED_S, self._settings.timeout_s))
-        except (ClientError, SourceError) as error:
+        except (NodeError, SourceError) as error:
             left = self._what_is_left(reached)
             if not left:
                 return self._leave_alone(node)

@@ -116,7 +116,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._waits = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The end of the next batch. ``start`` is committed by now."""
+        """The end of the next batch. ``start`` is already committed."""
         stored = self._position(start)
         bounds = self._known = self._bounds(stored)
         self._last_start = stored.offsets
@@ -130,7 +130,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._tidy_up(start, position)
         self._reported = to_checkpoint(position._replace(offsets=starts | _ends(bounds)))
         end = self._end(starts, bounds, reached=position.offsets)
-        self._held_back = self._target is None and self._admission.waits(starts, end)
+        self._held_back = self._target is None and self._admission.hold_back(starts, end)
         if self._held_back:
             return start
         offsets = kept | self._admission.cut(limit, starts, end, bounds)

@@ -14,17 +14,15 @@ from typing import Any, Final, NamedTuple
 
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import MILLISECOND, SECOND
-from penstock.nsq.client.errors import ClientError
-from penstock.nsq.client.log import (
-    Fetched,
+from penstock.log_api.errors import (
     LogError,
+    NodeError,
     NodeUnreachable,
     OffsetOutOfRange,
-    Offsets,
-    QueueBounds,
     TlsFailed,
     TopicNotFound,
 )
+from penstock.log_api.log_client import Fetched, Offsets, QueueBounds
 from penstock.rocketmq.blocking import RemotingLink
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
@@ -37,9 +35,9 @@ PULLS_AT_ONCE: Final = 32
 MESSAGES_MAX: Final = 1024
 """The most messages of one pull; brokers give what their settings allow."""
 RECORD_BYTES: Final = 1024
-"""The size that a message has of which no broker tells it."""
+"""The assumed size of a message, which no broker reports."""
 _READER_GROUP: Final = "TOOLS_CONSUMER"
-"""A group that every broker has, in whose name others only look, too."""
+"""A group that every broker has; RocketMQ's own tools read by its name."""
 _SUBSCRIPTION: Final = 4
 _BEAT_EVERY_NS: Final = 15 * SECOND
 _LATER: Final = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
@@ -174,12 +172,12 @@ class BrokerLog:
 
     def commit_all(
         self, group: str, offsets: Mapping[str, Mapping[int, int]], *, owner: str = ""
-    ) -> dict[str, ClientError]:
+    ) -> dict[str, NodeError]:
         """Tell how far the group is, if the user has named it; ``owner`` is of no use here."""
         if not self._group:
             return {}
         self._beat(group, offsets)
-        failed: dict[str, ClientError] = {}
+        failed: dict[str, NodeError] = {}
         for topic, queues in offsets.items():
             asked = [
                 {"consumerGroup": group, "topic": topic, "queueId": queue, "commitOffset": offset}
@@ -201,7 +199,7 @@ class BrokerLog:
         if asked:  # a query that begins asks for its group without an offset
             self._committed.add((group, topic))
 
-    def delete_groups(self, group: str, topics: Sequence[str]) -> dict[str, ClientError]:
+    def delete_groups(self, group: str, topics: Sequence[str]) -> dict[str, NodeError]:
         """Delete nothing: a group's offsets hold no messages."""
         return {}
 
@@ -274,7 +272,7 @@ class BrokerLog:
             raise self._nonsense(name) from None
 
     def _nonsense(self, what: str) -> LogError:
-        return LogError(self.node, 0, f"the answer tells no {what} as a broker of RocketMQ does")
+        return LogError(self.node, 0, f"the answer lacks {what}: is this the address of a broker?")
 
 
 class _Run:

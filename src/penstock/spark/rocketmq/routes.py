@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from penstock.nsq.client.log import NodeUnreachable, TlsFailed
+from penstock.log_api.errors import NodeUnreachable, TlsFailed
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
@@ -81,7 +81,7 @@ class Routes(Directory):
         def ask(timeout_s: float) -> Any:
             return self._understood(self._first_answer(code, fields, timeout_s), what)
 
-        return last.renewed(ask, f"no name server answers for {what}", self._timeout_s)
+        return last.renew(ask, f"no name server answers for {what}", self._timeout_s)
 
     def _understood(self, answer: Command, what: str) -> Any:
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:

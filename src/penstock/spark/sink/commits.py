@@ -35,16 +35,9 @@ from functools import partial
 from typing import Final, TypeAlias, TypeVar
 from urllib.parse import urlencode
 
-from penstock.nsq.client.errors import ClientError
-from penstock.nsq.client.log import TOPICS_MAX, LogError, NoLog
-from penstock.nsq.client.writes import (
-    BatchCommitted,
-    BatchDecided,
-    Committed,
-    Decision,
-    Part,
-    WriteClient,
-)
+from penstock.log_api.errors import BatchCommitted, BatchDecided, LogError, NodeError, NoLog
+from penstock.log_api.log_client import TOPICS_MAX
+from penstock.log_api.write_client import Committed, Decision, Part, WriteClient
 from penstock.spark.errors import SinkError, SourceError
 from penstock.spark.nodes.access import Access, persist, why
 from penstock.spark.nodes.at_once import at_once
@@ -103,14 +96,14 @@ def abort(batch: Batch, addresses: Iterable[str], access: Access) -> None:
             last = _at(address, hurried, lambda client: _decision_of(client, batch))
         except NoLog:
             return True
-        except (ClientError, SourceError):
+        except (NodeError, SourceError):
             return False
         return last is None or last.batch < batch.number
 
     def ask(address: str) -> None:
         try:
             _at(address, hurried, lambda client: client.abort_staged(*batch))
-        except (ClientError, SourceError) as error:
+        except (NodeError, SourceError) as error:
             logger.info(f"staged messages are left to expire on node {address}: {why(error)}")
 
     if all(at_once(is_open, nodes).values()):
@@ -251,14 +244,14 @@ def _revoke(batch: Batch, access: Access, address: str) -> None:
     try:
         hurried = access.hurried(_ABORT_S)
         _at(address, hurried, lambda client: client.abort_staged(*batch, decided=True))
-    except (ClientError, SourceError) as error:
+    except (NodeError, SourceError) as error:
         logger.info(f"node {address} keeps a decision that is revoked: {why(error)}")
 
 
 def _finish(batch: Batch, decision: Decision, access: Access) -> None:
     """Commit what is decided at all nodes at once. Raises SinkError or SourceError."""
 
-    def ask(address: str) -> dict[str, Committed | ClientError]:
+    def ask(address: str) -> dict[str, Committed | NodeError]:
         commit = partial(_commit_decided, batch)
         return _ask(batch, access, commit, address, _COMMIT_S)
 
@@ -271,7 +264,7 @@ def _finish(batch: Batch, decision: Decision, access: Access) -> None:
                 )
 
 
-def _commit_decided(batch: Batch, client: WriteClient) -> dict[str, Committed | ClientError]:
+def _commit_decided(batch: Batch, client: WriteClient) -> dict[str, Committed | NodeError]:
     return client.commit_decided(*batch)
 
 
@@ -325,8 +318,8 @@ def _by_address(staged: Iterable[StagedRows]) -> dict[str, dict[str, list[Part]]
 
 def _commit_at(
     address: str, batch: Batch, parts: Mapping[str, _Parts], access: Access
-) -> dict[str, Committed | ClientError]:
-    found: dict[str, Committed | ClientError] = {}
+) -> dict[str, Committed | NodeError]:
+    found: dict[str, Committed | NodeError] = {}
     for some in _requests(parts[address]):
         found |= _ask(batch, access, partial(_commit_some, batch, some), address, _COMMIT_S)
     return found
@@ -334,7 +327,7 @@ def _commit_at(
 
 def _commit_some(
     batch: Batch, some: _Parts, client: WriteClient
-) -> dict[str, Committed | ClientError]:
+) -> dict[str, Committed | NodeError]:
     return client.commit_staged(batch.writer, batch.number, some)
 
 
@@ -377,7 +370,7 @@ def _at(address: str, access: Access, ask: Callable[[WriteClient], _Answer]) -> 
         return ask(client)
 
 
-def _not_committed(batch: Batch, place: Place, error: ClientError) -> str:
+def _not_committed(batch: Batch, place: Place, error: NodeError) -> str:
     return (
         f"{_the(batch)} is not in topic {place.topic} on node {place.address}: {why(error)}. "
         "Staged messages expire (--staged-retention); run it again"

@@ -42,14 +42,14 @@ class Idle(Generic[_Connection]):
     @contextmanager
     def to(self, address: str) -> Iterator[_Connection]:
         """A connection to an address, new if all are in use. Raises the errors of ``connect``."""
-        known = self._taken(address)
+        known = self._take(address)
         connection = self._connect(address) if known is None else known
         try:
             yield connection
         finally:
             self._give_back(address, connection)
 
-    def _taken(self, address: str) -> _Connection | None:
+    def _take(self, address: str) -> _Connection | None:
         with self._lock:
             places = range(len(self._idle) - 1, -1, -1)
             place = next((each for each in places if self._idle[each][0] == address), None)

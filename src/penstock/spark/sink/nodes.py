@@ -7,8 +7,8 @@ from typing import Final
 
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import SECOND
+from penstock.log_api.write_client import WriteClient
 from penstock.nsq.client.lookup import topics_of_nodes
-from penstock.nsq.client.writes import WriteClient
 from penstock.spark.errors import SinkError
 from penstock.spark.nodes.access import Access, connect_as, persist, secured
 from penstock.spark.nodes.directory import LastAnswer
@@ -54,7 +54,7 @@ class Nodes:
         """The nodes that nsqlookupd knows, or knew when it last answered. Raises PenstockError."""
         settings = self._settings
         last = _last.setdefault(settings.lookupd, LastAnswer(_once))
-        return last.renewed(
+        return last.renew(
             lambda timeout_s: _found(settings, settings.access.hurried(timeout_s)),
             _SILENT,
             settings.timeout_s,

@@ -15,8 +15,8 @@ import pyarrow as pa
 from penstock.core.chance import SystemChance
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.counted import counted
-from penstock.nsq.client.log import LogError, NodeUnreachable, TlsNeeded
-from penstock.nsq.client.writes import WriteClient
+from penstock.log_api.errors import LogError, NodeUnreachable, TlsNeeded
+from penstock.log_api.write_client import WriteClient
 from penstock.spark.errors import OptionError, SinkError, SourceError
 from penstock.spark.nodes.access import tls_needed, why
 from penstock.spark.sink.in_flight import InFlight

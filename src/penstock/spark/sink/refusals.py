@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.nsq.client.log import LogError, NoLog
+from penstock.log_api.errors import LogError, NoLog
 from penstock.spark.errors import SinkError
 from penstock.spark.sink.pieces import Piece
 

@@ -18,8 +18,15 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 
-from penstock.nsq.client.log import LogError, NoDialect, NoLog, TopicNotFound
-from penstock.nsq.client.writes import BatchCommitted, BatchDecided, Part
+from penstock.log_api.errors import (
+    BatchCommitted,
+    BatchDecided,
+    LogError,
+    NoDialect,
+    NoLog,
+    TopicNotFound,
+)
+from penstock.log_api.write_client import Part
 from penstock.spark.errors import SinkError, SourceError
 from penstock.spark.nodes.access import Access, no_dialect, persist
 from penstock.spark.sink.in_flight import InFlight

@@ -104,7 +104,7 @@ class Lock(Protocol):
 
 
 class Disk(Protocol):
-    """The file system, as far as the storage floor uses it."""
+    """The part of the file system that storage uses."""
 
     def open(self, path: str) -> LogFile:
         """The file at ``path``, made empty when it is not there."""

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class Directories(Protocol):
-    """A disk, as far as the files of its directories are listed and removed."""
+    """The part of a disk that lists and removes files."""
 
     def list(self, path: str) -> list[str]: ...
 

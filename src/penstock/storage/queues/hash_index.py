@@ -92,7 +92,7 @@ class HashIndex:
 
     @classmethod
     def open(cls, disk: Disk, directory: str, log: ReadableLog) -> HashIndex:
-        """Open the index on the disk, as far as it is whole and belongs to what the log holds.
+        """Open the part of the index on disk that is whole and belongs to what the log holds.
 
         Raises StorageError.
         """

@@ -7,9 +7,9 @@ log; what a crash takes of it is read from there at the next start.
 
 ``covered`` says how far the chunks hold all of the log. Before the log lets go of messages, all
 that is below its new start is in chunks and synced (``secure``), as nobody could make it again. A
-mark behind what is synced says so. What is missing before it at the next start is damage; behind
-it a power cut took what it liked, which the log still has. Where damage took more than the log can
-tell, nothing is lower than what consumers have committed (``at_least``).
+mark behind what is synced says so. At the next start, anything missing before the mark is damage.
+Anything missing behind it was lost in a power cut, and is made again from the log. Where the log
+cannot say how far a queue had come, what consumers have committed is the least (``at_least``).
 """
 
 from __future__ import annotations
@@ -285,7 +285,7 @@ class QueueIndex:
 
     def trim(self) -> None:
         start = self._log.start_offset
-        if self._secured < start:  # the disk was full, and has room by now
+        if self._secured < start:  # the disk was full and has room again
             self.secure(start)
         for queue in self._queues.values():
             while queue.chunks and queue.chunks[0].last_log_offset < start:

@@ -10,7 +10,7 @@ from penstock.admin.history.poller import Poller
 from penstock.admin.history.row_numbers import Key
 from penstock.cluster.cluster import Addresses
 from penstock.core.clock import SYSTEM_CLOCK
-from penstock.nsq.http_api import plain_response
+from penstock.net.http.server.api import plain_response
 from tests.unit.admin.conftest import Two, until
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from penstock.net.http.server.api import error_response
 from penstock.net.http.server.service import Response
-from penstock.nsq.http_api import error_response
 
 from .conftest import Site, message
 

@@ -7,7 +7,7 @@ from penstock.cluster.asker import Asker
 from penstock.cluster.errors import GO, Asked, RefusedError, UpstreamError
 from penstock.cluster.exchange import Endpoint
 from penstock.cluster.fanout import Warnings
-from penstock.nsq.http_api import ApiError
+from penstock.net.http.server.api import ApiError
 from tests.unit.admin.conftest import Two
 
 

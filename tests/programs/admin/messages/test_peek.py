@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from penstock.net.http.server.api import json_response
 from penstock.net.http.server.service import Later, Response
-from penstock.nsq.http_api import json_response
 from tests.unit.admin.conftest import hang, until
 
 from .conftest import Site, message

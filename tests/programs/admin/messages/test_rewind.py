@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.nsq.http_api import error_response
+from penstock.net.http.server.api import error_response
 from tests.unit.cli.nodes_at_work import depths
 
 from .conftest import Pair, Site

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.nsq.http_api import plain_response
+from penstock.net.http.server.api import plain_response
 from tests.unit.admin.conftest import StartAdmin, Two
 
 

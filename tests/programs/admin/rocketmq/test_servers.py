@@ -7,9 +7,9 @@ from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.fanout import Warnings
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import ConfigError
-from penstock.nsq.http_api import ApiError
+from penstock.net.http.server.api import ApiError
+from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.client.errors import NotConnected
-from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from tests.unit.admin.rocketmq.scripted import Scripted
 from tools.harness.ports import unused_address

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 
 import pytest
 
-from penstock.cli.dlq import resend as module
+from penstock.cli.dlq import run as module
 from penstock.cli.dlq.choice import Choice
 from penstock.cli.dlq.letters import DeadTopic
-from penstock.cli.dlq.resend import planned, require_nsq, resend
+from penstock.cli.dlq.run import planned, require_nsq, resend
 from penstock.cli.shared.nodes import Place, Where
 from penstock.cli.shared.stop import Stop
 from penstock.cluster.asker import Asker

@@ -12,14 +12,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from penstock.cli.live.board import Board
+from penstock.cli.live.children import Child, ServiceError, stop_all
 from penstock.cli.live.daemons import Daemons
-from penstock.cli.live.ports import HOST, Ports
-from penstock.cli.live.services import Child, ServiceError, stop_all
+from penstock.cli.live.display import Board
+from penstock.cli.live.nodes import HOST, Ports
 from penstock.core.ids import counter
+from penstock.log_api.log_client import LogClient
 from penstock.nsq.client import Config
 from penstock.nsq.client.blocking import Consumer, Producer
-from penstock.nsq.client.log import LogClient
 from penstock.nsq.client.lookup import Node, lookup
 from tests.forwarding import wait_until
 from tests.metrics_pages import ask

@@ -19,7 +19,7 @@ from rich.progress import Progress
 
 from penstock.cli.replay.run import Order, Part, Progressing
 from penstock.cli.shared.nodes import Place
-from penstock.nsq.client.log import LogClient
+from penstock.log_api.log_client import LogClient
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.forwarding import wait_until
 from tests.unit.cli.nodes_at_work import Commands, ask, consume, depths, make, publish

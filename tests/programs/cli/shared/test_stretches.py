@@ -7,7 +7,8 @@ from msgspec import structs
 
 from penstock.cli.shared.stretches import NoLog, OffsetGone, no_log, stretches
 from penstock.core.errors import PenstockError
-from penstock.nsq.client.log import Fetched, LogClient, LogError
+from penstock.log_api.errors import LogError
+from penstock.log_api.log_client import Fetched, LogClient
 from penstock.testing.daemons import run_nsqd
 from tests.forwarding import wait_until
 from tests.unit.cli.nodes_at_work import ask, consume, kill_letters, make, publish

@@ -10,7 +10,6 @@ import pytest
 
 from penstock.nsq.client import aio, blocking
 from penstock.nsq.client.errors import BadTopic
-from penstock.nsq.client.log import LogClient, OffsetOutOfRange, TopicNotFound
 from penstock.nsq.client.lookup import lookup
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 
@@ -85,31 +84,6 @@ async def test_aio(nsqd: Daemon, topic: str) -> None:
             if len(seen) == 300:
                 break
         assert seen == set(range(300))
-
-
-def test_log(nsqd: Daemon, topic: str) -> None:
-    with blocking.Producer(nsqd.tcp) as producer, LogClient(nsqd.http) as log:
-        with pytest.raises(TopicNotFound):
-            log.offsets(topic)
-        producer.multi_publish(topic, [b"%d" % n for n in range(100)])
-        log.commit(topic, "g", {})
-        assert topic in log.topics()
-        offsets = log.offsets(topic)
-        [queue] = offsets.queues
-        assert (queue.queue, queue.start, queue.end) == (0, 0, 100)
-        assert offsets.groups == {"g": {0: 0}}
-        fetched = log.fetch(topic, 40)
-        assert (fetched.start, fetched.end) == (0, 100)
-        assert sum(batch.count for batch in fetched.batches()) == 100
-        assert log.fetch(topic, 100).data == b""
-        with pytest.raises(OffsetOutOfRange) as caught:
-            log.fetch(topic, 101)
-        assert (caught.value.start, caught.value.end) == (0, 100)
-        log.commit(topic, "g", {0: 50})
-        assert log.offsets(topic).groups == {"g": {0: 50}}
-        assert log.offset_at(topic, 0) == 0
-        log.delete_group(topic, "g")
-        assert log.offsets(topic).groups == {}
 
 
 async def test_discovery() -> None:

@@ -15,11 +15,11 @@ import pytest
 
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.net.http.client.once import request
-from penstock.nsq.nsqd import data_path
+from penstock.node import opening
 from penstock.nsq.nsqd.daemon import Nsqd
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.nsqd.tcp.connection import Connection as Served
-from penstock.nsq.protocol.commands import MAGIC_V2
+from penstock.nsq.protocol.encode import MAGIC_V2
 from penstock.testing.disk import FaultyDisk, FaultyFile
 from tests import nsqds
 
@@ -204,7 +204,7 @@ Start = Callable[..., Awaitable[Running]]
 def faulty_disk(monkeypatch: pytest.MonkeyPatch) -> FaultyDisk:
     """The disk of every nsqd that is started from now on, with /data on it."""
     disk = FaultyDisk("/data")
-    monkeypatch.setattr(data_path, "OsDisk", lambda: disk)
+    monkeypatch.setattr(opening, "OsDisk", lambda: disk)
     return disk
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.core.errors import PenstockError
 from penstock.core.units import MILLISECOND
-from penstock.nsq.nsqd import data_path
+from penstock.node import opening
 from penstock.storage.durability import Durability
 from penstock.testing.clock import FakeClock
 from penstock.testing.disk import FaultyDisk
@@ -188,7 +188,7 @@ async def test_a_full_disk_does_not_keep_it_from_ending(
     start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = FaultyDisk("/data")
-    monkeypatch.setattr(data_path, "OsDisk", lambda: disk)
+    monkeypatch.setattr(opening, "OsDisk", lambda: disk)
     nsqd = await start(data_path="/data")
     consumer = await nsqd.consumer("t", ready=5)
     await nsqd.publish("t", b"1", b"2")

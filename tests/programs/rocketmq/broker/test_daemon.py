@@ -26,7 +26,7 @@ from penstock.rocketmq.namesrv.settings import NamesrvSettings
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.retention import Retention
-from penstock.testing.held_ports import hold
+from penstock.testing.daemons import hold
 from tests.unit.rocketmq.broker.conftest import broker_settings, fake_node
 from tests.unit.rocketmq.conftest import LoopThread
 from tools.harness.rocketmq.raw_client import RawClient

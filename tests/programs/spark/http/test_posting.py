@@ -6,13 +6,14 @@ import re
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 from penstock.core.units import SECOND
 from penstock.spark.errors import SinkError
-from penstock.spark.http import outages, posting
-from penstock.spark.http.posting import Poster, Refused
+from penstock.spark.http import posting
+from penstock.spark.http.posting import Outage, Poster, Refused
 from penstock.spark.http.settings import Settings
 from penstock.testing.clock import FakeClock
 from tests.programs.spark.http.endpoint import Endpoint
@@ -21,8 +22,8 @@ from tools.harness.ports import unused_address
 
 @pytest.fixture
 def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
-    monkeypatch.setattr(outages, "PAUSE_FIRST_NS", SECOND // 1000)
-    monkeypatch.setattr(outages, "PAUSE_MAX_NS", SECOND // 100)
+    monkeypatch.setattr(posting, "PAUSE_FIRST_NS", SECOND // 1000)
+    monkeypatch.setattr(posting, "PAUSE_MAX_NS", SECOND // 100)
     endpoint = Endpoint()
     yield endpoint
     endpoint.close()
@@ -63,7 +64,7 @@ def test_what_is_refused_is_told_in_order(endpoint: Endpoint) -> None:
 def test_an_outage_is_waited_for_however_many_tries_it_takes(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(outages, "_SAY_AFTER_NS", 0)
+    monkeypatch.setattr(posting, "_SAY_AFTER_NS", 0)
     bodies = ["one", "500 40", "429 40", "two"]
     assert post(endpoint.url, *bodies, concurrency="1") == []
     assert endpoint.tries == {"one": 1, "500 40": 41, "429 40": 41, "two": 1}
@@ -80,7 +81,7 @@ def test_an_endpoint_that_starts_late_gets_every_body_and_nothing_is_refused(
     address = unused_address()
     endpoints: list[Endpoint] = []
 
-    def wait(poster: Poster, outage: outages.Outage) -> None:
+    def wait(poster: Poster, outage: posting.Outage) -> None:
         if outage.wait_s and not endpoints:
             endpoints.append(Endpoint(int(address.rpartition(":")[2])))
         whole(poster, outage)
@@ -107,7 +108,7 @@ def test_all_requests_wait_as_long_as_the_endpoint_says(
                 clock.advance(int(timeout * SECOND))
             return False
 
-    monkeypatch.setattr(posting, "Outage", lambda: outages.Outage(clock))
+    monkeypatch.setattr(posting, "Outage", partial(Outage, clock))
     monkeypatch.setattr(posting, "SYSTEM_CLOCK", clock)
     with Poster(Settings.parse({"url": endpoint.url, "concurrency": "1"})) as poster:
         poster._ending = Ending()

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from penstock.log_api.errors import NodeUnreachable
+from penstock.log_api.log_client import LogClient
 from penstock.nsq.client.blocking import Producer
-from penstock.nsq.client.log import LogClient, NodeUnreachable
 from penstock.spark.errors import GroupTakenError, SourceError
 from penstock.spark.nodes.access import close_connections
 from penstock.spark.nodes.bounds import Cluster

@@ -6,12 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.nsq.client.log import (
-    LogError,
-    NodeUnreachable,
-    OffsetOutOfRange,
-    TopicNotFound,
-)
+from penstock.log_api.errors import LogError, NodeUnreachable, OffsetOutOfRange, TopicNotFound
 from penstock.rocketmq.blocking import RemotingLink
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.messages.message import decode_all
@@ -175,7 +170,7 @@ def test_refusals_are_told_with_the_brokers_words(broker: ScriptedBroker, log: B
     with pytest.raises(TopicNotFound):
         log.fetch("nope", 0)
     broker.refuse[RequestCode.GET_TOPIC_STATS_INFO] = (0, "")
-    with pytest.raises(LogError, match="tells no offsetTable as a broker of RocketMQ does"):
+    with pytest.raises(LogError, match="lacks offsetTable: is this the address of a broker"):
         log.offsets_of(["t"])
 
 

@@ -5,9 +5,9 @@ from msgspec import Struct
 
 from penstock.admin.messages import choice
 from penstock.admin.messages.choice import chosen_ids, read_body
+from penstock.net.http.server.api import ApiError
 from penstock.net.http.server.head import Head
 from penstock.net.http.server.service import Request
-from penstock.nsq.http_api import ApiError
 
 ID = "4d20c5c1c8228885"
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.admin.messages.places import NODES_MAX, Place, read_text, text_of
-from penstock.nsq.http_api import ApiError
+from penstock.net.http.server.api import ApiError
 
 TWO = [Place("127.0.0.1:4151", 17, 90), Place("[::1]:4151", 0, 1 << 60)]
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.admin.messages.room import Room
-from penstock.nsq.http_api import ApiError
+from penstock.net.http.server.api import ApiError
 
 
 def test_one_more_than_there_is_room_for_is_refused() -> None:

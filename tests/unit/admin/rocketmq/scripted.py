@@ -8,10 +8,10 @@ from typing import Any
 
 from penstock.admin.rocketmq.servers import Servers
 from penstock.core.clock import SYSTEM_CLOCK
-from penstock.rocketmq.mqadmin.errors import Refused
+from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
-from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.command import Command, Language
 from penstock.rocketmq.protocol.ids import Host
 from penstock.rocketmq.protocol.messages.message import StoredMessage, encode
 
@@ -33,6 +33,9 @@ class Scripted(Servers):
         code: RequestCode,
         fields: Mapping[str, object] | None = None,
         body: bytes = b"",
+        *,
+        seconds: float | None = None,
+        language: Language = Language.PYTHON,
     ) -> Command:
         self.asked.append((address, code, dict(fields or {})))
         found = self.answers.get((address, code), self.answers.get(code))
@@ -45,9 +48,9 @@ class Scripted(Servers):
         return Command(0, 0, None, fastjson.dumps(found))
 
     async def ask_name_server(
-        self, code: RequestCode, fields: Mapping[str, str] | None = None
-    ) -> dict[str, Any]:
-        return await self.ask_json(NAME_SERVER, code, fields)
+        self, code: RequestCode, fields: Mapping[str, object] | None = None
+    ) -> Command:
+        return await self.ask(NAME_SERVER, code, fields)
 
 
 class Keeping(Scripted):
@@ -68,6 +71,9 @@ class Keeping(Scripted):
         code: RequestCode,
         fields: Mapping[str, object] | None = None,
         body: bytes = b"",
+        *,
+        seconds: float | None = None,
+        language: Language = Language.PYTHON,
     ) -> Command:
         times, given = self._kept.get(address, []), dict(fields or {})
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.admin.rocketmq.answers import required, said, time_of
-from penstock.nsq.http_api import ApiError, Query
+from penstock.net.http.server.api import ApiError, Query
 
 
 def test_times_are_milliseconds_or_the_end() -> None:

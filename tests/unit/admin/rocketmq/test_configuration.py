@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from penstock.admin.rocketmq.configuration import HIDDEN, accounts, configuration
 from penstock.core.gojson import dumps
+from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.client.errors import NotConnected
-from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 

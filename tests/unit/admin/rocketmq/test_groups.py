@@ -5,8 +5,8 @@ import pytest
 from penstock.admin.rocketmq.groups import Letters, all_groups, all_letters, one_group
 from penstock.admin.rocketmq.paces import Paces
 from penstock.cluster.fanout import Warnings
-from penstock.nsq.http_api import ApiError
-from penstock.rocketmq.mqadmin.errors import Refused
+from penstock.net.http.server.api import ApiError
+from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 

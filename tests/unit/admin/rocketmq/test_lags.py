@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from penstock.admin.rocketmq.lags import readings
 from penstock.cluster.fanout import Warnings
-from penstock.rocketmq.mqadmin.errors import Refused
+from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.protocol.codes import RequestCode
 
 from .scripted import A, B, Scripted, progress

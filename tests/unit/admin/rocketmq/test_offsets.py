@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.admin.rocketmq.offsets import TO_THE_END, preview, reset
+from penstock.admin.rocketmq.offsets import preview, reset
 from penstock.cluster.errors import NoAnswerError
-from penstock.rocketmq.mqadmin.errors import Refused
+from penstock.rocketmq.client.admin.errors import Refused
+from penstock.rocketmq.client.admin.offsets import TO_THE_END
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 

@@ -6,8 +6,8 @@ import pytest
 
 from penstock.admin.rocketmq.topics import all_topics, groups_of, one_topic, sums_of
 from penstock.cluster.fanout import Warnings
+from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.client.errors import NotConnected
-from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 
 from .scripted import A, B, Scripted, bounds, progress, route

@@ -86,7 +86,6 @@ def test_a_commit_makes_earlier_batches_of_its_writer_and_topic_needless() -> No
     put(parts, 6, 0, 0, 0, topic="u")
     put(parts, 6, 0, 0, 0, writer="v")
     assert [each.batch for each in parts.committed("t", "w", 7)] == [6, 7]
-    assert [(each.topic, each.batch) for each in parts.of_batch("w", 6)] == [("t", 6), ("u", 6)]
     assert [each.batch for each in parts.of_topic("u")] == [6]
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.live import nodes
-from penstock.cli.live.nodes import left_out, nodes_of
-from penstock.cli.live.ports import NodePorts, Ports
-from penstock.nsq.nsqd.options import default_node_id
+from penstock.cli.live.nodes import NodePorts, Ports, left_out, nodes_of
+from penstock.node.options import default_node_id
 
 THREE = Ports(nsqds=tuple(NodePorts.of(number) for number in (1, 2, 3)))
 

@@ -48,7 +48,7 @@ def test_a_run_that_never_started_stops_and_has_no_batches(tmp_path: Path) -> No
 def test_active_as_long_as_a_query(tmp_path: Path, active: bool) -> None:
     queries = [Query(False), Query(active)]
     run = run_with(tmp_path, *queries)
-    assert run.active is active
+    assert run.keep_active() is active
     run.stop()
     assert all(query.stopped for query in queries)
 
@@ -56,7 +56,7 @@ def test_active_as_long_as_a_query(tmp_path: Path, active: bool) -> None:
 def test_a_query_that_failed_says_why_while_another_runs(tmp_path: Path) -> None:
     run = run_with(tmp_path, Query(True), Query(False, RuntimeError("disk on fire")))
     with pytest.raises(SourceError, match="disk on fire"):
-        _ = run.active
+        _ = run.keep_active()
 
 
 WALL = (
@@ -88,10 +88,10 @@ def test_queries_whose_workers_start_too_late_are_started_again(
     run = run_of(tmp_path, monkeypatch, RuntimeError(WALL), *late)
     run.start_query()
     for each in late[:-1]:
-        assert run.active
+        assert run.keep_active()
         assert each.stopped
     with pytest.raises(SourceError, match=SAID):
-        _ = run.active
+        _ = run.keep_active()
     assert not late[-1].stopped
     fails = run_of(tmp_path, monkeypatch, *[RuntimeError(WALL)] * 6)
     with pytest.raises(SourceError, match=SAID):
@@ -106,7 +106,7 @@ def test_queries_that_have_done_a_batch_are_not_started_again(
     run = run_of(tmp_path, monkeypatch, query)
     run.start_query()
     with pytest.raises(SourceError, match=SAID):
-        _ = run.active
+        _ = run.keep_active()
 
 
 class Gone:
@@ -124,7 +124,7 @@ def test_java_that_has_gone_is_said_in_a_sentence(tmp_path: Path, error: Excepti
     run = run_with(tmp_path, Gone(error))
     follower: Any = Gone(error)
     run._follower = follower
-    for step in (lambda: run.active, run.ask_for_end):
+    for step in (lambda: run.keep_active(), run.ask_for_end):
         with pytest.raises(SourceError, match=r"^Spark's process of Java has ended"):
             step()
     run._stop_after = dict.fromkeys(run._queries, 1)

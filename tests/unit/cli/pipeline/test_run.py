@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.live.board import Board
+from penstock.cli.live.display import Board
 from penstock.cli.pipeline import run
 from penstock.cli.pipeline.run import in_flags, run_archive
 from penstock.cli.pipeline.status import StatusFile

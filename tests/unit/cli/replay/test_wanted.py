@@ -8,7 +8,8 @@ import pytest
 
 from penstock.cli.replay.wanted import Filter, Span
 from penstock.core.errors import ConfigError
-from penstock.nsq.client.log import LogClient, OffsetOutOfRange
+from penstock.log_api.errors import OffsetOutOfRange
+from penstock.log_api.log_client import LogClient
 
 SECOND = 10**9
 

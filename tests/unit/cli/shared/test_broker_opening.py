@@ -9,18 +9,20 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.cli.mqbroker import nsqd_options
+from penstock.cli.mqbroker import node_options
 from penstock.cli.shared import broker_opening
-from penstock.cli.shared.broker_opening import TRY_NS, Opening
-from penstock.core.errors import PenstockError
+from penstock.cli.shared.broker_opening import TRY_NS, Opening, prepare_store
+from penstock.core.errors import ConfigError, PenstockError
 from penstock.net import tcp
-from penstock.nsq.nsqd.copies.standby import Standby
+from penstock.node.options import NodeOptions
+from penstock.replication.standby import Standby
 from penstock.replication.standing import Role, Standing, write_standing
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.broker.slaves import master_address
 from penstock.storage.files.disk import OsDisk
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.conftest import broker_settings
+from tools.harness.go_files import delivered, expected, messages, nsqd_dat, open_store, queue
 
 OLD, OTHER, OWN = "10.0.0.1:10912", "10.0.0.2:10912", "10.0.0.3:10912"
 
@@ -33,7 +35,7 @@ def settings(tmp_path: Path) -> BrokerSettings:
 
 
 def opening(settings: BrokerSettings, turns: list[str], *, is_turn: bool = False) -> Opening:
-    return Opening(settings, lambda follow: nsqd_options(settings, 20, follow), AsyncExitStack(),
+    return Opening(settings, lambda follow: node_options(settings, 20, follow), AsyncExitStack(),
                    lambda: turns.append("turn"), is_turn=is_turn)  # fmt: skip
 
 
@@ -115,8 +117,26 @@ def test_a_master_goes_on_without_a_port_for_slaves_that_is_taken(
 
     monkeypatch.setattr(broker_opening, "check_free", taken)
     settings.broker_role, settings.listen_port = "ASYNC_MASTER", 7
-    assert opening(settings, [])._copies_address() == ""
+    assert opening(settings, [])._replication_address() == ""
     settings.ha_listen_port = 9
-    assert opening(settings, [])._copies_address() == "127.0.0.1:9"
+    assert opening(settings, [])._replication_address() == "127.0.0.1:9"
     settings.acl_enable = True
-    assert opening(settings, [])._copies_address() == ""
+    assert opening(settings, [])._replication_address() == ""
+
+
+def test_what_a_go_nsqd_has_left_is_taken_over_without_nsqs_ports_too(tmp_path: Path) -> None:
+    found = messages(range(3))
+    for name, content in {**queue("t", found), **nsqd_dat({"t": []})}.items():
+        (tmp_path / name).write_bytes(content)
+    store = open_store(OsDisk(), str(tmp_path))
+    prepare_store(NodeOptions(), store)
+    store.close()
+    assert delivered(OsDisk(), str(tmp_path)) == {"t": {"": expected(found)}}
+
+
+def test_a_store_that_is_no_primarys_is_refused(tmp_path: Path) -> None:
+    write_standing(OsDisk(), str(tmp_path), Standing("h", 1, Role.FENCED, OLD))
+    store = open_store(OsDisk(), str(tmp_path))
+    with pytest.raises(ConfigError, match="is that of a fenced node"):
+        prepare_store(NodeOptions(), store)
+    store.close()

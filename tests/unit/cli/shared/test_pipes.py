@@ -11,8 +11,7 @@ import pytest
 
 from penstock.cli.backup import run_list as list_backups
 from penstock.cli.flags.help_flags import run_help_flags
-from penstock.cli.live.board import Board
-from penstock.cli.live.display import PlainDisplay
+from penstock.cli.live.display import Board, PlainDisplay
 from penstock.cli.pipeline.listing import run_list, run_status
 from penstock.cli.shared.pipes import quiet_pipe, spell_out
 from penstock.core.errors import PenstockError

@@ -5,8 +5,9 @@ from collections import Counter
 
 import pytest
 
-from penstock.core.metrics.catalogue import ALL, PARTS, metrics_of
+from penstock.core.metrics.catalogue import ALL, PARTS
 from penstock.core.metrics.declared import BYTES, SECONDS, TIMESTAMP, Metric
+from tests.metrics_pages import metrics_of
 
 each_metric = pytest.mark.parametrize("metric", ALL, ids=lambda metric: metric.name)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.metrics import replication
-from penstock.core.metrics.catalogue import metrics_of
+from tests.metrics_pages import metrics_of
 
 
 def test_they_are_nsqd_s_and_named_after_it() -> None:

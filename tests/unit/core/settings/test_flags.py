@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.settings.flags import FlagError, HelpRequested, parse_flags, parse_words
+from penstock.core.settings.flags import FlagError, HelpRequested, parse_words
 from penstock.core.settings.option_kinds import BOOL, INT, STRING, STRINGS
 
 KINDS = {"name": STRING, "on": BOOL, "n": INT, "list": STRINGS}
@@ -31,7 +31,7 @@ KINDS = {"name": STRING, "on": BOOL, "n": INT, "list": STRINGS}
     ],
 )
 def test_parse(line: str, given: dict[str, Any]) -> None:
-    assert parse_flags(line.split(), KINDS) == given
+    assert parse_words(line.split(), KINDS)[0] == given
 
 
 @pytest.mark.parametrize(
@@ -48,14 +48,14 @@ def test_parse(line: str, given: dict[str, Any]) -> None:
 )
 def test_refused(line: str, text: str) -> None:
     with pytest.raises(FlagError) as caught:
-        parse_flags(line.split(), KINDS)
+        parse_words(line.split(), KINDS)
     assert str(caught.value) == text
 
 
 @pytest.mark.parametrize("word", ["-h", "--h", "-help", "--help"])
 def test_help(word: str) -> None:
     with pytest.raises(HelpRequested):
-        parse_flags([word], KINDS)
+        parse_words([word], KINDS)
 
 
 def test_the_words_after_the_flags() -> None:

@@ -8,10 +8,10 @@ from penstock.core.metrics.declared import Kind, Metric
 from penstock.core.metrics.exposition import Samples
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.net.gc_pauses import GcPauses
-from penstock.net.http.server.head import parse_head
 from penstock.net.http.server.message import Request
 from penstock.net.vitals.vitals import Vitals, of_process
 from penstock.testing.clock import FakeClock
+from tests.http_heads import parse_head
 from tests.metrics_pages import parse
 
 DEPTH = Metric("depth", Kind.GAUGE, "Depth.", "", ())

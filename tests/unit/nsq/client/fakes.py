@@ -12,10 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from penstock.nsq.protocol import frames
-from penstock.nsq.protocol.commands import (
+from penstock.nsq.protocol.commands import CommandReader
+from penstock.nsq.protocol.events import (
     Auth,
     Close,
-    CommandReader,
     Event,
     Failure,
     Finish,

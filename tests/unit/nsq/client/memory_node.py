@@ -10,9 +10,9 @@ from penstock.net.tls.layers import Layer, Layers
 from penstock.net.tls.tls_layer import ServerTls, TlsLayer
 from penstock.nsq.client.connect.wire import Wire
 from penstock.nsq.protocol import frames
-from penstock.nsq.protocol.commands import CommandReader, Event, Identify, State, Subscribe
+from penstock.nsq.protocol.commands import CommandReader
 from penstock.nsq.protocol.deflate import DeflateLayer
-from penstock.nsq.protocol.events import Auth, Publish
+from penstock.nsq.protocol.events import Auth, Event, Identify, Publish, State, Subscribe
 from penstock.nsq.protocol.frames import Frame
 from tests.unit.nsq.protocol.cuts import cut
 

@@ -1,17 +1,14 @@
 from __future__ import annotations
 
-import socket
 from typing import Any
 
 import pytest
 
-from penstock.broker.publish.bounds import Overflow
 from penstock.core.errors import ConfigError
-from penstock.core.settings.option_kinds import Choice
 from penstock.core.settings.options import load
 from penstock.core.settings.tls_kinds import TlsRequired
 from penstock.core.units import HOUR, MILLISECOND, MINUTE, SECOND
-from penstock.nsq.nsqd.options import NsqdOptions, default_node_id
+from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.storage.durability import Durability
 
 
@@ -48,43 +45,17 @@ def test_lists_add_up_and_commas_stay() -> None:
     assert set(options.e2e_processing_latency_percentiles) == {0.5, 0.99}
 
 
-@pytest.mark.parametrize("level", list(Durability))
-def test_durability(level: Durability) -> None:
-    assert parse(f"--durability={level.value.upper()}").durability is level
-    kind = Choice(Durability, "durability", "level")
-    assert kind.from_config(level.value) is level
-    assert kind.show(level) == level.value
-
-
-def test_an_unknown_durability_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        parse("--durability=hope")
-    assert ended.value.code == 2
-    assert "unknown durability 'hope' (memory, write, fsync)" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"node_id": 1024}, "--node-id must be [0,1024)"),
-        ({"node_id": -1}, "--node-id must be [0,1024)"),
         ({"max_deflate_level": 0}, "--max-deflate-level must be [1,9]"),
         ({"max_deflate_level": 10}, "--max-deflate-level must be [1,9]"),
         (
             {"auth_http_request_method": "put"},
             "--auth-http-request-method must be post or get",
         ),
-        (
-            {"e2e_processing_latency_percentiles": (0.5, 1.5)},
-            "invalid E2E processing latency percentile: 1.5",
-        ),
-        ({"sync_timeout": 0}, "--sync-timeout must be greater than 0"),
-        ({"max_attempts": 65536}, "--max-attempts must be [0,65535]"),
-        ({"dead_letter_topic": "no name"}, "--dead-letter-topic=no name makes no topic name"),
-        ({"group_retention": -1}, "--group-retention must not be negative"),
         ({"max_staged_bytes": -1}, "--max-staged-bytes must not be negative"),
         ({"staged_retention": 0}, "--staged-retention must be greater than 0"),
-        ({"max_depth": -1}, "--max-depth and --max-bytes must not be negative"),
         (
             {"statsd_address": "127.0.0.1:9", "statsd_interval": 0},
             "--statsd-interval must be greater than 0",
@@ -101,9 +72,9 @@ def test_values_that_cannot_work_are_refused(changes: dict[str, Any], text: str)
     assert str(refused.value) == text
 
 
-def test_the_node_id_comes_from_the_host_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket, "gethostname", lambda: "localhost")
-    assert default_node_id() == 16
+def test_an_nsqd_refuses_what_its_node_does() -> None:
+    with pytest.raises(ConfigError, match=r"^--sync-timeout must be greater than 0$"):
+        NsqdOptions(sync_timeout=0).check()
 
 
 def test_a_policy_for_client_certificates_asks_tls_of_all() -> None:
@@ -112,21 +83,6 @@ def test_a_policy_for_client_certificates_asks_tls_of_all() -> None:
     assert parse(*given, "--tls-client-auth-policy=require").tls_needed is TlsRequired.YES
     both = ("--tls-client-auth-policy=require", "--tls-required=tcp-https")
     assert parse(*given, *both).tls_needed is TlsRequired.EXCEPT_HTTP
-
-
-@pytest.mark.parametrize("policy", list(Overflow))
-def test_overflow(policy: Overflow) -> None:
-    assert parse(f"--overflow={policy.value}").overflow is policy
-    kind = Choice(Overflow, "overflow policy", "policy")
-    assert kind.from_config(policy.value) is policy
-    assert kind.show(policy) == policy.value
-
-
-def test_an_unknown_overflow_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        parse("--overflow=burn")
-    assert ended.value.code == 2
-    assert "unknown overflow policy 'burn' (refuse, drop-oldest)" in capsys.readouterr().err
 
 
 def test_unknown_experiments_have_no_effect() -> None:

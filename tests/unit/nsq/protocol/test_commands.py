@@ -10,8 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock.core.units import MILLISECOND, SECOND
-from penstock.nsq.protocol import commands as c
-from penstock.nsq.protocol.commands import CommandReader, Failure, Finish, Publish, State
+from penstock.nsq.protocol import encode
+from penstock.nsq.protocol import events as ev
+from penstock.nsq.protocol.commands import CommandReader
+from penstock.nsq.protocol.events import Failure, Finish, Publish, State
 from penstock.nsq.protocol.limits import Limits
 from tools.harness.naive_nsq import cut, plain, read_all
 
@@ -45,20 +47,20 @@ def failure_of(event: Any) -> str:
 
 
 def test_publish() -> None:
-    event = only(c.publish("orders", b"hello"))
+    event = only(encode.publish("orders", b"hello"))
     assert (event.topic, event.command, event.delay_ns) == ("orders", "PUB", 0)
     assert event.bodies.to_list() == [b"hello"]
 
 
 def test_multi_publish() -> None:
-    event = only(c.multi_publish("orders", [b"a", b"bc"]))
+    event = only(encode.multi_publish("orders", [b"a", b"bc"]))
     assert (event.topic, event.command) == ("orders", "MPUB")
     assert event.bodies.to_list() == [b"a", b"bc"]
 
 
 @pytest.mark.parametrize("delay_ms", [0, 1, 3_600_000])
 def test_deferred_publish(delay_ms: int) -> None:
-    event = only(c.deferred_publish("orders", delay_ms, b"x"))
+    event = only(encode.deferred_publish("orders", delay_ms, b"x"))
     assert (event.command, event.delay_ns) == ("DPUB", delay_ms * MILLISECOND)
 
 
@@ -68,19 +70,19 @@ def test_a_huge_delay_wraps_to_nothing() -> None:
 
 
 def test_subscribe_and_the_rest() -> None:
-    assert only(c.subscribe("t", "c")) == c.Subscribe("t", "c")
-    assert only(c.identify(b"{}")) == c.Identify(b"{}")
-    assert only(c.auth(b"secret")) == c.Auth(b"secret")
-    assert only(c.NOP) == c.Nop()
-    assert only(c.CLS, State.SUBSCRIBED) == c.Close()
-    assert only(c.touch(OTHER_ID), State.CLOSING) == c.Touch(OTHER_ID)
+    assert only(encode.subscribe("t", "c")) == ev.Subscribe("t", "c")
+    assert only(encode.identify(b"{}")) == ev.Identify(b"{}")
+    assert only(encode.auth(b"secret")) == ev.Auth(b"secret")
+    assert only(encode.NOP) == ev.Nop()
+    assert only(encode.CLS, State.SUBSCRIBED) == ev.Close()
+    assert only(encode.touch(OTHER_ID), State.CLOSING) == ev.Touch(OTHER_ID)
 
 
 @pytest.mark.parametrize(
     ("line", "count"), [(b"RDY\n", 1), (b"RDY \n", 0), (b"RDY 2500 x\n", 2500)]
 )
 def test_ready(line: bytes, count: int) -> None:
-    assert only(line, State.SUBSCRIBED) == c.Ready(count)
+    assert only(line, State.SUBSCRIBED) == ev.Ready(count)
 
 
 @pytest.mark.parametrize(
@@ -95,16 +97,16 @@ def test_ready(line: bytes, count: int) -> None:
 )
 def test_requeue(text: bytes, delay_ns: int) -> None:
     event = only(b"REQ %b %b\n" % (ID, text), State.SUBSCRIBED)
-    assert event == c.Requeue(ID, delay_ns, text.decode())
+    assert event == ev.Requeue(ID, delay_ns, text.decode())
 
 
 def test_one_carriage_return_is_stripped() -> None:
-    assert only(b"NOP\r\n") == c.Nop()
+    assert only(b"NOP\r\n") == ev.Nop()
     assert failure_of(only(b"NOP\r\r\n")) == "E_INVALID invalid command NOP\r"
 
 
 def test_a_read_full_of_finishes_is_one_event() -> None:
-    event = only(b"".join(c.finish(b"%016x" % n) for n in range(1000)), State.SUBSCRIBED)
+    event = only(b"".join(encode.finish(b"%016x" % n) for n in range(1000)), State.SUBSCRIBED)
     assert isinstance(event, Finish)
     assert list(event.ids) == list(range(1000))
     assert event.raw == []
@@ -125,7 +127,10 @@ def test_irregular_finishes(line: bytes, ids: list[int], raw: list[bytes]) -> No
 
 
 def test_topics_are_the_same_object() -> None:
-    first, second = only(c.publish("shared", b"1")), only(c.multi_publish("shared", [b"2"]))
+    first, second = (
+        only(encode.publish("shared", b"1")),
+        only(encode.multi_publish("shared", [b"2"])),
+    )
     assert first.topic is second.topic
 
 
@@ -160,10 +165,10 @@ WRONG_IN_ANY_STATE = [
     (b"MPUB t\n" + i32(1001), "E_BAD_BODY MPUB body too big 1001 > 1000"),
     (b"MPUB t\n" + i32(9) + i32(0), "E_BAD_BODY MPUB invalid message count 0"),
     (b"MPUB t\n" + i32(9) + i32(200), "E_BAD_BODY MPUB invalid message count 200"),
-    (c.multi_publish("t", [b"x" * 100] * 11), "E_BAD_BODY MPUB body too big 1148 > 1000"),
-    (c.multi_publish("t", [b"x" * 101] * 5), "E_BAD_MESSAGE MPUB message too big 101 > 100"),
+    (encode.multi_publish("t", [b"x" * 100] * 11), "E_BAD_BODY MPUB body too big 1148 > 1000"),
+    (encode.multi_publish("t", [b"x" * 101] * 5), "E_BAD_MESSAGE MPUB message too big 101 > 100"),
     (
-        c.multi_publish("t", [b"x" * 100] * 5 + [b""]),
+        encode.multi_publish("t", [b"x" * 100] * 5 + [b""]),
         "E_BAD_MESSAGE MPUB invalid message(5) body size 0",
     ),
 ]
@@ -237,7 +242,7 @@ def test_state_comes_first(name: str, states: set[State], state: State) -> None:
 
 def test_ready_is_ignored_while_closing() -> None:
     event = only(b"RDY 5\nRDY nonsense\nNOP\n", State.CLOSING)
-    assert event == c.Nop()
+    assert event == ev.Nop()
 
 
 def test_no_subscribing_without_heartbeats() -> None:
@@ -251,17 +256,17 @@ def test_tls_required() -> None:
     for line, name in ((b"NOP\n", "NOP"), (b"what ever\n", "what"), (b"FIN x\n", "FIN")):
         text = f"E_INVALID cannot {name} in current state (TLS required)"
         assert failure_of(only(line, tls_required=True)) == text
-    assert only(c.identify(b"{}"), tls_required=True) == c.Identify(b"{}")
+    assert only(encode.identify(b"{}"), tls_required=True) == ev.Identify(b"{}")
 
 
 def test_magic() -> None:
-    assert only(c.MAGIC_V2 + c.NOP, expect_magic=True) == c.Nop()
+    assert only(encode.MAGIC_V2 + encode.NOP, expect_magic=True) == ev.Nop()
     assert only(b"  V1", expect_magic=True) == Failure("E_BAD_PROTOCOL", "E_BAD_PROTOCOL", True, "")
     assert only(b"  V", expect_magic=True) is None
 
 
 def test_it_tells_whether_the_magic_has_come() -> None:
-    reader = c.CommandReader(expect_magic=True)
+    reader = CommandReader(expect_magic=True)
     for piece, greeted in ((b"  ", False), (b"V2", True), (b"NOP\n", True)):
         reader.receive_data(piece)
         reader.next_event()
@@ -289,28 +294,28 @@ def test_the_line_of_an_mpub_may_be_an_event_of_its_own() -> None:
     reader = CommandReader()
     reader.announce_mpub = True
     reader.receive_data(b"MPUB mine\n")
-    assert reader.next_event() == c.MpubLine("mine")
+    assert reader.next_event() == ev.MpubLine("mine")
     assert reader.next_event() is None
     body = i32(1) + i32(2) + b"hi"
-    reader.receive_data(i32(len(body)) + body + c.NOP)
+    reader.receive_data(i32(len(body)) + body + encode.NOP)
     event = reader.next_event()
-    assert isinstance(event, c.Publish)
+    assert isinstance(event, ev.Publish)
     assert (event.command, event.bodies.count) == ("MPUB", 1)
-    assert reader.next_event() == c.Nop()
+    assert reader.next_event() == ev.Nop()
 
 
 def test_the_end_of_input_after_the_line_of_an_mpub() -> None:
     reader = CommandReader()
     reader.announce_mpub = True
     reader.receive_data(b"MPUB mine\n")
-    assert reader.next_event() == c.MpubLine("mine")
+    assert reader.next_event() == ev.MpubLine("mine")
     assert failure_of(reader.eof()) == "E_BAD_BODY MPUB failed to read body size"
 
 
 @pytest.mark.parametrize("declared", [1, 500])
 def test_the_declared_size_of_an_mpub_is_not_followed(declared: int) -> None:
     body = i32(2) + b"\0\0\0\1a\0\0\0\1b"
-    events = read_all([b"MPUB t\n" + i32(declared) + body + c.NOP])
+    events = read_all([b"MPUB t\n" + i32(declared) + body + encode.NOP])
     assert events == [("MPUB", "t", 0, [b"a", b"b"]), ("Nop",)]
 
 
@@ -320,7 +325,7 @@ def test_the_declared_size_of_an_mpub_is_not_followed(declared: int) -> None:
 def test_the_longest_line() -> None:
     name = b"x" * 16383
     assert failure_of(only(name + b"\n")) == f"E_INVALID invalid command {name.decode()}"
-    assert only(name + b"x\n") == c.Drop()
+    assert only(name + b"x\n") == ev.Drop()
 
 
 def test_a_line_without_an_end_is_dropped_as_soon_as_it_is_too_long() -> None:
@@ -328,14 +333,14 @@ def test_a_line_without_an_end_is_dropped_as_soon_as_it_is_too_long() -> None:
     reader.receive_data(b"x" * 16383)
     assert reader.next_event() is None
     reader.receive_data(b"x")
-    assert reader.next_event() == c.Drop()
-    reader.receive_data(c.NOP)
+    assert reader.next_event() == ev.Drop()
+    reader.receive_data(encode.NOP)
     assert reader.next_event() is None
 
 
 def test_an_idle_reader_holds_no_data() -> None:
     reader = CommandReader()
-    reader.receive_data(c.publish("t", bytes(100_000)))
+    reader.receive_data(encode.publish("t", bytes(100_000)))
     assert isinstance(reader.next_event(), Publish)
     assert reader.next_event() is None
     assert reader.unread == len(reader._data) == 0
@@ -343,11 +348,11 @@ def test_an_idle_reader_holds_no_data() -> None:
 
 def test_what_follows_identify_can_be_taken_over() -> None:
     reader = CommandReader()
-    reader.receive_data(c.identify(b"{}") + b"\x16\x03\x01")
-    assert reader.next_event() == c.Identify(b"{}")
+    reader.receive_data(encode.identify(b"{}") + b"\x16\x03\x01")
+    assert reader.next_event() == ev.Identify(b"{}")
     assert reader.take_unread() == b"\x16\x03\x01"
-    reader.receive_data(c.NOP)
-    assert reader.next_event() == c.Nop()
+    reader.receive_data(encode.NOP)
+    assert reader.next_event() == ev.Nop()
 
 
 # The end of the stream
@@ -399,14 +404,14 @@ same_bodies = st.builds(lambda body, n: [body] * n, st.binary(min_size=1), st.in
 strange_ids = st.sampled_from([ID.upper(), OTHER_ID])
 ids = st.integers(0, 2**64 - 1).map(lambda n: b"%016x" % n) | strange_ids
 valid = st.one_of(
-    st.builds(c.publish, names, st.binary(min_size=1, max_size=300)),
-    st.builds(c.deferred_publish, names, st.integers(0, 3_600_000), st.binary(min_size=1)),
-    st.builds(c.multi_publish, names, bodies | same_bodies),
-    st.lists(ids, min_size=1, max_size=40).map(lambda many: b"".join(map(c.finish, many))),
-    st.builds(c.requeue, ids, st.integers(0, 10**7)),
-    st.builds(c.touch, ids),
-    st.builds(c.ready, st.integers(0, 2500)),
-    st.just(c.NOP),
+    st.builds(encode.publish, names, st.binary(min_size=1, max_size=300)),
+    st.builds(encode.deferred_publish, names, st.integers(0, 3_600_000), st.binary(min_size=1)),
+    st.builds(encode.multi_publish, names, bodies | same_bodies),
+    st.lists(ids, min_size=1, max_size=40).map(lambda many: b"".join(map(encode.finish, many))),
+    st.builds(encode.requeue, ids, st.integers(0, 10**7)),
+    st.builds(encode.touch, ids),
+    st.builds(encode.ready, st.integers(0, 2500)),
+    st.just(encode.NOP),
 )
 broken = st.sampled_from([data for data, _ in WRONG_IN_ANY_STATE]) | st.binary(max_size=20)
 streams = st.builds(
@@ -437,17 +442,17 @@ def test_a_truncated_stream_ends_alike_however_cut(good: list[bytes], length: in
 def test_bodies_larger_than_a_read(size: int, step: int) -> None:
     data = b"".join(
         (
-            c.publish("t", b"p" * size),
-            c.multi_publish("t", [b"m" * 200] * (size // 200)),
-            c.multi_publish("t", [b"m" * (1 + n % 300) for n in range(size // 200)]),
-            c.finish(ID) * 3,
+            encode.publish("t", b"p" * size),
+            encode.multi_publish("t", [b"m" * 200] * (size // 200)),
+            encode.multi_publish("t", [b"m" * (1 + n % 300) for n in range(size // 200)]),
+            encode.finish(ID) * 3,
         )
     )
     assert read_all(cut(data, range(0, len(data), step))) == read_all([data])
 
 
 def test_data_may_run_ahead_of_the_events() -> None:
-    data = (c.publish("t", b"x" * 200) + c.finish(ID)) * 2000
+    data = (encode.publish("t", b"x" * 200) + encode.finish(ID)) * 2000
     reader = CommandReader()
     reader.state = State.SUBSCRIBED
     found = []

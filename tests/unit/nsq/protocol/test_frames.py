@@ -25,18 +25,13 @@ def test_golden_bytes() -> None:
     assert frames.message(1, 1, b"0" * 16, b"x").hex() == (
         "0000001f00000002" + "0000000000000001" + "0001" + "30" * 16 + "78"
     )
+    wrapped, plain = (frames.message(1, each, b"0" * 16, b"x") for each in (0x11234, 0x1234))
+    assert wrapped == plain
 
 
 def test_error_texts_keep_every_byte() -> None:
     raw = b"E_INVALID invalid command \xff\xc3\xa4"
     assert frames.error(raw.decode("utf-8", "surrogateescape")) == frames.error(raw)
-
-
-def test_with_attempts() -> None:
-    frame = frames.message(7, 1, b"0123456789abcdef", b"body")
-    again = frames.message(7, 0x1234, b"0123456789abcdef", b"body")
-    assert frames.with_attempts(memoryview(frame), 0x1234) == again
-    assert frames.with_attempts(frame, 0x11234) == again
 
 
 def flatten(events: list[frames.Frame]) -> list[object]:

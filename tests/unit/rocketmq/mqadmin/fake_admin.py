@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, NoReturn
 
-from penstock.rocketmq.mqadmin.admin import TIMEOUT_S, Admin
+from penstock.rocketmq.client.admin.client import successful
+from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode as Code
-from penstock.rocketmq.protocol.command import RESPONSE, Command
+from penstock.rocketmq.protocol.command import RESPONSE, Command, Language
 
 BROKER = "127.0.0.1:10911"
 QUEUE = (("brokerName", "a"), ("queueId", 0), ("topic", "T"))
 NAME_SERVER = "127.0.0.1:9876"
 Answer = Command | Exception | Callable[[dict[str, Any]], Any]
-Work = Callable[[Admin, Given, Output], None]
+Work = Callable[[Admin, Given, Output], Coroutine[Any, None, None]]
 
 
 def answer(body: Any = None, **ext: object) -> Command:
@@ -56,16 +57,20 @@ class FakeAdmin(Admin):
             Code.GET_BROKER_CLUSTER_INFO: CLUSTERS, Code.GET_ROUTEINFO_BY_TOPIC: ROUTE,
             **(answers or {}),
         }  # fmt: skip
+        self.language = Language.PYTHON
         self.asked: list[tuple[str, Code, dict[str, Any], bytes]] = []
 
-    def ask(
+    async def ask(
         self,
         address: str,
         code: Code,
         fields: Mapping[str, object] | None = None,
         body: bytes = b"",
-        seconds: float = TIMEOUT_S,
+        *,
+        seconds: float | None = None,
+        language: Language = Language.PYTHON,
     ) -> Command:
+        self.language = language
         given = dict(fields or {})
         self.asked.append((address, code, given, body))
         found = self.answers[code]
@@ -74,10 +79,12 @@ class FakeAdmin(Admin):
         if isinstance(found, Exception):
             raise found
         assert isinstance(found, Command)
-        return found
+        return successful(found)
 
-    def ask_name_server(self, code: Code, fields: Mapping[str, object] | None = None) -> Command:
-        return self.ask(NAME_SERVER, code, fields)
+    async def ask_name_server(
+        self, code: Code, fields: Mapping[str, object] | None = None
+    ) -> Command:
+        return await self.ask(NAME_SERVER, code, fields)
 
     def fields(self, code: Code) -> list[dict[str, Any]]:
         """The fields of the requests with this code."""
@@ -87,7 +94,7 @@ class FakeAdmin(Admin):
 def printed(work: Work, admin: Admin, **given: str) -> str:
     """What a sub-command prints for people."""
     texts: list[str] = []
-    work(admin, Given(given), Output(texts.append))
+    admin.do(work(admin, Given(given), Output(texts.append)))
     return "".join(texts)
 
 
@@ -95,8 +102,13 @@ def in_json(work: Work, admin: Admin, **given: str) -> dict[str, Any]:
     """What a sub-command prints as JSON."""
     texts: list[str] = []
     out = Output(texts.append, as_json=True)
-    work(admin, Given(given), out)
+    admin.do(work(admin, Given(given), out))
     out.finish()
     found = json.loads("".join(texts))
     assert isinstance(found, dict)
     return found
+
+
+async def interrupted(admin: object, seconds: float) -> NoReturn:
+    """A pause between rounds in which somebody presses Ctrl-C."""
+    raise KeyboardInterrupt

@@ -61,10 +61,11 @@ def test_a_message() -> None:
     )
 
 
-def test_queues_are_sorted_by_topic_then_broker_then_number() -> None:
-    queues = [MessageQueue("b", 0, "T"), MessageQueue("a", 10, "T"), MessageQueue("a", 2, "T")]
-    assert [each.queueId for each in sorted(queues, key=java_text.queue_order)] == [2, 10, 0]
-    assert java_text.queue_text(queues[0]) == "MessageQueue [topic=T, brokerName=b, queueId=0]"
+def test_a_queue() -> None:
+    assert (
+        java_text.queue_text(MessageQueue("b", 0, "T"))
+        == "MessageQueue [topic=T, brokerName=b, queueId=0]"
+    )
 
 
 def test_indented_json() -> None:

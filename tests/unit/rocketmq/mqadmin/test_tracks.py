@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.rocketmq.mqadmin.errors import Refused
+from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.mqadmin.tracks import tracks
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from penstock.rocketmq.protocol.ids import Host
@@ -42,6 +42,6 @@ def test_what_became_of_a_message(connections: Answer, offset: int, expected: st
             Code.GET_CONSUME_STATS: answer({"offsetTable": stats}),
         }
     )
-    found = tracks(admin, MESSAGE)
+    found = admin.do(tracks(admin, MESSAGE))
     assert [each.trackType for each in found] == [expected]
     assert str(found[0]).startswith(f"MessageTrack [consumerGroup=G, trackType={expected}, ")

@@ -60,7 +60,7 @@ def test_silent_brokers_go_with_their_topics() -> None:
     clock.advance(100 * SECOND)
     routes.query_version(B.address, {})
     clock.advance(30 * SECOND)
-    assert [gone.broker for gone in routes.expired()] == ["a"]
+    assert [gone.broker for gone in routes.drop_expired()] == ["a"]
     assert list(routes.topics) == ["T"]
     assert list(routes.topics["T"]) == ["b"]
     assert routes.clusters == {"C": {"b": None}}

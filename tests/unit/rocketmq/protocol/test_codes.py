@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.rocketmq.protocol.codes import BY_CODE, COMMANDS, RequestCode, ResponseCode
+from penstock.rocketmq.protocol.codes import COMMANDS, RequestCode, ResponseCode
 
 PAGE_REQUESTS = (
     "10 11 12 13 14 15 17 21 25 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 45 100 101 102 105 "
@@ -13,7 +13,7 @@ PAGE_RESPONSES = "10 11 12 13 14 15 16 17 19 20 21 22 23 24 25 26 206 207 208"
 
 
 def test_every_code_has_one_row() -> None:
-    assert len(COMMANDS) == len(BY_CODE) == len(RequestCode)
+    assert len(COMMANDS) == len({kind.code for kind in COMMANDS}) == len(RequestCode)
 
 
 def test_the_codes_of_the_page_are_there() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.errors import BodyError
-from penstock.rocketmq.protocol.message_queue import MessageQueue
+from penstock.rocketmq.protocol.message_queue import MessageQueue, queue_order
 
 QUEUE = MessageQueue("b", 3, "T")
 
@@ -32,3 +32,8 @@ def test_what_is_none(change: dict[str, Any]) -> None:
         MessageQueue.from_json({**QUEUE._asdict(), **change})
     with pytest.raises(BodyError):
         MessageQueue.from_json([change])
+
+
+def test_queues_are_sorted_by_topic_then_broker_then_number() -> None:
+    queues = [MessageQueue("b", 0, "T"), MessageQueue("a", 10, "T"), MessageQueue("a", 2, "T")]
+    assert [each.queueId for each in sorted(queues, key=queue_order)] == [2, 10, 0]

@@ -81,22 +81,22 @@ def test_a_batch_is_cut(options: dict[str, str], small: int, large: int) -> None
 
 def test_few_messages_wait_for_others(clock: Clock) -> None:
     limited = with_options(minRecordsPerTrigger="100", maxTriggerDelay="10s")
-    assert not limited.waits({SMALL: 0}, {SMALL: 100})
-    assert limited.waits({SMALL: 0}, {SMALL: 99})
+    assert not limited.hold_back({SMALL: 0}, {SMALL: 100})
+    assert limited.hold_back({SMALL: 0}, {SMALL: 99})
     clock.ns += 9 * SECOND
-    assert limited.waits({SMALL: 0}, {SMALL: 99})
+    assert limited.hold_back({SMALL: 0}, {SMALL: 99})
     clock.ns += SECOND
-    assert not limited.waits({SMALL: 0}, {SMALL: 99})
+    assert not limited.hold_back({SMALL: 0}, {SMALL: 99})
     # The next ones wait as long again, from when they are seen.
     clock.ns += 60 * SECOND
-    assert not limited.waits({SMALL: 99}, {SMALL: 99})
-    assert limited.waits({SMALL: 99}, {SMALL: 100})
+    assert not limited.hold_back({SMALL: 99}, {SMALL: 99})
+    assert limited.hold_back({SMALL: 99}, {SMALL: 100})
     clock.ns += 9 * SECOND
-    assert not limited.waits({SMALL: 99}, {SMALL: 199})
-    assert limited.waits({SMALL: 199}, {SMALL: 200})
+    assert not limited.hold_back({SMALL: 99}, {SMALL: 199})
+    assert limited.hold_back({SMALL: 199}, {SMALL: 200})
     clock.ns += 9 * SECOND
-    assert limited.waits({SMALL: 199}, {SMALL: 200})
+    assert limited.hold_back({SMALL: 199}, {SMALL: 200})
 
 
 def test_without_a_least_number_nothing_waits(clock: Clock) -> None:
-    assert not with_options().waits({SMALL: 0}, {SMALL: 1})
+    assert not with_options().hold_back({SMALL: 0}, {SMALL: 1})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.nsq.client.log import LogError, NoLog
+from penstock.log_api.errors import LogError, NoLog
 from penstock.spark.sink.refusals import refusal, too_big
 from tests.unit.spark.sink.making import piece
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from penstock.admin.messages.search.json_path import JsonCondition, PathError
-from penstock.nsq.http_api import ApiError
+from penstock.net.http.server.api import ApiError
 
 Condition = Callable[[bytes], bool]
 

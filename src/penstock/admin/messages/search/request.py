@@ -11,7 +11,7 @@ from penstock.admin.messages.nodes import Nodes
 from penstock.admin.messages.places import Place, read_text
 from penstock.admin.messages.search.conditions import Condition, condition_of
 from penstock.cluster.fanout import Warnings
-from penstock.nsq.http_api import ApiError
+from penstock.net.http.server.api import ApiError
 
 SCAN: Final = "scan"
 """The kind of the text that says where a walk goes on, and where it ends."""
@@ -19,7 +19,7 @@ ALL: Final = "all"
 
 
 class WalkBody(Struct):
-    """The body of a request, as far as it says which messages are meant.
+    """The part of a request's body that selects messages.
 
     ``node``: of this one alone; ``kind``: ``text``, ``regex``, ``json`` or ``all``; ``from`` and
     ``until`` as for a page, or the text of an answer's ``next`` or ``range`` as ``from``.
@@ -39,7 +39,7 @@ def condition(body: WalkBody) -> Condition | None:
 
 
 async def places(nodes: Nodes, body: WalkBody, warnings: Warnings) -> list[Place]:
-    """The offsets that are to be read on each node, as far as its log holds them.
+    """The offsets to be read on each node, of those that its log holds.
 
     ApiError 400, 404, 501; raises NoAnswerError.
     """

@@ -18,8 +18,8 @@ from penstock.admin.rocketmq.changes.topics import TopicWish
 from penstock.admin.rocketmq.messages.resend import IDS_MAX, consume_directly, resend
 from penstock.admin.rocketmq.servers import Servers
 from penstock.admin.router import AdminRouter
+from penstock.net.http.server.api import ApiError
 from penstock.net.http.server.service import Request
-from penstock.nsq.http_api import ApiError
 
 
 class GroupBody(GroupWish):

@@ -12,12 +12,11 @@ from penstock.admin.rocketmq.group_settings import SETTINGS, known_settings
 from penstock.admin.rocketmq.names import is_system_group
 from penstock.admin.rocketmq.servers import Servers
 from penstock.cluster.fanout import Warnings
-from penstock.nsq.http_api import ApiError
+from penstock.net.http.server.api import ApiError
+from penstock.rocketmq.client.admin.groups import delete_group, put_group
+from penstock.rocketmq.client.admin.topology import Broker
 from penstock.rocketmq.client.errors import BadName
 from penstock.rocketmq.client.names import DEAD, RETRY, checked_group
-from penstock.rocketmq.mqadmin.topology import Broker
-from penstock.rocketmq.protocol import fastjson
-from penstock.rocketmq.protocol.codes import RequestCode
 
 RETRIES_MAX: Final = 10_000
 _RETRY_QUEUES_MAX: Final = 1024
@@ -83,9 +82,7 @@ async def _put(servers: Servers, wish: GroupWish, *, is_new: bool) -> dict[str, 
         raise ApiError(409, "GROUP_EXISTS")
 
     async def tell(broker: Broker) -> None:
-        body = fastjson.dumps(wish.over(known[broker.name]))
-        code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
-        await servers.ask(broker.any_address(), code, body=body)
+        await put_group(servers, broker.any_address(), wish.over(known[broker.name]))
 
     # Of a broker that did not say what it has, nothing is overwritten.
     await told_all([each for each in brokers if each.name in known], tell, warnings)
@@ -101,11 +98,9 @@ async def delete(servers: Servers, group: str) -> dict[str, Any]:
     warnings = Warnings()
     brokers = await chosen_masters(servers, ())
     topics = await servers.topics()
-    # 4.9 has the first name of the field, 5.x the second.
-    fields = {"groupName": group, "removeOffset": "true", "cleanOffset": "true"}
 
     async def tell(broker: Broker) -> None:
-        await servers.ask(broker.any_address(), RequestCode.DELETE_SUBSCRIPTIONGROUP, fields)
+        await delete_group(servers, broker.any_address(), group, with_offsets=True)
 
     await told_all(brokers, tell, warnings)
     for topic in {RETRY + group, DEAD + group} & set(topics):

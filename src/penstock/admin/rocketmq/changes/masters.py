@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Collection
 from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.fanout import Warnings
-from penstock.nsq.http_api import ApiError
-from penstock.rocketmq.mqadmin.topology import Broker
+from penstock.net.http.server.api import ApiError
+from penstock.rocketmq.client.admin.topology import Broker
 
 
 async def chosen_masters(servers: Servers, names: Collection[str]) -> list[Broker]:

@@ -11,15 +11,19 @@ from penstock.admin.rocketmq.names import SYSTEM, kind_of
 from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.admin.rocketmq.topics import topic_configs
 from penstock.cluster.fanout import Warnings
-from penstock.nsq.http_api import ApiError
+from penstock.net.http.server.api import ApiError
+from penstock.rocketmq.client.admin.topics import (
+    delete_topic,
+    forget_topic,
+    put_topic,
+    topic_fields,
+)
+from penstock.rocketmq.client.admin.topology import Broker
 from penstock.rocketmq.client.errors import BadName
 from penstock.rocketmq.client.names import checked_topic
-from penstock.rocketmq.mqadmin.topology import Broker
-from penstock.rocketmq.protocol.codes import RequestCode
 
 QUEUES_MAX: Final = 1024
 """Queues of a topic on one broker."""
-_EXAMPLE: Final = "TBW102"
 _QUEUES: Final = 8
 _PERM: Final = 6
 _PERMISSIONS: Final = (0, 2, 4, 6)
@@ -72,10 +76,9 @@ async def _put(servers: Servers, wish: TopicWish) -> dict[str, Any]:
     brokers = await chosen_masters(servers, wish.brokers)
 
     async def tell(broker: Broker) -> None:
-        address = broker.any_address()
         known = await topic_configs(servers, broker)
         fields = _fields(wish, known.get(wish.topic) or {})
-        await servers.ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
+        await put_topic(servers, broker.any_address(), fields)
 
     await told_all(brokers, tell, warnings)
     return {"message": warnings.message}
@@ -83,19 +86,18 @@ async def _put(servers: Servers, wish: TopicWish) -> dict[str, Any]:
 
 def _fields(wish: TopicWish, known: dict[str, Any]) -> dict[str, object]:
     """The header of a change, in which all that the wish says nothing of stays as it is."""
-    wanted = {
-        "readQueueNums": (wish.read_queues, _QUEUES),
-        "writeQueueNums": (wish.write_queues, _QUEUES),
-        "perm": (wish.perm, _PERM),
-    }
-    return {
-        "topic": wish.topic, "defaultTopic": _EXAMPLE,
-        **{name: int(known.get(name, usual)) if given is None else given
-           for name, (given, usual) in wanted.items()},
-        "topicFilterType": known.get("topicFilterType") or "SINGLE_TAG",
-        "topicSysFlag": int(known.get("topicSysFlag") or 0),
-        "order": "true" if known.get("order") else "false",
-    }  # fmt: skip
+    wanted = (
+        ("readQueueNums", wish.read_queues, _QUEUES),
+        ("writeQueueNums", wish.write_queues, _QUEUES),
+        ("perm", wish.perm, _PERM),
+    )
+    read, write, perm = (
+        int(known.get(name, usual)) if given is None else given for name, given, usual in wanted
+    )
+    return topic_fields(
+        wish.topic, read, write, perm, int(known.get("topicSysFlag") or 0),
+        is_order=bool(known.get("order")), filter_type=known.get("topicFilterType") or "SINGLE_TAG",
+    )  # fmt: skip
 
 
 async def delete(servers: Servers, topic: str) -> dict[str, Any]:
@@ -114,11 +116,10 @@ async def remove(servers: Servers, brokers: list[Broker], topic: str, warnings: 
     """Delete a topic on these brokers and at all name servers. Raises NoAnswerError."""
 
     async def tell(broker: Broker) -> None:
-        fields = {"topic": topic}
-        await servers.ask(broker.any_address(), RequestCode.DELETE_TOPIC_IN_BROKER, fields)
+        await delete_topic(servers, broker.any_address(), topic)
 
     async def forget(address: str) -> None:
-        await servers.ask(address, RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
+        await forget_topic(servers, address, topic)
 
     await told_all(brokers, tell, warnings)
     # Afterwards: a broker that still has a topic registers it at once with name servers again.

@@ -21,10 +21,10 @@ from penstock.admin.rocketmq.messages.pulls import (
 )
 from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.cluster.fanout import Warnings
-from penstock.nsq.http_api import ApiError, Query
+from penstock.net.http.server.api import ApiError, Query
+from penstock.rocketmq.client.admin.key_queries import END_OF_TIME, KeyQuery
+from penstock.rocketmq.client.admin.topology import Broker
 from penstock.rocketmq.client.consume.received import Received, all_received
-from penstock.rocketmq.mqadmin.key_queries import END_OF_TIME, KeyQuery
-from penstock.rocketmq.mqadmin.topology import Broker
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.ids import OffsetId
@@ -174,7 +174,7 @@ def _newest_first(found: list[Received]) -> list[Received]:
 
 
 async def _queues(servers: Servers, wish: Wish) -> list[Queue]:
-    """The topic's queues, as far as the wish is for them."""
+    """The topic's queues that were asked for."""
     return [
         each
         for each in queues_of(await servers.route(wish.topic), wish.topic)
@@ -185,7 +185,7 @@ async def _queues(servers: Servers, wish: Wish) -> list[Queue]:
 async def _parts(
     queues: list[Queue], look: Callable[[Queue, int], Awaitable[Part]], warnings: Warnings
 ) -> list[Part]:
-    """The messages of each queue, which share the room for bodies, as far as there are some."""
+    """The messages of each queue; all queues share the room for bodies."""
     room = ROOM // max(len(queues), 1)
 
     async def ask(queue: Queue) -> Part:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from penstock.admin.rocketmq.servers import Servers
+from penstock.rocketmq.client.admin.errors import Refused
+from penstock.rocketmq.client.admin.topology import Broker, TopicRoute
 from penstock.rocketmq.client.consume.received import Received, each_received
-from penstock.rocketmq.mqadmin.errors import Refused
-from penstock.rocketmq.mqadmin.topology import Broker, TopicRoute
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 
 GROUP: Final = "TOOLS_CONSUMER"
@@ -106,7 +106,7 @@ def _size(messages: list[Received]) -> int:
 
 
 def most_of(room: int) -> int:
-    """Bytes that one body may become where all of them share this room."""
+    """The most bytes that one decompressed body may have where all share this room."""
     return max(room, BODY_LEAST)
 
 

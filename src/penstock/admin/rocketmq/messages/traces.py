@@ -7,9 +7,9 @@ from typing import Any
 from penstock.admin.rocketmq.messages.finding import by_key
 from penstock.admin.rocketmq.servers import Servers
 from penstock.cluster.fanout import Warnings
-from penstock.nsq.http_api import ApiError
+from penstock.net.http.server.api import ApiError
+from penstock.rocketmq.client.admin.trace_entries import AFTER, BEFORE, ENDED, SENT, Entry, entries
 from penstock.rocketmq.client.consume.received import Received
-from penstock.rocketmq.mqadmin.trace_entries import AFTER, BEFORE, ENDED, SENT, Entry, entries
 
 
 async def trace(servers: Servers, message_id: str, topic: str = "") -> dict[str, Any]:

@@ -8,10 +8,9 @@ from penstock.admin.rocketmq.messages.finding import by_id, the_one
 from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.admin.rocketmq.topics import consumers, groups_of
 from penstock.cluster.fanout import Warnings
+from penstock.rocketmq.client.admin.consume_stats import ConsumeStats, group_stats
 from penstock.rocketmq.client.consume.received import Received
-from penstock.rocketmq.mqadmin.consume_stats import parse
 from penstock.rocketmq.mqadmin.tracks import is_wanted
-from penstock.rocketmq.protocol.codes import RequestCode
 
 CONSUMED: Final = "consumed"
 FILTERED: Final = "filtered"
@@ -29,9 +28,7 @@ async def tracks(servers: Servers, topic: str, message_id: str) -> dict[str, Any
 
     async def ask(group: str) -> dict[str, Any]:
         found = await consumers(servers, broker, group)
-        fields = {"consumerGroup": group, "topic": topic}
-        code = RequestCode.GET_CONSUME_STATS
-        stats = await servers.ask_json(broker.any_address(), code, fields)
+        stats = await group_stats(servers, broker.any_address(), group, topic)
         members = sorted(str(each["clientId"]) for each in found.get("connectionSet") or ())
         return {"group": group, "state": _state(message, found, stats), "members": members}
 
@@ -40,12 +37,12 @@ async def tracks(servers: Servers, topic: str, message_id: str) -> dict[str, Any
     return {"groups": rows, "message": warnings.message}
 
 
-def _state(message: Received, found: dict[str, Any], stats: dict[str, Any]) -> str:
+def _state(message: Received, found: dict[str, Any], stats: ConsumeStats) -> str:
     """The state as upstream's tools work it out; unlike these, of groups without members too."""
     if found.get("consumeType") == _PULLS:
         return UNKNOWN
     place = (message.broker, message.stored.queue)
-    for queue, each in parse(stats).queues.items():
+    for queue, each in stats.queues.items():
         is_there = (queue.brokerName, queue.queueId) == place
         if is_there and each.consumer_offset > message.queue_offset:
             return CONSUMED if is_wanted(message.stored, found) else FILTERED

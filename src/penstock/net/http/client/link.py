@@ -31,7 +31,7 @@ class HttpLink(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        """True if it can take a request, as far as is known."""
+        """True unless it is known that it cannot take a request."""
         return self._transport is not None and not self._transport.is_closing()
 
     async def ask(self, request: bytes, reader: AnswerReader) -> None:

@@ -151,7 +151,7 @@ class Connection(asyncio.Protocol):
         """End the connection after what was written."""
         self._transport.close()
 
-    def closes_after(self, answers: Container[Later]) -> bool:
+    def close_after(self, answers: Container[Later]) -> bool:
         """Take no more requests if the next answer is one of these, and close after it; False if it
         is not.
         """
@@ -168,7 +168,7 @@ class Connection(asyncio.Protocol):
     # -- answering
 
     def _proceed(self) -> None:
-        """Take up what was read, as far as it may be answered now."""
+        """Handle what was read and may be answered now."""
         events = self._reader.events
         taken = 0
         for event in events:

@@ -140,13 +140,3 @@ class HeadReader:
         version = "1.1" if is_plain else parser.get_http_version()
         self.head = Head(parser.get_method().decode(), bytes(self._target), headers, version,
                          keep_alive, frozenset(self._repeated))  # fmt: skip
-
-
-def parse_head(raw: bytes) -> Head:
-    """The head that ``raw`` is; BadRequestError or httptools.HttpParserError when it is not one."""
-    reader = HeadReader()
-    try:
-        reader._parser.feed_data(raw)
-    except httptools.HttpParserCallbackError as error:
-        raise error.__context__ or error from None
-    return reader.head

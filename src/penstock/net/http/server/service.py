@@ -71,5 +71,5 @@ class HttpServer:
         that is one of these; for shutdown.
         """
         for connection in list(self.connections):
-            if not connection.closes_after(but_for):
+            if not connection.close_after(but_for):
                 connection.close()

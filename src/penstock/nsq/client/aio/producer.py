@@ -28,7 +28,7 @@ from penstock.nsq.client.publishing import (
 )
 
 UNANSWERED_MAX: Final = 8
-"""The number of unanswered commands from which on single messages wait, and gather."""
+"""From this number of unanswered commands on, single messages wait and are sent together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """True if the connection was not lost or closed as far as is known."""
+        """True unless the connection is known to be lost or closed."""
         return self._socket is not None
 
     def fileno(self) -> int:
@@ -124,7 +124,7 @@ class Connection:
         return self._frames.popleft()
 
     def receive_ready(self) -> list[Frame]:
-        """The frames that have arrived by now, without waiting. Raises NotConnected."""
+        """The frames that have arrived, without waiting. Raises NotConnected."""
         data = self._read(self._opened())
         if data is not None:
             self._take(data)
@@ -142,7 +142,7 @@ class Connection:
         return True
 
     def _read(self, opened: socket.socket) -> bytes | None:
-        """The bytes that have come by now; None if nothing has."""
+        """The bytes that have arrived; None if there are none."""
         try:
             data = opened.recv(_READ_SIZE)
         except BlockingIOError:

@@ -24,8 +24,7 @@ from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.units import SECOND
 from penstock.net.tls.layers import Layer, LayerError, Layers
 from penstock.nsq.client.config import Config
-from penstock.nsq.client.connect.answers import AnswerReader, NotNsq
-from penstock.nsq.client.connect.handshake import Ask, Handshake
+from penstock.nsq.client.connect.handshake import AnswerReader, Ask, Handshake, NotNsq
 from penstock.nsq.client.connect.server_info import ServerInfo
 from penstock.nsq.client.errors import HandshakeFailed, NotConnected
 from penstock.nsq.client.events import tell

@@ -112,7 +112,7 @@ class Flow(Generic[Key]):
         return self._after(self.backoff.continued(now), now)
 
     def tick(self) -> Orders[Key]:
-        """The orders that are due by now."""
+        """The orders that are due."""
         now = self._clock.monotonic_ns()
         if self._closed:
             return []

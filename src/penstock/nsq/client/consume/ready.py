@@ -63,7 +63,7 @@ class Table(Generic[Key]):
             self.total -= peer.ready
 
     def give(self, peer: Peer[Key], count: int, now: int) -> None:
-        """Set a connection's RDY, as far as the bounds allow."""
+        """Set a connection's RDY within its bounds."""
         left = self.max_in_flight - self.total + peer.ready
         count = max(0, min(count, peer.most, left))
         if count != peer.ready:

@@ -10,25 +10,26 @@ from penstock import __version__
 from penstock.broker.channels.channel import Channel
 from penstock.broker.topic import Topic
 from penstock.core.errors import StorageError
+from penstock.core.settings.version import NSQ_VERSION
 from penstock.core.units import MILLISECOND, SECOND
-from penstock.net.http.server.guard import Guard
-from penstock.net.http.server.service import Later, Request, Response
-from penstock.nsq.debug_pages import add_debug_pages, free_memory
-from penstock.nsq.http_api import (
+from penstock.net.http.server.api import (
     ApiError,
-    NsqRouter,
+    ApiRouter,
     Query,
     error_response,
     plain_response,
     text_response,
 )
-from penstock.nsq.nsqd.copies.primary import Primary
-from penstock.nsq.nsqd.http.api_arguments import existing_channel, topic_named
+from penstock.net.http.server.guard import Guard
+from penstock.net.http.server.service import Later, Request, Response
+from penstock.node.http.api_arguments import existing_channel, topic_named
+from penstock.node.http.log_api import LogApi
+from penstock.node.ports import Ports
+from penstock.nsq.debug_pages import add_debug_pages, free_memory
 from penstock.nsq.nsqd.http.browse_api import BrowseApi
 from penstock.nsq.nsqd.http.config_api import ConfigApi
 from penstock.nsq.nsqd.http.damage_api import DamageApi
 from penstock.nsq.nsqd.http.dead_letters_api import DeadTopics
-from penstock.nsq.nsqd.http.log_api import LogApi
 from penstock.nsq.nsqd.http.log_group_api import LogGroupApi
 from penstock.nsq.nsqd.http.node_api import NodeApi
 from penstock.nsq.nsqd.http.pipelines_api import PipelinesApi
@@ -38,12 +39,11 @@ from penstock.nsq.nsqd.http.settings_api import SettingsApi
 from penstock.nsq.nsqd.http.stage_api import StageApi
 from penstock.nsq.nsqd.http.write_down import check_written, write_down, write_names
 from penstock.nsq.nsqd.lookup import Lookup
-from penstock.nsq.nsqd.ports import Ports
 from penstock.nsq.nsqd.stats import packed_stats
 from penstock.nsq.nsqd.stats.stat_sources import StatSources
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.nsq.protocol.errors import ProtocolError
-from penstock.nsq.version import NSQ_VERSION
+from penstock.replication.primary import Primary
 
 _OK = text_response("OK")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
@@ -71,10 +71,10 @@ class NsqdApi:
         self._ports = ports
         self._hostname = hostname
 
-    def router(self) -> NsqRouter:
+    def router(self) -> ApiRouter:
         """The routes of nsqd."""
         options, node, topics = self._options, self._node, self._topics
-        router = NsqRouter(Guard.of(options, options.broadcast_address))
+        router = ApiRouter(Guard.of(options, options.broadcast_address))
         node.vitals.add_routes(router, metrics=options.metrics)
         router.v1("GET", "/info", self._info)
         router.v1("GET", "/stats", partial(packed_stats.handle, self._sources))

@@ -24,9 +24,9 @@ from penstock.core.errors import StorageError
 from penstock.core.ids import format_id
 from penstock.core.malformed import MALFORMED
 from penstock.core.units import MILLISECOND
+from penstock.net.http.server.api import ApiError, ApiRouter, Query, all_values
 from penstock.net.http.server.service import Request
-from penstock.nsq.http_api import ApiError, NsqRouter, Query, all_values
-from penstock.nsq.nsqd.http.api_arguments import (
+from penstock.node.http.api_arguments import (
     existing_channel,
     existing_topic,
     number,
@@ -66,7 +66,7 @@ class BrowseApi:
         self._topics = topics
         self._clock = clock
 
-    def add_routes(self, router: NsqRouter) -> None:
+    def add_routes(self, router: ApiRouter) -> None:
         router.v1("GET", "/topic/peek", self._peek_topic)
         router.v1("GET", "/channel/peek", self._peek_channel)
         router.v1("GET", "/deadletters", self._dead_letters)

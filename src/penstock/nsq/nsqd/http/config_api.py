@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 from typing import Any, Final
 
+from penstock.net.http.server.api import ApiRouter
+from penstock.node.ports import Ports
 from penstock.nsq.config_page import ConfigPage
-from penstock.nsq.http_api import NsqRouter
 from penstock.nsq.nsqd.lookup import Lookup
 from penstock.nsq.nsqd.options import NsqdOptions
-from penstock.nsq.nsqd.ports import Ports
 from penstock.nsq.nsqd.stats.statsd import resolved_prefix
 
 _HIDDEN: Final = frozenset(("version", "config", "verbose", "worker_id"))
@@ -24,7 +24,7 @@ class ConfigApi(ConfigPage):
         self._lookup = lookup
         self._ports = ports
 
-    def add_routes(self, router: NsqRouter) -> None:
+    def add_routes(self, router: ApiRouter) -> None:
         router.v1("GET", "/config/:opt", self.get)
         # nsqd bounds this body by the size of a message, and calls a longer one invalid.
         router.v1("PUT", "/config/:opt", self.put, max_body=self._options.max_msg_size,

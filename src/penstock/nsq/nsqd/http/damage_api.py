@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.broker.topic import Topic
+from penstock.net.http.server.api import ApiError, ApiRouter, Query
 from penstock.net.http.server.service import Request
-from penstock.nsq.http_api import ApiError, NsqRouter, Query
-from penstock.nsq.nsqd.http.api_arguments import topic_named
+from penstock.node.http.api_arguments import topic_named
 
 logger = logging.getLogger("penstock.nsqd")
 
@@ -24,7 +24,7 @@ class DamageApi:
     def __init__(self, topics: Mapping[str, Topic]) -> None:
         self._topics = topics
 
-    def add_routes(self, router: NsqRouter) -> None:
+    def add_routes(self, router: ApiRouter) -> None:
         router.v1("GET", "/damage", self._damage)
         router.v1("POST", "/topic/damage/accept", self._accept)
 

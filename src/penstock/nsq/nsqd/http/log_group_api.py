@@ -12,12 +12,12 @@ import msgspec
 
 from penstock.broker.topic import Topic
 from penstock.core.malformed import MALFORMED
+from penstock.net.http.server.api import ApiError, ApiRouter, Query
 from penstock.net.http.server.service import Request
 from penstock.node.dialect import LogView
-from penstock.nsq.http_api import ApiError, NsqRouter, Query
-from penstock.nsq.nsqd.http.api_arguments import topic_named
-from penstock.nsq.nsqd.http.log_views import queue_named, view_for
-from penstock.nsq.nsqd.http.many_topics import change_each, names_in, offsets_in
+from penstock.node.http.api_arguments import topic_named
+from penstock.node.http.log_views import queue_named, view_for
+from penstock.node.http.many_topics import change_each, names_in, offsets_in
 from penstock.nsq.nsqd.http.write_down import write_down, write_down_all
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class LogGroupApi:
         self._groups = node.log_groups
         self._store = node.broker.store
 
-    def add_routes(self, router: NsqRouter) -> None:
+    def add_routes(self, router: ApiRouter) -> None:
         router.v1("POST", "/log/commit", self._commit, quiet=True)
         router.v1("POST", "/log/group/delete", self._delete)
 

@@ -8,9 +8,9 @@ from typing import Any
 from penstock import __version__
 from penstock.core.units import SECOND
 from penstock.net import process
+from penstock.net.http.server.api import ApiRouter
 from penstock.net.http.server.service import Request
-from penstock.nsq.http_api import NsqRouter
-from penstock.nsq.nsqd.ports import Ports
+from penstock.node.ports import Ports
 from penstock.nsq.nsqd.stats.stat_sources import StatSources
 from penstock.storage.files.disk_space import DiskSpace
 
@@ -21,7 +21,7 @@ class NodeApi:
     def __init__(self, sources: StatSources, ports: Ports) -> None:
         self._sources, self._ports = sources, ports
 
-    def add_routes(self, router: NsqRouter) -> None:
+    def add_routes(self, router: ApiRouter) -> None:
         router.v1("GET", "/node", self._describe, quiet=True)
 
     def _describe(self, request: Request) -> Any:

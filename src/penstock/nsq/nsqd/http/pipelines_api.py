@@ -7,8 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from penstock.core.malformed import MALFORMED
+from penstock.net.http.server.api import ApiError, ApiRouter
 from penstock.net.http.server.service import Request
-from penstock.nsq.http_api import ApiError, NsqRouter
 from penstock.nsq.nsqd.stats.pipelines import Pipelines
 from penstock.nsq.pipeline_status import PipelineStatus
 
@@ -21,7 +21,7 @@ class PipelinesApi:
     def __init__(self, pipelines: Pipelines) -> None:
         self._pipelines = pipelines
 
-    def add_routes(self, router: NsqRouter) -> None:
+    def add_routes(self, router: ApiRouter) -> None:
         router.v1("GET", "/pipelines", self._show, quiet=True)
         router.v1("POST", "/pipelines", self._tell, max_body=_BODY_MAX, quiet=True)
 

@@ -7,15 +7,15 @@ from typing import Any
 
 from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
+from penstock.net.http.server.api import ApiError, ApiRouter, Query
 from penstock.net.http.server.service import Request
-from penstock.node.registry import Registry
-from penstock.nsq.http_api import ApiError, NsqRouter, Query
-from penstock.nsq.nsqd.http.api_arguments import (
+from penstock.node.http.api_arguments import (
     existing_channel,
     existing_topic,
     position,
     within_log,
 )
+from penstock.node.registry import Registry
 from penstock.nsq.nsqd.http.write_down import check_written
 
 logger = logging.getLogger("penstock.nsqd")
@@ -29,7 +29,7 @@ class ReplayApi:
         self._topics = registry.topics
         self._clock = clock
 
-    def add_routes(self, router: NsqRouter) -> None:
+    def add_routes(self, router: ApiRouter) -> None:
         router.v1("POST", "/channel/create", within_log(self._create))
         router.v1("GET", "/channel/seek", within_log(self._preview))
         router.v1("POST", "/channel/seek", within_log(self._seek))

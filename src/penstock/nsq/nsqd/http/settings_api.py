@@ -20,9 +20,9 @@ from penstock.broker.publish.fill import fill_of
 from penstock.broker.topic import Topic
 from penstock.core.malformed import MALFORMED
 from penstock.core.names import is_valid_name
+from penstock.net.http.server.api import ApiError, ApiRouter, Query
 from penstock.net.http.server.service import Request
-from penstock.nsq.http_api import ApiError, NsqRouter, Query
-from penstock.nsq.nsqd.http.api_arguments import existing_channel, existing_topic
+from penstock.node.http.api_arguments import existing_channel, existing_topic
 from penstock.nsq.nsqd.http.write_down import check_written
 
 _BODY_MAX = 64 * 1024
@@ -53,7 +53,7 @@ class SettingsApi:
     def __init__(self, topics: Mapping[str, Topic]) -> None:
         self._topics = topics
 
-    def add_routes(self, router: NsqRouter) -> None:
+    def add_routes(self, router: ApiRouter) -> None:
         router.v1("GET", "/channel/config", self._channel)
         router.v1("POST", "/channel/config", self._set_channel, max_body=_BODY_MAX)
         router.v1("GET", "/topic/config", self._topic)

@@ -33,11 +33,11 @@ from penstock.core.clock import Clock
 from penstock.core.errors import StorageError
 from penstock.core.malformed import MALFORMED
 from penstock.core.units import SECOND
+from penstock.net.http.server.api import ApiError, ApiRouter, Query
 from penstock.net.http.server.service import Request
 from penstock.node.dialect import StagingError
-from penstock.nsq.http_api import ApiError, NsqRouter, Query
-from penstock.nsq.nsqd.http.api_arguments import NUMBER_MAX, number, topic_named
-from penstock.nsq.nsqd.http.many_topics import TOPICS_MAX, check_number
+from penstock.node.http.api_arguments import NUMBER_MAX, number, topic_named
+from penstock.node.http.many_topics import TOPICS_MAX, check_number
 from penstock.nsq.nsqd.http.refusals import refusal
 from penstock.nsq.nsqd.http.staged_parts import CommittedError, StagedParts
 
@@ -88,7 +88,7 @@ class StageApi:
         self._staged_parts = staged_parts
         self._clock = clock
 
-    def add_routes(self, router: NsqRouter, max_body: int) -> None:
+    def add_routes(self, router: ApiRouter, max_body: int) -> None:
         """``max_body`` bytes are the most of one chunk."""
         router.v1("POST", "/stage", self._stage, quiet=True, max_body=max_body)
         router.v1("POST", "/stage/commit", self._commit, max_body=_COMMIT_MAX, quiet=True)

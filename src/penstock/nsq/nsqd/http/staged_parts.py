@@ -134,12 +134,12 @@ class StagedParts:
                     del decision.topics[name]
             self.decisions.put(decision)
         found = list(self._files.load())
-        self._files.remove([each.number for each in found if not self._restored(each)])
+        self._files.remove([each.number for each in found if not self._restore_part(each)])
         for decision in self.decisions:
             self._files.remove(self._lost_by(decision))
 
-    def _restored(self, found: Found) -> bool:
-        """True if the file is a part that may still be committed."""
+    def _restore_part(self, found: Found) -> bool:
+        """Take in the part of a file; False if that cannot be committed any more."""
         try:
             head = msgspec.msgpack.decode(found.head, type=PartHead)
         except MALFORMED:

@@ -9,8 +9,8 @@ from typing import Final
 
 from penstock.broker.topic import Topic
 from penstock.core.errors import StorageError
+from penstock.net.http.server.api import ApiError
 from penstock.node.registry import TopicList
-from penstock.nsq.http_api import ApiError
 from penstock.storage.store import Store
 
 logger = logging.getLogger("penstock.nsqd")

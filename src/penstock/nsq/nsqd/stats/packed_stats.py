@@ -23,12 +23,12 @@ import msgspec
 from penstock.broker.channels.channel import Channel
 from penstock.broker.topic import Topic
 from penstock.core.gojson import dumps
+from penstock.core.settings.version import NSQ_VERSION
 from penstock.core.units import SECOND
+from penstock.net.http.server.api import NSQ_HEADER, Query
 from penstock.net.http.server.service import Request, Response
-from penstock.nsq.http_api import NSQ_HEADER, Query
 from penstock.nsq.nsqd.stats import group_stats, stats
 from penstock.nsq.nsqd.stats.stat_sources import StatSources
-from penstock.nsq.version import NSQ_VERSION
 
 FIGURES: Final = (
     "depth", "backend_depth", "in_flight_count", "deferred_count", "message_count",

@@ -5,8 +5,6 @@ The keys, their order and the widths of the text are NSQ's: dashboards and scrip
 
 from __future__ import annotations
 
-import gc
-import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -14,18 +12,16 @@ from typing import Any
 from penstock.broker.channels.channel import Channel
 from penstock.broker.topic import Topic
 from penstock.core.quantiles import Summary
+from penstock.core.settings.version import NSQ_VERSION, version_line
 from penstock.core.units import MICROSECOND, MILLISECOND, SECOND, format_duration
-from penstock.net import process
 from penstock.net.budget import Memory
-from penstock.net.gc_pauses import GcPauses
+from penstock.net.http.server.api import Query, json_response, text_response
 from penstock.net.http.server.service import Request, Response
 from penstock.net.tls.tls_layer import TlsLayer
-from penstock.nsq.http_api import Query, json_response, text_response
 from penstock.nsq.nsqd.http.damage_api import damage_of
 from penstock.nsq.nsqd.stats import group_stats
 from penstock.nsq.nsqd.stats.stat_sources import StatSources
 from penstock.nsq.nsqd.tcp.session import Session
-from penstock.nsq.version import NSQ_VERSION, version_line
 
 _FALSE = ("false", "0")
 # The suites that Go's nsqd has names for, none of TLS 1.3 among them.
@@ -78,7 +74,7 @@ def collect(sources: StatSources, query: Query) -> dict[str, Any]:
         # Go marshals the list that it never made as null; nsqadmin and nsq_stat accept it.
         stats["topics"] = None
     if query.get("include_mem") not in _FALSE:
-        stats["memory"] = memory(sources.node.vitals.gc_pauses)
+        stats["memory"] = sources.node.vitals.go_memory()
     # nsqd shows no publishers of an unknown topic, and of a known one all that publish.
     producers = _producers(sources, wanted) if with_clients and not unknown else []
     stats["producers"] = producers or None
@@ -89,26 +85,6 @@ def collect(sources: StatSources, query: Query) -> dict[str, Any]:
     if sources.node.dialects and with_clients:
         stats["producer_groups"] = group_stats.producer_groups(sources.node.dialects)
     return stats
-
-
-def memory(pauses: GcPauses) -> dict[str, int]:
-    """Go's memory keys with the nearest figures CPython has.
-
-    Objects are blocks that Python's allocator has given out, bytes in use are those of the process
-    in RAM, idle ones what the C library keeps free. CPython returns memory without counting it and
-    starts a collection by the number of objects, not of bytes: those two are 0.
-    """
-    return {
-        "heap_objects": sys.getallocatedblocks(),
-        "heap_idle_bytes": process.free_heap(),
-        "heap_in_use_bytes": process.memory().resident,
-        "heap_released_bytes": 0,
-        "gc_pause_usec_100": pauses.percentile(100) // MICROSECOND,
-        "gc_pause_usec_99": pauses.percentile(99) // MICROSECOND,
-        "gc_pause_usec_95": pauses.percentile(95) // MICROSECOND,
-        "next_gc_bytes": 0,
-        "gc_total_runs": sum(generation["collections"] for generation in gc.get_stats()),
-    }
 
 
 def held(memory: Memory) -> dict[str, int]:

@@ -9,9 +9,9 @@ from typing import Final
 from penstock.core.reasons import reason
 from penstock.core.units import SECOND
 from penstock.net.address import split_host_port
+from penstock.net.http.server.api import Query
 from penstock.net.tasks import spawn
-from penstock.nsq.http_api import Query
-from penstock.nsq.nsqd.ports import Ports
+from penstock.node.ports import Ports
 from penstock.nsq.nsqd.stats import stats
 from penstock.nsq.nsqd.stats.stat_sources import StatSources
 from penstock.nsq.nsqd.stats.statsd import StatsdLines, packets, resolved_prefix

@@ -74,16 +74,16 @@ class GuardedSession(Session):
             self.connection.resume()
 
     def _on_subscribe(self, event: Subscribe) -> None:
-        if self._may(event, "SUB", event.topic, event.channel):
+        if self._admit(event, "SUB", event.topic, event.channel):
             super()._on_subscribe(event)
 
     def _on_mpub_line(self, event: MpubLine) -> None:
-        if self._may_publish(event, "MPUB", event.topic):
+        if self._admit_publish(event, "MPUB", event.topic):
             super()._on_mpub_line(event)
 
     def _on_publish(self, event: Publish) -> None:
         # An MPUB was checked before its body came.
-        if event.command == "MPUB" or self._may_publish(event, event.command, event.topic):
+        if event.command == "MPUB" or self._admit_publish(event, event.command, event.topic):
             super()._on_publish(event)
 
     def publish_lone(self, command: str, name: str, body: bytes) -> bool:
@@ -94,18 +94,18 @@ class GuardedSession(Session):
 
     # --- permissions ---------------------------------------------------------------------------
 
-    def _may_publish(self, event: Event, command: str, topic: str) -> bool:
+    def _admit_publish(self, event: Event, command: str, topic: str) -> bool:
         if topic in self._publishes_to and self.connection.heard_ns < self._expires_ns:
             return True
-        allowed = self._may(event, command, topic, "")
+        allowed = self._admit(event, command, topic, "")
         if allowed:
             if len(self._publishes_to) >= TOPICS_MAX:
                 self._publishes_to.clear()
             self._publishes_to.add(topic)
         return allowed
 
-    def _may(self, event: Event, command: str, topic: str, channel: str) -> bool:
-        """True if a command may go on; otherwise it has failed, or will be handled again later."""
+    def _admit(self, event: Event, command: str, topic: str, channel: str) -> bool:
+        """Admit a command; else fail it or have it handled again later, and return False."""
         if self.authorizations is None:
             self.connection.fail_in_turn(f"E_AUTH_FIRST AUTH required before {command}")
         elif self.connection.heard_ns >= self._expires_ns:

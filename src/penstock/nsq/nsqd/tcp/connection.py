@@ -1,4 +1,4 @@
-"""One TCP connection of nsqd, as far as it is about bytes and time: reading, flow, heartbeats, end.
+"""The bytes and the time of one TCP connection of nsqd: reading, flow, heartbeats, end.
 
 Commands are taken one by one from the reader and handed to the connection's session. A command may
 have to wait: until the publishes before it have their answers, which leave in the order of the

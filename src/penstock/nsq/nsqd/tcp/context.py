@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.core.settings.tls_kinds import TlsRequired
+from penstock.core.settings.version import NSQ_VERSION
 from penstock.nsq.protocol.identify import Features
-from penstock.nsq.version import NSQ_VERSION
 
 if TYPE_CHECKING:
     from penstock.net.tls.tls_layer import ServerTls

@@ -228,7 +228,7 @@ class Session:
         longest = self._context.limits.max_req_timeout
         # nsqd clamps a delay since 1.1.0, where NSQ's documents promise an error.
         delay = max(0, min(event.delay_ns, longest))
-        if delay != event.delay_ns and self._may_log():
+        if delay != event.delay_ns and self._take_log_line():
             logger.info("PROTOCOL(V2): [%s] REQ timeout %s out of range 0-%s. Setting to %s",
                         self.connection.remote_address, format_duration(event.delay_ns),
                         format_duration(longest), format_duration(delay))  # fmt: skip
@@ -337,14 +337,14 @@ class Session:
         # nsqd closes after every other error, and nsqjs does so at any error but these three.
         shown = message_id.decode("utf-8", "surrogateescape")
         text = f"E_{command}_FAILED {command} {shown} failed {reason}"
-        if self._may_log():
+        if self._take_log_line():
             logger.error("[%s] - %s - %s", self.connection.remote_address, text, reason)
         self._outbox.answer(error(text), more_owed=True)
 
-    def _may_log(self) -> bool:
-        """True if a line that clients can cause at will may be written now."""
+    def _take_log_line(self) -> bool:
+        """Take a line of those that clients can cause at will; False if none is left now."""
         limit = self._log_limit = self._log_limit or LogLimit()
-        if not limit.allows(self.connection.heard_ns):
+        if not limit.take_line(self.connection.heard_ns):
             return False
         self._tell_kept_back()
         return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.core.chance import Chance, SystemChance
 from penstock.core.clock import SYSTEM_CLOCK, Clock
+from penstock.core.settings.version import NSQ_VERSION
 from penstock.core.units import SECOND
 from penstock.nsq.client import Message
 from penstock.nsq.client.hosts import MODES, Hosts
@@ -15,7 +16,6 @@ from penstock.nsq.tools.run import Stop, closed_on
 from penstock.nsq.tools.to_http.hops import Endpoint, header_fields
 from penstock.nsq.tools.to_http.options import ToHttpFlags
 from penstock.nsq.tools.to_http.publisher import Publisher, PublishFailed
-from penstock.nsq.version import NSQ_VERSION
 
 USER_AGENT = f"nsq_to_http v{NSQ_VERSION}"
 

@@ -198,8 +198,8 @@ class Timers:
         await self._loop.close()
 
     def __len__(self) -> int:
-        """The number of messages that wait; until a start has read them, of those before it few or
-        none: most of what stands there was delivered long ago.
+        """The number of messages that wait. While a start is still reading, those from before it
+        count little or not at all: most of that queue was delivered long ago.
         """
         _, end = self._store.bounds(names.TIMER_TOPIC, QUEUE)
         return len(self._waiting) + end - min(max(self._read, self._skip_below), end)
@@ -241,7 +241,7 @@ class Timers:
     # --- progress ------------------------------------------------------------------------------
 
     def progress(self) -> dict[str, int]:
-        """All that waits is due later than ``deliveredMs``, as far as it was read."""
+        """Everything read that still waits is due later than ``deliveredMs``."""
         return dict(zip(_FIELDS, (self._low, self._skip_below, self._skip_until_ms), strict=True))
 
     def load(self, value: Any) -> None:

@@ -335,7 +335,7 @@ class OrderedPops:
 
     def _tell(self, text: str, *details: object) -> None:
         """Log a queue that cannot be read, which each pop and each message may find again."""
-        if self._log_limit.allows(self._clock.monotonic_ns()):
+        if self._log_limit.take_line(self._clock.monotonic_ns()):
             logger.error(f"{text}%s", *details, self._log_limit.told_kept_back())
 
     def _take(self, request: OrderedRequest, queue: int) -> None:

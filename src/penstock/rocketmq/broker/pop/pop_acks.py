@@ -60,7 +60,7 @@ class PopAcks:
             offsets = [offset for offset in each.offsets if low <= offset < high]
             strangers = self._finish(each.topic, each.group, each.queue, offsets, each.receipt)
             wrong.append((each, strangers))
-        for each, strangers in wrong:  # the others are done by now
+        for each, strangers in wrong:  # the others are done
             _refuse_strangers(each.topic, each.queue, strangers)
         return request.answer()
 

@@ -189,7 +189,7 @@ class HeldPulls:
 
 def _committed(held: _Held) -> Command:
     """The request to be taken again. What it commits was committed when it came, and the group may
-    be further by now. Its fields stay as they are, since they are signed.
+    have moved on. Its fields stay as they are, since they are signed.
     """
     held.request.flag |= TAKEN_AGAIN
     return held.request

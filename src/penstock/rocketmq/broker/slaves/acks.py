@@ -95,7 +95,7 @@ class SlaveAcks:
         self._followers.ask()
 
     def look(self) -> None:
-        """Tell those whose messages a slave has by now."""
+        """Answer those whose messages a slave has."""
         for topic, waiting in list(self._by_topic.items()):
             copied = self._followers.copied(topic, waiting[0].log)
             while waiting and (waiting[0].is_told or waiting[0].end <= copied):

@@ -55,7 +55,7 @@ class TopicRetention:
         """Take over what was kept. Raises BodyError."""
         topics = value.get("topics") if isinstance(value, dict) else None
         if not isinstance(topics, list):
-            raise BodyError("a file of NSQ's topics without topics")
+            raise BodyError("the list of NSQ's topics has no topics")
         self._of_nsq = {str(topic) for topic in topics}
 
     def made_by_nsq(self, topics: list[str]) -> None:

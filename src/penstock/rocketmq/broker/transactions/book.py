@@ -1,4 +1,4 @@
-"""Open transactions, and the outcomes of others as far as they still matter; no I/O.
+"""Open transactions, and those outcomes of ended ones that still matter; no I/O.
 
 A transaction is known by its root: the offset, in the queue of half messages, at which its half
 message was stored first. Each check stores a copy of it at a new offset, which is the newest half
@@ -127,7 +127,7 @@ class Book:
             del self._recent[next(iter(self._recent))]
 
     def advance(self, end: int) -> bool:
-        """Let go what is settled at the window's start; whether it has moved."""
+        """Move the window's start past settled transactions. Returns True if it moved."""
         start = self.first
         while self.first < end:
             root = self.root_of(self.first)
@@ -157,6 +157,6 @@ class Book:
         for each in self._decided.values():
             if each.op >= 0:
                 return min(each.op, end)
-            if not each.done:  # its op may be stored by now, and nobody told
+            if not each.done:  # its op may be stored although no answer came
                 return min(each.op_min, end)
         return end

@@ -180,8 +180,8 @@ class Consumption(Group):
             self._send_all_back(unit, level)
 
     def _send_all_back(self, unit: Unit, level: int) -> None:
-        """Send back what is this member's still: the rest comes to whoever has the queue by now, or
-        was sought away.
+        """Send back what still belongs to this member: the rest goes to the queue's new owner, or
+        was skipped by a seek.
         """
         held = unit.held
         for message in unit.messages:

@@ -248,8 +248,8 @@ class Group:
                 self.on_queues_changed(sorted(self.held))
 
     async def _wanted(self) -> set[MessageQueue]:
-        """The queues that are this member's by now; of a topic that cannot be shared those that it
-        has.
+        """The queues that this member should hold; of a topic that cannot be shared now, those it
+        holds.
         """
         if self.assigned is not None:
             return self.assigned
@@ -429,7 +429,7 @@ class Group:
     # --- pulling ---------------------------------------------------------------------------------
 
     def pull_again(self, held: HeldQueue) -> None:
-        """Pull from where it is by now; a pull that is under way is of no interest any more."""
+        """Pull from the queue's present offset and drop the pull under way."""
         if held.pulling is not None:
             held.pulling.cancel(Stopped())
         if not held.is_dropped:

@@ -39,7 +39,7 @@ class Heartbeats:
 
     @property
     def reached(self) -> set[str]:
-        """The brokers that know of this client, as far as it can tell."""
+        """The brokers that this client believes know it."""
         return set(self._reached)
 
     async def watch(self) -> None:

@@ -58,7 +58,7 @@ class HeldQueue:
         """Add messages that were pulled."""
         held = self._messages
         for message in messages:
-            held[message.queue_offset] = message
+            held[message.stored.queue_offset] = message
             self.nbytes += len(message.body)
         self.next_offset = next_offset
 
@@ -68,9 +68,11 @@ class HeldQueue:
 
     def done(self, messages: list[Received]) -> None:
         """Take out messages that are done."""
+        held = self._messages
         for message in messages:
-            if self.holds(message):  # and not the same one, pulled again
-                del self._messages[message.queue_offset]
+            offset = message.stored.queue_offset
+            if held.get(offset) is message:  # and not the same one, pulled again
+                del held[offset]
                 self.nbytes -= len(message.body)
         self.wake()
 

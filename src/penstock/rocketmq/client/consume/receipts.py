@@ -42,8 +42,8 @@ class Receipt(NamedTuple):
         return cls(*[*words, str(offset)][: len(cls._fields)]).checked()
 
     def checked(self) -> Receipt:
-        """Itself. Raises BodyError when it is for a message that was not popped then, ValueError
-        for words that are no numbers.
+        """The receipt itself. Raises BodyError when its message is not one of the pop's, ValueError
+        when a part is not a number.
         """
         start, _, _, _, _, offset = map(int, (*self[:4], self.queue, self.offset))
         if not 0 <= offset - start < BITS_MAX:

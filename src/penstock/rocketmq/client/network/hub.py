@@ -225,13 +225,13 @@ class Hub:
         return self.clock.wall_ns() // MILLISECOND
 
     def later(self, seconds: float, call: Callable[[], object]) -> Timer:
-        """Call this then."""
+        """Call this after the seconds."""
         timer = self.timers.at(self.clock.monotonic_ns() + int(seconds * SECOND), call)
         self.rescheduled()
         return timer
 
     def sleep(self, seconds: float) -> Promise[None]:
-        """A promise that is kept then."""
+        """A promise that is kept after the seconds."""
         promise = Promise[None]()
         self.later(seconds, lambda: promise.keep(None))
         return promise

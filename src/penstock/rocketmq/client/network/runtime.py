@@ -31,7 +31,7 @@ class Runtime(Protocol):
         """Run a job of the core."""
 
     def later(self, seconds: float, call: Callable[[], object]) -> Timer:
-        """Call this then."""
+        """Call this after the seconds."""
 
     def sleep(self, seconds: float) -> Promise[None]:
-        """A promise that is kept then."""
+        """A promise that is kept after the seconds."""

@@ -31,7 +31,7 @@ class Timers:
         self._swept_at = _SWEPT_FROM
 
     def at(self, when: int, call: Callable[[], object]) -> Timer:
-        """Call this then."""
+        """Call this at a time of the monotonic clock, in ns."""
         if len(self._heap) >= self._swept_at:
             self._sweep()
         timer = Timer(call)

@@ -274,7 +274,7 @@ class Publisher:
     ) -> None:
         """A try has; of a thousand messages under way a hundred say so."""
         broker = queue.brokerName
-        if self._log_limit.allows(self.hub.clock.monotonic_ns()):
+        if self._log_limit.take_line(self.hub.clock.monotonic_ns()):
             more = self._log_limit.told_kept_back()
             again = ", resend at once" if goes_on else ""
             tell(

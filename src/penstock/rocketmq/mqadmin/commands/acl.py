@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from penstock.rocketmq.client.admin import acl
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.java_text import to_second, word
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Table
 from penstock.rocketmq.protocol import fastjson
-from penstock.rocketmq.protocol.codes import RequestCode
 
 VERSIONS: Final = Table(
     "versions", "%-16s  %-22s  %-22s  %-20s  %-22s  %-22s",
@@ -24,12 +24,12 @@ _ACCOUNT: Final = (
 _SECRET: Final = "secretKey"
 
 
-def update_acl_config(admin: Admin, given: Given, out: Output) -> None:
+async def update_acl_config(admin: Admin, given: Given, out: Output) -> None:
     """Make an account, or change it."""
     fields = {name: given.text(name) for name in _ACCOUNT if name in given}
     fields["admin"] = word(given.is_true("admin"))
-    for address in _brokers(admin, given):
-        admin.ask(address, RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, fields)
+    for address in await _brokers(admin, given):
+        await acl.put_account(admin, address, fields)
         out.say(f"create or update plain access config to {address} success.\n", broker=address)
     shown = {name: text for name, text in fields.items() if name != _SECRET}
     pairs = ", ".join(f"{name}={text}" for name, text in shown.items())
@@ -37,48 +37,46 @@ def update_acl_config(admin: Admin, given: Given, out: Output) -> None:
     out.fact("account", shown)
 
 
-def delete_acl_config(admin: Admin, given: Given, out: Output) -> None:
+async def delete_acl_config(admin: Admin, given: Given, out: Output) -> None:
     """Delete an account."""
     key = given.text("accessKey")
-    for address in _brokers(admin, given):
-        admin.ask(address, RequestCode.DELETE_ACL_CONFIG, {"accessKey": key})
+    for address in await _brokers(admin, given):
+        await acl.delete_account(admin, address, key)
         out.say(f"delete plain access config account from {address} success.\n", broker=address)
     out.text(f"account's accesskey is:{key}")
     out.fact("accessKey", key)
 
 
-def update_global_white_addr(admin: Admin, given: Given, out: Output) -> None:
+async def update_global_white_addr(admin: Admin, given: Given, out: Output) -> None:
     """Set the addresses from which everything is allowed."""
-    fields = {"globalWhiteAddrs": given.text("globalWhiteRemoteAddresses")}
-    if "aclFileFullPath" in given:
-        fields["aclFileFullPath"] = given.text("aclFileFullPath")
-    for address in _brokers(admin, given):
-        admin.ask(address, RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, fields)
+    trusted, file = given.text("globalWhiteRemoteAddresses"), given.text("aclFileFullPath")
+    for address in await _brokers(admin, given):
+        await acl.set_trusted(admin, address, trusted, file)
         text = f"update global white remote addresses to {address} success.\n"
         out.say(text, broker=address)
 
 
-def _brokers(admin: Admin, given: Given) -> list[str]:
+async def _brokers(admin: Admin, given: Given) -> list[str]:
     if "brokerAddr" in given:
         return [given.text("brokerAddr")]
-    return admin.clusters().addresses(given.text("clusterName"))
+    return (await admin.clusters()).addresses(given.text("clusterName"))
 
 
-def cluster_acl_config_version(admin: Admin, given: Given, out: Output) -> None:
+async def cluster_acl_config_version(admin: Admin, given: Given, out: Output) -> None:
     """The number of changes of the rules by commands, and the time of the last."""
     if "brokerAddr" in given:
-        _show_versions(admin, given.text("brokerAddr"), out)
+        await _show_versions(admin, given.text("brokerAddr"), out)
         out.text("get broker's plain access config version success.\n")
         return
-    masters = admin.clusters().masters(given.text("clusterName"))
+    masters = (await admin.clusters()).masters(given.text("clusterName"))
     out.head(VERSIONS)
     for address in masters:
-        _show_versions(admin, address, out)
+        await _show_versions(admin, address, out)
     out.text("get cluster's plain access config version success.\n")
 
 
-def _show_versions(admin: Admin, address: str, out: Output) -> None:
-    answer = admin.ask(address, RequestCode.GET_BROKER_CLUSTER_ACL_INFO)
+async def _show_versions(admin: Admin, address: str, out: Output) -> None:
+    answer = await acl.acl_version(admin, address)
     files: dict[str, Any] = fastjson.loads(answer.text("allAclFileVersion").encode())
     for file, version in files.items():
         out.row(
@@ -88,15 +86,15 @@ def _show_versions(admin: Admin, address: str, out: Output) -> None:
         )  # fmt: skip
 
 
-def get_acl_config(admin: Admin, given: Given, out: Output) -> None:
+async def get_acl_config(admin: Admin, given: Given, out: Output) -> None:
     """The accounts and the trusted addresses."""
     masters = (
         [given.text("brokerAddr")]
         if "brokerAddr" in given
-        else admin.clusters().masters(given.text("clusterName"))
+        else (await admin.clusters()).masters(given.text("clusterName"))
     )
     for address in masters:
-        found = admin.ask_json(address, RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG)
+        found = await acl.acl_config(admin, address)
         trusted = found.get("globalWhiteAddrs") or []
         accounts = [_without_secret(each) for each in found.get("plainAccessConfigs") or ()]
         out.text(f"\nglobalWhiteRemoteAddresses: [{', '.join(map(str, trusted))}]\n\naccounts:\n")

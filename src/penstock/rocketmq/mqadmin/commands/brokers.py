@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.core.errors import PenstockError
-from penstock.core.settings import java_properties
-from penstock.rocketmq.mqadmin import consume_stats
+from penstock.rocketmq.client.admin import consume_stats
+from penstock.rocketmq.client.admin.brokers import broker_config, runtime_info, set_broker_config
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.errors import UsageWanted
-from penstock.rocketmq.mqadmin.java_text import cut, to_second, word
+from penstock.rocketmq.mqadmin.java_text import cut, to_second
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Table
-from penstock.rocketmq.protocol.codes import RequestCode
 
 STATUS: Final = Table("figures", "%-32s: %s", "name value")
 STATUS_OF_CLUSTER: Final = Table("figures", "%-24s %-32s: %s", "broker name value")
@@ -28,42 +27,36 @@ _TIMEOUT_MS: Final = 50_000
 _MS_PER_S: Final = 1000
 
 
-def broker_status(admin: Admin, given: Given, out: Output) -> None:
+async def broker_status(admin: Admin, given: Given, out: Output) -> None:
     """The figures of a broker, or of all in a cluster."""
     if "brokerAddr" in given:
-        for name, value in sorted(admin.runtime_info(given.text("brokerAddr")).items()):
+        for name, value in sorted((await runtime_info(admin, given.text("brokerAddr"))).items()):
             out.row(STATUS, name, value)
     elif "clusterName" in given:
-        for address in admin.clusters().addresses(given.text("clusterName")):
-            for name, value in sorted(admin.runtime_info(address).items()):
+        for address in (await admin.clusters()).addresses(given.text("clusterName")):
+            for name, value in sorted((await runtime_info(admin, address)).items()):
                 out.row(STATUS_OF_CLUSTER, address, name, value)
 
 
-def get_broker_config(admin: Admin, given: Given, out: Output) -> None:
+async def get_broker_config(admin: Admin, given: Given, out: Output) -> None:
     """The settings of a broker, or of all in a cluster."""
     if "brokerAddr" in given:
         address = given.text("brokerAddr")
-        _show_config(admin, address, address, out)
+        await _show_config(admin, address, address, out)
     elif "clusterName" in given:
-        for broker in admin.clusters().of(given.text("clusterName")):
+        for broker in (await admin.clusters()).of(given.text("clusterName")):
             master = broker.master or ""
             for address in broker.addresses.values():
                 is_master = address == master
                 title = f"Master: {master}"
                 if not is_master:
                     title = f"My {title}=====Slave: {address}"
-                _show_config(admin, address, title, out)
+                await _show_config(admin, address, title, out)
 
 
-def broker_config(admin: Admin, address: str) -> dict[str, str]:
-    """The settings of a broker."""
-    answer = admin.ask(address, RequestCode.GET_BROKER_CONFIG)
-    return java_properties.loads(answer.body.decode("utf-8", "replace"))
-
-
-def _show_config(admin: Admin, address: str, title: str, out: Output) -> None:
+async def _show_config(admin: Admin, address: str, title: str, out: Output) -> None:
     rule = "=" * 12
-    found = broker_config(admin, address)
+    found = await broker_config(admin, address)
     out.text(f"{rule}{title}{rule}\n")
     for name in sorted(found):
         out.text(CONFIG % (name, found[name]))
@@ -71,17 +64,17 @@ def _show_config(admin: Admin, address: str, title: str, out: Output) -> None:
     out.fact(address, found)
 
 
-def update_broker_config(admin: Admin, given: Given, out: Output) -> None:
+async def update_broker_config(admin: Admin, given: Given, out: Output) -> None:
     """Change a setting of a broker, or of the masters of a cluster."""
-    body = java_properties.dumps({given.text("key"): given.text("value")}).encode()
+    changed = {given.text("key"): given.text("value")}
     if "brokerAddr" in given:
         address = given.text("brokerAddr")
-        admin.ask(address, RequestCode.UPDATE_BROKER_CONFIG, body=body)
+        await set_broker_config(admin, address, changed)
         out.say(f"update broker config success, {address}\n", broker=address)
     elif "clusterName" in given:
-        for address in admin.clusters().masters(given.text("clusterName")):
+        for address in (await admin.clusters()).masters(given.text("clusterName")):
             try:
-                admin.ask(address, RequestCode.UPDATE_BROKER_CONFIG, body=body)
+                await set_broker_config(admin, address, changed)
             except PenstockError as error:
                 out.say(f"update broker config failed, {address}: {error}\n", broker=address)
             else:
@@ -90,21 +83,18 @@ def update_broker_config(admin: Admin, given: Given, out: Output) -> None:
         raise UsageWanted
 
 
-def broker_consume_stats(admin: Admin, given: Given, out: Output) -> None:
+async def broker_consume_stats(admin: Admin, given: Given, out: Output) -> None:
     """The progress of all groups on one broker."""
     seconds = given.number("timeoutMillis", _TIMEOUT_MS) / _MS_PER_S
-    fields = {"isOrder": word(given.is_true("order"))}
-    code = RequestCode.GET_BROKER_CONSUME_STATS
-    found = admin.ask_json(given.text("brokerAddr"), code, fields, seconds=seconds)
+    found = await consume_stats.broker_consume_stats(
+        admin, given.text("brokerAddr"), is_order=given.is_true("order"), seconds=seconds
+    )
     least = given.number("level")
     out.head(CONSUMED)
-    for groups in found.get("consumeStatsList") or ():
-        for group, each in groups.items():
-            for stats in each:
-                _show_group(str(group), consume_stats.parse(stats), least, out)
-    total = int(found.get("totalDiff") or 0)
-    out.text(f"\nDiff Total: {total}\n")
-    out.fact("diffTotal", total)
+    for group, stats in found.groups:
+        _show_group(group, stats, least, out)
+    out.text(f"\nDiff Total: {found.lag}\n")
+    out.fact("diffTotal", found.lag)
 
 
 def _show_group(group: str, stats: consume_stats.ConsumeStats, least: int, out: Output) -> None:

@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
+from penstock.rocketmq.client.admin.brokers import Cleaning, clean
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output
-from penstock.rocketmq.protocol.codes import RequestCode
 
 
-def clean_expired(admin: Admin, given: Given, out: Output) -> None:
+async def clean_expired(admin: Admin, given: Given, out: Output) -> None:
     """Forget the parts of consume queues whose messages are gone."""
-    _clean(admin, given, RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, out)
+    await _clean(admin, given, Cleaning.EXPIRED_QUEUES, out)
 
 
-def delete_expired(admin: Admin, given: Given, out: Output) -> None:
+async def delete_expired(admin: Admin, given: Given, out: Output) -> None:
     """Delete the messages that are older than the broker keeps them."""
-    _clean(admin, given, RequestCode.DELETE_EXPIRED_COMMITLOG, out)
+    await _clean(admin, given, Cleaning.EXPIRED_MESSAGES, out)
 
 
-def clean_unused(admin: Admin, given: Given, out: Output) -> None:
+async def clean_unused(admin: Admin, given: Given, out: Output) -> None:
     """Delete the queues of topics that are no more."""
-    _clean(admin, given, RequestCode.CLEAN_UNUSED_TOPIC, out)
+    await _clean(admin, given, Cleaning.UNUSED_TOPICS, out)
 
 
-def _clean(admin: Admin, given: Given, code: RequestCode, out: Output) -> None:
-    addresses = [given.text("brokerAddr")] if "brokerAddr" in given else _brokers(admin, given)
+async def _clean(admin: Admin, given: Given, what: Cleaning, out: Output) -> None:
+    addresses = (
+        [given.text("brokerAddr")] if "brokerAddr" in given else await _brokers(admin, given)
+    )
     for address in addresses:
-        admin.ask(address, code)
+        await clean(admin, address, what)
     out.say("success" if addresses else "false", brokers=addresses)
 
 
-def _brokers(admin: Admin, given: Given) -> list[str]:
-    clusters = admin.clusters()
+async def _brokers(admin: Admin, given: Given) -> list[str]:
+    clusters = await admin.clusters()
     wanted = given.text("cluster")
     names = [wanted] if wanted else list(clusters.names)
     return [address for name in names for address in clusters.addresses(name)]

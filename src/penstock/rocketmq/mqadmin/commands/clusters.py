@@ -6,11 +6,12 @@ from contextlib import suppress
 from typing import Final
 
 from penstock.core.errors import PenstockError
+from penstock.rocketmq.client.admin.brokers import runtime_info
+from penstock.rocketmq.client.admin.topology import Broker
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Shown, Table
 from penstock.rocketmq.mqadmin.rounds import every
-from penstock.rocketmq.mqadmin.topology import Broker
 
 BROKERS: Final = Table(
     "brokers", "%-16s  %-22s  %-4s  %-22s %-16s %19s %19s %10s %5s %6s",
@@ -27,21 +28,21 @@ TOTALS: Final = Table(
 _MS_PER_HOUR: Final = 3_600_000
 
 
-def list_clusters(admin: Admin, given: Given, out: Output) -> None:
+async def list_clusters(admin: Admin, given: Given, out: Output) -> None:
     """All brokers with their load, or with what came and went; again and again on request."""
     show_more = "moreStats" in given
 
-    def show() -> None:
-        (_show_totals if show_more else _show_load)(admin, out)
+    async def show() -> None:
+        await (_show_totals if show_more else _show_load)(admin, out)
 
     if "interval" in given:
-        every(given.number("interval"), show, out)
-    show()
+        await every(admin, given.number("interval"), show, out)
+    await show()
 
 
-def _replicas(admin: Admin) -> list[tuple[str, Broker, int, str]]:
+async def _replicas(admin: Admin) -> list[tuple[str, Broker, int, str]]:
     """Each replica of each broker of each cluster."""
-    clusters = admin.clusters()
+    clusters = await admin.clusters()
     return [
         (cluster, broker, number, address)
         for cluster in clusters.names
@@ -50,18 +51,18 @@ def _replicas(admin: Admin) -> list[tuple[str, Broker, int, str]]:
     ]
 
 
-def _figures(admin: Admin, address: str) -> dict[str, str]:
+async def _figures(admin: Admin, address: str) -> dict[str, str]:
     """The figures of a broker, none of one that does not answer: the others are shown still."""
     try:
-        return admin.runtime_info(address)
+        return await runtime_info(admin, address)
     except PenstockError:
         return {}
 
 
-def _show_load(admin: Admin, out: Output) -> None:
+async def _show_load(admin: Admin, out: Output) -> None:
     out.head(BROKERS)
-    for cluster, broker, number, address in _replicas(admin):
-        figures = _figures(admin, address)
+    for cluster, broker, number, address in await _replicas(admin):
+        figures = await _figures(admin, address)
         earliest = figures.get("earliestMessageTimeStamp")
         hours = (admin.now_ms - int(earliest)) / _MS_PER_HOUR if earliest else 0.0
         space = float(figures.get("commitLogDiskRatio") or 0.0)
@@ -83,10 +84,10 @@ def _rate(figures: dict[str, str], name: str, pool: str) -> Shown:
     return Shown(f"{rate:9.2f}({queued},{waited}ms)", rate)
 
 
-def _show_totals(admin: Admin, out: Output) -> None:
+async def _show_totals(admin: Admin, out: Output) -> None:
     out.head(TOTALS)
-    for cluster, broker, _, address in _replicas(admin):
-        figures = _figures(admin, address)
+    for cluster, broker, _, address in await _replicas(admin):
+        figures = await _figures(admin, address)
         put, get = _totals(figures, "msgPutTotal"), _totals(figures, "msgGetTotal")
         out.row(TOTALS, cluster, broker.name, put[0], get[0], put[1], get[1])
 

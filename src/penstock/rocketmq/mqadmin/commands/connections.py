@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from penstock.rocketmq.client.admin.clients import producers, producers_of
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.errors import CommandFailed
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Table
-from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.versions import version_name
 
 PRODUCERS: Final = Table(
@@ -42,22 +42,19 @@ def sorted_connections(found: dict[str, Any]) -> list[dict[str, Any]]:
     return sorted(found.get("connectionSet") or (), key=lambda each: str(each["clientId"]))
 
 
-def producer_connection(admin: Admin, given: Given, out: Output) -> None:
+async def producer_connection(admin: Admin, given: Given, out: Output) -> None:
     """The producers of a group, as the first broker of a topic knows them."""
-    address = admin.route(given.text("topic")).addresses[0]
-    fields = {"producerGroup": given.text("producerGroup")}
-    found = sorted_connections(
-        admin.ask_json(address, RequestCode.GET_PRODUCER_CONNECTION_LIST, fields)
-    )
+    address = (await admin.route(given.text("topic"))).addresses[0]
+    found = sorted_connections(await producers_of(admin, address, given.text("producerGroup")))
     if not found:
         raise CommandFailed("Not found the producer group connection")
     for number, each in enumerate(found, 1):
         out.row(PRODUCERS, number, *columns(each))
 
 
-def consumer_connection(admin: Admin, given: Given, out: Output) -> None:
+async def consumer_connection(admin: Admin, given: Given, out: Output) -> None:
     """The consumers of a group and what they subscribe."""
-    found = admin.connections(given.text("consumerGroup"), given.text("brokerAddr"))
+    found = await admin.connections(given.text("consumerGroup"), given.text("brokerAddr"))
     out.head(CONSUMERS)
     for each in sorted_connections(found):
         out.row(CONSUMERS, *columns(each))
@@ -72,10 +69,9 @@ def consumer_connection(admin: Admin, given: Given, out: Output) -> None:
         out.fact(name, found.get(name))
 
 
-def producer(admin: Admin, given: Given, out: Output) -> None:
+async def producer(admin: Admin, given: Given, out: Output) -> None:
     """All producers of a broker, by group."""
-    found = admin.ask_json(given.text("broker"), RequestCode.GET_ALL_PRODUCER_INFO)
-    groups: dict[str, Any] = found.get("data") or {}
+    groups = await producers(admin, given.text("broker"))
     for group in sorted(groups):
         if not groups[group]:
             out.text(f"producer group ({group}) instances are empty\n")

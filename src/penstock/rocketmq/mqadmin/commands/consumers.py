@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.core.errors import PenstockError
+from penstock.rocketmq.client.admin.consume_stats import queue_table
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.commands.connections import columns, sorted_connections
-from penstock.rocketmq.mqadmin.consume_stats import queue_table
 from penstock.rocketmq.mqadmin.java_text import compact_time, queue_text, word
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Table
@@ -35,12 +35,12 @@ RATES: Final = Table(
 )  # fmt: skip
 
 
-def status(admin: Admin, given: Given, out: Output) -> None:
+async def status(admin: Admin, given: Given, out: Output) -> None:
     """All members of a group with a file for each, or one member in full."""
     group, jstack = given.text("consumerGroup"), "jstack" in given
-    found = admin.connections(group, given.text("brokerAddr"))
+    found = await admin.connections(group, given.text("brokerAddr"))
     if "clientId" in given:
-        info = admin.running_info(group, given.text("clientId"), jstack=jstack)
+        info = await admin.running_info(group, given.text("clientId"), jstack=jstack)
         out.text(described(info))
         out.fact("runningInfo", plain(info))
         return
@@ -50,18 +50,22 @@ def status(admin: Admin, given: Given, out: Output) -> None:
     for each in sorted_connections(found):
         client, _, _, version = columns(each)
         try:
-            infos[client] = info = admin.running_info(group, client, jstack=jstack)
+            infos[client] = info = await admin.running_info(group, client, jstack=jstack)
         except PenstockError as error:
             out.say(f"{client}: {error}\n", clientId=client)
             continue
         file = f"{folder}/{client.replace('/', '_')}"
         if not out.as_json:
-            Path(folder).mkdir(exist_ok=True)
-            Path(file).write_text(described(info), encoding="utf-8")
+            _write(Path(file), info)
         out.row(CLIENTS, len(infos), client, version, file)
     out.fact("runningInfos", {client: plain(info) for client, info in infos.items()})
     if infos:
         _judge(infos, admin.now_ms, out)
+
+
+def _write(file: Path, info: dict[str, Any]) -> None:
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(described(info), encoding="utf-8")
 
 
 def _judge(infos: dict[str, dict[str, Any]], now_ms: int, out: Output) -> None:

@@ -6,16 +6,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.core.errors import PenstockError
-from penstock.rocketmq.mqadmin.admin import DLQ, RETRY, Admin
-from penstock.rocketmq.mqadmin.commands.brokers import broker_config
+from penstock.rocketmq.client.admin.brokers import broker_config, rates, runtime_info
+from penstock.rocketmq.client.admin.groups import group_configs
+from penstock.rocketmq.client.admin.topics import system_topics, topic_configs
+from penstock.rocketmq.client.admin.topology import MASTER
+from penstock.rocketmq.client.names import DEAD, RETRY
+from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.commands.connections import sorted_connections
-from penstock.rocketmq.mqadmin.commands.stats import PUT, broker_stats
+from penstock.rocketmq.mqadmin.commands.stats import PUT
 from penstock.rocketmq.mqadmin.errors import UsageWanted
 from penstock.rocketmq.mqadmin.java_text import pretty
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output
-from penstock.rocketmq.mqadmin.topology import MASTER
-from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import PROTOCOL_VERSION
 from penstock.rocketmq.protocol.versions import version_name
 
@@ -48,28 +50,28 @@ def _write(given: Given, name: str, value: dict[str, Any], out: Output, end: str
 # --- topics and groups ----------------------------------------------------------------------------
 
 
-def export_metadata(admin: Admin, given: Given, out: Output) -> None:
+async def export_metadata(admin: Admin, given: Given, out: Output) -> None:
     """The configuration of topics and groups."""
     if "brokerAddr" in given:
         address = given.text("brokerAddr")
         if "topic" in given:
-            found = _topics(admin, address, special="specialTopic" in given)
+            found = await _topics(admin, address, special="specialTopic" in given)
             _write(given, "topic.json", found, out)
         elif "subscriptionGroup" in given:
-            _write(given, "subscriptionGroup.json", _groups(admin, address), out)
+            _write(given, "subscriptionGroup.json", await _groups(admin, address), out)
     elif "clusterName" in given:
-        _export_cluster(admin, given, out)
+        await _export_cluster(admin, given, out)
     else:
         raise UsageWanted
 
 
-def _export_cluster(admin: Admin, given: Given, out: Output) -> None:
+async def _export_cluster(admin: Admin, given: Given, out: Output) -> None:
     topics: dict[str, Any] = {}
     groups: dict[str, Any] = {}
-    for address in admin.clusters().masters(given.text("clusterName")):
-        found = _topics(admin, address, special="specialTopic" in given)["topicConfigTable"]
+    for address in (await admin.clusters()).masters(given.text("clusterName")):
+        found = (await _topics(admin, address, special="specialTopic" in given))["topicConfigTable"]
         _merge(topics, found, "readQueueNums", "writeQueueNums")
-        _merge(groups, _groups(admin, address)["subscriptionGroupTable"], "retryQueueNums")
+        _merge(groups, (await _groups(admin, address))["subscriptionGroupTable"], "retryQueueNums")
     wants_topics, wants_groups = "topic" in given, "subscriptionGroup" in given
     result: dict[str, Any] = {"exportTime": admin.now_ms}
     if wants_topics or not wants_groups:
@@ -88,22 +90,21 @@ def _merge(all_found: dict[str, Any], more: dict[str, Any], *sums: str) -> None:
         all_found[name] = config | added
 
 
-def _topics(admin: Admin, address: str, *, special: bool) -> dict[str, Any]:
+async def _topics(admin: Admin, address: str, *, special: bool) -> dict[str, Any]:
     """The topics of a broker that are no system topics; with retry topics if ``special``."""
-    found = admin.ask_json(address, RequestCode.GET_ALL_TOPIC_CONFIG)
-    system = admin.ask_json(address, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
-    unwanted = set(system.get("topicList") or ())
+    found = await topic_configs(admin, address)
+    unwanted = await system_topics(admin, address)
     table = {
         name: dict(sorted(config.items()))
         for name, config in sorted(found["topicConfigTable"].items())
-        if name not in unwanted and (special or not name.startswith((RETRY, DLQ)))
+        if name not in unwanted and (special or not name.startswith((RETRY, DEAD)))
     }
     return {"dataVersion": found.get("dataVersion"), "topicConfigTable": table}
 
 
-def _groups(admin: Admin, address: str) -> dict[str, Any]:
+async def _groups(admin: Admin, address: str) -> dict[str, Any]:
     """The groups of a broker without the system's."""
-    found = admin.ask_json(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+    found = await group_configs(admin, address)
     table = {
         name: dict(sorted(config.items()))
         for name, config in sorted(found["subscriptionGroupTable"].items())
@@ -115,14 +116,14 @@ def _groups(admin: Admin, address: str) -> dict[str, Any]:
 # --- settings -------------------------------------------------------------------------------------
 
 
-def export_configs(admin: Admin, given: Given, out: Output) -> None:
+async def export_configs(admin: Admin, given: Given, out: Output) -> None:
     """The settings of a cluster's brokers, and how many there are."""
     configs: dict[str, Any] = {}
     masters = replicas = 0
-    for broker in admin.clusters().of(given.text("clusterName")):
+    for broker in (await admin.clusters()).of(given.text("clusterName")):
         masters += 1
         replicas += sum(number != MASTER for number in broker.addresses)
-        found = broker_config(admin, broker.master or broker.any_address())
+        found = await broker_config(admin, broker.master or broker.any_address())
         configs[broker.name] = {name: found.get(name) for name in _CONFIGS}
     scale = {
         "namesrvSize": len(admin.name_servers), "masterBrokerSize": masters,
@@ -134,13 +135,13 @@ def export_configs(admin: Admin, given: Given, out: Output) -> None:
 # --- figures --------------------------------------------------------------------------------------
 
 
-def export_metrics(admin: Admin, given: Given, out: Output) -> None:
+async def export_metrics(admin: Admin, given: Given, out: Output) -> None:
     """The figures of a cluster's brokers, and their sums."""
     reports: dict[str, Any] = {}
     rates: dict[str, float] = {}
     totals: dict[str, int] = {}
-    for broker in admin.clusters().of(given.text("clusterName")):
-        reports[broker.name] = report = _report(admin, broker.master or broker.any_address())
+    for broker in (await admin.clusters()).of(given.text("clusterName")):
+        reports[broker.name] = report = await _report(admin, broker.master or broker.any_address())
         quota = report["runtimeQuota"]
         for name, rate in quota["tps"].items():
             total = f"total{name[0].upper()}{name[1:]}"
@@ -151,33 +152,37 @@ def export_metrics(admin: Admin, given: Given, out: Output) -> None:
     _write(given, "metrics.json", {"evaluateReport": reports, "totalData": sums}, out)
 
 
-def _report(admin: Admin, address: str) -> dict[str, Any]:
-    figures, config = admin.runtime_info(address), broker_config(admin, address)
-    groups = list(_groups(admin, address)["subscriptionGroupTable"])
+async def _report(admin: Admin, address: str) -> dict[str, Any]:
+    figures, config = await runtime_info(admin, address), await broker_config(admin, address)
+    groups = list((await _groups(admin, address))["subscriptionGroupTable"])
     return {
         "runtimeEnv": {
             "cpuNum": config.get("clientCallbackExecutorThreads"),
             "totalMemKBytes": figures.get("totalMemKBytes"),
         },
-        "runtimeQuota": _quota(admin, address, figures, len(groups)),
+        "runtimeQuota": await _quota(admin, address, figures, len(groups)),
         "runtimeVersion": {
             "rocketmqVersion": version_name(PROTOCOL_VERSION),
-            "clientInfo": sorted({each for group in groups for each in _clients(admin, group)}),
+            "clientInfo": sorted(
+                {each for group in groups for each in await _clients(admin, group)}
+            ),
         },
     }
 
 
-def _clients(admin: Admin, group: str) -> list[str]:
+async def _clients(admin: Admin, group: str) -> list[str]:
     try:
-        found = sorted_connections(admin.connections(group))
+        found = sorted_connections(await admin.connections(group))
     except PenstockError:
         return []
     return [f"{each['language']}%{version_name(int(each['version']))}" for each in found]
 
 
-def _quota(admin: Admin, address: str, figures: dict[str, str], groups: int) -> dict[str, Any]:
-    half, half_total = _put_stats(admin, address, _HALF)
-    scheduled, scheduled_total = _put_stats(admin, address, _SCHEDULE)
+async def _quota(
+    admin: Admin, address: str, figures: dict[str, str], groups: int
+) -> dict[str, Any]:
+    half, half_total = await _put_stats(admin, address, _HALF)
+    scheduled, scheduled_total = await _put_stats(admin, address, _SCHEDULE)
     disks = {name: figures.get(name) for name in ("commitLogDiskRatio", "consumeQueueDiskRatio")}
     return {
         "diskRatio": disks,
@@ -194,14 +199,14 @@ def _quota(admin: Admin, address: str, figures: dict[str, str], groups: int) -> 
             "scheduleOneDayInNum": scheduled_total,
         },
         "messageAverageSize": figures.get("putMessageAverageSize"),
-        "topicSize": len(_topics(admin, address, special=False)["topicConfigTable"]),
+        "topicSize": len((await _topics(admin, address, special=False))["topicConfigTable"]),
         "groupSize": groups,
     }
 
 
-def _put_stats(admin: Admin, address: str, topic: str) -> tuple[float, int]:
+async def _put_stats(admin: Admin, address: str, topic: str) -> tuple[float, int]:
     try:
-        return broker_stats(admin, address, PUT, topic)
+        return await rates(admin, address, PUT, topic)
     except PenstockError:
         return 0.0, 0
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from penstock.core.errors import PenstockError
-from penstock.rocketmq.mqadmin.admin import DLQ, RETRY, Admin
+from penstock.rocketmq.client.admin.groups import delete_group, group_configs, put_group
+from penstock.rocketmq.client.names import DEAD, RETRY
+from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.commands import topics
 from penstock.rocketmq.mqadmin.errors import UsageWanted
 from penstock.rocketmq.mqadmin.java_text import GROUP_FIELDS, group_config, word
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output
-from penstock.rocketmq.protocol import fastjson
-from penstock.rocketmq.protocol.codes import RequestCode
 
 
-def update_sub_group(admin: Admin, given: Given, out: Output) -> None:
+async def update_sub_group(admin: Admin, given: Given, out: Output) -> None:
     """Make a group, or change it."""
     config = {
         "groupName": given.text("groupName"),
@@ -30,49 +28,47 @@ def update_sub_group(admin: Admin, given: Given, out: Output) -> None:
     }
     if "consumeMessageOrderly" in given:  # 4.9 knows none
         config["consumeMessageOrderly"] = given.is_true("consumeMessageOrderly")
-    body = fastjson.dumps(config)
-    for address in _brokers(admin, given):
-        admin.ask(address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
+    for address in await _brokers(admin, given):
+        await put_group(admin, address, config)
         out.say(f"create subscription group to {address} success.\n", broker=address)
     out.text(group_config(config))
     out.fact("group", config)
 
 
-def _brokers(admin: Admin, given: Given) -> list[str]:
+async def _brokers(admin: Admin, given: Given) -> list[str]:
     if "brokerAddr" in given:
         return [given.text("brokerAddr")]
     if "clusterName" in given:
-        return admin.clusters().masters(given.text("clusterName"))
+        return (await admin.clusters()).masters(given.text("clusterName"))
     raise UsageWanted
 
 
-def delete_sub_group(admin: Admin, given: Given, out: Output) -> None:
+async def delete_sub_group(admin: Admin, given: Given, out: Output) -> None:
     """Delete a group; of a whole cluster with its retry topic and its dead letters."""
     group = given.text("groupName")
-    is_clean = word(given.is_true("removeOffset"))
-    # 4.9 has the first name of the field, 5.x the second.
-    fields = {"groupName": group, "removeOffset": is_clean, "cleanOffset": is_clean}
+    with_offsets = given.is_true("removeOffset")
     cluster = "" if "brokerAddr" in given else given.text("clusterName")
-    for address in _brokers(admin, given):
-        admin.ask(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, fields)
+    for address in await _brokers(admin, given):
+        await delete_group(admin, address, group, with_offsets=with_offsets)
         inside = f" in cluster [{cluster}]" if cluster else ""
         text = f"delete subscription group [{group}] from broker [{address}]{inside} success.\n"
         out.say(text, broker=address)
     if cluster:
         try:
-            topics.delete(admin, cluster, RETRY + group, out)
-            topics.delete(admin, cluster, DLQ + group, out)
+            await topics.delete(admin, cluster, RETRY + group, out)
+            await topics.delete(admin, cluster, DEAD + group, out)
         except PenstockError as error:
             out.say(f"{error}\n")
 
 
-def get_consumer_config(admin: Admin, given: Given, out: Output) -> None:
+async def get_consumer_config(admin: Admin, given: Given, out: Output) -> None:
     """A group's configuration on each broker."""
     group = given.text("groupName")
-    clusters = admin.clusters()
+    clusters = await admin.clusters()
     found = []
     for broker in clusters.brokers.values():
-        config = _configs(admin, broker.any_address()).get(group)
+        known = await group_configs(admin, broker.any_address())
+        config = (known.get("subscriptionGroupTable") or {}).get(group)
         if config is None:
             continue
         cluster = clusters.cluster_of(broker.name)
@@ -83,8 +79,3 @@ def get_consumer_config(admin: Admin, given: Given, out: Output) -> None:
             value = config.get(name)
             out.text(f"{name:<40}=  {'' if value is None else word(value)}\n")
     out.fact("groups", found)
-
-
-def _configs(admin: Admin, address: str) -> dict[str, Any]:
-    found = admin.ask_json(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
-    return dict(found.get("subscriptionGroupTable") or {})

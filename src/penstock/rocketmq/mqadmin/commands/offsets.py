@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from penstock.rocketmq.mqadmin import consume_stats
-from penstock.rocketmq.mqadmin.admin import LONG_TIMEOUT_S, RETRY, TIMEOUT_S, Admin
-from penstock.rocketmq.mqadmin.consume_stats import Progress, queue_table
-from penstock.rocketmq.mqadmin.errors import Refused
+from penstock.rocketmq.client.admin.consume_stats import consume_stats
+from penstock.rocketmq.client.admin.errors import Refused
+from penstock.rocketmq.client.admin.offsets import (
+    TO_THE_END,
+    commit,
+    offset_at,
+    progress,
+    reset_members,
+)
+from penstock.rocketmq.client.names import RETRY
+from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.java_text import cut, parse_time, word
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Table
-from penstock.rocketmq.protocol import fastjson
-from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
-from penstock.rocketmq.protocol.command import Command, Language
+from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 
 RESET: Final = Table(
@@ -25,7 +30,6 @@ ROLLED_BACK: Final = Table(
     ("#brokerName", "#queueId", "#brokerOffset", "#consumerOffset", "#timestampOffset",
      "#rollbackOffset"),
 )  # fmt: skip
-_TO_THE_END: Final = -1
 
 
 class Wish(NamedTuple):
@@ -37,20 +41,20 @@ class Wish(NamedTuple):
     force: bool
 
 
-def reset(admin: Admin, given: Given, out: Output) -> None:
+async def reset(admin: Admin, given: Given, out: Output) -> None:
     """Let a group go on at a time, while its consumers run or while they do not."""
     text = given.text("timestamp")
-    timestamp = _TO_THE_END if text == "now" else parse_time(text)
+    timestamp = TO_THE_END if text == "now" else parse_time(text)
     wish = _wish(given, timestamp)
     told = (
         f"[{wish.group}], topic[{wish.topic}], force[{word(wish.force)}], "
         f"timestamp(string)[{text}], timestamp(long)[{timestamp}]\n"
     )
     try:
-        found = _reset_online(admin, wish, is_cpp="cplus" in given)
+        found = await _reset_online(admin, wish, is_cpp="cplus" in given)
     except Refused as error:
         _only_offline(error)
-        rows = _reset_offline(admin, wish)
+        rows = await _reset_offline(admin, wish)
         out.text(f"rollback consumer offset by specified consumerGroup{told}")
         _show_offline(rows, out)
         return
@@ -58,14 +62,14 @@ def reset(admin: Admin, given: Given, out: Output) -> None:
     _show_online(found, out)
 
 
-def skip(admin: Admin, given: Given, out: Output) -> None:
+async def skip(admin: Admin, given: Given, out: Output) -> None:
     """Let a group go on at the end of all queues."""
-    wish = _wish(given, _TO_THE_END)
+    wish = _wish(given, TO_THE_END)
     try:
-        _show_online(_reset_online(admin, wish), out)
+        _show_online(await _reset_online(admin, wish), out)
     except Refused as error:
         _only_offline(error)
-        _show_offline(_reset_offline(admin, wish), out)
+        _show_offline(await _reset_offline(admin, wish), out)
 
 
 def _wish(given: Given, timestamp_ms: int) -> Wish:
@@ -90,40 +94,28 @@ def _show_offline(rows: list[tuple[Any, ...]], out: Output) -> None:
         out.row(ROLLED_BACK, *row)
 
 
-def _reset_online(admin: Admin, wish: Wish, *, is_cpp: bool = False) -> dict[MessageQueue, int]:
+async def _reset_online(
+    admin: Admin, wish: Wish, *, is_cpp: bool = False
+) -> dict[MessageQueue, int]:
     """Let the brokers tell the group's consumers where to go on."""
-    fields = {
-        "topic": wish.topic, "group": wish.group, "timestamp": str(wish.timestamp_ms),
-        "isForce": word(wish.force),
-    }  # fmt: skip
     found: dict[MessageQueue, int] = {}
-    for address in admin.route(wish.topic).addresses:
-        request = Command(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, 0, dict(fields))
-        if is_cpp:  # such clients want the table as a list, and are told so by the language
-            request.language = Language.CPP
-        answer = admin.hub.wait_for(admin.hub.asked(address, request, TIMEOUT_S))
-        if answer.code != ResponseCode.SUCCESS:
-            raise Refused(answer.code, answer.remark)
-        found |= _offsets(fastjson.loads(answer.body).get("offsetTable") or {})
+    for address in (await admin.route(wish.topic)).addresses:
+        found |= await reset_members(
+            admin, address, wish.group, wish.topic, wish.timestamp_ms, force=wish.force, cpp=is_cpp
+        )
     return found
 
 
-def _offsets(table: Any) -> dict[MessageQueue, int]:
-    if isinstance(table, list):
-        return {MessageQueue.from_json(each): int(each["offset"]) for each in table}
-    return {queue: int(offset) for queue, offset in queue_table(table).items()}
-
-
-def _reset_offline(admin: Admin, wish: Wish) -> list[tuple[Any, ...]]:
+async def _reset_offline(admin: Admin, wish: Wish) -> list[tuple[Any, ...]]:
     """Commit the offsets for a group that nobody is in; a row for each queue."""
     rows = []
-    for broker in admin.route(wish.topic).brokers:
+    for broker in (await admin.route(wish.topic)).brokers:
         address = broker.any_address()
-        for queue, each in _progress(admin, address, wish).items():
-            at = _offset_at(admin, address, queue, wish.timestamp_ms)
+        for queue, each in (await progress(admin, address, wish.group, wish.topic)).items():
+            at = await offset_at(admin, address, queue, wish.timestamp_ms)
             goes = wish.force or at <= each.consumer_offset
             if goes:
-                commit(admin, address, wish.group, queue, at)
+                await commit(admin, address, wish.group, queue, at)
             rows.append(
                 (cut(broker.name, 32), queue.queueId, each.broker_offset, each.consumer_offset, at,
                  at if goes else each.consumer_offset)
@@ -131,50 +123,16 @@ def _reset_offline(admin: Admin, wish: Wish) -> list[tuple[Any, ...]]:
     return rows
 
 
-def _progress(admin: Admin, address: str, wish: Wish) -> dict[MessageQueue, Progress]:
-    """The group in a broker's queues of the topic; at their beginning if it was never there."""
-    fields = {"consumerGroup": wish.group}
-    code = RequestCode.GET_CONSUME_STATS
-    stats = consume_stats.parse(admin.ask_json(address, code, fields, seconds=LONG_TIMEOUT_S))
-    found = {queue: each for queue, each in stats.queues.items() if queue.topic == wish.topic}
-    if found:
-        return found
-    code = RequestCode.GET_TOPIC_STATS_INFO
-    table = queue_table(admin.ask_json(address, code, {"topic": wish.topic}).get("offsetTable"))
-    return {
-        queue: Progress(int(each["maxOffset"]), int(each["minOffset"]), 0)
-        for queue, each in table.items()
-    }
-
-
-def _offset_at(admin: Admin, address: str, queue: MessageQueue, timestamp_ms: int) -> int:
-    fields: dict[str, object] = {"topic": queue.topic, "queueId": queue.queueId}
-    code = RequestCode.GET_MAX_OFFSET
-    if timestamp_ms != _TO_THE_END:
-        code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
-        fields["timestamp"] = timestamp_ms
-    return admin.ask(address, code, fields).int64("offset")
-
-
-def commit(admin: Admin, address: str, group: str, queue: MessageQueue, offset: int) -> None:
-    """Set a group to an offset of a queue."""
-    fields = {
-        "consumerGroup": group, "topic": queue.topic, "queueId": queue.queueId,
-        "commitOffset": offset,
-    }  # fmt: skip
-    admin.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, fields)
-
-
-def clone(admin: Admin, given: Given, out: Output) -> None:
+async def clone(admin: Admin, given: Given, out: Output) -> None:
     """Set a group to where another one is."""
     source, target, topic = given.text("srcGroup"), given.text("destGroup"), given.text("topic")
-    stats = consume_stats.consume_stats(admin, source)
+    stats = await consume_stats(admin, source)
     # The group's other topics, which go with it as in Java, may be where this one is not.
-    routes = admin.route(RETRY + source), admin.route(topic)
+    routes = await admin.route(RETRY + source), await admin.route(topic)
     addresses = {each.name: each.any_address() for route in routes for each in route.brokers}
     for queue, each in stats.queues.items():
         if each.consumer_offset >= 0:
-            commit(admin, addresses[queue.brokerName], target, queue, each.consumer_offset)
+            await commit(admin, addresses[queue.brokerName], target, queue, each.consumer_offset)
     out.say(
         f"clone group offset success. srcGroup[{source}], destGroup=[{target}], topic[{topic}]",
         srcGroup=source, destGroup=target, topic=topic,

@@ -6,9 +6,10 @@ from contextlib import suppress
 from typing import Final
 
 from penstock.core.errors import PenstockError
-from penstock.rocketmq.mqadmin.admin import RETRY, Admin
+from penstock.rocketmq.client.admin.consume_stats import ConsumeStats, consume_stats, queue_table
+from penstock.rocketmq.client.names import RETRY
+from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.commands.connections import sorted_connections
-from penstock.rocketmq.mqadmin.consume_stats import ConsumeStats, consume_stats, queue_table
 from penstock.rocketmq.mqadmin.java_text import cut, to_second
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Shown, Table
@@ -37,18 +38,18 @@ _PULLS: Final = "CONSUME_ACTIVELY"
 _PUSHED: Final = "CONSUME_PASSIVELY"
 
 
-def progress(admin: Admin, given: Given, out: Output) -> None:
+async def progress(admin: Admin, given: Given, out: Output) -> None:
     """The queues of one group, or all groups."""
     if "groupName" in given:
         group = given.text("groupName")
-        stats = consume_stats(admin, group)
-        owners = _owners(admin, group) if given.is_true("showClientIP") else None
+        stats = await consume_stats(admin, group)
+        owners = await _owners(admin, group) if given.is_true("showClientIP") else None
         _show_queues(stats, owners, out)
         return
     out.head(GROUPS)
-    for topic in admin.topics():
+    for topic in await admin.topics():
         if topic.startswith(RETRY):
-            _show_group(admin, topic.removeprefix(RETRY), out)
+            await _show_group(admin, topic.removeprefix(RETRY), out)
 
 
 def _show_queues(stats: ConsumeStats, owners: dict[MessageQueue, str] | None, out: Output) -> None:
@@ -66,24 +67,24 @@ def _show_queues(stats: ConsumeStats, owners: dict[MessageQueue, str] | None, ou
     out.fact("diffTotal", stats.lag)
 
 
-def _owners(admin: Admin, group: str) -> dict[MessageQueue, str]:
-    """The address of the client that has each queue, as far as clients tell."""
+async def _owners(admin: Admin, group: str) -> dict[MessageQueue, str]:
+    """The address of the client that has each queue, for the clients that report theirs."""
     found: dict[MessageQueue, str] = {}
     with suppress(PenstockError):
-        for each in sorted_connections(admin.connections(group)):
+        for each in sorted_connections(await admin.connections(group)):
             client = str(each["clientId"])
-            table = queue_table(admin.running_info(group, client).get("mqTable"))
+            table = queue_table((await admin.running_info(group, client)).get("mqTable"))
             found |= dict.fromkeys(table, client.split("@")[0])
     return found
 
 
-def _show_group(admin: Admin, group: str, out: Output) -> None:
+async def _show_group(admin: Admin, group: str, out: Output) -> None:
     stats = ConsumeStats()
     with suppress(PenstockError):
-        stats = consume_stats(admin, group)
+        stats = await consume_stats(admin, group)
     count, version, kind, model = 0, "OFFLINE", "", ""
     with suppress(PenstockError):
-        found = admin.connections(group)
+        found = await admin.connections(group)
         members = sorted_connections(found)
         count = len(members)
         version = version_name(min(int(each["version"]) for each in members))

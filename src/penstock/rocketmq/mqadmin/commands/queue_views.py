@@ -4,30 +4,27 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from penstock.rocketmq.client.admin.topics import consume_queue
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.errors import CommandFailed
 from penstock.rocketmq.mqadmin.java_text import pretty, word
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output
-from penstock.rocketmq.protocol.codes import RequestCode
 
 _RULE: Final = "=" * 38 + "\n"
 _NUMBERS: Final = ("physicOffset", "physicSize", "tagsCode")
 
 
-def query(admin: Admin, given: Given, out: Output) -> None:
+async def query(admin: Admin, given: Given, out: Output) -> None:
     """The entries of a queue from an index on, and what a group's filter says of each."""
     topic, index = given.text("topic"), given.number("index")
-    address = given.text("broker") or admin.route(topic).brokers[0].master
+    address = given.text("broker") or (await admin.route(topic)).brokers[0].master
     if not address:
         raise CommandFailed("No topic route data!")
-    fields: dict[str, object] = {
-        "topic": topic, "queueId": given.number("queue"), "index": index,
-        "count": given.number("count", 10),
-    }  # fmt: skip
-    if "consumer" in given:
-        fields["consumerGroup"] = given.text("consumer")
-    found = admin.ask_json(address, RequestCode.QUERY_CONSUME_QUEUE, fields)
+    found = await consume_queue(
+        admin, address, topic, given.number("queue"), index, given.number("count", 10),
+        group=given.text("consumer"),
+    )  # fmt: skip
     subscription = found.get("subscriptionData")
     if subscription is not None:
         shown = pretty(dict(sorted(subscription.items())))

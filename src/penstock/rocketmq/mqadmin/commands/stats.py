@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 from penstock.core.errors import PenstockError
-from penstock.rocketmq.mqadmin.admin import DLQ, RETRY, Admin
-from penstock.rocketmq.mqadmin.consume_stats import consume_stats
+from penstock.rocketmq.client.admin.brokers import rates
+from penstock.rocketmq.client.admin.consume_stats import consume_stats
+from penstock.rocketmq.client.names import DEAD, RETRY
+from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.java_text import cut
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Shown, Table
-from penstock.rocketmq.protocol.codes import RequestCode
 
 TOPICS: Final = Table(
     "topics", "%-64s  %-64s %12d %11.2f %11s %14d %14s",
@@ -22,40 +23,30 @@ TOPICS: Final = Table(
 PUT, GET = "TOPIC_PUT_NUMS", "GROUP_GET_NUMS"
 
 
-def broker_stats(admin: Admin, address: str, name: str, key: str) -> tuple[float, int]:
-    """Messages a second in the last minute, and in the last day. Raises Refused."""
-    fields = {"statsName": name, "statsKey": key}
-    found = admin.ask_json(address, RequestCode.VIEW_BROKER_STATS_DATA, fields)
-    spans: list[dict[str, Any]] = [found[f"stats{span}"] for span in ("Day", "Hour", "Minute")]
-    # A day that has not been summed up yet is what its last hour or minute was.
-    total = next((int(each["sum"]) for each in spans if each.get("sum")), 0)
-    return float(spans[-1].get("tps") or 0.0), total
-
-
-def all_stats(admin: Admin, given: Given, out: Output) -> None:
+async def all_stats(admin: Admin, given: Given, out: Output) -> None:
     """Messages that come and go, by topic and group."""
     out.head(TOPICS)
-    for topic in admin.topics():
-        if topic.startswith((RETRY, DLQ)) or given.text("topic", topic) != topic:
+    for topic in await admin.topics():
+        if topic.startswith((RETRY, DEAD)) or given.text("topic", topic) != topic:
             continue
         with suppress(PenstockError):
-            _show_topic(admin, topic, out, only_active="activeTopic" in given)
+            await _show_topic(admin, topic, out, only_active="activeTopic" in given)
 
 
-def _show_topic(admin: Admin, topic: str, out: Output, *, only_active: bool) -> None:
-    masters = [each.master for each in admin.route(topic).brokers if each.master]
-    groups = admin.groups_of(topic)
-    rate_in, total_in = _sum(admin, masters, PUT, topic)
+async def _show_topic(admin: Admin, topic: str, out: Output, *, only_active: bool) -> None:
+    masters = [each.master for each in (await admin.route(topic)).brokers if each.master]
+    groups = await admin.groups_of(topic)
+    rate_in, total_in = await _sum(admin, masters, PUT, topic)
     if not groups and (total_in or not only_active):
         out.row(
             TOPICS, cut(topic, 64), "", 0, rate_in, Shown("", None), total_in,
             Shown("NO_CONSUMER", None),
         )  # fmt: skip
     for group in groups:
-        rate_out, total_out = _sum(admin, masters, GET, f"{topic}@{group}")
+        rate_out, total_out = await _sum(admin, masters, GET, f"{topic}@{group}")
         lag = 0
         with suppress(PenstockError):
-            lag = max(0, consume_stats(admin, group, topic).lag)
+            lag = max(0, (await consume_stats(admin, group, topic)).lag)
         if total_in or total_out or not only_active:
             out.row(
                 TOPICS, cut(topic, 64), cut(group, 64), lag, rate_in,
@@ -63,10 +54,10 @@ def _show_topic(admin: Admin, topic: str, out: Output, *, only_active: bool) -> 
             )  # fmt: skip
 
 
-def _sum(admin: Admin, masters: list[str], name: str, key: str) -> tuple[float, int]:
+async def _sum(admin: Admin, masters: list[str], name: str, key: str) -> tuple[float, int]:
     rate, total = 0.0, 0
     for address in masters:
         with suppress(PenstockError):
-            more = broker_stats(admin, address, name, key)
+            more = await rates(admin, address, name, key)
             rate, total = rate + more[0], total + more[1]
     return rate, total

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any, Final
 
 from penstock.core.errors import PenstockError
+from penstock.rocketmq.client.admin.topics import topic_stats
+from penstock.rocketmq.client.admin.topology import Clusters, TopicRoute
 from penstock.rocketmq.client.consume.allocation import averagely
-from penstock.rocketmq.mqadmin.admin import DLQ, RETRY, Admin
-from penstock.rocketmq.mqadmin.consume_stats import queue_table
+from penstock.rocketmq.client.names import DEAD, RETRY
+from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.errors import CommandFailed
-from penstock.rocketmq.mqadmin.java_text import cut, pretty, queue_order, to_millisecond
+from penstock.rocketmq.mqadmin.java_text import cut, pretty, to_millisecond
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Shown, Table
-from penstock.rocketmq.mqadmin.topology import Clusters, TopicRoute
 from penstock.rocketmq.protocol import fastjson
-from penstock.rocketmq.protocol.codes import RequestCode
-from penstock.rocketmq.protocol.message_queue import MessageQueue
+from penstock.rocketmq.protocol.message_queue import MessageQueue, queue_order
 
 STATUS: Final = Table(
     "queues", "%-32s  %-4d  %-20d  %-20d    %s", "broker queue minOffset maxOffset lastUpdated",
@@ -35,13 +35,12 @@ ROUTE: Final = Table(
 _RULE: Final = 158
 
 
-def topic_status(admin: Admin, given: Given, out: Output) -> None:
+async def topic_status(admin: Admin, given: Given, out: Output) -> None:
     """The bounds of a topic's queues."""
     topic = given.text("topic")
     table: dict[MessageQueue, Any] = {}
-    for address in admin.route(topic).addresses:
-        found = admin.ask_json(address, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic})
-        table |= queue_table(found.get("offsetTable"))
+    for address in (await admin.route(topic)).addresses:
+        table |= await topic_stats(admin, address, topic)
     if not table:
         raise CommandFailed("Not found the topic stats info")
     out.head(STATUS)
@@ -54,9 +53,9 @@ def topic_status(admin: Admin, given: Given, out: Output) -> None:
         )  # fmt: skip
 
 
-def topic_route(admin: Admin, given: Given, out: Output) -> None:
+async def topic_route(admin: Admin, given: Given, out: Output) -> None:
     """The brokers and queues of a topic."""
-    route = admin.route(given.text("topic"))
+    route = await admin.route(given.text("topic"))
     if "list" not in given:
         shown = _as_json(route)
         out.text(pretty(shown) + "\n")
@@ -86,46 +85,46 @@ def _as_json(route: TopicRoute) -> dict[str, Any]:
     return {"brokerDatas": brokers, "filterServerTable": {}, **order, "queueDatas": queues}
 
 
-def topic_cluster_list(admin: Admin, given: Given, out: Output) -> None:
+async def topic_cluster_list(admin: Admin, given: Given, out: Output) -> None:
     """The clusters that have a topic."""
-    clusters = admin.clusters()
-    brokers = {each.name for each in admin.route(given.text("topic")).brokers}
+    clusters = await admin.clusters()
+    brokers = {each.name for each in (await admin.route(given.text("topic"))).brokers}
     for name, members in clusters.names.items():
         if brokers & set(members):
             out.row(CLUSTERS, name)
 
 
-def topic_list(admin: Admin, given: Given, out: Output) -> None:
+async def topic_list(admin: Admin, given: Given, out: Output) -> None:
     """All topics, with their clusters and groups where that is asked for."""
     if "clusterModel" not in given:
-        for topic in admin.topics():
+        for topic in await admin.topics():
             out.row(TOPICS, topic)
         return
-    clusters = admin.clusters()
+    clusters = await admin.clusters()
     out.head(BY_CLUSTER)
-    for topic in admin.topics():
-        if topic.startswith((RETRY, DLQ)):
+    for topic in await admin.topics():
+        if topic.startswith((RETRY, DEAD)):
             continue
-        cluster, groups = _whereabouts(admin, topic, clusters)
+        cluster, groups = await _whereabouts(admin, topic, clusters)
         for group in groups or [""]:
             out.row(BY_CLUSTER, cut(cluster, 20), cut(topic, 64), cut(group, 64))
 
 
-def _whereabouts(admin: Admin, topic: str, clusters: Clusters) -> tuple[str, list[str]]:
-    """A topic's cluster and groups, as far as they can be told."""
+async def _whereabouts(admin: Admin, topic: str, clusters: Clusters) -> tuple[str, list[str]]:
+    """A topic's cluster and groups, where they can be found out."""
     cluster = ""
     try:
-        cluster = clusters.cluster_of(admin.route(topic).brokers[0].name) or ""
-        return cluster, admin.groups_of(topic)
+        cluster = clusters.cluster_of((await admin.route(topic)).brokers[0].name) or ""
+        return cluster, await admin.groups_of(topic)
     except (PenstockError, IndexError):
         return cluster, []
 
 
-def allocate(admin: Admin, given: Given, out: Output) -> None:
+async def allocate(admin: Admin, given: Given, out: Output) -> None:
     """The queues that each of these clients would have."""
     topic = given.text("topic")
     members = given.text("ipList").split(",")
-    queues = sorted(admin.route(topic).readable(topic), key=queue_order)
+    queues = sorted((await admin.route(topic)).readable(topic), key=queue_order)
     found = {
         each: [queue._asdict() for queue in averagely(each, queues, members)] for each in members
     }

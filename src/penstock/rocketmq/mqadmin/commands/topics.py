@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from penstock.rocketmq.client.admin import name_servers, topics
+from penstock.rocketmq.client.admin.errors import Refused
+from penstock.rocketmq.client.admin.topology import MASTER, QueueData, TopicRoute
 from penstock.rocketmq.mqadmin.admin import Admin
-from penstock.rocketmq.mqadmin.errors import CommandFailed, Refused, UsageWanted
+from penstock.rocketmq.mqadmin.errors import CommandFailed, UsageWanted
 from penstock.rocketmq.mqadmin.java_text import topic_config
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output
-from penstock.rocketmq.mqadmin.topology import MASTER, QueueData, TopicRoute
-from penstock.rocketmq.protocol.codes import RequestCode
 
 ORDERS: Final = "ORDER_TOPIC_CONFIG"
 """The namespace of the name server's values that order topics' queues."""
-_EXAMPLE: Final = "TBW102"
 _UNIT, _UNIT_SUB = 1, 2
 
 
-def update_topic(admin: Admin, given: Given, out: Output) -> None:
+async def update_topic(admin: Admin, given: Given, out: Output) -> None:
     """Make a topic, or change it."""
     is_order = given.is_true("order")
     sys_flag = _UNIT * given.is_true("unit") + _UNIT_SUB * given.is_true("hasUnitSub")
-    fields = _fields(
+    fields = topics.topic_fields(
         given.text("topic"), given.number("readQueueNums", 8), given.number("writeQueueNums", 8),
         given.number("perm", 6), sys_flag, is_order=is_order,
     )  # fmt: skip
@@ -30,70 +30,69 @@ def update_topic(admin: Admin, given: Given, out: Output) -> None:
         fields["attributes"] = given.text("attributes")
     if "brokerAddr" in given:
         address = given.text("brokerAddr")
-        _put(admin, address, fields)
+        await topics.put_topic(admin, address, fields)
         if is_order:
-            _order_on(admin, address, fields, out)
+            await _order_on(admin, address, fields, out)
         out.say(f"create topic to {address} success.\n", broker=address)
     else:
-        _update_in_cluster(admin, given.text("clusterName"), fields, out, is_order=is_order)
+        await _update_in_cluster(admin, given.text("clusterName"), fields, out, is_order=is_order)
     out.text(topic_config(fields))
     out.fact("topic", fields)
 
 
-def _update_in_cluster(
+async def _update_in_cluster(
     admin: Admin, cluster: str, fields: dict[str, Any], out: Output, *, is_order: bool
 ) -> None:
-    clusters = admin.clusters()
+    clusters = await admin.clusters()
     for address in clusters.masters(cluster):
-        _put(admin, address, fields)
+        await topics.put_topic(admin, address, fields)
         out.say(f"create topic to {address} success.\n", broker=address)
     if is_order:
         queues = fields["writeQueueNums"]
         orders = ";".join(f"{name}:{queues}" for name in clusters.names[cluster])
-        put_value(admin, ORDERS, fields["topic"], orders)
+        await put_value(admin, ORDERS, fields["topic"], orders)
         out.say(f"set cluster orderConf. isOrder=true, orderConf=[{orders}]", orderConf=orders)
 
 
-def _order_on(admin: Admin, address: str, fields: dict[str, Any], out: Output) -> None:
+async def _order_on(admin: Admin, address: str, fields: dict[str, Any], out: Output) -> None:
     """Add one broker to the order of a topic's queues."""
-    order = f"{admin.clusters().name_of(address)}:{fields['writeQueueNums']}"
+    order = f"{(await admin.clusters()).name_of(address)}:{fields['writeQueueNums']}"
     try:
-        before = _value(admin, ORDERS, fields["topic"])
+        before = await name_servers.value_of(admin, ORDERS, fields["topic"])
     except Refused:
         before = ""
     orders = {each.split(":")[0]: each for each in before.split(";") if each}
     orders[order.split(":")[0]] = order
-    put_value(admin, ORDERS, fields["topic"], ";".join(orders.values()))
+    await put_value(admin, ORDERS, fields["topic"], ";".join(orders.values()))
     out.say(f"set broker orderConf. isOrder=true, orderConf=[{order}]", orderConf=order)
 
 
-def delete_topic(admin: Admin, given: Given, out: Output) -> None:
+async def delete_topic(admin: Admin, given: Given, out: Output) -> None:
     """Delete a topic on all brokers of a cluster, and at the name servers."""
-    delete(admin, given.text("clusterName"), given.text("topic"), out)
+    await delete(admin, given.text("clusterName"), given.text("topic"), out)
 
 
-def delete(admin: Admin, cluster: str, topic: str, out: Output) -> None:
+async def delete(admin: Admin, cluster: str, topic: str, out: Output) -> None:
     """Delete a topic."""
-    for address in admin.clusters().masters(cluster):
-        admin.ask(address, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
+    for address in (await admin.clusters()).masters(cluster):
+        await topics.delete_topic(admin, address, topic)
     out.say(f"delete topic [{topic}] from cluster [{cluster}] success.\n", topic=topic)
-    fields = {"topic": topic, "clusterName": cluster}
     for address in admin.name_servers:
-        admin.ask(address, RequestCode.DELETE_TOPIC_IN_NAMESRV, fields)
+        await topics.forget_topic(admin, address, topic, cluster)
     out.say(f"delete topic [{topic}] from NameServer success.\n", topic=topic)
 
 
-def update_topic_perm(admin: Admin, given: Given, out: Output) -> None:
+async def update_topic_perm(admin: Admin, given: Given, out: Output) -> None:
     """Let a topic be read or written, or not."""
     topic, perm = given.text("topic"), given.number("perm")
-    route = admin.route(topic)
+    route = await admin.route(topic)
     if "brokerAddr" in given:
-        _change_perm(admin, given.text("brokerAddr"), route, topic, perm, out)
+        await _change_perm(admin, given.text("brokerAddr"), route, topic, perm, out)
     elif "clusterName" in given:
-        for broker in admin.clusters().of(given.text("clusterName")):
+        for broker in (await admin.clusters()).of(given.text("clusterName")):
             if broker.master:
                 queue = _queue_at(route, broker.name)
-                _put(admin, broker.master, _with_perm(topic, queue, perm))
+                await topics.put_topic(admin, broker.master, _with_perm(topic, queue, perm))
                 _tell_perm(queue.perm, perm, broker.master, out)
     else:
         raise UsageWanted
@@ -105,10 +104,12 @@ def _queue_at(route: TopicRoute, broker: str) -> QueueData:
 
 
 def _with_perm(topic: str, queue: QueueData, perm: int) -> dict[str, Any]:
-    return _fields(topic, queue.readQueueNums, queue.writeQueueNums, perm, queue.topicSysFlag)
+    return topics.topic_fields(
+        topic, queue.readQueueNums, queue.writeQueueNums, perm, queue.topicSysFlag
+    )
 
 
-def _change_perm(
+async def _change_perm(
     admin: Admin, address: str, route: TopicRoute, topic: str, perm: int, out: Output
 ) -> None:
     name = next((each.name for each in route.brokers if each.addresses.get(MASTER) == address), "")
@@ -119,7 +120,7 @@ def _change_perm(
         out.say("new perm equals to the old one!\n")
         return
     fields = _with_perm(topic, _queue_at(route, name), perm)
-    _put(admin, address, fields)
+    await topics.put_topic(admin, address, fields)
     _tell_perm(old, perm, address, out)
     out.text(f"{topic_config(fields)}.\n")
 
@@ -129,52 +130,32 @@ def _tell_perm(old: int, new: int, address: str, out: Output) -> None:
     out.say(text, broker=address, before=old, after=new)
 
 
-def update_order_conf(admin: Admin, given: Given, out: Output) -> None:
+async def update_order_conf(admin: Admin, given: Given, out: Output) -> None:
     """Show, set or delete the order of a topic's queues."""
     topic, method = given.text("topic"), given.text("method")
     if method == "get":
-        order = _value(admin, ORDERS, topic)
+        order = await name_servers.value_of(admin, ORDERS, topic)
         out.say(f"get orderConf success. topic=[{topic}], orderConf=[{order}] ", orderConf=order)
     elif method == "put":
         order = given.text("orderConf")
         if not order:
             raise CommandFailed("please set orderConf with option -v.")
-        put_value(admin, ORDERS, topic, order)
+        await put_value(admin, ORDERS, topic, order)
         out.say(f"update orderConf success. topic=[{topic}], orderConf=[{order}]", orderConf=order)
     elif method == "delete":
-        delete_value(admin, ORDERS, topic)
+        await delete_value(admin, ORDERS, topic)
         out.say(f"delete orderConf success. topic=[{topic}]")
     else:
         raise UsageWanted
 
 
-def put_value(admin: Admin, namespace: str, key: str, value: str) -> None:
+async def put_value(admin: Admin, namespace: str, key: str, value: str) -> None:
     """Store a value at all name servers."""
-    fields = {"namespace": namespace, "key": key, "value": value}
     for address in admin.name_servers:
-        admin.ask(address, RequestCode.PUT_KV_CONFIG, fields)
+        await name_servers.put_value(admin, address, namespace, key, value)
 
 
-def delete_value(admin: Admin, namespace: str, key: str) -> None:
+async def delete_value(admin: Admin, namespace: str, key: str) -> None:
     """Forget a value at all name servers."""
     for address in admin.name_servers:
-        admin.ask(address, RequestCode.DELETE_KV_CONFIG, {"namespace": namespace, "key": key})
-
-
-def _value(admin: Admin, namespace: str, key: str) -> str:
-    fields = {"namespace": namespace, "key": key}
-    return admin.ask_name_server(RequestCode.GET_KV_CONFIG, fields).text("value")
-
-
-def _fields(
-    topic: str, read: int, write: int, perm: int, sys_flag: int, *, is_order: bool = False
-) -> dict[str, Any]:
-    return {
-        "topic": topic, "defaultTopic": _EXAMPLE, "readQueueNums": read, "writeQueueNums": write,
-        "perm": perm, "topicFilterType": "SINGLE_TAG", "topicSysFlag": sys_flag,
-        "order": "true" if is_order else "false",
-    }  # fmt: skip
-
-
-def _put(admin: Admin, address: str, fields: dict[str, Any]) -> None:
-    admin.ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
+        await name_servers.delete_value(admin, address, namespace, key)

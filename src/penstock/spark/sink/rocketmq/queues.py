@@ -19,7 +19,7 @@ NEW_TOPIC_QUEUES: Final = 4
 
 
 class NoQueuesError(SinkError):
-    """No broker takes messages of a topic, as far as name servers know."""
+    """By the name servers, no broker takes messages of a topic."""
 
 
 class Queue(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.admin.messages.search import replay
-from penstock.nsq.http_api import error_response
+from penstock.net.http.server.api import error_response
 from tests.programs.admin.messages.conftest import Pair, Site
 
 PATH = "/api/messages/replay"

@@ -8,7 +8,7 @@ from penstock.admin.messages.nodes import Nodes
 from penstock.admin.messages.places import Place
 from penstock.admin.messages.search.request import WalkBody, condition, places
 from penstock.cluster.fanout import Warnings
-from penstock.nsq.http_api import ApiError
+from penstock.net.http.server.api import ApiError
 from tests.programs.admin.messages.conftest import Pair
 
 

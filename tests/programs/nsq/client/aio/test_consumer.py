@@ -12,7 +12,7 @@ from penstock.nsq.client.aio import Consumer
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.errors import SubFailed
 from penstock.nsq.protocol import frames
-from penstock.nsq.protocol.commands import Close, Nop, Ready, Subscribe
+from penstock.nsq.protocol.events import Close, Nop, Ready, Subscribe
 from tests.unit.nsq.client.fakes import (
     FakeNsqd,
     fake_http,

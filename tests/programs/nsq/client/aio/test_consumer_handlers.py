@@ -14,7 +14,7 @@ from penstock.nsq.client.aio.consumer import Handler
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.errors import NotConnected, SubFailed
 from penstock.nsq.client.message import Message
-from penstock.nsq.protocol.commands import Close, Ready
+from penstock.nsq.protocol.events import Close, Ready
 from tests.programs.nsq.client.aio.test_consumer import consume, until
 from tests.unit.nsq.client.fakes import (
     FakeNsqd,

@@ -26,7 +26,8 @@ from penstock.nsq.client.errors import (
     Unauthorized,
 )
 from penstock.nsq.protocol import frames
-from penstock.nsq.protocol.commands import CommandReader, Identify, Nop, Publish
+from penstock.nsq.protocol.commands import CommandReader
+from penstock.nsq.protocol.events import Identify, Nop, Publish
 from penstock.nsq.protocol.limits import Limits
 from penstock.testing.clock import FakeClock
 from tests.unit.nsq.client.fakes import FakeNsqd, fake_nsqd

@@ -20,8 +20,7 @@ from penstock.nsq.client.errors import (
     TimedOut,
 )
 from penstock.nsq.protocol import encode, frames
-from penstock.nsq.protocol.commands import Ready
-from penstock.nsq.protocol.events import Nop
+from penstock.nsq.protocol.events import Nop, Ready
 from penstock.nsq.protocol.frames import MessageBlock, Response
 from tests.unit.nsq.client.fakes import fake_nsqd
 from tools.harness.ports import unused_address

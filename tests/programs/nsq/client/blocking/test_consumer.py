@@ -14,7 +14,7 @@ from penstock.nsq.client.config import Config
 from penstock.nsq.client.errors import NotConnected, SubFailed
 from penstock.nsq.client.message import Message
 from penstock.nsq.protocol import frames
-from penstock.nsq.protocol.commands import Close, Finish, Nop, Ready, Subscribe, Touch
+from penstock.nsq.protocol.events import Close, Finish, Nop, Ready, Subscribe, Touch
 from penstock.testing.clock import FakeClock
 from tests.unit.nsq.client.fakes import (
     FakeNsqd,

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.nsq.client.blocking import Consumer, Producer
 from penstock.nsq.client.errors import ClientError
-from penstock.nsq.protocol.commands import Close, Subscribe
+from penstock.nsq.protocol.events import Close, Subscribe
 from tests.unit.nsq.client.fakes import FakeNsqd, fake_nsqd
 
 # Python 3.12 and newer warn of forks beside threads, and the server has some.

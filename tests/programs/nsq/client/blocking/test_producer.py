@@ -22,7 +22,7 @@ from penstock.nsq.client.errors import (
     TimedOut,
 )
 from penstock.nsq.protocol import frames
-from penstock.nsq.protocol.commands import Auth, Nop, Publish
+from penstock.nsq.protocol.events import Auth, Nop, Publish
 from tests.unit.nsq.client.fakes import FakeNsqd, fake_nsqd
 from tools.harness.ports import unused_address
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from penstock.core.units import SECOND
-from penstock.nsq.nsqd.http import log_group_api, many_topics
+from penstock.node.http import many_topics
+from penstock.nsq.nsqd.http import log_group_api
 from penstock.testing.clock import FakeClock
 from tests.programs.nsq.nsqd.conftest import (
     MILLISECOND,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.core.errors import ConfigError
-from penstock.nsq.http_api import Query
+from penstock.net.http.server.api import Query
 from penstock.nsq.nsqd.stats import statsd_push
 from penstock.nsq.nsqd.stats.statsd import StatsdLines
 from penstock.testing.daemons import run_nsqd

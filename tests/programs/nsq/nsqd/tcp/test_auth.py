@@ -16,7 +16,7 @@ import trustme
 
 from penstock.nsq.nsqd.tcp import auth as auth_module
 from penstock.nsq.nsqd.tcp.auth import GuardedSession
-from penstock.nsq.protocol.commands import MAGIC_V2
+from penstock.nsq.protocol.encode import MAGIC_V2
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.programs.nsq.nsqd.auth_server import (
     SLOW,
@@ -316,14 +316,14 @@ async def test_owed_answers_come_before_the_failure_of_a_later_query(
     client = await authorized(nsqd, auth, granted(), http(b"", "500 Oh"))
     own = await session_of(nsqd, client)
     # The first publish of the packet is in time and still owed, the second is not in time.
-    original = GuardedSession._may_publish
+    original = GuardedSession._admit_publish
 
     def may(self: GuardedSession, event: object, command: str, topic: str) -> bool:
         if topic == "u":
             self._expires_ns = 0
         return original(self, event, command, topic)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(GuardedSession, "_may_publish", may)
+    monkeypatch.setattr(GuardedSession, "_admit_publish", may)
     client.send(pub("t", b"1") + pub("u", b"2"))
     assert await client.frame() == (0, b"OK")
     assert await client.error() == "E_AUTH_FAILED AUTH failed"

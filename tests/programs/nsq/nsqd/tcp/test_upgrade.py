@@ -22,8 +22,8 @@ from penstock.net.http.client.once import get
 from penstock.net.tls import layered
 from penstock.net.tls.layers import Layer, Layers
 from penstock.net.tls.tls_layer import TlsLayer
-from penstock.nsq.protocol.commands import MAGIC_V2
 from penstock.nsq.protocol.deflate import DeflateLayer
+from penstock.nsq.protocol.encode import MAGIC_V2
 from penstock.nsq.protocol.snappy import SnappyLayer
 from penstock.testing.clock import FakeClock
 from penstock.testing.daemons import Daemon, run_nsqd

@@ -8,7 +8,7 @@ from threading import Thread
 import pyarrow as pa
 import pytest
 
-from penstock.nsq.client.log import NodeUnreachable
+from penstock.log_api.errors import NodeUnreachable
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.ids import java_hash

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from penstock.admin.messages.search.conditions import BODY_MAX, LENGTH_MAX, condition_of
-from penstock.nsq.http_api import ApiError
+from penstock.net.http.server.api import ApiError
 
 SIZE = BODY_MAX // 8
 CPU_S_MAX = 5.0

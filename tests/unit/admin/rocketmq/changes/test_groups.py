@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from penstock.admin.rocketmq.changes.groups import GroupWish, change, create, delete
-from penstock.nsq.http_api import ApiError
-from penstock.rocketmq.mqadmin.errors import Refused
+from penstock.net.http.server.api import ApiError
+from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.protocol.codes import RequestCode
 from tests.unit.admin.rocketmq.scripted import A, B, Scripted
 

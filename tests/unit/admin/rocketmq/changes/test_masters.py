@@ -5,9 +5,9 @@ import pytest
 from penstock.admin.rocketmq.changes.masters import chosen_masters, told_all
 from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.fanout import Warnings
-from penstock.nsq.http_api import ApiError
-from penstock.rocketmq.mqadmin.errors import Refused
-from penstock.rocketmq.mqadmin.topology import Broker
+from penstock.net.http.server.api import ApiError
+from penstock.rocketmq.client.admin.errors import Refused
+from penstock.rocketmq.client.admin.topology import Broker
 from tests.unit.admin.rocketmq.scripted import Scripted
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.admin.rocketmq.changes.topics import TopicWish, change, create, delete
-from penstock.nsq.http_api import ApiError
+from penstock.net.http.server.api import ApiError
 from penstock.rocketmq.protocol.codes import RequestCode
 from tests.unit.admin.rocketmq.scripted import NAME_SERVER, A, B, Scripted, route
 

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.admin.rocketmq.messages.finding import Wish, by_id, find, record
 from penstock.cluster.fanout import Warnings
-from penstock.nsq.http_api import ApiError
+from penstock.net.http.server.api import ApiError
 from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command

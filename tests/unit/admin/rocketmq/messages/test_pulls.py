@@ -12,7 +12,7 @@ from penstock.admin.rocketmq.messages.pulls import (
     pull,
     queues_of,
 )
-from penstock.rocketmq.mqadmin.errors import Refused
+from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.ids import Host

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.admin.rocketmq.messages.resend import _retry, consume_directly, resend
-from penstock.nsq.http_api import ApiError
-from penstock.rocketmq.mqadmin.errors import Refused
+from penstock.net.http.server.api import ApiError
+from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.ids import Host, OffsetId

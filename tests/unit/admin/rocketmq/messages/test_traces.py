@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from penstock.admin.rocketmq.messages.traces import trace
+from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.client.produce.trace import entry
-from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.ids import Host
 from penstock.rocketmq.protocol.messages.message import StoredMessage, encode

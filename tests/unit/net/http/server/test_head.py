@@ -3,7 +3,8 @@ from __future__ import annotations
 import httptools
 import pytest
 
-from penstock.net.http.server.head import BadRequestError, Head, parse_head
+from penstock.net.http.server.head import BadRequestError, Head
+from tests.http_heads import parse_head
 
 
 def head(*lines: str) -> Head:

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.net.http.server.head import Head, parse_head
+from penstock.net.http.server.head import Head
 from penstock.net.http.server.known_heads import LONGEST, MOST, Known, KnownHeads
 from penstock.net.http.server.reader import RequestReader
 from penstock.net.http.server.route import Route
 from penstock.net.http.server.service import Request, Response, Router
+from tests.http_heads import parse_head
 
 LIMIT = 1000
 GET = b"GET /ping?a=b HTTP/1.1\r\nHost: h\r\n\r\n"

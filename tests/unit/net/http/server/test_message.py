@@ -1,8 +1,9 @@
 from __future__ import annotations
 
-from penstock.net.http.server.head import Head, parse_head
+from penstock.net.http.server.head import Head
 from penstock.net.http.server.message import SMALL, DateLine, Request, Response, encode, text
 from penstock.testing.clock import FakeClock
+from tests.http_heads import parse_head
 
 
 def head(line: str = "GET / HTTP/1.1", connection: str = "") -> Head:

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.net.http.server.head import parse_head
 from penstock.net.http.server.message import Request, Response
 from penstock.net.http.server.router import Router
+from tests.http_heads import parse_head
 
 
 @pytest.fixture

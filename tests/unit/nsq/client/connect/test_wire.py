@@ -27,9 +27,17 @@ from penstock.nsq.client.errors import (
     Unauthorized,
 )
 from penstock.nsq.protocol import encode, frames
-from penstock.nsq.protocol.commands import Identify, Subscribe
 from penstock.nsq.protocol.deflate import DeflateLayer
-from penstock.nsq.protocol.events import Auth, Finish, Nop, Ready, Requeue, Touch
+from penstock.nsq.protocol.events import (
+    Auth,
+    Finish,
+    Identify,
+    Nop,
+    Ready,
+    Requeue,
+    Subscribe,
+    Touch,
+)
 from penstock.nsq.protocol.frames import Error, MessageBlock, Response
 from penstock.nsq.protocol.snappy import SnappyLayer
 from penstock.testing.clock import FakeClock

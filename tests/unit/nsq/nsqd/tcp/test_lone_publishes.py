@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.nsq.nsqd.tcp.lone_publishes import LINES_MAX, LONE_BYTES_MAX, LonePublishes
-from penstock.nsq.protocol.commands import CommandReader, MpubLine, Publish
+from penstock.nsq.protocol.commands import CommandReader
 from penstock.nsq.protocol.encode import deferred_publish, multi_publish, publish
+from penstock.nsq.protocol.events import MpubLine, Publish
 from penstock.nsq.protocol.limits import Limits
 
 LIMITS = Limits(max_msg_size=100, max_body_size=90)

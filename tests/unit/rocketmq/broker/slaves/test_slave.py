@@ -11,8 +11,7 @@ import pytest
 from penstock.cli.shared.dialects import register_dialects
 from penstock.core.errors import TooManyFilesError
 from penstock.net.budget import Memory
-from penstock.node.node import NodeOptions
-from penstock.nsq.protocol.letters import Letters
+from penstock.node.options import NodeOptions
 from penstock.replication.copied_node import CopiedNode
 from penstock.replication.copy import Copy, small_files
 from penstock.replication.feed import Served, Source
@@ -22,7 +21,6 @@ from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.broker.state import files
 from penstock.rocketmq.broker.state.files import StateFiles
 from penstock.rocketmq.protocol.registration import TopicConfig
-from penstock.storage.durability import Durability
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.log import Log, LogOptions
 from penstock.storage.store import Store
@@ -37,8 +35,7 @@ class Following:
     def __init__(self, master: Services, path: Path, clock: FakeClock) -> None:
         self.master = master
         self.copy = Copy(Store(OsDisk(), str(path), LogOptions()))
-        node = CopiedNode(self.copy, NodeOptions(Durability.WRITE, 0, 0, 0), clock, Memory.of(),
-                          Letters)  # fmt: skip
+        node = CopiedNode(self.copy, NodeOptions(), clock, Memory.of())
         settings: BrokerSettings = broker_settings(path)
         settings.broker_role, settings.broker_id = "SLAVE", 1
         state = StateFiles(OsDisk(), str(path / "config"), own=(files.OFFSETS,))

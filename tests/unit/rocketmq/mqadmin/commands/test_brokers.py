@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.mqadmin.commands import brokers
-from penstock.rocketmq.mqadmin.errors import Refused, UsageWanted
+from penstock.rocketmq.mqadmin.errors import UsageWanted
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from tests.unit.rocketmq.mqadmin.fake_admin import (
     BROKER,

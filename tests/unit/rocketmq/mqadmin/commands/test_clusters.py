@@ -2,10 +2,18 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.rocketmq.client.admin.errors import Refused
+from penstock.rocketmq.mqadmin import rounds
 from penstock.rocketmq.mqadmin.commands import clusters
-from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.protocol.codes import RequestCode as Code
-from tests.unit.rocketmq.mqadmin.fake_admin import BROKER, FakeAdmin, answer, in_json, printed
+from tests.unit.rocketmq.mqadmin.fake_admin import (
+    BROKER,
+    FakeAdmin,
+    answer,
+    in_json,
+    interrupted,
+    printed,
+)
 
 FIGURES = {
     "putTps": "1.5 0 0", "getTransferedTps": "2.5 0 0", "brokerVersionDesc": "V4_9_8",
@@ -36,10 +44,7 @@ def test_a_broker_that_does_not_answer_is_shown_without_figures() -> None:
 
 
 def test_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(seconds: float) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("time.sleep", interrupted)
+    monkeypatch.setattr(rounds, "pause", interrupted)
     admin = FakeAdmin({Code.GET_BROKER_RUNTIME_INFO: answer({"table": FIGURES})})
     with pytest.raises(KeyboardInterrupt):
         printed(clusters.list_clusters, admin, interval="5")

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.mqadmin.commands import consumers
-from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from tests.unit.rocketmq.mqadmin.fake_admin import QUEUE, FakeAdmin, answer, in_json, printed
 

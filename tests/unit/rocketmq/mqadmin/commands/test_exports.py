@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.mqadmin.commands import exports
-from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from tests.unit.rocketmq.mqadmin.fake_admin import BROKER, FakeAdmin, answer, in_json, printed

@@ -23,9 +23,9 @@ def _look(admin: FakeAdmin) -> FakeAdmin:
     return admin
 
 
-def _round(admin: object, given: Given, out: Output) -> None:
+async def _round(admin: object, given: Given, out: Output) -> None:
     assert isinstance(admin, FakeAdmin)
-    monitoring.look(admin, out)
+    await monitoring.look(admin, out)
 
 
 def test_a_round() -> None:

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from penstock.rocketmq.client.network.jobs import Promise, kept
+from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.mqadmin.commands import offsets
-from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from penstock.rocketmq.protocol.command import Command, Language
 from tests.unit.rocketmq.mqadmin.fake_admin import (
@@ -32,18 +31,9 @@ class OnlineAdmin(FakeAdmin):
             {
                 Code.GET_CONSUME_STATS: STATS, Code.GET_MAX_OFFSET: answer(offset=9),
                 Code.SEARCH_OFFSET_BY_TIMESTAMP: answer(offset=6),
-                Code.UPDATE_CONSUMER_OFFSET: answer(),
+                Code.UPDATE_CONSUMER_OFFSET: answer(), Code.INVOKE_BROKER_TO_RESET_OFFSET: found,
             }
         )  # fmt: skip
-        self.requests: list[Command] = []
-        self._found = found
-        self.hub.asked = self._asked  # type: ignore[method-assign]
-
-    def _asked(
-        self, address: str, request: Command, seconds: float | None = None
-    ) -> Promise[Command]:
-        self.requests.append(request)
-        return kept(self._found)
 
 
 @pytest.fixture
@@ -59,8 +49,8 @@ def test_a_group_whose_consumers_run() -> None:
         "timestamp(string)[now], timestamp(long)[-1]\n"
     )
     assert text.splitlines()[-1].split() == ["a", "0", "7"]
-    assert admin.requests[0].language is Language.CPP
-    assert (admin.requests[0].ext or {})["timestamp"] == "-1"
+    assert admin.language is Language.CPP
+    assert admin.fields(Code.INVOKE_BROKER_TO_RESET_OFFSET)[0]["timestamp"] == -1
 
 
 def test_the_table_of_cpp_clients_is_a_list() -> None:

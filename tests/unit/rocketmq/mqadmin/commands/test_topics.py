@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.mqadmin.commands import topics
-from penstock.rocketmq.mqadmin.errors import CommandFailed, Refused
+from penstock.rocketmq.mqadmin.errors import CommandFailed
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from tests.unit.rocketmq.mqadmin.fake_admin import (
     BROKER,

@@ -119,7 +119,7 @@ export function lastHour(seconds) {
   return `last ${Math.floor(seconds / MINUTE_S)} min`;
 }
 
-/** The title of a column of small lines, which go back as far as nsqadmin has looked: "Last 12 min". */
+/** The title of a column of small lines, which show the time that nsqadmin has recorded: "Last 12 min". */
 export function lineTitle({ at = 0, since = 0 } = {}) {
   const words = at && since ? lastHour(at - since) : "last hour";
   return words[0].toUpperCase() + words.slice(1);

@@ -12,7 +12,7 @@ export function theme() {
   return chosen;
 }
 
-/** Chooses a theme, and remembers it as far as the browser allows that. */
+/** Chooses a theme, and remembers it if the browser allows that. */
 function setTheme(name) {
   chosen = name;
   apply();

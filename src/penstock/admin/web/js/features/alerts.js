@@ -85,7 +85,7 @@ const RULES = [
 ];
 const ROCKETMQ_RULES = [
   ["no answer", "a broker or name server that is silent"],
-  ["disk", "75 % full, when brokers delete what is old; red from 85 % on, when they delete what is not"],
+  ["disk", "75 %: brokers delete expired files; red at 85 %: they delete files that have not expired"],
   ["disabled", "a group that may not consume, while messages wait"],
 ];
 const wide = new WeakSet();

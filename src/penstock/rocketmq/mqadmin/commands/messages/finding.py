@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.core.errors import PenstockError
+from penstock.rocketmq.client.admin.errors import Refused
+from penstock.rocketmq.client.admin.key_queries import KeyQuery
+from penstock.rocketmq.client.admin.topology import Broker
 from penstock.rocketmq.client.consume.filters import Filter
 from penstock.rocketmq.client.consume.received import Received, all_received
 from penstock.rocketmq.client.errors import ClientError, NotConnected
-from penstock.rocketmq.mqadmin.admin import LONG_TIMEOUT_S, Admin
+from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.commands.messages.resend import resend
-from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.mqadmin.java_text import map_text, to_millisecond, word
-from penstock.rocketmq.mqadmin.key_queries import KeyQuery
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Table
 from penstock.rocketmq.mqadmin.queues import Reader
-from penstock.rocketmq.mqadmin.topology import Broker
 from penstock.rocketmq.mqadmin.tracks import tracks
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
@@ -37,18 +37,18 @@ _HARMLESS: Final = re.compile(r"\w+")
 _NO_MESSAGE: Final = "query message by {} finished, but no message."
 
 
-def view(admin: Admin, offset_id: str) -> Received:
+async def view(admin: Admin, offset_id: str) -> Received:
     """The message with this id of its broker. Raises Refused where there is none."""
     try:
         place = OffsetId.parse(offset_id)
     except BodyError:
         raise Refused(ResponseCode.NO_MESSAGE, _NO_MESSAGE.format("id")) from None
     code = RequestCode.VIEW_MESSAGE_BY_ID
-    answer = admin.ask(str(place.host), code, {"offset": place.offset})
+    answer = await admin.ask(str(place.host), code, {"offset": place.offset})
     return all_received(answer.body, "")[0]
 
 
-def with_key(
+async def with_key(
     admin: Admin, topic: str, key: str, most: int, *, is_unique: bool = False
 ) -> list[Received]:
     """The messages of a topic with a key, of the brokers that answer.
@@ -59,10 +59,13 @@ def with_key(
     fields = query.fields(most)
     found: list[Received] = []
     failure: ClientError | None = None
-    for broker in _brokers(admin, topic):
+    for broker in await _brokers(admin, topic):
         try:
-            answer = admin.ask(
-                broker.any_address(), RequestCode.QUERY_MESSAGE, fields, seconds=LONG_TIMEOUT_S
+            answer = await admin.ask(
+                broker.any_address(),
+                RequestCode.QUERY_MESSAGE,
+                fields,
+                seconds=admin.long_timeout_s,
             )
         except Refused:
             continue  # it has none
@@ -77,73 +80,73 @@ def with_key(
     return found
 
 
-def _brokers(admin: Admin, topic: str) -> list[Broker]:
+async def _brokers(admin: Admin, topic: str) -> list[Broker]:
     try:
-        return admin.route(topic).brokers
+        return (await admin.route(topic)).brokers
     except Refused as error:
         if error.code == ResponseCode.TOPIC_NOT_EXIST:
             error = Refused(error.code, f"The topic[{topic}] not matched route info")
         raise error from None
 
 
-def query_msg_by_id(admin: Admin, given: Given, out: Output) -> None:
+async def query_msg_by_id(admin: Admin, given: Given, out: Output) -> None:
     """Show messages, have them consumed, or send them again."""
     for message_id in filter(None, map(str.strip, given.text("msgId").split(","))):
         if "consumerGroup" in given and "clientId" in given:
-            message = view(admin, message_id)
-            _consume_directly(admin, given, message, out)
+            message = await view(admin, message_id)
+            await _consume_directly(admin, given, message, out)
         elif "sendMessage" not in given:
-            _show(admin, view(admin, message_id), out)
+            await _show(admin, await view(admin, message_id), out)
         elif given.is_true("sendMessage"):
-            resend(admin, view(admin, message_id), given.text("unitName"), out)
+            resend(admin, await view(admin, message_id), given.text("unitName"), out)
 
 
-def query_msg_by_key(admin: Admin, given: Given, out: Output) -> None:
+async def query_msg_by_key(admin: Admin, given: Given, out: Output) -> None:
     """List the messages with a key."""
-    found = with_key(admin, given.text("topic"), given.text("msgKey"), _MOST_BY_KEY)
+    found = await with_key(admin, given.text("topic"), given.text("msgKey"), _MOST_BY_KEY)
     out.head(BY_KEY)
     for each in found:
         out.row(BY_KEY, each.id, each.stored.queue, each.queue_offset)
 
 
-def query_msg_by_unique_key(admin: Admin, given: Given, out: Output) -> None:
+async def query_msg_by_unique_key(admin: Admin, given: Given, out: Output) -> None:
     """Show the message with the id that its producer gave it, or have it consumed."""
     topic, key = given.text("topic"), given.text("msgId")
-    found = with_key(admin, topic, key, _MOST_BY_UNIQUE_KEY, is_unique=True)
+    found = await with_key(admin, topic, key, _MOST_BY_UNIQUE_KEY, is_unique=True)
     found.sort(key=lambda each: each.stored.store_ms)
     if "consumerGroup" in given and "clientId" in given:
-        _consume_directly(admin, given, found[0], out)
+        await _consume_directly(admin, given, found[0], out)
         return
     for number, each in enumerate(found if "showAll" in given else found[:1]):
-        _show(admin, each, out, number, with_offset_id=False)
+        await _show(admin, each, out, number, with_offset_id=False)
 
 
-def query_msg_by_offset(admin: Admin, given: Given, out: Output) -> None:
+async def query_msg_by_offset(admin: Admin, given: Given, out: Output) -> None:
     """Show the message at a place of a queue."""
     queue = MessageQueue(given.text("brokerName"), given.number("queueId"), given.text("topic"))
-    admin.route(queue.topic)
-    found = Reader(admin).pull(queue, given.number("offset"), Filter(), 1)
+    await admin.route(queue.topic)
+    found = await Reader(admin).pull(queue, given.number("offset"), Filter(), 1)
     for each in found.messages[:1]:
         each.properties["MIN_OFFSET"] = str(found.min_offset)
         each.properties["MAX_OFFSET"] = str(found.max_offset)
-        _show(admin, each, out)
+        await _show(admin, each, out)
 
 
-def _consume_directly(admin: Admin, given: Given, message: Received, out: Output) -> None:
+async def _consume_directly(admin: Admin, given: Given, message: Received, out: Output) -> None:
     """Have one consumer handle a message now."""
     fields = {
         "consumerGroup": given.text("consumerGroup"), "clientId": given.text("clientId"),
         "msgId": message.offset_id,
     }  # fmt: skip
     code = RequestCode.CONSUME_MESSAGE_DIRECTLY
-    answer = admin.ask(message.store_host, code, fields, seconds=LONG_TIMEOUT_S)
+    answer = await admin.ask(message.store_host, code, fields, seconds=admin.long_timeout_s)
     found = fastjson.loads(answer.body)
     names = ("order", "autoCommit", "consumeResult", "remark", "spentTimeMills")
     shown = ", ".join(f"{name}={word(found.get(name))}" for name in names)
     out.say(f"ConsumeMessageDirectlyResult [{shown}]", **{name: found.get(name) for name in names})
 
 
-def _show(
+async def _show(
     admin: Admin, message: Received, out: Output, number: int = 0, *, with_offset_id: bool = True
 ) -> None:
     """All that there is to a message, its body in a file, and what became of it."""
@@ -168,7 +171,7 @@ def _show(
         shown["Message Body Path:"] = _body_file(message, number)
         out.text("".join(f"{name:<20} {value}\n" for name, value in shown.items()))
     try:
-        found = tracks(admin, stored)
+        found = await tracks(admin, stored)
     except PenstockError as error:
         out.text(f"{error}\n")
         found = []

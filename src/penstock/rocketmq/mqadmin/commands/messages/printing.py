@@ -22,14 +22,14 @@ _RULE: Final = "-" * 56 + "\n"
 _DEFAULT_COUNT: Final = 128
 
 
-def print_msg(admin: Admin, given: Given, out: Output) -> None:
+async def print_msg(admin: Admin, given: Given, out: Output) -> None:
     """Print the messages of a topic, queue by queue."""
     reader = Reader(admin)
     with_body = given.is_true("printBody", True)
-    for queue in reader.queues(given.text("topic")):
-        start, end = _bounds(reader, queue, given)
+    for queue in await reader.queues(given.text("topic")):
+        start, end = await _bounds(reader, queue, given)
         out.text(f"minOffset={start}, maxOffset={end}, {queue_text(queue)}\n")
-        for found in reader.pulls(queue, start, end, _expression(given), _AT_ONCE):
+        async for found in reader.pulls(queue, start, end, _expression(given), _AT_ONCE):
             _print_all(found, given, out, with_body=with_body)
             if not _goes_on(queue, found, out):
                 break
@@ -47,13 +47,13 @@ def _goes_on(queue: MessageQueue, found: Pulled, out: Output) -> bool:
     return goes_on
 
 
-def print_msg_by_queue(admin: Admin, given: Given, out: Output) -> None:
+async def print_msg_by_queue(admin: Admin, given: Given, out: Output) -> None:
     """Print the messages of a queue, or count its tags."""
     reader = Reader(admin)
     queue = MessageQueue(given.text("brokerName"), given.number("queueId"), given.text("topic"))
-    start, end = _bounds(reader, queue, given)
+    start, end = await _bounds(reader, queue, given)
     tags: Counter[str] = Counter()
-    for found in reader.pulls(queue, start, end, _expression(given), _AT_ONCE):
+    async for found in reader.pulls(queue, start, end, _expression(given), _AT_ONCE):
         if found.status is not PullStatus.FOUND:
             break
         tags.update(each.tags for each in found.messages if each.tags.strip())
@@ -64,17 +64,17 @@ def print_msg_by_queue(admin: Admin, given: Given, out: Output) -> None:
             out.row(TAGS, tag, count)
 
 
-def _bounds(reader: Reader, queue: MessageQueue, given: Given) -> tuple[int, int]:
+async def _bounds(reader: Reader, queue: MessageQueue, given: Given) -> tuple[int, int]:
     """The offsets between the times given, of the whole queue otherwise."""
     start = (
-        reader.at(queue, parse_time(given.text("beginTimestamp")))
+        await reader.at(queue, parse_time(given.text("beginTimestamp")))
         if "beginTimestamp" in given
-        else reader.first(queue)
+        else await reader.first(queue)
     )
     end = (
-        reader.at(queue, parse_time(given.text("endTimestamp")))
+        await reader.at(queue, parse_time(given.text("endTimestamp")))
         if "endTimestamp" in given
-        else reader.end(queue)
+        else await reader.end(queue)
     )
     return start, end
 
@@ -101,7 +101,7 @@ def _line(message: Received, charset: str, *, with_body: bool) -> str:
     return f"MSGID: {message.id} {message_text(message)} BODY: {body}\n"
 
 
-def consume_message(admin: Admin, given: Given, out: Output) -> None:
+async def consume_message(admin: Admin, given: Given, out: Output) -> None:
     """Print the oldest messages of a topic or a queue."""
     count = given.number("MessageNumber", _DEFAULT_COUNT)
     refusal = _contradiction(admin, given, count)
@@ -110,18 +110,18 @@ def consume_message(admin: Admin, given: Given, out: Output) -> None:
         return
     reader = Reader(admin, given.text("consumerGroup", GROUP))
     if "queueId" in given:
-        _consume_queue(reader, given, count, out)
+        await _consume_queue(reader, given, count, out)
         return
-    for queue in reader.queues(given.text("topic")):
+    for queue in await reader.queues(given.text("topic")):
         if count == 0:
             return
-        start, end = _bounds(reader, queue, given)
+        start, end = await _bounds(reader, queue, given)
         if end - start > count:
             out.text(f"The older {count} message of the {queue.queueId} queue will be provided\n")
             end, count = start + count - 1, 0
         else:
             count = count - (end - start) - 1
-        _consume(reader, queue, start, end, given, out)
+        await _consume(reader, queue, start, end, given, out)
 
 
 def _contradiction(admin: Admin, given: Given, count: int) -> str:
@@ -146,10 +146,10 @@ def _contradiction(admin: Admin, given: Given, count: int) -> str:
     return ""
 
 
-def _consume_queue(reader: Reader, given: Given, count: int, out: Output) -> None:
+async def _consume_queue(reader: Reader, given: Given, count: int, out: Output) -> None:
     queue = MessageQueue(given.text("brokerName"), given.number("queueId"), given.text("topic"))
     offset = given.number("offset")
-    start, end = _bounds(reader, queue, given)
+    start, end = await _bounds(reader, queue, given)
     if offset > end:
         out.say(f"{queue_text(queue)} no matched msg, offset={offset}\n")
         return
@@ -157,15 +157,15 @@ def _consume_queue(reader: Reader, given: Given, count: int, out: Output) -> Non
     if end - start > count:
         out.text(f"The oldler {count} message will be provided\n")
         end = start + count - 1
-    _consume(reader, queue, start, end, given, out)
+    await _consume(reader, queue, start, end, given, out)
 
 
-def _consume(
+async def _consume(
     reader: Reader, queue: MessageQueue, start: int, end: int, given: Given, out: Output
 ) -> None:
     """Print from ``start`` to ``end``, that one included."""
     most = max(1, end - start + 1)
-    for found in reader.pulls(queue, start, end + 1, "*", most):
+    async for found in reader.pulls(queue, start, end + 1, "*", most):
         if found.status is PullStatus.FOUND:
             out.text("Consume ok\n")
             _print_all(found, given, out, with_body=True)

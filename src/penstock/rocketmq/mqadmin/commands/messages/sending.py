@@ -39,7 +39,7 @@ def _producer(admin: Admin, group: str = "", *, trace: bool = False) -> Producer
     return Producer(group or str(admin.now_ms), config=config)
 
 
-def send_message(admin: Admin, given: Given, out: Output) -> None:
+async def send_message(admin: Admin, given: Given, out: Output) -> None:
     """Send a message."""
     if "qid" in given and "broker" not in given:
         out.say("Broker name must be set if the queue is chosen!")
@@ -55,7 +55,7 @@ def send_message(admin: Admin, given: Given, out: Output) -> None:
     out.row(SENT, found.brokerName, number, result.status.name, result.id)
 
 
-def send_msg_status(admin: Admin, given: Given, out: Output) -> None:
+async def send_msg_status(admin: Admin, given: Given, out: Output) -> None:
     """Send messages to the topic of a broker's name and print the outcome of each."""
     topic = given.text("brokerName")
     with _producer(admin, "PID_SMSC") as producer:
@@ -83,7 +83,7 @@ class Watch:
         return (SYSTEM_CLOCK.monotonic_ns() - self._began_ns) // MILLISECOND
 
 
-def check_rt(admin: Admin, given: Given, out: Output) -> None:
+async def check_rt(admin: Admin, given: Given, out: Output) -> None:
     """Send messages to the queues of a topic by turns and tell how long each took."""
     amount = given.number("amount", 100)
     message = Message(given.text("topic"), b"a" * given.number("size", 128))
@@ -110,21 +110,21 @@ def check_rt(admin: Admin, given: Given, out: Output) -> None:
     out.fact("averageMs", average)
 
 
-def cluster_rt(admin: Admin, given: Given, out: Output) -> None:
+async def cluster_rt(admin: Admin, given: Given, out: Output) -> None:
     """Measure sends to all brokers of clusters, again and again."""
     is_log = given.is_true("print log")
     if not is_log:
         out.head(CLUSTER_TIMES)
 
-    def measure() -> None:
-        clusters = admin.clusters()
+    async def measure() -> None:
+        clusters = await admin.clusters()
         names = [given.text("cluster")] if "cluster" in given else list(clusters.names)
         for cluster in names:
             for broker in clusters.of(cluster):
                 _measure(admin, producer, given, cluster, broker.name, out, is_log=is_log)
 
     with _producer(admin) as producer:
-        every(given.number("interval", 10), measure, out)
+        await every(admin, given.number("interval", 10), measure, out)
 
 
 def _measure(

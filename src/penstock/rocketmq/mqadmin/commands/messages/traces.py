@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from penstock.rocketmq.client.admin.trace_entries import AFTER, ENDED, SENT, TRACES, Entry, entries
 from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.commands.messages.finding import with_key
 from penstock.rocketmq.mqadmin.java_text import to_second
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Shown, Table
-from penstock.rocketmq.mqadmin.trace_entries import AFTER, ENDED, SENT, TRACES, Entry, entries
 
 _FORMAT: Final = "%-10s %-20s %-20s %-20s %-10s %-10s"
 _FIELDS: Final = "type group clientHost time cost status"
@@ -61,12 +61,12 @@ def traces(message: Received, message_id: str) -> list[Trace]:
     ]
 
 
-def query_trace(admin: Admin, given: Given, out: Output) -> None:
+async def query_trace(admin: Admin, given: Given, out: Output) -> None:
     """The sender of a message, the end of its transaction, and its consumers."""
     message_id = given.text("msgId")
     found = [
         trace
-        for each in with_key(admin, given.text("traceTopic", TRACES), message_id, _MOST)
+        for each in await with_key(admin, given.text("traceTopic", TRACES), message_id, _MOST)
         for trace in traces(each, message_id)
     ]
     for kind, table in ((SENT, SENDERS), (ENDED, ENDS)):

@@ -8,14 +8,15 @@ from contextlib import suppress
 
 import pytest
 
+from penstock.rocketmq.client.admin.errors import Refused
+from penstock.rocketmq.mqadmin import rounds
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.commands.messages import finding as messages
 from penstock.rocketmq.mqadmin.commands.messages import sending, traces
-from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output
 from tests.programs.rocketmq.mqadmin.patient import PatientAdmin
-from tests.unit.rocketmq.mqadmin.fake_admin import FakeAdmin, in_json, printed
+from tests.unit.rocketmq.mqadmin.fake_admin import FakeAdmin, in_json, interrupted, printed
 from tools.harness.rocketmq.servers import SECONDS, run_servers, wait_for_route
 
 
@@ -45,11 +46,11 @@ def test_a_message_with_a_trace_that_is_found(admin: Admin) -> None:
 def test_a_message_is_sent_again(admin: Admin) -> None:
     in_json(sending.send_message, admin, topic="Again", body="tea", key="again", tags="A")
     wait_for_route(admin.name_servers[0], "Again")
-    first = messages.with_key(admin, "Again", "again", 9)[0]
+    first = admin.do(messages.with_key(admin, "Again", "again", 9))[0]
     text = printed(messages.query_msg_by_id, admin, msgId=first.offset_id, sendMessage="true")
     told = f"prepare resend msg. originalMsgId={first.offset_id}SendResult [sendStatus=SEND_OK, "
     assert text.startswith(told)
-    found = messages.with_key(admin, "Again", "again", 9)
+    found = admin.do(messages.with_key(admin, "Again", "again", 9))
     assert [each.body for each in found] == [b"tea", b"tea"]
 
 
@@ -66,15 +67,12 @@ def test_times_of_sends(admin: Admin) -> None:
 
 
 def test_times_of_all_brokers(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(seconds: float) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("time.sleep", interrupted)
+    monkeypatch.setattr(rounds, "pause", interrupted)
     for is_log in ("false", "true"):
         texts: list[str] = []
         out = Output(texts.append)
         given = Given({"amount": "2", "print log": is_log})
         with pytest.raises(KeyboardInterrupt):
-            sending.cluster_rt(admin, given, out)
+            admin.do(sending.cluster_rt(admin, given, out))
         assert "DefaultCluster" in "".join(texts)
         assert ("|noname|" in "".join(texts)) == (is_log == "true")

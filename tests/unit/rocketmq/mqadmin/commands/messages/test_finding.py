@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.client.errors import NotConnected
 from penstock.rocketmq.mqadmin.commands.messages import finding as messages
-from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from penstock.rocketmq.protocol.command import Command
 from tests.unit.rocketmq.mqadmin.commands.messages_of import stored

@@ -13,26 +13,31 @@ from penstock.rocketmq.mqadmin.errors import CommandFailed
 from penstock.rocketmq.mqadmin.queues import Reader
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from tests.unit.rocketmq.mqadmin.commands.messages_of import stored
-from tests.unit.rocketmq.mqadmin.fake_admin import FakeAdmin, answer, in_json, printed
+from tests.unit.rocketmq.mqadmin.fake_admin import BROKER, FakeAdmin, answer, in_json, printed
 
 
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
     """Queues from 3 to 5: one message, and one that does not match."""
 
-    def offset(self: Any, queue: object, code: Code, **more: object) -> int:
-        return {Code.GET_MIN_OFFSET: 3, Code.GET_MAX_OFFSET: 5}.get(code, 4)
+    async def server(self: Any, queue: object) -> str:
+        return BROKER
 
-    def pull(self: Any, queue: object, at: int, wanted: object, most: int) -> Pulled:
+    async def pull(self: Any, queue: object, at: int, wanted: object, most: int) -> Pulled:
         if at == 3:
             found = all_received(stored("TAGS\x01A\x02"), "a")
             return Pulled(PullStatus.FOUND, found, 4, 3, 5)
         status = PullStatus.NO_MATCHED_MSG if at == 4 else PullStatus.NO_NEW_MSG
         return Pulled(status, [], at + 1 if at == 4 else at, 3, 5)
 
-    monkeypatch.setattr(Reader, "_offset", offset)
+    monkeypatch.setattr(Reader, "_server", server)
     monkeypatch.setattr(Reader, "pull", pull)
-    return FakeAdmin()
+    return FakeAdmin(
+        {
+            Code.GET_MIN_OFFSET: answer(offset=3), Code.GET_MAX_OFFSET: answer(offset=5),
+            Code.SEARCH_OFFSET_BY_TIMESTAMP: answer(offset=4),
+        }
+    )  # fmt: skip
 
 
 def test_a_topic_queue_by_queue(admin: FakeAdmin) -> None:

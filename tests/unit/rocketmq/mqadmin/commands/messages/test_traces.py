@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+from penstock.rocketmq.client.admin.trace_entries import TRACES
 from penstock.rocketmq.client.produce.trace import entry
 from penstock.rocketmq.mqadmin.commands.messages import traces
-from penstock.rocketmq.mqadmin.trace_entries import TRACES
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from tests.unit.rocketmq.mqadmin.commands.messages_of import stored
 from tests.unit.rocketmq.mqadmin.fake_admin import FakeAdmin, answer, in_json, printed

@@ -1,1 +1,0 @@
-"""Traces of publishes and deliveries, for OpenTelemetry (``--trace-messages``)."""

@@ -1,0 +1,255 @@
+"""The follower's loop: ask the primary, take what comes, sync, and again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from penstock.core.clock import Clock
+from penstock.core.errors import PenstockError, StorageError
+from penstock.core.units import SECOND
+from penstock.net import threads
+from penstock.net.tasks import spawn
+from penstock.replication.copy import Copy
+from penstock.replication.feed import NBYTES_MAX
+from penstock.replication.messages import Hello, ReplicationError, encode_fetch
+from penstock.replication.peer import Peer, PeerError
+from penstock.replication.standing import Standing
+from penstock.storage.durability import Durability
+from penstock.storage.log import SyncJob
+
+logger = logging.getLogger("penstock.replication")
+
+ASK_S: Final = 10.0
+RETRY_S: Final = 0.25
+RETRY_S_MAX: Final = 5.0
+FRESH_NS: Final = 3 * SECOND
+"""The age up to which a request counts as new: its answer and the next one may take a second each.
+"""
+
+
+BEHIND_NS: Final = 10 * SECOND
+"""A copy that has lacked messages for longer, and knows it, has fallen behind."""
+
+
+class Pulling:
+    """The work of one follower. ``save`` writes its standing down; it raises StorageError."""
+
+    def __init__(
+        self,
+        copy: Copy,
+        standing: Standing,
+        peer: Peer,
+        clock: Clock,
+        save: Callable[[], None],
+        sync_timeout: int,
+    ) -> None:
+        self.error: str | None = "not asked yet"
+        """The reason why this node does not follow; None while it does."""
+        self._copy = copy
+        self._standing = standing
+        self._peer = peer
+        self._clock = clock
+        self._save = save
+        self._sync_timeout = sync_timeout
+        self._is_fsync = copy.store.options.durability is Durability.FSYNC
+        self._sync_at = 0
+        self._whole_ns: int | None = None
+        self._stopped = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._is_asking = False
+        self._is_unsaved = False
+        """True if the standing could not be written down as it is."""
+        self.address = ""
+        self.stepped: list[Callable[[], None]] = []
+        """Called when an answer was taken, for those who show what has come; they raise
+        StorageError."""
+
+    def start(self) -> None:
+        """Follow until ``stop``; what fails is told once, and tried again."""
+        self._task = spawn(self._run(), "follow")
+
+    async def stop(self) -> None:
+        """End after what is being taken and synced."""
+        self._stopped.set()
+        if self._task is not None:
+            if self._is_asking:
+                self._task.cancel()
+            await self._task
+
+    def resume(self) -> None:
+        """Go on after ``stop``."""
+        self._stopped.clear()
+        self.start()
+
+    async def _run(self) -> None:
+        pause = RETRY_S
+        while not self._stopped.is_set():
+            try:
+                await self.step()
+                pause = RETRY_S
+            except asyncio.CancelledError:
+                if not self._stopped.is_set():
+                    raise
+            except PenstockError as error:
+                self._failed(str(error))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(pause):
+                        await self._stopped.wait()
+                pause = min(2 * pause, RETRY_S_MAX)
+
+    async def step(self) -> None:
+        """One request and its answer. Raises PenstockError."""
+        copy, standing = self._copy, self._standing
+        asked_ns = self._clock.monotonic_ns()
+        fetch = copy.request(standing.history, standing.epoch, NBYTES_MAX, self.address)
+        self._is_asking = True  # and nothing is half done
+        try:
+            body = await self._peer.post("/replication/fetch", encode_fetch(fetch), ASK_S)
+        except PeerError as error:
+            raise self._refused(error) from error
+        finally:
+            self._is_asking = False
+        try:
+            hello = copy.take(body)
+        except StorageError:
+            self._note_behind(asked_ns)
+            raise
+        if hello is not None:
+            self._begin(hello)
+            return
+        await self._sync()
+        for tell in self.stepped:
+            tell()
+        if self.error is not None:
+            logger.info("following %s, in epoch %d", self._peer.address, standing.epoch)
+            self.error = None
+        if copy.is_whole:
+            self._whole_ns = asked_ns  # what is acknowledged after that, the answer may not have
+            self._settle()
+        else:
+            self._note_behind(asked_ns)
+            if self._is_unsaved:
+                self._keep()
+
+    def _refused(self, error: PeerError) -> PenstockError:
+        """The reason in words; a fenced node's is noted. Raises StorageError."""
+        if error.code != "FENCED":
+            return error
+        epoch, successor = error.successor.epoch, error.successor.primary
+        self.hear(epoch, successor)
+        return ReplicationError(f"{self._peer.address} is fenced: {successor} is primary in epoch "
+                                f"{epoch}, and is to be followed instead")  # fmt: skip
+
+    def hear(self, epoch: int, successor: str) -> None:
+        """Note that the primary has stepped back for this node, and write it down: its epoch is
+        never taken again. Raises StorageError.
+        """
+        if self._standing.hear(epoch, successor) or self._is_unsaved:
+            self._keep()
+
+    def _keep(self) -> None:
+        """Write the standing down, again with each step if that fails. Raises StorageError."""
+        self._is_unsaved = True
+        self._save()
+        self._is_unsaved = False
+
+    def _begin(self, hello: Hello) -> None:
+        """Follow this run of the primary, if it is one of ours. Raises ReplicationError."""
+        standing, address = self._standing, self._peer.address
+        if standing.history and hello.history != standing.history:
+            raise ReplicationError(
+                f"{address} has another history than this copy, perhaps a new disk: nothing was "
+                "changed here; promote this node, or give it an empty data path")  # fmt: skip
+        if hello.epoch < standing.epoch:
+            raise ReplicationError(f"{address} is of epoch {hello.epoch}, older than this copy's, "
+                                   f"{standing.epoch}: it is no primary any more")  # fmt: skip
+        standing.begin(hello.history, hello.epoch)
+        self._save()
+        self._copy.never_drop = not standing.is_settled
+        self._copy.moment = f"{self._clock.wall_ns()}"
+        self._copy.begin_run(hello)
+
+    def _settle(self) -> None:
+        standing = self._standing
+        if standing.is_settled and standing.was_whole and not self._is_unsaved:
+            return
+        standing.is_settled = standing.was_whole = True
+        standing.fork = None
+        self._keep()
+        self._copy.never_drop = False
+
+    def _note_behind(self, asked_ns: int) -> None:
+        """Note it, to be written down, if an answer of the primary shows that this copy has fallen
+        behind.
+        """
+        if self._standing.was_whole and self._has_fallen_behind(asked_ns):
+            self._standing.was_whole = False
+            self._is_unsaved = True
+
+    def _has_fallen_behind(self, asked_ns: int) -> bool:
+        """True if what this copy is known to lack is more than what is always on its way."""
+        if self._copy.is_retaking:
+            return True
+        late = self._whole_ns is None or asked_ns - self._whole_ns > BEHIND_NS
+        return late and self._copy.messages_behind > 0
+
+    async def _sync(self) -> None:
+        """Sync in a thread, at once at the level ``fsync``, else now and then. Raises
+        StorageError.
+        """
+        now = self._clock.monotonic_ns()
+        if not self._is_fsync and now < self._sync_at:
+            return
+        self._sync_at = now + self._sync_timeout
+        for copy in list(self._copy.topics.values()):
+            job = copy.log.begin_sync()
+            if job is not None:
+                await _run(job, copy.log.end_sync)
+            if copy.log.failure is not None:
+                raise StorageError(f"{copy.name}: {copy.log.failure}; only a restart helps")
+        self._copy.settle()
+
+    def _failed(self, error: str) -> None:
+        if error != self.error:
+            logger.error("cannot follow %s - %s", self._peer.address, error)
+        self.error = error
+
+    @property
+    def unknown_ns(self) -> int | None:
+        """The age of the last request whose answer was all there was: younger messages may not be
+        here. None if no answer since the start was whole.
+        """
+        return None if self._whole_ns is None else self._clock.monotonic_ns() - self._whole_ns
+
+    @property
+    def lag_ns(self) -> int | None:
+        """The time since all was here; 0 while it is, None if it never was since the start."""
+        since = self.unknown_ns
+        is_whole = self.error is None and self._copy.is_whole
+        return 0 if since is not None and is_whole and since < FRESH_NS else since
+
+
+async def _run(job: SyncJob, ended: Callable[[StorageError | None], object]) -> None:
+    """Sync in a thread, and wait for its end even when cancelled: else the log would wait for ever,
+    and be synced no more. Raises StorageError.
+    """
+    outcome: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+    threads.run(job.run, outcome.set_result)
+    cancelled = None
+    while not outcome.done():
+        try:
+            await asyncio.shield(outcome)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    found = outcome.result()
+    if found is not None and not isinstance(found, StorageError):
+        found = StorageError(f"{job.directory}: sync failed: {found!r}")
+    ended(found)
+    if cancelled is not None:
+        raise cancelled
+    if found is not None:
+        raise found

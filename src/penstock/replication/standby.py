@@ -1,0 +1,389 @@
+"""A node that takes no publishes: the follower of another, or a primary that was fenced.
+
+It opens no broker over its data path, so nothing of it can be published to, consumed, paused or
+deleted by mistake: what is not offered here is refused. Promotion closes it, and the data path is
+opened as after a crash; that way is tested best of all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from penstock.core.clock import SYSTEM_CLOCK, Clock
+from penstock.core.counted import counted
+from penstock.core.errors import ConfigError, LaterFormatError, PenstockError, StorageError
+from penstock.core.units import MILLISECOND, SECOND
+from penstock.net.budget import Memory
+from penstock.net.gate import ProtocolFactory
+from penstock.net.http.server.service import HttpServer, Later
+from penstock.net.tls.tls_server import over_tls
+from penstock.net.vitals.vitals import HEALTHY, Vitals
+from penstock.node.options import NodeOptions
+from penstock.node.ports import Ports, server_tls
+from penstock.replication.copied_node import CopiedNode
+from penstock.replication.copy import Copy, small_files
+from penstock.replication.feed import Source
+from penstock.replication.following import Pulling
+from penstock.replication.hooks import Hooks
+from penstock.replication.messages import Hello
+from penstock.replication.peer import Fence, Peer, PeerError, Successor, address_of
+from penstock.replication.secret import Secret
+from penstock.replication.standing import (
+    Role,
+    Standing,
+    only_here,
+    read_standing,
+    write_standing,
+)
+from penstock.replication.successor import ASK_S, shown, tell
+from penstock.storage.files.disk import OsDisk
+from penstock.storage.log import LogOptions
+from penstock.storage.store import Store
+
+logger = logging.getLogger("penstock.replication")
+
+
+class SteppedBackError(PenstockError):
+    """The old primary has stepped back for another node."""
+
+    def __init__(self, primary: str, successor: Successor) -> None:
+        winner, epoch = successor.primary, successor.epoch
+        super().__init__(
+            f"not promoted: {primary} has stepped back for {winner} already, in epoch {epoch}: "
+            f"start this node with --follow={winner}; if that one is gone for good, promote this "
+            "one with --force")  # fmt: skip
+        self.successor = successor
+
+
+class NotWholeError(PenstockError):
+    """A copy that lacks what is known about; ``behind`` is the number of messages by topic."""
+
+    def __init__(self, text: str, behind: dict[str, int]) -> None:
+        super().__init__(text)
+        self.behind = behind
+
+
+EndRole = Callable[[], Awaitable[None] | None]
+"""A way to end a node's role; what is given is done once it serves in the next one."""
+DRAIN_S: Final = 30.0
+TRIES_MAX: Final = 2
+"""A forced promotion begins again where the old primary has stepped back for another node."""
+_REMEDIES: Final = {
+    "nsqd": "--follow={} makes it a copy",
+    "mqbroker": "brokerRole=SLAVE and a brokerId above 0 make it a copy",
+}
+"""The way of a fenced node to be of use again, by program; the primary's address goes in."""
+NOT_OURS: Final = ("OTHER_HISTORY", "NOT_FOUND")
+"""Refusals of a node that is no primary of this copy any more, perhaps after a new disk."""
+
+
+class Standby:
+    """The data path and ports of a follower or fenced node; ``turn`` is called when it is
+    promoted.
+    """
+
+    def __init__(
+        self,
+        options: NodeOptions,
+        standing: Standing,
+        secret: Secret,
+        turn: EndRole,
+        clock: Clock = SYSTEM_CLOCK,
+        ports: Ports | None = None,
+        program: str = "nsqd",
+    ) -> None:
+        """Open what an earlier run has left. Raises ConfigError, StorageError."""
+        self.options = options
+        self.standing = standing
+        self.secret = secret
+        self.clock = clock
+        self.ports = ports or Ports(options)
+        self.memory = Memory.of(options)
+        self._hooks = Hooks(options, self.ports)
+        self._turn = turn
+        self._data_path = options.data_path or os.getcwd()
+        is_own = not standing.history or not standing.is_settled
+        self.copy = Copy(_open_store(options, self._data_path), never_drop=is_own,
+                         moment=f"{clock.wall_ns()}")  # fmt: skip
+        self.copy.refuse_foreign = not standing.history and bool(self.copy.topics)
+        standing.was_whole = standing.was_whole and not self.copy.is_retaking
+        self._remedy = _REMEDIES[program]
+        self.vitals = Vitals(program, clock, health=lambda: self.health)
+        self.vitals.checks.append(lambda: [f"NOK - {self.refusal}"])
+        hello = Hello(os.urandom(8).hex(), standing.history, standing.epoch)
+        self.source = Source(self.copy.served, partial(small_files, self.copy.store), hello)
+        self.pulling: Pulling | None = None
+        self.promoters: set[Later] = set()
+        """The answers to those who promote this node, who have them once it takes publishes."""
+        self.serves: Awaitable[None] | None = None
+        """Done then; None before the promotion."""
+        self._peer: Peer | None = None
+        self._http: HttpServer | None = None
+        self._promoting = asyncio.Lock()
+
+    async def open(self, http: HttpServer, tcp: ProtocolFactory | None = None) -> None:
+        """Open the ports and follow; ``tcp`` answers NSQ's clients, where their port is open.
+
+        Raises ConfigError, ListenError, StorageError.
+        """
+        self._http = http
+        tls = server_tls(self.options)
+        https = over_tls(tls, self._http, logger) if tls is not None else None
+        if self.ports.replication_address:
+            await self.ports.open_replication(self._http)
+        await self.ports.open(tcp, self._http, https)
+        self.vitals.start()
+        if read_standing(self.copy.store.disk, self._data_path) != self.standing:
+            self.save()  # else it follows on a full disk too
+        if self.standing.role is Role.FENCED:
+            logger.error("%s; %s", self.refusal, self._only_here_told())
+            return
+        self._peer = Peer(self.standing.primary, self.options, self.secret)
+        self.pulling = Pulling(self.copy, self.standing, self._peer, self.clock, self.save,
+                               self.options.sync_timeout)  # fmt: skip
+        self.pulling.address = self.address
+        self.pulling.start()
+
+    def node(self) -> CopiedNode:
+        """The copy as a node of another dialect, which only reads."""
+        options = self.options.replace(
+            group_retention=0, replicas_acked=0, e2e_processing_latency_percentiles=()
+        )
+        node = CopiedNode(self.copy, options, self.clock, self.memory)
+        node.vitals = self.vitals
+        return node
+
+    def save(self) -> None:
+        """Write the standing down. Raises StorageError."""
+        write_standing(self.copy.store.disk, self._data_path, self.standing)
+
+    def take_standing(self, standing: Standing) -> None:
+        """Take what the successor tells a fenced node. Raises StorageError."""
+        write_standing(self.copy.store.disk, self._data_path, standing)
+        self.standing = standing
+        logger.error("%s; %s", self.refusal, self._only_here_told())
+
+    # --- what it says --------------------------------------------------------------------------
+
+    @property
+    def role(self) -> Role:
+        """The node's role as others see it: a promoted follower is primary once it takes publishes,
+        which this object never does.
+        """
+        role = self.standing.role
+        return Role.FOLLOWER if role is Role.PRIMARY else role
+
+    @property
+    def address(self) -> str:
+        """The address at which other nodes ask this one."""
+        return address_of(self.options, self.ports)
+
+    @property
+    def promotion_s(self) -> float:
+        """The time that the hook before a promotion and the old primary may take, in seconds."""
+        options = self.options
+        hook_s = options.promote_hook_timeout / SECOND if options.promote_before_hook else 0
+        return TRIES_MAX * (hook_s + ASK_S) + DRAIN_S
+
+    @property
+    def code(self) -> str:
+        """NSQ's code of the refusal."""
+        return "E_FENCED" if self.standing.role is Role.FENCED else "E_FOLLOWER"
+
+    @property
+    def refusal(self) -> str:
+        """The reason why nothing is taken here, and where it is."""
+        standing = self.standing
+        if standing.role is Role.FENCED:
+            remedy = self._remedy.format(standing.primary or "HOST:PORT")
+            return (f"fenced: {standing.primary or 'another node'} is primary in epoch "
+                    f"{standing.fenced_epoch}, this node was in epoch {standing.epoch}; "
+                    f"{remedy}")  # fmt: skip
+        return f"a copy of the node at {standing.primary}, which takes publishes and consumers"
+
+    def refusal_line(self) -> str:
+        """The refusal as NSQ's clients read it: its code, then the reason."""
+        return f"{self.code} {self.refusal}"
+
+    def only_here(self) -> dict[str, int]:
+        """Messages of a fenced node that its successor has not, by topic."""
+        if self.standing.role is not Role.FENCED or self.standing.fork is None:
+            return {}
+        return only_here(self.standing.fork or {}, self.copy.ends)
+
+    def _only_here_told(self) -> str:
+        if self.standing.fork is None:
+            return "how many messages only this node has is not known before the other tells"
+        found = self.only_here()
+        if not found:
+            return "all its messages are there"
+        return f"messages that only this node has: {shown(found)}"
+
+    @property
+    def health(self) -> str:
+        """``OK``, or why this node does not follow."""
+        if self.standing.role is Role.FENCED:
+            return f"NOK - {self.refusal}"
+        error = self.pulling.error if self.pulling is not None else None
+        return HEALTHY if error is None else f"NOK - cannot follow: {error}"
+
+    # --- promotion -----------------------------------------------------------------------------
+
+    async def promote(self, *, force: bool = False) -> dict[str, object]:
+        """Become primary: the old one is asked to step back, and all it has is taken, if it can be
+        reached. Raises PenstockError; then this node goes on as it was.
+
+        A copy that is not whole is not promoted unless by ``force``, reachable primary or not:
+        what it lacks may take longer to come than an old primary that has stepped back can wait.
+        """
+        async with self._promoting:
+            if self.pulling is None or self._peer is None or not self.standing.history:
+                raise PenstockError("only a follower that has followed can be promoted")
+            if self.standing.role is Role.PRIMARY:
+                raise PenstockError("this node is being promoted already")
+            if not force:
+                self._check_whole()
+            try:
+                return await self._try(self.pulling, self._peer, force=force)
+            except SteppedBackError as error:
+                taken = error.successor
+                if taken.primary == self.address:  # for a promotion of this node that failed since
+                    self.standing.fenced_epoch = max(self.standing.fenced_epoch, taken.epoch)
+                else:
+                    self.pulling.hear(taken.epoch, taken.primary)
+                    if not force:
+                        raise
+                return await self._try(self.pulling, self._peer, force=force)
+
+    def _check_whole(self) -> None:
+        """Raise SteppedBackError or NotWholeError for a copy that only force makes primary."""
+        standing = self.standing
+        if standing.successor:
+            successor = Successor(standing.fenced_epoch, standing.successor)
+            raise SteppedBackError(standing.primary, successor)
+        if not standing.was_whole:
+            raise NotWholeError(self._lacks(), self.copy.behind)
+
+    async def _try(self, pulling: Pulling, peer: Peer, *, force: bool) -> dict[str, object]:
+        """Become primary in the next epoch. Raises PenstockError; then this node follows on."""
+        facts = self._facts(pulling, force=force)
+        epoch = await self._hooks.before(self.standing, self.standing.next_epoch, facts)
+        await pulling.stop()
+        try:
+            return await self._promote(pulling, peer, epoch)
+        except PenstockError:
+            pulling.resume()
+            raise
+
+    def _lacks(self) -> str:
+        """The messages that this node knows a promotion would lose."""
+        behind = self.copy.behind
+        known = (f"at least {counted(sum(behind.values()), 'message')} ({shown(behind)})"
+                 if behind else "how many messages is not known here")  # fmt: skip
+        return (f"not promoted: this copy is not whole, it had not got all that "
+                f"{self.standing.primary} had when it last heard from it; what would be lost: "
+                f"{known}, and topics that it has not begun; wait until it is whole, or lose them "
+                "with --force")  # fmt: skip
+
+    def _facts(self, pulling: Pulling, *, force: bool) -> dict[str, str]:
+        """The state of the copy, in the environment of a hook that decides."""
+        seconds = seconds_up(pulling.lag_ns)
+        return {
+            "PENSTOCK_WHOLE": "true" if self.standing.was_whole else "false",
+            "PENSTOCK_FORCE": "true" if force else "false",
+            "PENSTOCK_LAG_SECONDS": "" if seconds is None else f"{seconds:g}",
+        }
+
+    async def _promote(self, pulling: Pulling, peer: Peer, epoch: int) -> dict[str, object]:
+        unknown_ns = pulling.unknown_ns
+        was_told = await self._step_back(peer, epoch)
+        is_whole = was_told and await self._drain(pulling)
+        for copy in self.copy.topics.values():
+            copy.cancel_commit()
+        await asyncio.to_thread(self.copy.sync)
+        promoted = msgspec.structs.replace(self.standing)
+        promoted.promote(self.copy.ends, epoch)
+        promoted.owes_hook = bool(self.options.promote_after_hook)
+        self.copy.store.epochs.promoted(self.copy.ends)
+        write_standing(self.copy.store.disk, self._data_path, promoted)
+        self.standing = promoted
+        logger.warning("promoted: primary in epoch %d", promoted.epoch)
+        self.serves = self._turn()
+        return {
+            "role": promoted.role,
+            "epoch": promoted.epoch,
+            "old_primary_told": was_told,
+            "before_hook": bool(self.options.promote_before_hook),
+            "whole": is_whole,
+            "lag_seconds": 0 if is_whole else seconds_up(unknown_ns),
+            "lag_messages": self.copy.messages_behind,
+        }
+
+    async def _step_back(self, peer: Peer, epoch: int) -> bool:
+        fence = Fence(self.standing.history, epoch, self.address, None)
+        try:
+            return await tell(peer, fence)
+        except PeerError as error:
+            if error.code in NOT_OURS:
+                return False
+            if error.code == "FOLLOWER":
+                return False  # it takes nothing, and has heard of no such epoch
+            if error.code == "STEPPED_BACK":
+                raise SteppedBackError(peer.address, error.successor) from error
+            raise PenstockError(f"not promoted: {error}") from error
+
+    async def _drain(self, pulling: Pulling) -> bool:
+        """Take what the old primary has, which no longer grows; False if that fails."""
+        self.copy.is_whole = False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_S):
+                while not self.copy.is_whole:
+                    try:
+                        await pulling.step()
+                    except PenstockError as error:  # it opens its ports again just now
+                        logger.info("%s", error)
+                        await asyncio.sleep(0.05)
+                return True
+        return False
+
+    # --- the end -------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """End all connections and close the data path."""
+        await self.ports.close()
+        if self.pulling is not None:
+            await self.pulling.stop()
+        if self._peer is not None:
+            await self._peer.close()
+        if self._http is not None:
+            self._http.close_connections(but_for=self.promoters)
+        self.vitals.close()
+        try:
+            self.copy.close()
+        except StorageError as error:
+            logger.critical("failed to save everything - %s", error)
+
+
+def seconds_up(nanoseconds: int | None) -> float | None:
+    """Seconds with three places, rounded up: the figure promises what is not older."""
+    return None if nanoseconds is None else -(-nanoseconds // MILLISECOND) / 1000
+
+
+def _open_store(options: NodeOptions, data_path: str) -> Store:
+    """Open the store of the data path. Raises ConfigError, LaterFormatError."""
+    log_options = LogOptions(options.max_bytes_per_file, max(0, options.mem_queue_size),
+                             options.durability)  # fmt: skip
+    try:
+        return Store(OsDisk(), data_path, log_options)
+    except LaterFormatError:
+        raise
+    except StorageError as error:
+        raise ConfigError(f"failed to lock data-path: {error}") from error

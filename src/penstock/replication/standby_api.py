@@ -1,0 +1,210 @@
+"""The HTTP API of a node that is no primary: its role, its lag, its logs for reading.
+
+All else that nsqd has is refused with 503, which says where it is.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import msgspec
+
+from penstock import __version__
+from penstock.core.errors import PenstockError
+from penstock.core.settings.version import NSQ_VERSION, version_line
+from penstock.core.units import SECOND
+from penstock.net.http.server.api import (
+    ApiError,
+    ApiRouter,
+    Query,
+    answered,
+    json_response,
+    text_response,
+)
+from penstock.net.http.server.guard import Guard
+from penstock.net.http.server.later import later_of
+from penstock.net.http.server.route import Route
+from penstock.net.http.server.service import HttpServer, Later, Request, Response
+from penstock.node.http.log_api import LogApi
+from penstock.replication.copied_topics import CopiedTopics
+from penstock.replication.hooks import HookError
+from penstock.replication.metrics import ReplicationMetrics
+from penstock.replication.primary import (
+    FETCH_BODY_MAX,
+    answer_to,
+    fence_of,
+    fetch_of,
+    succeeded,
+)
+from penstock.replication.standby import NotWholeError, Standby
+from penstock.replication.standing import Role
+
+logger = logging.getLogger("penstock.replication")
+
+
+def serve(standby: Standby) -> HttpServer:
+    """The HTTP server of a standby, with its metrics."""
+    router = StandbyRouter(standby)
+    standby.vitals.sources.append(ReplicationMetrics(router.figures).source)
+    return HttpServer(router, clock=standby.clock, memory=standby.memory)
+
+
+class StandbyRouter(ApiRouter):
+    """The routes."""
+
+    def __init__(self, standby: Standby) -> None:
+        options = standby.options
+        super().__init__(Guard.of(options, options.broadcast_address))
+        self._standby = standby
+        standby.vitals.add_routes(self, metrics=options.metrics)
+        self.v1("GET", "/info", self._info)
+        self.v1("GET", "/stats", self._stats)
+        self.v1("GET", "/replication", self._status, quiet=True)
+        self.v1("POST", "/replication/fetch", self._fetch, max_body=FETCH_BODY_MAX, quiet=True)
+        self.v1("POST", "/replication/fence", self._fence)
+        self.v1("POST", "/replication/promote", self._promote)
+        log_api = LogApi(CopiedTopics(standby.copy, standby.clock), (), standby.ports,
+                         options.broadcast_address, standby.copy.store.epochs)  # fmt: skip
+        log_api.add_routes(self)
+
+    def resolve(self, method: str, path: str, query: bytes) -> tuple[Route, str]:
+        """The route if a standby has it, else the refusal of whatever a primary would do."""
+        if method in ("POST", "PUT", "DELETE") and method not in self._find(path)[0]:
+            return self._constant(self._refusal(), quiet=True), ""
+        return super().resolve(method, path, query)
+
+    def _refusal(self) -> Response:
+        standby = self._standby
+        code = standby.code.removeprefix("E_")
+        content = {"message": code, "why": standby.refusal, "primary": standby.standing.primary}
+        return json_response(content, 503)
+
+    # --- looking -------------------------------------------------------------------------------
+
+    def _info(self, request: Request) -> Any:
+        standby = self._standby
+        return {
+            "version": NSQ_VERSION,
+            "broadcast_address": standby.options.broadcast_address,
+            "http_port": standby.ports.http or standby.ports.replication,
+            "tcp_port": standby.ports.tcp,
+            "start_time": standby.vitals.started_ns // SECOND,
+            "penstock_version": __version__,
+            "role": standby.role,
+        }
+
+    def figures(self) -> dict[str, Any]:
+        """The node's part of /stats."""
+        standby = self._standby
+        standing, copy, pulling = standby.standing, standby.copy, standby.pulling
+        lag_ns = pulling.lag_ns if pulling is not None else None
+        figures: dict[str, Any] = {
+            "role": standby.role,
+            "epoch": standing.epoch,
+            "history": standing.history,
+            "primary": standing.primary,
+        }
+        if standing.role is Role.FENCED:
+            return figures | {"fenced_epoch": standing.fenced_epoch,
+                              "only_here": standby.only_here()}  # fmt: skip
+        return figures | {
+            "error": pulling.error if pulling is not None else None,
+            "whole": copy.is_whole and standing.was_whole,  # while it syncs it is not promoted yet
+            "was_whole": standing.was_whole,
+            "lag_messages": copy.messages_behind,
+            "lag_bytes": copy.nbytes_behind,
+            "lag_seconds": None if lag_ns is None else round(lag_ns / SECOND, 3),
+            "topics": len(copy.topics),
+            "put_aside": copy.put_aside,
+            "promotion_seconds": standby.promotion_s,
+        }
+
+    def _status(self, request: Request) -> Any:
+        return self.figures()
+
+    def _stats(self, request: Request) -> Response:
+        """/stats: no topic, as nothing can be consumed here, and how far the copy is."""
+        standby = self._standby
+        figures = self.figures()
+        if Query.parse(request.query).get("format") != "json":
+            head = f"{version_line('nsqd')}\n\nHealth: {standby.health}\n\nReplication:\n"
+            lines = [f"   {name:<25}\t{value}\n" for name, value in figures.items()]
+            return text_response(head + "".join(lines))
+        return json_response({
+            "version": NSQ_VERSION,
+            "health": standby.health,
+            "start_time": standby.vitals.started_ns // SECOND,
+            "topics": [],
+            "memory": standby.vitals.go_memory(),
+            "producers": None,
+            "replication": figures,
+        })  # fmt: skip
+
+    # --- between nodes -------------------------------------------------------------------------
+
+    def _fetch(self, request: Request) -> Response:
+        """A fenced primary gives its successor what it has, and nobody else: another would take
+        itself for a whole copy of a primary. A follower has no followers.
+        """
+        standby, standing = self._standby, self._standby.standing
+        standby.secret.check(request)
+        fetch = fetch_of(request)
+        if standing.role is not Role.FENCED:
+            if fetch.history == standing.history and fetch.epoch < standing.known_epoch:
+                # A former primary, which already copies its successor.
+                raise succeeded("FENCED", standing)
+            raise ApiError(409, "FOLLOWER", primary=standing.primary)
+        if fetch.address != standing.primary:
+            raise succeeded("FENCED", standing)
+        return answer_to(standby.source, fetch)
+
+    def _fence(self, request: Request) -> Any:
+        standby = self._standby
+        standby.secret.check(request)
+        fence, standing = fence_of(request), standby.standing
+        if fence.history != standing.history:
+            raise ApiError(409, "OTHER_HISTORY")
+        if standing.role is not Role.FENCED:
+            is_known = fence.fork is not None and standing.epoch >= fence.epoch
+            if is_known:
+                return {"role": standing.role, "epoch": standing.epoch}
+            if fence.epoch <= standing.known_epoch and fence.address != standing.primary:
+                raise succeeded("STEPPED_BACK", standing)
+            raise ApiError(409, "FOLLOWER", primary=standing.primary)
+        if standing.is_other_s(fence.epoch, fence.address):
+            raise succeeded("STEPPED_BACK", standing)
+        known = msgspec.structs.replace(standing)
+        known.fence(fence.epoch, fence.address, fence.fork or standing.fork)
+        standby.take_standing(known)
+        return {"role": known.role, "epoch": known.epoch}
+
+    def _promote(self, request: Request) -> Later:
+        """Answered once the node takes publishes, which it does in another role than this."""
+        standby = self._standby
+        standby.secret.check(request)
+        later = later_of(answered(self._promoted(request)), _failed)
+        waiting = {each for each in standby.promoters if each.response is None}
+        standby.promoters = waiting | {later}
+        return later
+
+    async def _promoted(self, request: Request) -> Any:
+        standby = self._standby
+        try:
+            force = Query.parse(request.query).get("force") == "true"
+            answer = await standby.promote(force=force)
+            if standby.serves is not None:
+                await standby.serves
+            return answer
+        except NotWholeError as error:
+            raise ApiError(409, "NOT_WHOLE", why=str(error), behind=error.behind) from None
+        except HookError as error:
+            why = f"not promoted: {error}"
+            raise ApiError(409, "HOOK_REFUSED", why=why) from None
+        except PenstockError as error:
+            raise ApiError(409, "NOT_PROMOTED", why=str(error)) from None
+
+
+def _failed(error: BaseException) -> Response:
+    logger.error("the promotion failed", exc_info=error)
+    return json_response({"message": "INTERNAL_ERROR"}, 500)

@@ -1,0 +1,158 @@
+"""Opening a data path in its role: as a primary's, or as one that takes no publishes.
+
+A node cannot know what it is not told. So a primary that was copied asks its followers at the start
+whether one of them was promoted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from typing import Final
+
+from penstock.core.errors import ConfigError
+from penstock.node.options import NodeOptions
+from penstock.node.ports import Ports
+from penstock.replication.peer import Peer, PeerError, PeerStatus
+from penstock.replication.secret import Secret
+from penstock.replication.standby import EndRole, Standby
+from penstock.replication.standing import Role, Standing, read_standing
+from penstock.storage.files.disk import OsDisk
+
+logger = logging.getLogger("penstock.replication")
+
+ASK_S: Final = 10.0
+"""The time for an answer. A machine that is gone is given up with its connection, much earlier; a
+node that is only slow must not be taken for one, as this one might take publishes in its place.
+"""
+
+
+async def standby_for(
+    options: NodeOptions,
+    turn: EndRole,
+    *,
+    is_turn: bool = False,
+    ports: Ports | None = None,
+    program: str = "nsqd",
+) -> Standby | None:
+    """The standby over the options' data path, not open yet; None where a primary is to be opened.
+
+    A node that is fenced while it runs (``is_turn``) follows nobody before it is started again: its
+    successor may be about to take what it has. Raises ConfigError, StorageError.
+    """
+    options.check()
+    has_http = options.http_address or (options.https_address and options.tls_cert)
+    if options.follow and not has_http and not (ports and ports.replication_address):
+        raise ConfigError("--follow needs an HTTP port: it is promoted by it")
+    data_path = options.data_path or os.getcwd()
+    secret = Secret.of(options.replication_secret_file)
+    standing = _standing_of(data_path)
+    if not (is_turn and standing is not None and standing.role is Role.FENCED):
+        standing = await decide(options, standing, data_path, secret)
+    if standing is None or standing.role is Role.PRIMARY:
+        return None
+    return Standby(options, standing, secret, turn, ports=ports, program=program)
+
+
+def _standing_of(data_path: str) -> Standing | None:
+    """The standing of a data path; what is no folder is refused later, in Go's words, by the lock.
+
+    Raises ConfigError, StorageError.
+    """
+    if not os.path.isdir(data_path):
+        return None
+    if not os.access(data_path, os.R_OK | os.X_OK):
+        raise ConfigError(f"failed to lock data-path: open {data_path}: permission denied; run "
+                          "this as the user whom the folder belongs to")  # fmt: skip
+    return read_standing(OsDisk(), data_path)
+
+
+async def decide(
+    options: NodeOptions, standing: Standing | None, data_path: str, secret: Secret
+) -> Standing | None:
+    """The standing under which a node starts; None for one that has nothing to do with copies.
+
+    Raises ConfigError where the flags and the data path contradict each other.
+    """
+    if options.follow:
+        return await _as_follower(options, standing, secret)
+    if standing is None or standing.role is Role.FENCED:
+        return standing
+    if standing.role is Role.FOLLOWER:
+        raise ConfigError(
+            f"the data path {data_path} is a copy of the node at {standing.primary}: start it with "
+            f"--follow={standing.primary}; then `penstock promote` makes it primary"
+        )
+    return await _unless_outranked(options, standing, secret)
+
+
+async def _as_follower(options: NodeOptions, standing: Standing | None, secret: Secret) -> Standing:
+    """The standing of a node with ``--follow``; one that was promoted ignores it until the other
+    was promoted after it.
+    """
+    own = standing or Standing(epoch=0)
+    if standing is None or standing.role is not Role.PRIMARY:
+        own.follow(options.follow)
+        return own
+    found = await _status(options.follow, options, secret)
+    if found is not None and found.history == own.history and found.epoch > own.epoch:
+        own.follow(options.follow)
+        own.fenced_epoch = max(found.epoch, own.fenced_epoch)
+    elif _bare(own.primary) == _bare(options.follow):
+        logger.warning("--follow=%s has no effect: this node was promoted, and is primary in epoch "
+                       "%d; take the flag away", options.follow, own.epoch)  # fmt: skip
+    else:
+        raise ConfigError(
+            f"--follow={options.follow}: this data path is a primary's, of epoch {own.epoch}, and "
+            f"{'that node is not in a higher one' if found else 'that node cannot be reached'}"
+        )
+    return own
+
+
+def _bare(address: str) -> str:
+    """An address without the way to ask there, which may have been changed since."""
+    return address.removeprefix("https://")
+
+
+async def _unless_outranked(options: NodeOptions, standing: Standing, secret: Secret) -> Standing:
+    """The node's standing, or fenced if a node that has copied it was promoted meanwhile."""
+    asked = [each for each in dict.fromkeys([*standing.followers, standing.primary]) if each]
+    statuses = await asyncio.gather(*(_status(each, options, secret) for each in asked))
+    outranking: list[tuple[int, bool, str]] = []
+    for address, found in zip(asked, statuses, strict=True):
+        if found is None:
+            logger.warning(
+                "cannot ask %s whether it was promoted; if it was, it will tell", address
+            )
+        elif found.history == standing.history and found.epoch > standing.epoch:
+            is_primary = found.role == Role.PRIMARY
+            outranking.append((found.epoch, is_primary, _successor(address, found, asked)))
+    if outranking:
+        epoch, _, successor = max(outranking)
+        standing.fence(epoch, successor, None)
+    return standing
+
+
+def _successor(address: str, found: PeerStatus, asked: list[str]) -> str:
+    """The primary that a node of a higher epoch knows of: itself, or one that has copied us too.
+
+    A fenced node takes the word of its successor alone. One that is just being promoted still names
+    the primary that it has followed, which is us.
+    """
+    others = {_bare(each): each for each in asked}
+    return address if found.role == Role.PRIMARY else others.get(_bare(found.primary), address)
+
+
+async def _status(address: str, options: NodeOptions, secret: Secret) -> PeerStatus | None:
+    try:
+        peer = Peer(address, options, secret)
+    except PeerError:
+        return None
+    try:
+        return await peer.status(ASK_S)
+    except PeerError as error:
+        logger.warning("%s", error)
+        return None
+    finally:
+        await peer.close()
