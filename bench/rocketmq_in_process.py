@@ -228,10 +228,10 @@ async def broker_on(path: Path) -> AsyncIterator[tuple[RocketBroker, Connection,
     node = await open_node(options, check_primary, nsq_letters, program="mqbroker")
     broker = await RocketBroker.start(settings, node)
     node.start()
-    controller = broker.controller
-    controller.topics.put(TopicConfig(TOPIC, QUEUES, QUEUES), controller.now_ms)
-    controller.store.topic(TOPIC)
-    controller.store.configured(TOPIC)
+    services = broker.services
+    services.topics.put(TopicConfig(TOPIC, QUEUES, QUEUES), services.now_ms)
+    services.store.topic(TOPIC)
+    services.store.configured(TOPIC)
     connection = broker._server()
     transport = Transport()
     connection.connection_made(transport)  # type: ignore[arg-type]

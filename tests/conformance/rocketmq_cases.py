@@ -133,7 +133,7 @@ CASES: tuple[Case, ...] = (
         14,
         "Producers of one group and of different names are there side by side.",
         _here("14_producers_of_a_group_are_told_apart_by_their_names")
-        + _broker("clients/clients", "producers_are_found_by_their_id"),
+        + _broker("state/clients", "producers_are_found_by_their_id"),
     ),
     Case(
         15,
@@ -202,7 +202,7 @@ CASES: tuple[Case, ...] = (
         "Subscriptions to one tag, to several and to all, of one group and of several.",
         (*_here("26_tags_of_several_groups",
                 "26_members_of_one_group_share_what_has_its_tags"),
-         *_broker("pull/subscriptions", "tags"), f"{_CLIENTS}[filter]", f"{_JAVA}[filter]"),
+         *_broker("state/subscriptions", "tags"), f"{_CLIENTS}[filter]", f"{_JAVA}[filter]"),
     ),
     Case(
         27,
@@ -251,7 +251,7 @@ CASES: tuple[Case, ...] = (
         + _unit("rocketmq/namesrv/processor", "masters_and_slaves")
         + _unit("rocketmq/namesrv/routes", "only_masters_tell_of_topics")
         + _broker("pull/offsets_api", "all_offsets_at_once")
-        + _broker("delays/requests", "offsets_are_told_as_java_tells_them")
+        + _broker("delays/schedule", "offsets_are_told_as_java_tells_them")
         + _broker("admin/topics", "the_whole_table"),
     ),
     Case(
@@ -282,7 +282,7 @@ UNIT_TESTS: dict[str, tuple[str, ...]] = {
         "rocketmq/protocol/header_binary", "empty_and_missing_read_alike", "every_cut_is_noticed"
     ),
     "RegisterBrokerBodyTest": _unit("rocketmq/protocol/registration", "plain", "compressed"),
-    "FilterAPITest": _broker("pull/subscriptions", "tags", "all", "sql"),
+    "FilterAPITest": _broker("state/subscriptions", "tags", "all", "sql"),
     "MessageDecoderTest": _unit("rocketmq/protocol/messages/message",
                                 "golden_record", "round_trips"),
     "TopicValidatorTest": _broker("names", "legal_topics", "illegal_topics"),
@@ -315,7 +315,7 @@ UNIT_TESTS: dict[str, tuple[str, ...]] = {
         *_broker("admin/config", "what_is_refused_changes_nothing"),
     ),
     "RebalanceLockManagerTest": _broker(
-        "clients/queue_locks", "one_client_of_a_group_at_a_time", "locks_that_are_not_renewed_lapse"
+        "state/queue_locks", "one_client_of_a_group_at_a_time", "locks_that_are_not_renewed_lapse"
     ),
     "PullRequestHoldServiceTest": _broker(
         "pull/long_poll", "all_who_wait_get_the_message",
@@ -330,7 +330,7 @@ UNIT_TESTS: dict[str, tuple[str, ...]] = {
         "what_has_ended_is_not_asked_for",
     ),
     # filters and the store
-    "ExpressionTest": _broker("pull/sql92", "what_passes", "what_does_not", "errors_say_where"),
+    "ExpressionTest": _broker("state/sql92", "what_passes", "what_does_not", "errors_say_where"),
     "DefaultMessageStoreTest": _broker(
         "store/message_store", "offsets_are_dense_in_each_queue", "offsets_by_time"
     ),

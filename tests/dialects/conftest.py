@@ -18,8 +18,8 @@ from penstock.nsq.client.blocking import Consumer, Producer
 from penstock.nsq.nsqd.daemon import Nsqd
 from penstock.nsq.nsqd.data_path import open_node
 from penstock.nsq.nsqd.options import NsqdOptions
-from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.daemon import RocketBroker
+from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
@@ -55,11 +55,11 @@ class Both:
             data_path=str(self._path), tcp_address="127.0.0.1:0", http_address="127.0.0.1:0",
             **self._options,
         )  # fmt: skip
-        controller = await open_node(options)
-        self.nsqd = await Nsqd.open(controller, options)
+        node = await open_node(options)
+        self.nsqd = await Nsqd.open(node, options)
         if settings is not None:
-            self._rocketmq = await RocketBroker.start(settings, controller)
-        controller.start()
+            self._rocketmq = await RocketBroker.start(settings, node)
+        node.start()
 
     def _settings(self) -> BrokerSettings:
         settings = BrokerSettings()
@@ -95,9 +95,9 @@ class Both:
         self._loop.run(self._start(None))
 
     @property
-    def controller(self) -> Controller:
+    def services(self) -> Services:
         assert self._rocketmq is not None
-        return self._rocketmq.controller
+        return self._rocketmq.services
 
     def topic(self, name: str) -> Topic:
         return self.nsqd.node.broker.topics[name]
@@ -110,7 +110,7 @@ class Both:
         """What RocketMQ's side does every few seconds for its groups' messages on NSQ's topics."""
 
         async def hold() -> None:
-            self.controller.retention.hold()
+            self.services.retention.hold()
 
         self.run(hold())
 

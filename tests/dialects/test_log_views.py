@@ -79,7 +79,7 @@ def test_a_group_is_among_the_consumer_offsets_and_holds_the_log(
     assert log.offsets("t").groups == {"g": {0: ends[0], 1: ends[1] - 1}}
     # The last message of queue 1 is the last of the log.
     assert both.topic("t").groups["g"] == 5
-    assert both.controller.topics.get("%RETRY%g") is not None
+    assert both.services.topics.get("%RETRY%g") is not None
     with pytest.raises(LogError, match="INVALID_ARG_OFFSET"):
         log.commit("t", "g", {0: 99})
     with pytest.raises(LogError, match="INVALID_ARG_QUEUE"):

@@ -44,9 +44,9 @@ def test_popped_messages_are_hidden_until_they_are_acknowledged(both: Both) -> N
     channel = both.topic("t").channels["G"]
     assert (channel.state.depth, channel.state.in_flight_count, channel.state.floor()) == (0, 0, 5)
     # The offsets of a popping group are noted for those who ask how far it is.
-    both.controller.pops.commit()
-    assert both.controller.offsets.of("t", "G") == {
-        queue: both.controller.store.bounds("t", queue)[1] for queue in range(2)
+    both.services.pops.commit()
+    assert both.services.offsets.of("t", "G") == {
+        queue: both.services.store.bounds("t", queue)[1] for queue in range(2)
     }
 
 
@@ -230,7 +230,7 @@ def test_a_notice_that_there_is_something(both: Both) -> None:
     client.send(frames.encode(client.request(RequestCode.NOTIFICATION, **fields)))
     both.send(other, "t", b"2")
     assert (client.next_command().ext or {})["hasMsg"] == "true"
-    store, arrivals = both.controller.store, both.controller.arrivals
+    store, arrivals = both.services.store, both.services.arrivals
     until(lambda: not store.on_append.count(arrivals._appended))
 
 

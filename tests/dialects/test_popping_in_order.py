@@ -34,7 +34,7 @@ def test_one_batch_at_a_time(both: Both) -> None:
     (last,) = popped(popper.pop_in_order())
     assert last.body == b"4"
     assert popper.batch_ack([*other, last]).code == ResponseCode.SUCCESS
-    assert both.controller.offsets.of("t", popper.group) == {0: 3, 1: 3}
+    assert both.services.offsets.of("t", popper.group) == {0: 3, 1: 3}
     assert popped(popper.pop_in_order()) == []
 
 
@@ -50,7 +50,7 @@ def test_what_is_not_acknowledged_in_time_comes_again_in_order(both: Both) -> No
     again = popped(popper.pop_in_order(queueId=0, poll_ms=WAIT_MS))
     assert [each.body for each in again] == [b"2", b"4"]
     popper.ack(first[1])  # of the first batch, so it is worth nothing
-    assert both.controller.offsets.query("t", popper.group, 0) == 1
+    assert both.services.offsets.query("t", popper.group, 0) == 1
     assert popper.change(again[0], 50).code == ResponseCode.SUCCESS
     assert popper.ack(again[1]).code == ResponseCode.SUCCESS
     once_more = popper.pop_in_order(queueId=0, poll_ms=WAIT_MS)
@@ -66,4 +66,4 @@ def test_an_open_batch_survives_a_restart(both: Both) -> None:
     assert popped(popper.pop_in_order(queueId=0)) == []
     for each in first[:2]:
         assert popper.ack(each).code == ResponseCode.SUCCESS
-    assert both.controller.offsets.query("t", popper.group, 0) == 3
+    assert both.services.offsets.query("t", popper.group, 0) == 3

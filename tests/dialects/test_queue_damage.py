@@ -48,7 +48,7 @@ def test_a_pull_gives_the_same_messages_after_damage_to_the_index_of_queues(
     for number in range(60):
         both.send(client, TOPIC, b"%d" % number, queue=number % 2)
     let_go(both)
-    low, high = both.controller.store.bounds(TOPIC, 0)
+    low, high = both.services.store.bounds(TOPIC, 0)
     assert 0 < low < high == 30
     before = both.pulled(client, TOPIC, 0, low)
     both.stop()
@@ -90,6 +90,6 @@ def test_a_queue_of_which_nothing_is_left_goes_on_where_its_consumers_are(
     assert both.send(client, TOPIC, b"next", queue=1)["queueOffset"] == "10"
     (message,) = both.pulled(client, TOPIC, 1, 10)
     assert message.body == b"next"
-    answer = both.pull(client, TOPIC, 0, both.controller.store.bounds(TOPIC, 0)[0])
+    answer = both.pull(client, TOPIC, 0, both.services.store.bounds(TOPIC, 0)[0])
     assert answer.code == ResponseCode.SUCCESS
     assert both.nsqd.node.broker.health is not None

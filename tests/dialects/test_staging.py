@@ -52,7 +52,7 @@ def queues(both: Both, topic: str = "t", count: int = 4) -> list[Sequence[Stored
     client = both.client()
     found: list[Sequence[StoredMessage]] = []
     for queue in range(count):
-        end = both.controller.store.bounds(topic, queue)[1]
+        end = both.services.store.bounds(topic, queue)[1]
         messages = both.pulled(client, topic, queue) if end else []
         assert [each.queue_offset for each in messages] == list(range(end))
         assert {each.queue for each in messages} <= {queue}
@@ -91,7 +91,7 @@ def test_offsets_ids_and_times_are_those_of_the_place(both: Both, writer: WriteC
     assert commit(writer, 7, 2) == Committed(22, False)
     client = both.client()
     for message in queues(both)[0]:
-        stored = both.controller.store.message(message.physical_offset)
+        stored = both.services.store.message(message.physical_offset)
         assert stored == message
         answer = client.ask(RequestCode.VIEW_MESSAGE_BY_ID, offset=message.physical_offset)
         assert decode(answer.body)[0] == message
@@ -141,13 +141,13 @@ def test_a_node_that_lost_its_dialect_commits_nothing_of_it(
 
 
 def test_what_cannot_be_staged_is_refused(both: Both, writer: WriteClient) -> None:
-    both.controller.settings.max_message_size = 2000
+    both.services.settings.max_message_size = 2000
     with pytest.raises(LogError, match="BAD_BODY"):
         stage(writer, 0, b"abc")
     with pytest.raises(LogError, match="MSG_TOO_BIG") as too_big:
         stage(writer, 0, section(1, b"a" * 2001))
     assert too_big.value.status == 413
-    both.controller.topics.set_template(8, 0, inherited=False)
+    both.services.topics.set_template(8, 0, inherited=False)
     with pytest.raises(TopicNotFound):
         stage(writer, 0, section(1, b"a"), topic="nope")
 
@@ -156,7 +156,7 @@ def test_a_topic_is_made_as_by_a_first_send(both: Both) -> None:
     writer = client_of(both)
     stage(writer, 0, section(0, b"a"), topic="new")
     assert commit(writer, 0, 1, "new") == Committed(1, False)
-    config = both.controller.topics.get("new")
+    config = both.services.topics.get("new")
     assert config is not None
     assert config.write_queues == 4
     assert sum(len(each) for each in queues(both, "new")) == 1

@@ -233,14 +233,14 @@ def test_what_waits_is_held_by_those_who_will_deliver_it(both: Both, deletes: bo
             both.http("POST", f"/topic/delete?topic={name}")
     both.send(client, "later", b"timed", TIMER_DELAY_SEC="600")
     both.send(client, "later", b"delayed", DELAY="18")
-    both.run(both.controller.timers.step())
-    both.run(both.controller.schedule.step())
+    both.run(both.services.timers.step())
+    both.run(both.services.schedule.step())
     both.hold()
     for name in (names.TIMER_TOPIC, names.SCHEDULE_TOPIC):
         topic = both.topic(name)
         assert release.HOLDER in topic.groups, name
         assert topic.retention is not None
-        assert topic.retention.time_ns == both.controller.settings.file_reserved_time * HOUR, name
+        assert topic.retention.time_ns == both.services.settings.file_reserved_time * HOUR, name
 
 
 def test_the_log_of_a_rocketmq_topic_has_a_creation_id(both: Both) -> None:

@@ -76,7 +76,7 @@ REQUESTS: dict[RequestCode, tuple[str, ...]] = {
     C.GET_MIN_OFFSET: _broker("pull/offsets_api", "bounds_and_the_earliest_time"),
     C.GET_EARLIEST_MSG_STORETIME: _broker("pull/offsets_api", "bounds_and_the_earliest_time"),
     C.GET_ALL_CONSUMER_OFFSET: _broker("pull/offsets_api", "all_offsets_at_once"),
-    C.GET_ALL_DELAY_OFFSET: _broker("delays/requests", "offsets_are_told_as_java_tells_them"),
+    C.GET_ALL_DELAY_OFFSET: _broker("delays/schedule", "offsets_are_told_as_java_tells_them"),
     C.QUERY_CORRECTION_OFFSET: _broker("admin/consume_stats", "the_least_offsets_of_all_groups"),
     C.LOCK_BATCH_MQ: _broker("clients/orderly",
                              "locking_and_giving_back", "through_real_connections"),

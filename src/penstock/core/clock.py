@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
+from penstock.core.units import MILLISECOND
+
 
 class Clock(Protocol):
     """Two clocks in nanoseconds: one for deadlines, one for timestamps that users see."""
@@ -29,6 +31,11 @@ class SystemClock:
 
 
 SYSTEM_CLOCK: Clock = SystemClock()
+
+
+def wall_ms(clock: Clock) -> int:
+    """Milliseconds since 1970-01-01 UTC, by the clock that may jump."""
+    return clock.wall_ns() // MILLISECOND
 
 
 def thread_cpu_ns(native_id: int) -> int | None:

@@ -23,7 +23,6 @@ from penstock.replication.standing import Role, Standing, check_primary, read_st
 from penstock.replication.starting import standby_for
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.slaves import master_address
-from penstock.rocketmq.broker.slaves.slave import Slave
 from penstock.storage.files.disk import OsDisk
 
 if TYPE_CHECKING:
@@ -132,11 +131,11 @@ class Opening:
         node = standby.node()
         broker = await RocketBroker.start(self._settings, node, ha_port=standby.ports.replication)
         self._running.push_async_callback(broker.close)
-        slave = Slave(broker.controller, node.copied)
+        slave = broker.services.follow(node.copied)
         slave.update()
         standby.pulling.stepped.append(slave.update)
         if not self._settings.ha_master_address:
-            broker.controller.name_servers.told_master = partial(self._told_master, standby)
+            broker.services.name_servers.told_master = partial(self._told_master, standby)
         return broker
 
     def _refusals(self, standby: Standby) -> ProtocolFactory:

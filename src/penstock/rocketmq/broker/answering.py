@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from penstock.core.errors import PenstockError
@@ -66,14 +65,6 @@ class AnswerTable:
         for code in codes:
             assert code not in self.codes, code
             table[code] = answerer
-
-    def add_old(self, modules: Iterable[object], controller: object) -> None:
-        """Transitional."""
-        for module in modules:
-            for function in vars(module).values():
-                codes = getattr(function, _CODES, ())
-                if codes and function.__module__ == getattr(module, "__name__", ""):
-                    self._add(codes, partial(function, controller))
 
     @property
     def codes(self) -> set[int]:

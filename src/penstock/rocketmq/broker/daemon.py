@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from penstock.broker.group_figures import ROCKETMQ_PREFIX, ConsumerGroup, ProducerGroup
 from penstock.broker.topic import Topic
@@ -15,23 +15,12 @@ from penstock.net.address import join_host_port, preferred
 from penstock.node.node import Node
 from penstock.node.registry import Observer
 from penstock.rocketmq.broker import names
-from penstock.rocketmq.broker.admin import runtime_info
-from penstock.rocketmq.broker.admin.broker_metrics import BrokerMetrics
-from penstock.rocketmq.broker.clients import group_figures as figures
-from penstock.rocketmq.broker.clients import heartbeats, orderly
-from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.log_view import RocketView
-from penstock.rocketmq.broker.periodic import Periodic
-from penstock.rocketmq.broker.pop.ordered_pops import OLD_SCAN_S
-from penstock.rocketmq.broker.pop.pops import COMMIT_S
 from penstock.rocketmq.broker.processor import Processor
+from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.rocketmq.broker.staging import RocketStaging
 from penstock.rocketmq.broker.state import files
-from penstock.rocketmq.broker.state.files import State
+from penstock.rocketmq.broker.state.files import StateFiles
 from penstock.rocketmq.broker.state.groups import GroupConfig
-from penstock.rocketmq.broker.store.retention import HOLD_S
-from penstock.rocketmq.broker.transactions.checks import TransactionChecks
 from penstock.rocketmq.protocol import ids
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.registration import VIP_DISTANCE, TopicConfig
@@ -67,20 +56,20 @@ class RocketBroker(Observer):
         self.settings = settings
         self.port = port
         """The port that clients are told."""
-        self._state = State(
+        self._files = StateFiles(
             disk, f"{settings.store_path_root_dir}/config",
             lambda: settings.flush_consumer_offset_interval / 1000,
             own=(files.OFFSETS,) if settings.is_slave else None,
         )  # fmt: skip
-        self.controller = Controller(settings, node, self._state, _address(settings, port))
-        self.controller.name_servers.introduction.ha_port = ha_port
-        self.log_view = RocketView(self.controller)
-        self.staging = RocketStaging(self.controller)
+        self.services = made = Services(settings, node, self._files, _address(settings, port))
+        made.name_servers.introduction.ha_port = ha_port
+        self.log_view = made.log_view
+        self.staging = made.staging
         if not settings.is_slave:
             self._add_own()
-        self._services = services_of(self.controller)
+        self._running = made.running()
         self._server = RemotingServer(
-            Processor(self.controller),
+            Processor(made.answers, made.acl, made.sends, node.commits, made.disconnected),
             settings.server_channel_max_idle_time_seconds,
             tls=settings.server_tls(),
             tls_only=settings.tls_mode == "enforcing",
@@ -90,7 +79,7 @@ class RocketBroker(Observer):
             large_answers=LARGE_ANSWERS,
         )
         self._listeners: list[tcp.Listener] = []
-        self._metrics = BrokerMetrics(self.controller, self._server.connections)
+        self._metrics = made.metrics(self._server.connections)
 
     @classmethod
     async def start(
@@ -119,7 +108,7 @@ class RocketBroker(Observer):
             raise
         node.registry.observe(broker)
         node.dialects.append(broker)
-        node.vitals.checks.append(broker.controller.name_servers.missing)
+        node.vitals.checks.append(broker.services.name_servers.missing)
         node.vitals.sources.append(broker._metrics.source)
         node.log_groups.leave_out(ROCKETMQ_PREFIX)
         return broker
@@ -133,10 +122,10 @@ class RocketBroker(Observer):
                 self._listeners.append(await tcp.listen(self._server, vip, "RocketMQ VIP", logger))
             except tcp.ListenError as error:
                 logger.warning("clients that want a VIP channel will not get one: %s", error)
-        self._state.start()
-        for service in self._services:
+        self._files.start()
+        for service in self._running:
             service.start()
-        self.controller.name_servers.start()
+        self.services.name_servers.start()
 
     @property
     def connection_count(self) -> int:
@@ -150,19 +139,19 @@ class RocketBroker(Observer):
 
     def _add_own(self) -> None:
         """The topics and groups that every broker has."""
-        settings, controller = self.settings, self.controller
-        controller.topics.add_system_topics(
-            settings.broker_cluster_name, settings.broker_name, controller.now_ms,
+        settings, services = self.settings, self.services
+        services.topics.add_system_topics(
+            settings.broker_cluster_name, settings.broker_name, services.now_ms,
             auto_create=settings.auto_create_topic_enable, trace=settings.trace_topic_enable,
             template_queues=settings.default_topic_queue_nums,
         )  # fmt: skip
         for group in names.PREDEFINED_GROUPS:
-            if group not in controller.groups.configs:
-                controller.groups.put(GroupConfig(group), controller.now_ms)
-        self._configure(controller.node.broker.topics.values())
-        controller.retention.adopt_all()
-        controller.state.save(files.TOPICS)
-        controller.state.save(files.GROUPS)
+            if group not in services.groups.configs:
+                services.groups.put(GroupConfig(group), services.now_ms)
+        self._configure(services.node.broker.topics.values())
+        services.retention.adopt_all()
+        services.files.save(files.TOPICS)
+        services.files.save(files.GROUPS)
 
     def _configure(self, topics: Iterable[Topic]) -> bool:
         """Let RocketMQ's clients find topics that no table has; whether any was new.
@@ -171,63 +160,63 @@ class RocketBroker(Observer):
         can be RocketMQ's: this was a slave, promoted before the table came to it, or a kill has
         ended its deletion.
         """
-        controller = self.controller
-        unknown = [topic for topic in topics if controller.topics.get(topic.name) is None]
+        services = self.services
+        unknown = [topic for topic in topics if services.topics.get(topic.name) is None]
         queues = {topic.name: max(topic.queues.firsts or (0,)) + 1 for topic in unknown}
         theirs = [topic.name for topic in unknown
                   if queues[topic.name] == 1 and not _is_rocketmqs(topic)]  # fmt: skip
         if theirs:
-            controller.retention.made_by_nsq(theirs)
+            services.retention.made_by_nsq(theirs)
         new = {name: count for name, count in queues.items() if names.topic_problem(name) is None}
         for name, count in new.items():
-            controller.topics.put(TopicConfig(name, count, count), controller.now_ms)
+            services.topics.put(TopicConfig(name, count, count), services.now_ms)
         return bool(new)
 
     def topic_created(self, topic: Topic) -> None:
         """The program has a new topic, made by whomever. Raises StorageError."""
-        self.controller.store.topic(topic.name)
+        self.services.store.topic(topic.name)
         if self._configure((topic,)):
-            self.controller.topics_changed()
-        self.controller.retention.adopt(topic)
+            self.services.topics.changed()
+        self.services.retention.adopt(topic)
 
     def topic_deleted(self, name: str) -> None:
         """A topic is gone, deleted by whomever. Raises StorageError; then some file still has it,
         until it is written again.
         """
-        controller = self.controller
+        services = self.services
         with ExitStack() as steps:  # the last comes first, and each whatever became of the others
             steps.callback(self._forget_config, name)
-            steps.callback(controller.offsets_changed)
-            steps.callback(controller.offsets.forget_topic, name)
-            steps.callback(controller.retention.forget, name)
-            steps.callback(controller.store.forget, name)
+            steps.callback(services.files.save, files.OFFSETS)
+            steps.callback(services.offsets.forget_topic, name)
+            steps.callback(services.retention.forget, name)
+            steps.callback(services.store.forget, name)
 
     def _forget_config(self, name: str) -> None:
-        if self.controller.topics.delete(name, self.controller.now_ms) is not None:
-            self.controller.topics_changed()
+        if self.services.topics.delete(name, self.services.now_ms) is not None:
+            self.services.topics.changed()
 
     def consumer_groups(self, topic: str) -> list[ConsumerGroup]:
         """The groups that consume a topic."""
-        return figures.consumer_groups(self.controller, topic)
+        return self.services.group_figures.consumer_groups(topic)
 
     def producer_groups(self) -> list[ProducerGroup]:
         """All groups of producers."""
-        return figures.producer_groups(self.controller)
+        return self.services.group_figures.producer_groups()
 
     async def registered(self) -> None:
         """Wait, though not long, until name servers know the topics as they are now."""
-        await self.controller.registered()
+        await self.services.name_servers.registered()
 
     async def close(self) -> None:
         """Answer what was taken, take leave of name servers and clients, and write all down."""
-        await self.controller.node.commits.answer()
-        await self.controller.name_servers.close()
+        await self.services.node.commits.answer()
+        await self.services.name_servers.close()
         for listener in self._listeners:
             await listener.close()
         self._server.close_connections()
-        for service in reversed(self._services):
+        for service in reversed(self._running):
             await service.close()
-        await self._state.close()
+        await self._files.close()
 
 
 def _is_rocketmqs(topic: Topic) -> bool:
@@ -256,44 +245,3 @@ def _address(settings: BrokerSettings, port: int) -> ids.Host:
         why = error.strerror if isinstance(error, OSError) else "no such host"
         raise ConfigError(f"brokerIP1={ip} is no address: {why}") from error
     return ids.Host.parse(join_host_port(str(preferred(found)[1][0]), port))
-
-
-class _Service(Protocol):
-    """A service that the broker starts and closes."""
-
-    def start(self) -> None: ...
-
-    async def close(self) -> None: ...
-
-
-def services_of(controller: Controller) -> list[_Service]:
-    """The services beside requests, to be started in this order and closed in the opposite one."""
-    services = _of_readers(controller)
-    if not controller.settings.is_slave:
-        services += _of_writers(controller)
-    if controller.acl is not None:
-        services.append(controller.acl)
-    return services
-
-
-def _of_readers(controller: Controller) -> list[_Service]:
-    return [
-        controller.keys,
-        heartbeats.silent_clients(controller),
-        orderly.lock_expiry(controller),
-        runtime_info.sampling(controller),
-    ]
-
-
-def _of_writers(controller: Controller) -> list[_Service]:
-    """The services that change topics: a slave gets what they do from its master."""
-    pops = controller.pops
-    return [
-        controller.schedule,
-        controller.timers,
-        controller.transactions,
-        TransactionChecks(controller),
-        Periodic("offsets of popping groups", COMMIT_S, pops.commit),
-        Periodic("old batches of ordered pops", OLD_SCAN_S, pops.ordered.forget_old),
-        Periodic("groups that hold NSQ's topics", HOLD_S, controller.retention.hold),
-    ]

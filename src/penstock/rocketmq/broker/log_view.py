@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Final
 from penstock.core.errors import OffsetOutOfRangeError
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker import names
-from penstock.rocketmq.broker.clients import group_topics
 from penstock.storage.batch import Buffer
 
 if TYPE_CHECKING:
     from penstock.broker.topic import Topic
-    from penstock.rocketmq.broker.controller import Controller
+    from penstock.rocketmq.broker.clients.group_topics import GroupTopics
+    from penstock.rocketmq.broker.state.offsets import ConsumerOffsets
+    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.store.message_store import MessageStore
+    from penstock.rocketmq.broker.store.retention import TopicRetention
 
 _MESSAGES_MAX: Final = 65_536
 
@@ -26,11 +29,22 @@ class RocketView:
 
     dialect: Final = "rocketmq"
 
-    def __init__(self, controller: Controller) -> None:
-        self._controller = controller
+    def __init__(
+        self,
+        topics: TopicTable,
+        offsets: ConsumerOffsets,
+        store: MessageStore,
+        group_topics: GroupTopics,
+        retention: TopicRetention,
+    ) -> None:
+        self._topics = topics
+        self._offsets = offsets
+        self._store = store
+        self._group_topics = group_topics
+        self._retention = retention
 
     def queue_count(self, topic: Topic) -> int:
-        return self._controller.topics.queue_count(topic.name)
+        return self._topics.queue_count(topic.name)
 
     def extent(self, topic: Topic, queue: int) -> tuple[int, int, int]:
         """Bytes are the queue's share of the log by its messages."""
@@ -47,7 +61,7 @@ class RocketView:
         low, high = topic.queues.bounds(queue)
         if not low <= offset <= high:
             raise OffsetOutOfRangeError(topic.name, queue, offset, low, high)
-        store = self._controller.store
+        store = self._store
         pieces: list[Buffer] = []
         for part in store.slices(topic.name, queue, offset, _MESSAGES_MAX):
             piece = store.piece(topic.name, part)
@@ -66,12 +80,10 @@ class RocketView:
 
     def offset_at(self, topic: Topic, queue: int, timestamp_ns: int) -> int:
         """The first offset stored at a time or later. Raises StorageError."""
-        return self._controller.store.offset_at_time(
-            topic.name, queue, -(-timestamp_ns // MILLISECOND)
-        )
+        return self._store.offset_at_time(topic.name, queue, -(-timestamp_ns // MILLISECOND))
 
     def groups(self, topic: Topic) -> dict[str, dict[int, int]]:
-        offsets = self._controller.offsets
+        offsets = self._offsets
         return {group: offsets.of(topic.name, group) for group in offsets.groups_of(topic.name)}
 
     def commit(self, topic: Topic, group: str, offsets: Mapping[int, int]) -> int | None:
@@ -79,24 +91,20 @@ class RocketView:
 
         Raises ValueError for a name that no group can have.
         """
-        controller = self._controller
         problem = names.group_problem(group)
         if problem is not None:
             raise ValueError(problem)
         if not offsets:
             return None
-        config = group_topics.group_config(controller, group)
-        if config is not None:
-            group_topics.retry_topic(
-                controller, config
-            )  # without it mqadmin does not find the group
+        config = self._group_topics.config(group)
+        if config is not None:  # without its topic mqadmin does not find the group
+            self._group_topics.retry_topic(config)
         for queue, offset in offsets.items():
-            if controller.offsets.query(topic.name, group, queue) != offset:
-                controller.offsets.commit(topic.name, group, queue, offset)
-                for listener in controller.offset_listeners:
-                    listener((topic.name, group), queue)
-        return controller.retention.log_offset(topic, group)
+            if self._offsets.query(topic.name, group, queue) != offset:
+                self._offsets.commit(topic.name, group, queue, offset)
+                self._offsets.moved(topic.name, group, queue)
+        return self._retention.log_offset(topic, group)
 
     def forget(self, topic: Topic, group: str) -> None:
         """The group is deleted, and its consumer offsets with it."""
-        self._controller.offsets.forget(topic.name, group)
+        self._offsets.forget(topic.name, group)

@@ -10,14 +10,16 @@ from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.registration import TopicConfig
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.tables import Tables
+    from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.rocketmq.broker.state.groups import GroupConfig
+    from penstock.rocketmq.broker.state.topics import TopicTable
 
 _DOING: Final = {READ: "pulling", WRITE: "sending"}
 
 
-def known_topic(tables: Tables, name: str) -> TopicConfig:
+def known_topic(topics: TopicTable, name: str) -> TopicConfig:
     """A topic's configuration. Raises RefusedError when there is no such topic."""
-    config = tables.topics.get(name)
+    config = topics.get(name)
     if config is None:
         raise no_topic(name)
     return config
@@ -29,12 +31,10 @@ def no_topic(name: str) -> RefusedError:
     return RefusedError(ResponseCode.TOPIC_NOT_EXIST, remark)
 
 
-def need_broker(tables: Tables, permission: int) -> None:
+def need_broker(settings: BrokerSettings, permission: int) -> None:
     """Raise RefusedError when the broker as a whole does not allow READ or WRITE."""
-    if not tables.settings.broker_permission & permission:
-        remark = (
-            f"the broker[{tables.settings.broker_ip1}] {_DOING[permission]} message is forbidden"
-        )
+    if not settings.broker_permission & permission:
+        remark = f"the broker[{settings.broker_ip1}] {_DOING[permission]} message is forbidden"
         raise RefusedError(ResponseCode.NO_PERMISSION, remark)
 
 
@@ -45,11 +45,12 @@ def need_topic(config: TopicConfig, permission: int) -> None:
         raise RefusedError(ResponseCode.NO_PERMISSION, remark)
 
 
-def may_consume(tables: Tables, topic: str, group: str) -> bool:
+def may_consume(
+    settings: BrokerSettings, config: TopicConfig | None, group: GroupConfig | None
+) -> bool:
     """True while broker, topic and group all allow a group to read a topic.
 
     For requests that wait, which were allowed when they came.
     """
-    config, known = tables.topics.get(topic), tables.groups.get(group)
-    is_readable = config is not None and tables.settings.broker_permission & config.perm & READ
-    return bool(is_readable) and (known is None or known.consume_enable)
+    is_readable = config is not None and settings.broker_permission & config.perm & READ
+    return bool(is_readable) and (group is None or group.consume_enable)

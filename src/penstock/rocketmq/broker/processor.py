@@ -7,52 +7,23 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import PenstockError
 from penstock.net.tasks import spawn
-from penstock.rocketmq.broker.acl import commands as acl_commands
-from penstock.rocketmq.broker.admin import (
-    cleaning,
-    client_relays,
-    config,
-    connections,
-    consume_stats,
-    groups,
-    message_queries,
-    offset_reset,
-    queue_view,
-    runtime_info,
-    topic_stats,
-    topics,
-)
-from penstock.rocketmq.broker.answering import AnswerTable, RefusedError
-from penstock.rocketmq.broker.clients import heartbeats, orderly
-from penstock.rocketmq.broker.delays import recalls
-from penstock.rocketmq.broker.delays import requests as delays
-from penstock.rocketmq.broker.pop import pop_acks, pop_notices, request_modes
-from penstock.rocketmq.broker.pop import popping as pop
-from penstock.rocketmq.broker.pull import offsets_api
-from penstock.rocketmq.broker.pull import pulling as pull
-from penstock.rocketmq.broker.send import request_reply, send_back
-from penstock.rocketmq.broker.send import sending as send
+from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.send.plain_sends import PlainSends
 from penstock.rocketmq.broker.slaves.refusals import refusal
-from penstock.rocketmq.broker.transactions import requests as transactions
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.answering import LaterAnswerer
-    from penstock.rocketmq.broker.controller import Controller
+    from collections.abc import Callable
+
+    from penstock.node.commits import Commits
+    from penstock.rocketmq.broker.acl.check import Acl
+    from penstock.rocketmq.broker.answering import AnswerTable, LaterAnswerer
+    from penstock.rocketmq.broker.send.sending import Sends
     from penstock.rocketmq.remoting import Connection
 
 logger = logging.getLogger("penstock.mqbroker")
-
-ANSWERING: Final = (
-    acl_commands, cleaning, client_relays, config, connections, consume_stats, delays, groups,
-    heartbeats, message_queries, offset_reset, offsets_api, orderly, pop, pop_acks, pop_notices,
-    pull, queue_view, recalls, request_modes, request_reply, runtime_info, send, send_back,
-    topic_stats, topics, transactions,
-)  # fmt: skip
-"""The modules that answer."""
 
 UNDER_WAY_MAX: Final = 10_000
 """Requests whose answers take time; beyond, clients are told to come again."""
@@ -62,21 +33,31 @@ _OVERLOAD: Final = "[OVERLOAD]system busy, start flow control for a while"
 class Processor:
     """The handler of the broker's connections."""
 
-    def __init__(self, controller: Controller) -> None:
-        self._controller = controller
-        controller.answers = table = AnswerTable(controller.answerers)
-        table.add_old(ANSWERING, controller)
+    def __init__(
+        self,
+        table: AnswerTable,
+        acl: Acl | None,
+        sends: Sends,
+        commits: Commits,
+        ended: Callable[[Connection], None],
+    ) -> None:
+        """``ended`` is called when a connection has ended."""
         self._at_once, self._later = table.at_once, table.later
-        self._send = self._at_once[RequestCode.SEND_MESSAGE]
-        self._is_slave = controller.settings.is_slave
-        self._has_straight_line = PlainSends.are_served(controller)
+        self._send = table.at_once[RequestCode.SEND_MESSAGE]
+        self._acl = acl
+        self._store = sends.store
+        self._sends = sends
+        self._commits = commits
+        self._ended = ended
+        self._is_slave = sends.settings.is_slave
+        self._has_straight_line = PlainSends.are_served(sends, acl)
         self._under_way = 0
 
     def handle(self, connection: Connection, request: Command) -> Command | None:
         """The answer; None when it comes later or never."""
         try:
-            if self._controller.acl is not None:
-                self._controller.acl.check(self._controller.store, connection, request)
+            if self._acl is not None:
+                self._acl.check(self._store, connection, request)
             if self._is_slave and (refused := refusal(request)) is not None:
                 return refused
             answerer = self._at_once.get(request.code)
@@ -117,12 +98,10 @@ class Processor:
     def _open_straight_line(self, connection: Connection) -> None:
         """Give a producer's later sends their straight line; a consumer's pulls pay nothing."""
         if connection.straight_line is None:
-            connection.straight_line = PlainSends(self._controller, connection)
+            connection.straight_line = PlainSends(self._sends, self._commits, connection)
 
     def disconnected(self, connection: Connection) -> None:
-        self._controller.held_pulls.forget(connection)
-        self._controller.pops.forget(connection)
-        heartbeats.connection_ended(self._controller, connection)
+        self._ended(connection)
 
 
 def failure(connection: Connection, request: Command, error: PenstockError) -> Command:

@@ -147,6 +147,14 @@ class NameServers:
         if links:
             await asyncio.wait(links, timeout=PATIENCE_S)
 
+    async def registered_since(self, changes: int) -> None:
+        """Wait so if topics have changed since that number of changes, else not at all.
+
+        An answer that made a topic ends with this: its reader may ask for the route at once.
+        """
+        if self.introduction.topics.version.counter != changes:
+            await self.registered()
+
     async def ask(self, code: int, fields: dict[str, str], *, seconds: float) -> Command | None:
         """The answer of the first name server that can be reached; None if none can.
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from penstock.broker.publish.commit import Spot, Stamp, unplaced
+from penstock.core.clock import wall_ms
 from penstock.core.units import MILLISECOND
 from penstock.node.dialect import StagingError
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.send import sending as send
 from penstock.rocketmq.broker.state.topics import WRITE
 from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.broker.store.mixed_batch import Sent
@@ -26,8 +26,12 @@ from penstock.storage.batch import Batch, Dialect
 
 if TYPE_CHECKING:
     from penstock.broker.topic import Topic
-    from penstock.rocketmq.broker.controller import Controller
-    from penstock.rocketmq.broker.store.message_store import AnyRecords
+    from penstock.core.clock import Clock
+    from penstock.rocketmq.broker.registration import NameServers
+    from penstock.rocketmq.broker.send.sending import Sends
+    from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.store.message_store import AnyRecords, MessageStore
 
 SECTIONS_MAX: Final = 1024
 """The most sections of a chunk, each of which becomes a batch of the log."""
@@ -41,33 +45,45 @@ class RocketStaging:
     dialect: Final = "rocketmq"
     frames: Final = Dialect.ROCKETMQ
 
-    def __init__(self, controller: Controller) -> None:
-        self._controller = controller
+    def __init__(
+        self,
+        sends: Sends,
+        settings: BrokerSettings,
+        topics: TopicTable,
+        store: MessageStore,
+        name_servers: NameServers,
+        clock: Clock,
+    ) -> None:
+        self._sends = sends
+        self._settings = settings
+        self._topics = topics
+        self._store = store
+        self._name_servers = name_servers
+        self._clock = clock
 
     async def topic(self, name: str) -> Topic:
         """The topic, which name servers know. Raises StagingError for one that takes no messages,
         or that nobody may make.
         """
-        controller = self._controller
-        topics_before = controller.topics.version.counter
+        topics_before = self._topics.version.counter
         problem = names.topic_problem(name)
         if problem is not None:
             raise StagingError("INVALID_TOPIC", problem)
         if name in names.NOT_FOR_CLIENTS or names.is_inner(name):
             raise StagingError("INVALID_TOPIC", f"topic {name} is the broker's own")
-        config = controller.topics.get(name)
+        config = self._topics.get(name)
         if config is None:
-            config = controller.topics.make_for_send(
-                name, names.TEMPLATE_TOPIC, _NEW_TOPIC_QUEUES, controller.now_ms
+            config = self._topics.make_for_send(
+                name, names.TEMPLATE_TOPIC, _NEW_TOPIC_QUEUES, wall_ms(self._clock)
             )
             if config is None:
                 raise StagingError("TOPIC_NOT_FOUND", "autoCreateTopicEnable is false")
-            send.make_log(controller, name)
+            self._sends.make_log(name)
         if not config.perm & WRITE:
             raise StagingError("TOPIC_NOT_WRITABLE", f"its permission is {config.perm}")
-        topic = controller.store.topic(name)
-        controller.store.configured(name)
-        await controller.registered_since(topics_before)
+        topic = self._store.topic(name)
+        self._store.configured(name)
+        await self._name_servers.registered_since(topics_before)
         return topic
 
     def read(self, topic: Topic, body: bytes) -> list[Batch]:
@@ -77,7 +93,7 @@ class RocketStaging:
         ]
 
     def stamp(self, topic: Topic) -> Stamp:
-        base = self._controller.store.base(topic.name)
+        base = self._store.base(topic.name)
 
         def write(batch: Batch, spot: Spot) -> int:
             return stamp(
@@ -89,10 +105,9 @@ class RocketStaging:
 
     def _records(self, topic: str, messages: bytes) -> AnyRecords:
         """The messages of a section. Raises StagingError."""
-        controller = self._controller
-        store, size_max = controller.store, controller.settings.max_message_size
-        common = Draft(topic, 0, b"", born_ms=controller.now_ms, born_host=store.address)
-        shared = send.shared_text(controller, "")
+        store, size_max = self._store, self._settings.max_message_size
+        common = Draft(topic, 0, b"", born_ms=wall_ms(self._clock), born_host=store.address)
+        shared = self._sends.shared_text("")
         records: AnyRecords | None = store.even_batch(messages, common, shared.encode())
         if records is None:
             sent = _parts(messages)
@@ -105,7 +120,7 @@ class RocketStaging:
         if records is not None:
             return records
         try:
-            return send.mixed_batch(controller, sent, common, shared)
+            return self._sends.mixed_batch(sent, common, shared)
         except RefusedError as error:
             raise StagingError("BAD_BODY", str(error)) from None
 

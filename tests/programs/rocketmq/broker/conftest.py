@@ -17,11 +17,11 @@ from penstock.rocketmq.broker.slaves import master_address
 from penstock.rocketmq.broker.store import key_index
 from penstock.rocketmq.namesrv.daemon import NameServer
 from penstock.rocketmq.namesrv.settings import NamesrvSettings
-from tests.unit.rocketmq.broker.conftest import clock, connect, controller, rocket, settings
+from tests.unit.rocketmq.broker.conftest import clock, connect, rocket, services, settings
 from tests.unit.rocketmq.conftest import LoopThread
 from tools.harness.rocketmq.raw_client import RawClient
 
-__all__ = ["clock", "connect", "controller", "rocket", "settings"]
+__all__ = ["clock", "connect", "rocket", "services", "settings"]
 
 PATIENT_S = 60.0
 SLOW_S = 0.3
@@ -58,7 +58,7 @@ def routes(rocket: RocketBroker, loop_thread: LoopThread, tmp_path: Path) -> Ite
     own.kv_config_path = str(tmp_path / "kvConfig.json")
     server = loop_thread.run(NameServer.start(own))
     client = RawClient(server.port)
-    servers = rocket.controller.name_servers
+    servers = rocket.services.name_servers
 
     async def register() -> None:
         servers.set_addresses([f"127.0.0.1:{server.port}"])

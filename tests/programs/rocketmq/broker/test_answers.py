@@ -78,11 +78,11 @@ def test_a_full_disk_is_told(
         done(DiskFullError("no space left on device"))
 
     assert send(client, "T").code == ResponseCode.SUCCESS
-    monkeypatch.setattr(rocket.controller.node.commits, "publish", publish)
+    monkeypatch.setattr(rocket.services.node.commits, "publish", publish)
     answer = send(client, "T")
     assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
     assert "no space left on device" in (answer.remark or "")
-    assert rocket.controller.stats.totals.put_failures == 1
+    assert rocket.services.stats.totals.put_failures == 1
     monkeypatch.undo()
     assert send(client, "T").code == ResponseCode.SUCCESS
 
@@ -91,7 +91,7 @@ def test_a_topic_that_takes_no_more_is_told_as_a_store_that_shuts_down(
     rocket: RocketBroker, client: RawClient
 ) -> None:
     assert send(client, "T").code == ResponseCode.SUCCESS
-    rocket.controller.node.broker.topics["T"].exiting = True  # as of a master that steps back
+    rocket.services.node.broker.topics["T"].exiting = True  # as of a master that steps back
     answer = send(client, "T")
     assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
     assert (answer.remark or "").endswith("the message is not stored: exiting")

@@ -17,9 +17,9 @@ import pytest
 from penstock.core.errors import ConfigError, DiskFullError, PenstockError, StorageError
 from penstock.core.units import HOUR
 from penstock.node.node import Node
-from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.daemon import RocketBroker, services_of
+from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.registration import NameServers
+from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.namesrv.daemon import NameServer
 from penstock.rocketmq.namesrv.settings import NamesrvSettings
@@ -62,7 +62,7 @@ def test_an_unknown_code_is_answered(connect: Callable[[], RawClient]) -> None:
 
 
 def test_ids_carry_the_real_port(rocket: RocketBroker) -> None:
-    assert rocket.controller.address.port == rocket.controller.store.address.port == rocket.port
+    assert rocket.services.address.port == rocket.services.store.address.port == rocket.port
     assert rocket.address == f"127.0.0.1:{rocket.port}"
 
 
@@ -125,13 +125,13 @@ def test_tables_outlive_the_broker(
     client = RawClient(broker.port)
     make_topic(client, "T")
     client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, b'{"groupName":"G"}')
-    version = broker.controller.topics.version.counter
+    version = broker.services.topics.version.counter
     client.close()
     loop_thread.run(broker.close())
     again = loop_thread.run(RocketBroker.start(settings, host))
-    assert again.controller.topics.get("T") is not None
-    assert "G" in again.controller.groups.configs
-    assert again.controller.topics.version.counter == version
+    assert again.services.topics.get("T") is not None
+    assert "G" in again.services.groups.configs
+    assert again.services.topics.version.counter == version
     loop_thread.run(again.close())
 
 
@@ -195,7 +195,7 @@ def test_a_topic_that_is_deleted_is_in_no_table_though_not_all_can_be_written(
     topic = host.registry.topic("before")
     broker = loop_thread.run(RocketBroker.start(settings, host))
     dropped: list[str] = []
-    broker.controller.store.deleted.append(dropped.append)
+    broker.services.store.deleted.append(dropped.append)
     replace = OsDisk.replace_file
 
     def full(disk: OsDisk, path: str, *data: bytes, sync: bool = True) -> None:
@@ -315,10 +315,10 @@ def test_name_servers_know_a_topic_before_its_maker_does(
     loop_thread.run(server.close())
 
 
-async def test_services_that_never_started_can_be_closed(controller: Controller) -> None:
-    services = services_of(controller)
-    assert controller.schedule in services
-    for service in services:
+async def test_services_that_never_started_can_be_closed(services: Services) -> None:
+    running = services.running()
+    assert services.schedule in running
+    for service in running:
         await service.close()
 
 

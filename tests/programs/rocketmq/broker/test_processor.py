@@ -56,9 +56,9 @@ def test_failures_are_answers(
         raise error
 
     if later:
-        monkeypatch.setitem(rocket.controller.answers.later, FREE, fail_later)
+        monkeypatch.setitem(rocket.services.answers.later, FREE, fail_later)
     else:
-        monkeypatch.setitem(rocket.controller.answers.at_once, FREE, fail)
+        monkeypatch.setitem(rocket.services.answers.at_once, FREE, fail)
     answer = client.ask(FREE)
     assert (answer.code, answer.remark) == (code, remark)
 
@@ -78,9 +78,9 @@ def test_a_bug_reaches_the_log_and_not_the_client(
         raise ZeroDivisionError("secret")
 
     if later:
-        monkeypatch.setitem(rocket.controller.answers.later, FREE, fail_later)
+        monkeypatch.setitem(rocket.services.answers.later, FREE, fail_later)
     else:
-        monkeypatch.setitem(rocket.controller.answers.at_once, FREE, fail)
+        monkeypatch.setitem(rocket.services.answers.at_once, FREE, fail)
     answer = client.ask(FREE)
     assert (answer.code, answer.remark) == (1, "the broker failed; see its log")
     assert "ZeroDivisionError" in caplog.text
@@ -97,7 +97,7 @@ def test_too_many_answers_under_way_are_refused(
         return None
 
     monkeypatch.setattr(processor, "UNDER_WAY_MAX", 3)
-    monkeypatch.setitem(rocket.controller.answers.later, FREE, never)
+    monkeypatch.setitem(rocket.services.answers.later, FREE, never)
     from penstock.rocketmq.protocol import frames
 
     for _ in range(3):

@@ -22,11 +22,10 @@ from penstock.node.followers import Followers
 from penstock.node.log_groups import LogGroups
 from penstock.node.node import Node
 from penstock.node.registry import Registry
-from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.daemon import RocketBroker
-from penstock.rocketmq.broker.processor import Processor
+from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.rocketmq.broker.state.files import State
+from penstock.rocketmq.broker.state.files import StateFiles
 from penstock.rocketmq.protocol import ids
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.log import LogOptions
@@ -118,12 +117,10 @@ def settings(tmp_path: Path) -> BrokerSettings:
 
 
 @pytest.fixture
-def controller(tmp_path: Path, settings: BrokerSettings, clock: FakeClock) -> Iterator[Controller]:
-    """The tables and the store, with a clock that stands still; no connections, no services."""
+def services(tmp_path: Path, settings: BrokerSettings, clock: FakeClock) -> Iterator[Services]:
+    """All parts, with a clock that stands still; no connections, and no service was started."""
     host = fake_node(tmp_path, clock)
-    made = Controller(settings, host, State(OsDisk(), str(tmp_path / "config")), BROKER_ADDRESS)
-    Processor(made)
-    yield made
+    yield Services(settings, host, StateFiles(OsDisk(), str(tmp_path / "config")), BROKER_ADDRESS)
     host.broker.close()
 
 

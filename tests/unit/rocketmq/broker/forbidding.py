@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.state.groups import GroupConfig
 from penstock.rocketmq.broker.state.topics import WRITE
 from penstock.rocketmq.protocol.registration import TopicConfig
@@ -10,11 +10,11 @@ from penstock.rocketmq.protocol.registration import TopicConfig
 PLACES = ("topic", "group", "broker")
 
 
-def forbid_reading(controller: Controller, place: str) -> None:
+def forbid_reading(services: Services, place: str) -> None:
     """Let group G no longer read topic T, which has one queue."""
     if place == "topic":
-        controller.topics.put(TopicConfig("T", 1, 1, WRITE), 2)
+        services.topics.put(TopicConfig("T", 1, 1, WRITE), 2)
     elif place == "group":
-        controller.groups.put(GroupConfig("G", consume_enable=False), 2)
+        services.groups.put(GroupConfig("G", consume_enable=False), 2)
     else:
-        controller.settings.broker_permission = WRITE
+        services.settings.broker_permission = WRITE

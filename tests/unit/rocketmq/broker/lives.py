@@ -8,10 +8,9 @@ from pathlib import Path
 
 from penstock.core.errors import StorageError
 from penstock.node.node import Node
-from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.processor import Processor
+from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.rocketmq.broker.state.files import State
+from penstock.rocketmq.broker.state.files import StateFiles
 from penstock.rocketmq.broker.store.draft import Placed
 from penstock.rocketmq.protocol.messages.message import StoredMessage, decode
 from penstock.rocketmq.protocol.registration import TopicConfig
@@ -31,22 +30,21 @@ class Lives:
         self._path = path
         self._host: Node | None = None
 
-    def begin(self, *topics: str) -> Controller:
+    def begin(self, *topics: str) -> Services:
         """A new life. The one before has crashed: its tables are as they were saved last."""
         self.end()
         self._host = fake_node(self._path, self.clock)
-        state = State(OsDisk(), str(self._path / "config"))
-        controller = Controller(self.settings, self._host, state, BROKER_ADDRESS)
-        Processor(controller)
-        controller.topics.add_system_topics(
+        state = StateFiles(OsDisk(), str(self._path / "config"))
+        services = Services(self.settings, self._host, state, BROKER_ADDRESS)
+        services.topics.add_system_topics(
             "DefaultCluster", "broker-a", 0, auto_create=True, trace=False
         )
         for topic in topics:
-            controller.topics.put(TopicConfig(topic, 4, 4), 0)
-        for topic in controller.topics.configs:
-            controller.store.configured(topic)
-        controller.state.save("topics.json")
-        return controller
+            services.topics.put(TopicConfig(topic, 4, 4), 0)
+        for topic in services.topics.configs:
+            services.store.configured(topic)
+        services.files.save("topics.json")
+        return services
 
     def end(self) -> None:
         if self._host is not None:
@@ -54,20 +52,18 @@ class Lives:
             self._host = None
 
 
-def stored(controller: Controller, topic: str, queue: int = 0) -> list[StoredMessage]:
+def stored(services: Services, topic: str, queue: int = 0) -> list[StoredMessage]:
     """All messages of a queue."""
-    low, end = controller.store.bounds(topic, queue)
-    return [
-        decode(each.frame)[0] for each in controller.store.read(topic, queue, low, end, 1 << 30)
-    ]
+    low, end = services.store.bounds(topic, queue)
+    return [decode(each.frame)[0] for each in services.store.read(topic, queue, low, end, 1 << 30)]
 
 
 class FailingPuts:
     """Makes puts to some topics fail, or never end, until ``mend``."""
 
-    def __init__(self, controller: Controller, *topics: str, hang: bool = False) -> None:
-        self._controller = controller
-        self._put = controller.store.put
+    def __init__(self, services: Services, *topics: str, hang: bool = False) -> None:
+        self._services = services
+        self._put = services.store.put
         self.count = 0
 
         def put(drafts, done) -> None:  # type: ignore[no-untyped-def]
@@ -78,10 +74,10 @@ class FailingPuts:
             if not hang:
                 done([], StorageError("no space left"))
 
-        controller.store.put = put  # type: ignore[method-assign]
+        services.store.put = put  # type: ignore[method-assign]
 
     def mend(self) -> None:
-        self._controller.store.put = self._put  # type: ignore[method-assign]
+        self._services.store.put = self._put  # type: ignore[method-assign]
 
 
 async def until(condition: Callable[[], object], seconds: float = 30.0) -> None:

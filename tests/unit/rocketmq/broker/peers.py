@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
-from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.protocol.command import Command, Language
 from penstock.rocketmq.protocol.ids import Host
 from penstock.rocketmq.remoting import Connection, NoAnswerError
@@ -72,23 +72,21 @@ def request(
     return Command(code, 7, ext, body, language=language, version=version)
 
 
-def hand_over(controller: Controller, connection: Connection, request: Command) -> Command | None:
+def hand_over(services: Services, connection: Connection, request: Command) -> Command | None:
     """The answer at once; None if it comes later or never."""
-    return controller.answers.at_once[request.code](connection, request)
+    return services.answers.at_once[request.code](connection, request)
 
 
-def answered(controller: Controller, connection: Connection, request: Command) -> Command:
+def answered(services: Services, connection: Connection, request: Command) -> Command:
     """What is answered at once."""
-    found = hand_over(controller, connection, request)
+    found = hand_over(services, connection, request)
     assert found is not None
     return found
 
 
-async def answered_later(
-    controller: Controller, connection: Connection, request: Command
-) -> Command:
+async def answered_later(services: Services, connection: Connection, request: Command) -> Command:
     """What is answered when the task of a request has ended."""
-    found = await controller.answers.later[request.code](connection, request)
+    found = await services.answers.later[request.code](connection, request)
     assert found is not None
     return found
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.pop.pop_channel import PopChannel, Popped
 from penstock.rocketmq.broker.pop.pops import Pops
+from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.state.subscriptions import Subscription
 from penstock.rocketmq.protocol.registration import TopicConfig
 
@@ -43,25 +43,25 @@ class Request:
         return [decode(bytes(each.frame))[0].body for each in self.popped]
 
 
-def with_pops(controller: Controller, queues: int = 1) -> Pops:
+def with_pops(services: Services, queues: int = 1) -> Pops:
     """The node's popping groups, and a topic T."""
-    controller.topics.put(TopicConfig("T", queues, queues), controller.now_ms)
-    return controller.pops
+    services.topics.put(TopicConfig("T", queues, queues), services.now_ms)
+    return services.pops
 
 
-def dispatch(controller: Controller) -> Callable[[], None]:
+def dispatch(services: Services) -> Callable[[], None]:
     """What the program around does after each commit, and by the clock."""
 
     def run() -> None:
-        now = controller.clock.monotonic_ns()
-        for channel in controller.node.broker.tick(now):
+        now = services.clock.monotonic_ns()
+        for channel in services.node.broker.tick(now):
             channel.dispatch(now)
-        for topic in controller.node.broker.topics.values():
+        for topic in services.node.broker.topics.values():
             for channel in topic.channels.values():
                 channel.dispatch(now)
 
     return run
 
 
-def popper(controller: Controller, group: str = "G", *, from_end: bool = False) -> PopChannel:
-    return controller.pops.channel("T", group, from_end=from_end)
+def popper(services: Services, group: str = "G", *, from_end: bool = False) -> PopChannel:
+    return services.pops.channel("T", group, from_end=from_end)

@@ -9,7 +9,7 @@ import pytest
 from penstock.broker.publish.commit import Spot
 from penstock.core.errors import TooManyFilesError
 from penstock.node.dialect import StagingError
-from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.staging import SECTIONS_MAX, RocketStaging
 from penstock.rocketmq.protocol.messages import batch_body
 from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage
@@ -24,21 +24,21 @@ def section(shard: int, *bodies: bytes, text: str = "") -> bytes:
 
 
 @pytest.fixture
-def staging(controller: Controller) -> RocketStaging:
+def staging(services: Services) -> RocketStaging:
     """Of a broker that makes topics as they are sent to."""
-    controller.topics.set_template(8, 0, inherited=True)
-    return RocketStaging(controller)
+    services.topics.set_template(8, 0, inherited=True)
+    return services.staging
 
 
 async def test_a_topic_is_made_only_where_a_send_would_make_it(
-    controller: Controller, staging: RocketStaging
+    services: Services, staging: RocketStaging
 ) -> None:
     assert await staging.topic("new") is await staging.topic("new")
-    config = controller.topics.get("new")
+    config = services.topics.get("new")
     assert config is not None
     assert config.write_queues == 4
     config.perm = 4
-    controller.topics.set_template(8, 0, inherited=False)
+    services.topics.set_template(8, 0, inherited=False)
     for name, code in (
         ("new", "TOPIC_NOT_WRITABLE"), ("other", "TOPIC_NOT_FOUND"), ("a b", "INVALID_TOPIC"),
         ("%DLQ%g", "INVALID_TOPIC"), ("SCHEDULE_TOPIC_XXXX", "INVALID_TOPIC"),
@@ -49,17 +49,17 @@ async def test_a_topic_is_made_only_where_a_send_would_make_it(
 
 
 async def test_a_topic_that_there_is_no_room_for_is_not_made(
-    controller: Controller, staging: RocketStaging, monkeypatch: pytest.MonkeyPatch
+    services: Services, staging: RocketStaging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(controller.node.registry, "_topics_max", 0)
+    monkeypatch.setattr(services.node.registry, "_topics_max", 0)
     with pytest.raises(TooManyFilesError):
         await staging.topic("new")
-    assert "new" not in controller.topics.configs
+    assert "new" not in services.topics.configs
 
 
 @pytest.mark.parametrize("sizes", [(3, 3), (3,) * 20, (0, 100)])
 async def test_a_section_is_a_batch_that_gets_its_place(
-    controller: Controller, staging: RocketStaging, sizes: tuple[int, ...]
+    services: Services, staging: RocketStaging, sizes: tuple[int, ...]
 ) -> None:
     topic = await staging.topic("t")
     bodies = [b"x" * size for size in sizes]
@@ -70,7 +70,7 @@ async def test_a_section_is_a_batch_that_gets_its_place(
     assert staging.stamp(topic)(writable, spot) == sum(sizes)
     for number, message in enumerate(decode_all(writable.frames)):
         assert (message.topic, message.queue, message.queue_offset) == ("t", 2, 5 + number)
-        assert message.physical_offset == controller.store.serials.physical("t", 11 + number)
+        assert message.physical_offset == services.store.serials.physical("t", 11 + number)
         assert (message.body, message.store_ms) == (bodies[number], 9)
         assert message.properties.startswith("TAGS\1T\2")
 
@@ -89,9 +89,9 @@ async def test_a_section_is_a_batch_that_gets_its_place(
     ids=["empty", "cut short", "no messages", "sections", "properties", "body", "even bodies"],
 )
 async def test_a_wrong_chunk_is_refused_with_its_code(
-    controller: Controller, staging: RocketStaging, body: bytes, code: str
+    services: Services, staging: RocketStaging, body: bytes, code: str
 ) -> None:
-    controller.settings.max_message_size = 2000
+    services.settings.max_message_size = 2000
     with pytest.raises(StagingError) as refused:
         staging.read(await staging.topic("t"), body)
     assert (refused.value.code, bool(refused.value.text)) == (code, True)

@@ -8,6 +8,7 @@ Housekeeping does the same by itself. What retention keeps stays, whoever asks.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.rocketmq.broker.answering import answers
@@ -16,46 +17,48 @@ from penstock.rocketmq.protocol.command import Command
 from penstock.storage.batch import Dialect
 
 if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
     from penstock.broker.topic import Topic
-    from penstock.rocketmq.broker.controller import Controller
+    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.store.message_store import MessageStore
     from penstock.rocketmq.remoting import Connection
 
 logger = logging.getLogger("penstock.mqbroker")
 
 
-@answers(RequestCode.DELETE_EXPIRED_COMMITLOG)
-def delete_expired_messages(
-    controller: Controller, connection: Connection, request: Command
-) -> Command:
-    """Delete the files of messages that retention does not keep any longer."""
-    controller.node.broker.trim()
-    return request.answer()
+@dataclass(slots=True, eq=False)
+class Cleaning:
+    """Answers to tools that clean up."""
 
+    broker: Broker
+    topics: TopicTable
+    store: MessageStore
 
-@answers(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
-def clean_expired_queues(
-    controller: Controller, connection: Connection, request: Command
-) -> Command:
-    """Forget what queues know of messages that are gone."""
-    for topic in controller.node.broker.topics.values():
-        topic.queues.trim()
-    return request.answer()
+    @answers(RequestCode.DELETE_EXPIRED_COMMITLOG)
+    def delete_expired_messages(self, connection: Connection, request: Command) -> Command:
+        """Delete the files of messages that retention does not keep any longer."""
+        self.broker.trim()
+        return request.answer()
 
+    @answers(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
+    def clean_expired_queues(self, connection: Connection, request: Command) -> Command:
+        """Forget what queues know of messages that are gone."""
+        for topic in self.store.topics.values():
+            topic.queues.trim()
+        return request.answer()
 
-@answers(RequestCode.CLEAN_UNUSED_TOPIC)
-async def clean_unused_topics(
-    controller: Controller, connection: Connection, request: Command
-) -> Command:
-    """Delete the messages of topics that have no configuration.
+    @answers(RequestCode.CLEAN_UNUSED_TOPIC)
+    async def clean_unused_topics(self, connection: Connection, request: Command) -> Command:
+        """Delete the messages of topics that have no configuration.
 
-    Those of NSQ's producers are not concerned, and neither is a topic that somebody reads.
-    """
-    for topic in list(controller.node.broker.topics.values()):
-        if topic.name not in controller.topics.configs and _is_left_over(topic):
-            logger.info("%s: deleting the messages of %s, a topic without configuration",
-                      connection.address, topic.name)  # fmt: skip
-            await controller.store.delete(topic.name)
-    return request.answer()
+        Those of NSQ's producers are not concerned, and neither is a topic that somebody reads.
+        """
+        for topic in list(self.store.topics.values()):
+            if topic.name not in self.topics.configs and _is_left_over(topic):
+                logger.info("%s: deleting the messages of %s, a topic without configuration",
+                          connection.address, topic.name)  # fmt: skip
+                await self.store.delete(topic.name)
+        return request.answer()
 
 
 def _is_left_over(topic: Topic) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from penstock.rocketmq.broker.admin.message_queries import need_frame
@@ -14,7 +15,9 @@ from penstock.rocketmq.protocol.signing import CREDENTIALS
 from penstock.rocketmq.remoting import LateAnswerError, NoAnswerError
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.controller import Controller
+    from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.rocketmq.broker.state.clients import Clients
+    from penstock.rocketmq.broker.store.message_store import MessageStore
     from penstock.rocketmq.remoting import Connection
 
 ANSWER_S: Final = 10.0
@@ -23,23 +26,41 @@ _RELAYS_SINCE: Final = 62
 """V3_1_8_SNAPSHOT: such clients answer these questions."""
 
 
-@answers(RequestCode.GET_CONSUMER_RUNNING_INFO)
-async def consumer_running_info(
-    controller: Controller, connection: Connection, request: Command
-) -> Command:
-    member = _member(controller, request)
-    return await _relay(member, request, _fields(request), request.body)
+@dataclass(slots=True, eq=False)
+class ClientRelays:
+    """Relays of questions to the members of consumer groups."""
 
+    settings: BrokerSettings
+    clients: Clients[Connection]
+    store: MessageStore
 
-@answers(RequestCode.CONSUME_MESSAGE_DIRECTLY)
-async def consume_directly(
-    controller: Controller, connection: Connection, request: Command
-) -> Command:
-    """The consumer is given one stored message, and says what came of handling it."""
-    member = _member(controller, request)
-    frame = need_frame(controller, OffsetId.parse(request.text("msgId")).offset)
-    ext = {**_fields(request), "brokerName": controller.settings.broker_name}
-    return await _relay(member, request, ext, frame)
+    @answers(RequestCode.GET_CONSUMER_RUNNING_INFO)
+    async def consumer_running_info(self, connection: Connection, request: Command) -> Command:
+        member = self._member(request)
+        return await _relay(member, request, _fields(request), request.body)
+
+    @answers(RequestCode.CONSUME_MESSAGE_DIRECTLY)
+    async def consume_directly(self, connection: Connection, request: Command) -> Command:
+        """The consumer is given one stored message, and says what came of handling it."""
+        member = self._member(request)
+        frame = need_frame(self.store, OffsetId.parse(request.text("msgId")).offset)
+        ext = {**_fields(request), "brokerName": self.settings.broker_name}
+        return await _relay(member, request, ext, frame)
+
+    def _member(self, request: Command) -> Member[Connection]:
+        """The consumer that a request names. Raises RefusedError if it is offline or too old."""
+        group, client_id = request.text("consumerGroup"), request.text("clientId")
+        member = self.clients.consumer_of(group, client_id)
+        if member is None:
+            remark = f"The Consumer <{group}> <{client_id}> not online"
+            raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
+        if member.version < _RELAYS_SINCE:
+            remark = (
+                f"The Consumer <{client_id}> Version <{member.version}> too low to finish, "
+                "please upgrade it to V3_1_8_SNAPSHOT"
+            )
+            raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
+        return member
 
 
 def _fields(request: Command) -> dict[str, str]:
@@ -49,22 +70,6 @@ def _fields(request: Command) -> dict[str, str]:
     """
     ext = request.ext or {}
     return {name: value for name, value in ext.items() if name not in CREDENTIALS}
-
-
-def _member(controller: Controller, request: Command) -> Member[Connection]:
-    """The consumer that a request names. Raises RefusedError when it is not online, or too old."""
-    group, client_id = request.text("consumerGroup"), request.text("clientId")
-    member = controller.clients.consumer_of(group, client_id)
-    if member is None:
-        remark = f"The Consumer <{group}> <{client_id}> not online"
-        raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
-    if member.version < _RELAYS_SINCE:
-        remark = (
-            f"The Consumer <{client_id}> Version <{member.version}> too low to finish, "
-            "please upgrade it to V3_1_8_SNAPSHOT"
-        )
-        raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
-    return member
 
 
 async def _relay(

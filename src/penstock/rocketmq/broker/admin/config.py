@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock.core.clock import wall_ms
 from penstock.core.errors import ConfigError
 from penstock.rocketmq import config_file
 from penstock.rocketmq.broker.answering import RefusedError, answers
@@ -13,32 +15,72 @@ from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.controller import Controller
+    from penstock.core.clock import Clock
+    from penstock.rocketmq.broker.registration import NameServers
     from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.rocketmq.broker.state.files import StateFiles
+    from penstock.rocketmq.broker.state.topics import DataVersion, TopicTable
+    from penstock.rocketmq.broker.store.retention import TopicRetention
     from penstock.rocketmq.remoting import Connection
 
 logger = logging.getLogger("penstock.mqbroker")
 
 
-@answers(RequestCode.UPDATE_BROKER_CONFIG)
-async def update_config(
-    controller: Controller, connection: Connection, request: Command
-) -> Command:
-    """Take over properties now, and write them down for the next start."""
-    settings, values = controller.settings, config_file.asked(request.body)
-    _check_allowed(settings, values)
-    path, fixed = settings.broker_config_path, settings.fixed_names()
-    try:
-        known, unknown = config_file.apply(controller.state.disk, path, settings, values, fixed)
-    except ConfigError as error:
-        raise RefusedError(ResponseCode.SYSTEM_ERROR, str(error)) from None
-    for name in unknown:
-        logger.warning("%s set the unknown property %s", connection.address, name)
-    if known:
-        logger.info("%s set %s", connection.address, " ".join(f"{n}={v}" for n, v in known.items()))
-        controller.config_version.next(controller.now_ms)
-        await _take_effect(controller, known)
-    return request.answer()
+@dataclass(slots=True, eq=False)
+class ConfigCommands:
+    """Commands about the broker's properties."""
+
+    settings: BrokerSettings
+    topics: TopicTable
+    files: StateFiles
+    retention: TopicRetention
+    name_servers: NameServers
+    config_version: DataVersion
+    clock: Clock
+
+    @answers(RequestCode.UPDATE_BROKER_CONFIG)
+    async def update_config(self, connection: Connection, request: Command) -> Command:
+        """Take over properties now, and write them down for the next start."""
+        settings, values = self.settings, config_file.asked(request.body)
+        _check_allowed(settings, values)
+        path, fixed = settings.broker_config_path, settings.fixed_names()
+        try:
+            known, unknown = config_file.apply(self.files.disk, path, settings, values, fixed)
+        except ConfigError as error:
+            raise RefusedError(ResponseCode.SYSTEM_ERROR, str(error)) from None
+        for name in unknown:
+            logger.warning("%s set the unknown property %s", connection.address, name)
+        if known:
+            logger.info(
+                "%s set %s", connection.address, " ".join(f"{n}={v}" for n, v in known.items())
+            )
+            self.config_version.next(wall_ms(self.clock))
+            await self._take_effect(known)
+        return request.answer()
+
+    async def _take_effect(self, values: dict[str, str]) -> None:
+        """Tell the parts that do not read their property at each use about the change."""
+        settings = self.settings
+        if "namesrvAddr" in values:
+            self.name_servers.set_addresses(settings.name_servers())
+        if "fileReservedTime" in values:
+            self.retention.adopt_all()
+        counter = self.topics.version.counter
+        self.topics.set_template(
+            settings.default_topic_queue_nums,
+            wall_ms(self.clock),
+            inherited=settings.auto_create_topic_enable,
+        )
+        if "brokerPermission" in values:  # a part of what is registered of each topic
+            self.topics.version.next(wall_ms(self.clock))
+        if self.topics.version.counter != counter:
+            self.topics.changed()
+            await self.name_servers.registered()
+
+    @answers(RequestCode.GET_BROKER_CONFIG)
+    def get_config(self, connection: Connection, request: Command) -> Command:
+        version = fastjson.dumps(self.config_version.as_json()).decode()
+        return request.answer(ext={"version": version}, body=self.settings.as_text().encode())
 
 
 def _check_allowed(settings: BrokerSettings, values: dict[str, str]) -> None:
@@ -50,29 +92,3 @@ def _check_allowed(settings: BrokerSettings, values: dict[str, str]) -> None:
                 ResponseCode.NO_PERMISSION,
                 f"{name} cannot change while the broker runs: set it in its configuration file",
             )
-
-
-async def _take_effect(controller: Controller, values: dict[str, str]) -> None:
-    """Tell the parts that do not read their property at each use about the change."""
-    settings = controller.settings
-    if "namesrvAddr" in values:
-        controller.name_servers.set_addresses(settings.name_servers())
-    if "fileReservedTime" in values:
-        controller.retention.adopt_all()
-    counter = controller.topics.version.counter
-    controller.topics.set_template(
-        settings.default_topic_queue_nums,
-        controller.now_ms,
-        inherited=settings.auto_create_topic_enable,
-    )
-    if "brokerPermission" in values:  # a part of what is registered of each topic
-        controller.topics.version.next(controller.now_ms)
-    if controller.topics.version.counter != counter:
-        controller.topics_changed()
-        await controller.registered()
-
-
-@answers(RequestCode.GET_BROKER_CONFIG)
-def get_config(controller: Controller, connection: Connection, request: Command) -> Command:
-    version = fastjson.dumps(controller.config_version.as_json()).decode()
-    return request.answer(ext={"version": version}, body=controller.settings.as_text().encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.units import MILLISECOND
@@ -16,7 +17,10 @@ from penstock.rocketmq.protocol.messages import message, properties
 from penstock.storage.batch import Buffer
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.controller import Controller
+    from penstock.rocketmq.broker.state.clients import Clients
+    from penstock.rocketmq.broker.state.levels import DelayLevels
+    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.store.message_store import MessageStore
     from penstock.rocketmq.protocol.messages.message import StoredMessage
     from penstock.rocketmq.remoting import Connection
 
@@ -25,73 +29,76 @@ COUNT_MAX: Final = 1024
 _READ_BYTES: Final = 1024 * 1024
 
 
-@answers(RequestCode.QUERY_CONSUME_QUEUE)
-def queue_view(controller: Controller, connection: Connection, request: Command) -> Command:
-    """Bounds of a queue, and place, size and tag of up to ``count`` messages from ``index`` on."""
-    topic, queue = request.text("topic"), request.int32("queueId")
-    index, count = request.int64("index"), request.int32("count")
-    group = request.optional("consumerGroup")
-    config = controller.topics.get(topic)
-    if config is None or not 0 <= queue < max(config.read_queues, config.write_queues):
-        # The wording is Java's; tools show it as it is.
-        raise RefusedError(ResponseCode.SYSTEM_ERROR, f"{queue}@{topic} is not exist!")
-    low, high = controller.store.bounds(topic, queue)
-    shown = range(max(index, low), min(index + count, high))
-    answer = json_answer(request, {
-        "maxQueueIndex": high,
-        "minQueueIndex": low,
-        "queueData": _entries(controller, topic, queue, shown),
-        **(_filter(controller, group, topic) if group else {}),
-    })  # fmt: skip
-    if not low <= index < high:
-        answer.remark = f"Index {index} of {queue}@{topic} is not exist!"
-    return answer
+@dataclass(slots=True, eq=False)
+class QueueView:
+    """Answers about the entries of queues."""
 
+    topics: TopicTable
+    clients: Clients[Connection]
+    levels: DelayLevels
+    store: MessageStore
 
-def _entries(
-    controller: Controller, topic: str, queue: int, offsets: range
-) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    offset = offsets.start
-    while offset < offsets.stop and len(found) < COUNT_MAX:
-        wanted = min(offsets.stop - offset, COUNT_MAX - len(found))
-        read = controller.store.read(topic, queue, offset, wanted, _READ_BYTES)
-        if not read:
-            break
-        found += [_entry(controller, frame) for _, frame in read]
-        offset = read[-1].queue_offset + 1
-    return found
+    @answers(RequestCode.QUERY_CONSUME_QUEUE)
+    def queue_view(self, connection: Connection, request: Command) -> Command:
+        """A queue's bounds; place, size and tag of up to ``count`` messages from ``index`` on."""
+        topic, queue = request.text("topic"), request.int32("queueId")
+        index, count = request.int64("index"), request.int32("count")
+        group = request.optional("consumerGroup")
+        config = self.topics.get(topic)
+        if config is None or not 0 <= queue < max(config.read_queues, config.write_queues):
+            # The wording is Java's; tools show it as it is.
+            raise RefusedError(ResponseCode.SYSTEM_ERROR, f"{queue}@{topic} is not exist!")
+        low, high = self.store.bounds(topic, queue)
+        shown = range(max(index, low), min(index + count, high))
+        answer = json_answer(request, {
+            "maxQueueIndex": high,
+            "minQueueIndex": low,
+            "queueData": self._entries(topic, queue, shown),
+            **(self._filter(group, topic) if group else {}),
+        })  # fmt: skip
+        if not low <= index < high:
+            answer.remark = f"Index {index} of {queue}@{topic} is not exist!"
+        return answer
 
+    def _entries(self, topic: str, queue: int, offsets: range) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        offset = offsets.start
+        while offset < offsets.stop and len(found) < COUNT_MAX:
+            wanted = min(offsets.stop - offset, COUNT_MAX - len(found))
+            read = self.store.read(topic, queue, offset, wanted, _READ_BYTES)
+            if not read:
+                break
+            found += [self._entry(frame) for _, frame in read]
+            offset = read[-1].queue_offset + 1
+        return found
 
-def _entry(controller: Controller, frame: Buffer) -> dict[str, Any]:
-    stored, _ = message.decode(bytes(frame))
-    return {
-        "eval": False,  # says whether filters were precomputed for the message, which we do not do
-        "physicOffset": stored.physical_offset,
-        "physicSize": len(frame),
-        "tagsCode": _tags_code(controller, stored),
-    }
+    def _entry(self, frame: Buffer) -> dict[str, Any]:
+        stored, _ = message.decode(bytes(frame))
+        return {
+            "eval": False,  # whether filters were precomputed for the message: we never do
+            "physicOffset": stored.physical_offset,
+            "physicSize": len(frame),
+            "tagsCode": self._tags_code(stored),
+        }
 
+    def _tags_code(self, stored: StoredMessage) -> int:
+        """The hash of the tag; of a delayed message, when it is due (ms)."""
+        level = properties.number(properties.value_of(stored.properties, properties.DELAY))
+        # Java's queue of delayed messages holds the time of delivery in place of the hash.
+        if stored.topic == names.SCHEDULE_TOPIC and level is not None:
+            return stored.store_ms + self.levels.delay_ns(level) // MILLISECOND
+        return java_hash(properties.value_of(stored.properties, properties.TAGS) or "")
 
-def _tags_code(controller: Controller, stored: StoredMessage) -> int:
-    """The hash of the tag; of a delayed message, when it is due (ms)."""
-    level = properties.number(properties.value_of(stored.properties, properties.DELAY))
-    # Java's queue of delayed messages holds the time of delivery in place of the hash.
-    if stored.topic == names.SCHEDULE_TOPIC and level is not None:
-        return stored.store_ms + controller.levels.delay_ns(level) // MILLISECOND
-    return java_hash(properties.value_of(stored.properties, properties.TAGS) or "")
-
-
-def _filter(controller: Controller, group: str, topic: str) -> dict[str, Any]:
-    """The subscription of a group and how it is filtered, as text."""
-    online = controller.clients.consumers.get(group)
-    subscription = online.subscriptions.get(topic) if online is not None else None
-    if subscription is None:
-        return {"filterData": f"{group}@{topic} is not online!"}
-    return {
-        "filterData": _filter_text(group, subscription),
-        "subscriptionData": subscription.as_json(),
-    }
+    def _filter(self, group: str, topic: str) -> dict[str, Any]:
+        """The subscription of a group and how it is filtered, as text."""
+        online = self.clients.consumers.get(group)
+        subscription = online.subscriptions.get(topic) if online is not None else None
+        if subscription is None:
+            return {"filterData": f"{group}@{topic} is not online!"}
+        return {
+            "filterData": _filter_text(group, subscription),
+            "subscriptionData": subscription.as_json(),
+        }
 
 
 def _filter_text(group: str, subscription: Subscription) -> str:

@@ -7,23 +7,28 @@ thread pool, no message between the log and its queue, and there is no wheel of 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
+from penstock.core.clock import wall_ms
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker.answering import RefusedError, answers, json_answer
-from penstock.rocketmq.broker.periodic import Periodic
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import PROTOCOL_VERSION, Command
 from penstock.storage.files.disk_space import DiskSpace
 from penstock.storage.log import Log
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.controller import Controller
+    from penstock.core.clock import Clock
+    from penstock.rocketmq.broker.delays.schedule import Schedule
+    from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.rocketmq.broker.state.stats import Stats
     from penstock.rocketmq.broker.state.totals import Totals
+    from penstock.rocketmq.broker.store.message_store import MessageStore
     from penstock.rocketmq.remoting import Connection
 
-_TICK_S: Final = 1.0
+TICK_S: Final = 1.0
 _CAPACITIES: Final = {"send": 10_000, "pull": 100_000, "query": 20_000}
 """Java's defaults: exporters divide queue sizes by them. Ours are always empty."""
 _NOT_HERE: Final = {
@@ -45,50 +50,60 @@ _NOT_HERE: Final = {
 }
 
 
-def sampling(controller: Controller) -> Periodic:
-    """The service that samples what is counted."""
-    return Periodic("statistics", _TICK_S, controller.stats.tick)
+@dataclass(slots=True, eq=False)
+class RuntimeInfo:
+    """Answers with the figures of the broker."""
 
+    settings: BrokerSettings
+    stats: Stats
+    store: MessageStore
+    schedule: Schedule
+    clock: Clock
 
-@answers(RequestCode.GET_BROKER_RUNTIME_INFO)
-def runtime_info(controller: Controller, connection: Connection, request: Command) -> Command:
-    table = {
-        "brokerVersion": PROTOCOL_VERSION,
-        "brokerVersionDesc": "V4_9_8",  # what that number stands for
-        "brokerActive": "true",
-        **_NOT_HERE,
-        **_store(controller),
-        **_totals(controller.stats.totals, controller.now_ms),
-        **_disk(controller.settings.store_path_root_dir),
-        **_delays(controller),
-    }
-    return json_answer(request, {"table": {name: str(value) for name, value in table.items()}})
+    @answers(RequestCode.GET_BROKER_RUNTIME_INFO)
+    def runtime_info(self, connection: Connection, request: Command) -> Command:
+        table = {
+            "brokerVersion": PROTOCOL_VERSION,
+            "brokerVersionDesc": "V4_9_8",  # what that number stands for
+            "brokerActive": "true",
+            **_NOT_HERE,
+            **self._logs(),
+            **_totals(self.stats.totals, wall_ms(self.clock)),
+            **_disk(self.settings.store_path_root_dir),
+            **self._delays(),
+        }
+        return json_answer(request, {"table": {name: str(value) for name, value in table.items()}})
 
+    @answers(RequestCode.VIEW_BROKER_STATS_DATA)
+    def view_statistic(self, connection: Connection, request: Command) -> Command:
+        """One statistic over the last minute, hour and day."""
+        name, key = request.text("statsName"), request.text("statsKey")
+        found = self.stats.view(name, key)
+        if found is None:
+            raise RefusedError(ResponseCode.SYSTEM_ERROR, f"The stats <{name}> <{key}> not exist")
+        return json_answer(request, found)
 
-@answers(RequestCode.VIEW_BROKER_STATS_DATA)
-def view_statistic(controller: Controller, connection: Connection, request: Command) -> Command:
-    """One statistic over the last minute, hour and day."""
-    name, key = request.text("statsName"), request.text("statsKey")
-    found = controller.stats.view(name, key)
-    if found is None:
-        raise RefusedError(ResponseCode.SYSTEM_ERROR, f"The stats <{name}> <{key}> not exist")
-    return json_answer(request, found)
+    def _logs(self) -> dict[str, object]:
+        """Figures of the store. Offsets are physical ones: they tell messages apart, not bytes."""
+        topics = self.store.topics.values()
+        logs = [topic.log for topic in topics if isinstance(topic.log, Log)]
+        oldest = [log.oldest_ns for log in logs]
+        unsynced = [log.bytes_from(log.append_offset - log.unsynced_messages) for log in logs]
+        low, high = self.store.physical_bounds()
+        return {
+            "commitLogMinOffset": low,
+            "commitLogMaxOffset": high,
+            "remainHowManyDataToFlush": _readable(sum(unsynced)),
+            "earliestMessageTimeStamp": min((ns for ns in oldest if ns), default=-MILLISECOND)
+            // MILLISECOND,
+        }
 
-
-def _store(controller: Controller) -> dict[str, object]:
-    """Figures of the store. Offsets are physical ones: they tell messages apart, not bytes."""
-    topics = controller.node.broker.topics.values()
-    logs = [topic.log for topic in topics if isinstance(topic.log, Log)]
-    oldest = [log.oldest_ns for log in logs]
-    unsynced = [log.bytes_from(log.append_offset - log.unsynced_messages) for log in logs]
-    low, high = controller.store.physical_bounds()
-    return {
-        "commitLogMinOffset": low,
-        "commitLogMaxOffset": high,
-        "remainHowManyDataToFlush": _readable(sum(unsynced)),
-        "earliestMessageTimeStamp": min((ns for ns in oldest if ns), default=-MILLISECOND)
-        // MILLISECOND,
-    }
+    def _delays(self) -> dict[str, object]:
+        """The progress of each delay level in its queue: ``delivered,stored``."""
+        return {
+            f"scheduleMessageOffset_{level}": f"{delivered},{stored}"
+            for level, (delivered, stored) in self.schedule.progress().items()
+        }
 
 
 def _totals(totals: Totals, now_ms: int) -> dict[str, object]:
@@ -150,11 +165,3 @@ def _readable(nbytes: int) -> str:
     while amount >= 1024 and unit < 5:
         amount, unit = amount / 1024, unit + 1
     return f"{amount:.1f} {'KMGTPE'[unit]}iB"
-
-
-def _delays(controller: Controller) -> dict[str, object]:
-    """The progress of each delay level in its queue: ``delivered,stored``."""
-    return {
-        f"scheduleMessageOffset_{level}": f"{delivered},{stored}"
-        for level, (delivered, stored) in controller.schedule.progress().items()
-    }

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import answers, json_answer
-from penstock.rocketmq.broker.periodic import Periodic
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
@@ -15,7 +14,8 @@ from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.tables import Tables
+    from penstock.core.clock import Clock
+    from penstock.rocketmq.broker.state.queue_locks import QueueLocks
     from penstock.rocketmq.remoting import Connection
 
 QUEUES_MAX: Final = 10_000
@@ -31,17 +31,27 @@ class Asked(NamedTuple):
     queues: list[MessageQueue]
 
 
-@answers(RequestCode.LOCK_BATCH_MQ)
-def lock_queues(tables: Tables, connection: Connection, request: Command) -> Command:
-    now = tables.clock.monotonic_ns()
-    held = tables.locks.lock(*asked(request.body), now)
-    return json_answer(request, {"lockOKMQSet": [queue._asdict() for queue in held]})
+@dataclass(slots=True, eq=False)
+class OrderlyLocks:
+    """Answers about locks on queues."""
 
+    locks: QueueLocks
+    clock: Clock
 
-@answers(RequestCode.UNLOCK_BATCH_MQ)
-def unlock_queues(tables: Tables, connection: Connection, request: Command) -> Command:
-    tables.locks.unlock(*asked(request.body))
-    return request.answer()
+    @answers(RequestCode.LOCK_BATCH_MQ)
+    def lock_queues(self, connection: Connection, request: Command) -> Command:
+        now = self.clock.monotonic_ns()
+        held = self.locks.lock(*asked(request.body), now)
+        return json_answer(request, {"lockOKMQSet": [queue._asdict() for queue in held]})
+
+    @answers(RequestCode.UNLOCK_BATCH_MQ)
+    def unlock_queues(self, connection: Connection, request: Command) -> Command:
+        self.locks.unlock(*asked(request.body))
+        return request.answer()
+
+    def forget_expired(self) -> None:
+        """Drop locks that nobody has renewed; they hold nothing any more anyway."""
+        self.locks.forget_expired(self.clock.monotonic_ns())
 
 
 def asked(body: bytes) -> Asked:
@@ -64,13 +74,3 @@ def _text(value: dict[Any, Any], name: str, longest: int) -> str:
     if not isinstance(text, str) or not 0 < len(text) <= longest:
         raise BodyError(f"{name} must be a text of 1 to {longest} characters")
     return text
-
-
-def lock_expiry(tables: Tables) -> Periodic:
-    """The service that drops locks nobody has renewed; they hold nothing any more anyway."""
-    return Periodic("expiry of queue locks", EXPIRY_SCAN_S, partial(forget_expired, tables))
-
-
-def forget_expired(tables: Tables) -> None:
-    """Drop the locks of clients that have gone silent."""
-    tables.locks.forget_expired(tables.clock.monotonic_ns())

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import base64
 import binascii
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from penstock.core.clock import wall_ms
 from penstock.core.errors import StorageError
 from penstock.rocketmq.broker import names, permissions
 from penstock.rocketmq.broker.answering import RefusedError, answers
@@ -25,7 +27,12 @@ from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import decode
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.controller import Controller
+    from penstock.core.clock import Clock
+    from penstock.rocketmq.broker.delays.timers import Timers
+    from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.store.key_index import KeyIndex
+    from penstock.rocketmq.broker.store.message_store import MessageStore
     from penstock.rocketmq.remoting import Connection
 
 _VERSION: Final = "v1"
@@ -78,90 +85,96 @@ def handle_of(draft: Draft, broker: str, offset: int) -> Handle:
     return Handle(_VERSION, topic, broker, str(due_ms + 1), unique_id, str(offset))
 
 
-@answers(RequestCode.RECALL_MESSAGE)
-async def recall(controller: Controller, connection: Connection, request: Command) -> Command:
-    """Answered when the recall is stored; doing so again changes nothing."""
-    try:
-        handle = _checked(controller, request)
-        offsets = await _offsets(controller, handle)
-    except RefusedError as error:
-        ext = {"MSG_REGION": controller.settings.region_id}
-        return request.answer(error.code, str(error), ext=ext)
-    for offset in offsets:
-        await _recall(controller, offset)
-    ext = {"MSG_REGION": controller.settings.region_id, "msgId": handle.message_id}
-    return request.answer(ext=ext)
+@dataclass(slots=True, eq=False)
+class Recalls:
+    """Answers to recalls."""
 
+    settings: BrokerSettings
+    topics: TopicTable
+    store: MessageStore
+    keys: KeyIndex
+    timers: Timers
+    clock: Clock
 
-async def _recall(controller: Controller, offset: int) -> None:
-    """Take back the message at a queue offset. Raises StorageError, and it waits on then."""
-    marker = properties.join({RECALLED: str(offset)})
-    is_first = controller.timers.recall(offset)
-    try:
-        await controller.store.append(Draft(names.TIMER_TOPIC, QUEUE, b"", marker))
-    except StorageError:
-        if is_first:
-            controller.timers.restore(offset)
-        raise
+    @answers(RequestCode.RECALL_MESSAGE)
+    async def recall(self, connection: Connection, request: Command) -> Command:
+        """Answered when the recall is stored; doing so again changes nothing."""
+        try:
+            handle = self._checked(request)
+            offsets = await self._offsets(handle)
+        except RefusedError as error:
+            ext = {"MSG_REGION": self.settings.region_id}
+            return request.answer(error.code, str(error), ext=ext)
+        for offset in offsets:
+            await self._recall(offset)
+        ext = {"MSG_REGION": self.settings.region_id, "msgId": handle.message_id}
+        return request.answer(ext=ext)
 
+    async def _recall(self, offset: int) -> None:
+        """Take back the message at a queue offset. Raises StorageError, and it waits on then."""
+        marker = properties.join({RECALLED: str(offset)})
+        is_first = self.timers.recall(offset)
+        try:
+            await self.store.append(Draft(names.TIMER_TOPIC, QUEUE, b"", marker))
+        except StorageError:
+            if is_first:
+                self.timers.restore(offset)
+            raise
 
-def _checked(controller: Controller, request: Command) -> Handle:
-    """The handle of a message that waits. Raises RefusedError, in Java's words and order."""
-    settings = controller.settings
-    if not settings.recall_message_enable:
-        raise RefusedError(ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden")
-    if not settings.broker_permission & WRITE:
-        raise RefusedError(
-            ResponseCode.SERVICE_NOT_AVAILABLE, "recall failed, broker service not available"
+    def _checked(self, request: Command) -> Handle:
+        """The handle of a message that waits. Raises RefusedError, in Java's words and order."""
+        settings = self.settings
+        if not settings.recall_message_enable:
+            raise RefusedError(ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden")
+        if not settings.broker_permission & WRITE:
+            raise RefusedError(
+                ResponseCode.SERVICE_NOT_AVAILABLE, "recall failed, broker service not available"
+            )
+        topic = request.text("topic")
+        permissions.known_topic(self.topics, topic)
+        handle = Handle.parse(request.text("recallHandle"))
+        if handle.topic != topic:
+            raise _illegal("recall failed, topic not match")
+        if handle.broker != settings.broker_name:
+            raise _illegal("recall failed, broker service not available")
+        if (properties.number(handle.due_ms) or 0) <= wall_ms(self.clock):
+            raise _illegal(_WRONG_TIME)
+        return handle
+
+    async def _offsets(self, handle: Handle) -> list[int]:
+        """The queue offsets at which messages wait that the handle is of. Raises RefusedError."""
+        if handle.offset:
+            found = [offset for offset in (properties.number(handle.offset),) if offset is not None
+                     and self._is_there(handle, offset)]  # fmt: skip
+        else:
+            found = await self._with_id(handle)
+        if not found:
+            raise _illegal(_WRONG_TIME)
+        return found
+
+    async def _with_id(self, handle: Handle) -> list[int]:
+        """The queue offsets of messages with the id that wait for about the same time."""
+        found = await self.keys.find(
+            names.TIMER_TOPIC, handle.message_id, 0, _FAR_MS, SAME_ID_MAX, _SAME_ID_BYTES
         )
-    topic = request.text("topic")
-    permissions.known_topic(controller, topic)
-    handle = Handle.parse(request.text("recallHandle"))
-    if handle.topic != topic:
-        raise _illegal("recall failed, topic not match")
-    if handle.broker != settings.broker_name:
-        raise _illegal("recall failed, broker service not available")
-    if (properties.number(handle.due_ms) or 0) <= controller.now_ms:
-        raise _illegal(_WRONG_TIME)
-    return handle
+        due_ms = properties.number(handle.due_ms) or 0
+        offsets = []
+        for frame in found.frames:
+            message, _ = decode(frame)
+            other = handle_of(Draft.of(message), handle.broker, message.queue_offset)
+            is_same = (other.topic, other.message_id) == (handle.topic, handle.message_id)
+            other_ms = int(other.due_ms)
+            is_near = abs(other_ms - due_ms) <= _GRAIN_MS and other_ms > wall_ms(self.clock)
+            if is_same and is_near and message.body:
+                offsets.append(message.queue_offset)
+        return offsets
 
-
-async def _offsets(controller: Controller, handle: Handle) -> list[int]:
-    """The queue offsets at which messages wait that the handle is of. Raises RefusedError."""
-    if handle.offset:
-        found = [offset for offset in (properties.number(handle.offset),) if offset is not None
-                 and _is_there(controller, handle, offset)]  # fmt: skip
-    else:
-        found = await _with_id(controller, handle)
-    if not found:
-        raise _illegal(_WRONG_TIME)
-    return found
-
-
-async def _with_id(controller: Controller, handle: Handle) -> list[int]:
-    """The queue offsets of messages with the id that wait for about the same time."""
-    found = await controller.keys.find(
-        names.TIMER_TOPIC, handle.message_id, 0, _FAR_MS, SAME_ID_MAX, _SAME_ID_BYTES
-    )
-    due_ms = properties.number(handle.due_ms) or 0
-    offsets = []
-    for frame in found.frames:
-        message, _ = decode(frame)
-        other = handle_of(Draft.of(message), handle.broker, message.queue_offset)
-        is_same = (other.topic, other.message_id) == (handle.topic, handle.message_id)
-        other_ms = int(other.due_ms)
-        is_near = abs(other_ms - due_ms) <= _GRAIN_MS and other_ms > controller.now_ms
-        if is_same and is_near and message.body:
-            offsets.append(message.queue_offset)
-    return offsets
-
-
-def _is_there(controller: Controller, handle: Handle, offset: int) -> bool:
-    """True if the handle is that of a message which was stored to wait."""
-    message = controller.store.message_at(names.TIMER_TOPIC, QUEUE, offset)
-    if message is None or not message.body:
-        return False
-    return handle == handle_of(Draft.of(message), handle.broker, offset)
+    def _is_there(self, handle: Handle, offset: int) -> bool:
+        """True if the handle is that of a message which was stored to wait."""
+        message = self.store.message_at(names.TIMER_TOPIC, QUEUE, offset)
+        if message is None or not message.body:
+            return False
+        return handle == handle_of(Draft.of(message), handle.broker, offset)
 
 
 def _illegal(remark: str) -> RefusedError:

@@ -21,8 +21,10 @@ from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import StoredMessage
 
 if TYPE_CHECKING:
+    from penstock.broker.topic import Topic
     from penstock.rocketmq.broker.state.levels import DelayLevels
-    from penstock.rocketmq.broker.tables import Tables
+    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.store.message_store import MessageStore
 
 HOLDER: Final = f"{ROCKETMQ_PREFIX}waiting"
 """The group of a topic that holds what waits there."""
@@ -72,7 +74,7 @@ def delayed(levels: DelayLevels, draft: Draft, found: dict[str, str], level: int
     return moved(draft, names.SCHEDULE_TOPIC, level - 1, found)
 
 
-def released(tables: Tables, waiting: StoredMessage) -> Draft | None:
+def released(topics: TopicTable, waiting: StoredMessage) -> Draft | None:
     """The message as it goes to its topic, with all its properties, as upstream leaves them.
 
     None when its topic has been deleted meanwhile, or was never told; that is logged.
@@ -83,7 +85,7 @@ def released(tables: Tables, waiting: StoredMessage) -> Draft | None:
         logger.error("dropped message %s of %s, which does not say where it belongs",
                    waiting.offset_id, waiting.topic)  # fmt: skip
         return None
-    if tables.topics.get(topic) is None:
+    if topics.get(topic) is None:
         logger.warning("dropped message %s of %s: its topic %s has been deleted",
                      waiting.offset_id, waiting.topic, topic)  # fmt: skip
         return None
@@ -92,15 +94,14 @@ def released(tables: Tables, waiting: StoredMessage) -> Draft | None:
     return draft
 
 
-def hold(tables: Tables, name: str, log_offset: int) -> None:
+def hold(topic: Topic | None, log_offset: int) -> None:
     """Keep the messages of a topic from a log offset on, however old they become."""
-    topic = tables.node.broker.topics.get(name)
     if topic is not None and not topic.exiting and topic.groups.get(HOLDER) != log_offset:
         topic.commit_group(HOLDER, log_offset)
 
 
 async def put_all(
-    tables: Tables, drafts: Sequence[Draft]
+    store: MessageStore, drafts: Sequence[Draft]
 ) -> tuple[list[Draft], StorageError | None]:
     """Store messages of whatever queues, in their order within each: one put for each queue.
 
@@ -124,14 +125,14 @@ async def put_all(
             finished.set_result(None)
 
     for group in groups.values():
-        tables.store.put(group, partial(done, group))
+        store.put(group, partial(done, group))
     if groups:
         await finished
     return left, failure
 
 
 async def put_off(
-    tables: Tables, drafts: Sequence[Draft], reason: StorageError | None
+    store: MessageStore, levels: DelayLevels, drafts: Sequence[Draft], reason: StorageError | None
 ) -> list[Draft]:
     """Let messages wait once more whose topics took none, for the next longer level of delay: what
     is behind them is for other topics. Those for which that could not be stored either.
@@ -142,10 +143,10 @@ async def put_off(
         found = properties.parse(draft.properties)
         level = properties.number(found.get(properties.DELAY)) or RETRY_BASE - 1
         try:
-            waiting.append((draft, delayed(tables.levels, draft, found, level + 1)))
+            waiting.append((draft, delayed(levels, draft, found, level + 1)))
         except RefusedError:
             left.append(draft)
-    failed, _ = await put_all(tables, [delayed_one for _, delayed_one in waiting])
+    failed, _ = await put_all(store, [delayed_one for _, delayed_one in waiting])
     failed_ids = {id(each) for each in failed}
     left += [draft for draft, delayed_one in waiting if id(delayed_one) in failed_ids]
     if len(left) < len(drafts):

@@ -18,17 +18,24 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker import names
+from penstock.rocketmq.broker.answering import answers, json_answer
 from penstock.rocketmq.broker.delays import release
 from penstock.rocketmq.broker.delays.due_loop import FAR, RETRY_MS, DueLoop
 from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.broker.store.waiting_time import WaitingTime
 from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol.codes import RequestCode
+from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.messages.message import decode
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.store.message_store import Found
-    from penstock.rocketmq.broker.tables import Tables
+    from penstock.core.clock import Clock
+    from penstock.rocketmq.broker.state.files import StateFiles
+    from penstock.rocketmq.broker.state.levels import DelayLevels
+    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.store.message_store import Found, MessageStore
+    from penstock.rocketmq.remoting import Connection
     from penstock.storage.batch import Batch
 
 FILE: Final = "delayOffset.json"
@@ -55,10 +62,17 @@ class _Level:
 class Schedule:
     """The service that delivers what waits in the levels."""
 
-    def __init__(self, tables: Tables) -> None:
-        """Load the offsets. Raises ConfigError, StorageError."""
-        self._tables = tables
-        levels = tables.levels
+    def __init__(
+        self,
+        topics: TopicTable,
+        levels: DelayLevels,
+        store: MessageStore,
+        files: StateFiles,
+        clock: Clock,
+    ) -> None:
+        self._topics = topics
+        self._delays = levels
+        self._store = store
         self._levels = [
             _Level(level - 1, levels.delay_ns(level) // MILLISECOND)
             for level in range(1, levels.highest + 1)
@@ -67,12 +81,9 @@ class Schedule:
         """The offsets of levels that there are not now; there may be such levels again."""
         self._failing = False
         self._moved = True
-        self._time = WaitingTime(tables, names.SCHEDULE_TOPIC)
-        self._loop = DueLoop("delayed messages", tables.clock, self._time.now_ms, self.step,
-                             lambda: tables.state.save_aside(FILE))  # fmt: skip
-        tables.state.add(FILE, self.offsets, self._load)
-        tables.store.on_append_to[names.SCHEDULE_TOPIC] = self._appended
-        tables.store.deleted.append(self._deleted)
+        self._time = WaitingTime(store, clock, names.SCHEDULE_TOPIC)
+        self._loop = DueLoop("delayed messages", clock, self._time.now_ms, self.step,
+                             lambda: files.save_aside(FILE))  # fmt: skip
 
     def start(self) -> None:
         self._loop.start()
@@ -85,16 +96,21 @@ class Schedule:
         used = {each.queue + 1: each.offset for each in self._levels if each.offset}
         return {"offsetTable": {**used, **self._unused}}
 
+    @answers(RequestCode.GET_ALL_DELAY_OFFSET)
+    def all_delay_offsets(self, connection: Connection, request: Command) -> Command:
+        return json_answer(request, self.offsets())
+
     def progress(self) -> dict[int, tuple[int, int]]:
         """The progress of each level in use: how far it has come, and how far it could."""
         found = {}
         for each in self._levels:
-            _, end = self._tables.store.bounds(names.SCHEDULE_TOPIC, each.queue)
+            _, end = self._store.bounds(names.SCHEDULE_TOPIC, each.queue)
             if end:
                 found[each.queue + 1] = (each.offset, end)
         return found
 
-    def _load(self, value: Any) -> None:
+    def load(self, value: Any) -> None:
+        """Take over the offsets that were kept. Raises BodyError."""
         table = value.get("offsetTable") if isinstance(value, dict) else None
         if not isinstance(table, dict):
             raise BodyError("delay offsets without offsetTable")
@@ -123,14 +139,15 @@ class Schedule:
 
     def _hold(self) -> None:
         """Keep what is not delivered yet, however short the broker keeps messages."""
-        topic = self._tables.node.broker.topics.get(names.SCHEDULE_TOPIC)
+        topic = self._store.topics.get(names.SCHEDULE_TOPIC)
         if topic is not None:
             self._moved = False
             places = [topic.queues.locate(each.queue, each.offset, 1) for each in self._levels]
             least = min((place[0] for place in places if len(place)), default=topic.log.next_offset)
-            release.hold(self._tables, names.SCHEDULE_TOPIC, least)
+            release.hold(topic, least)
 
-    def _appended(self, _topic: str, batches: Sequence[Batch]) -> None:
+    def appended(self, _topic: str, batches: Sequence[Batch]) -> None:
+        """Wake for messages of levels that nothing waited in."""
         for batch in batches:
             if batch.queue >= len(self._levels):
                 continue
@@ -141,7 +158,8 @@ class Schedule:
                 level.due_ms = self._time.of(batch.first_offset, stamp_ms) + level.delay_ms
                 self._loop.wake()
 
-    def _deleted(self, topic: str) -> None:
+    def deleted(self, topic: str) -> None:
+        """Begin again if the schedule topic itself is gone."""
         if topic == names.SCHEDULE_TOPIC:
             for level in self._levels:
                 level.offset = level.next_offset = level.due_ms = 0
@@ -153,9 +171,9 @@ class Schedule:
     async def _deliver(self, level: _Level, now: int) -> None:
         if not level.taken:
             self._take(level, now)
-        level.taken, error = await release.put_all(self._tables, level.taken)
+        level.taken, error = await release.put_all(self._store, level.taken)
         if level.taken:
-            level.taken = await release.put_off(self._tables, level.taken, error)
+            level.taken = await release.put_off(self._store, self._delays, level.taken, error)
         if level.taken:
             self._failed(level, error)
             return
@@ -174,11 +192,9 @@ class Schedule:
 
     def _take(self, level: _Level, now: int) -> None:
         """Read what is due, up to a slice."""
-        low, end = self._tables.store.bounds(names.SCHEDULE_TOPIC, level.queue)
+        low, end = self._store.bounds(names.SCHEDULE_TOPIC, level.queue)
         start = min(max(level.offset, low), end)
-        found = self._tables.store.read(
-            names.SCHEDULE_TOPIC, level.queue, start, SLICE, SLICE_BYTES
-        )
+        found = self._store.read(names.SCHEDULE_TOPIC, level.queue, start, SLICE, SLICE_BYTES)
         level.next_offset, level.due_ms = start, FAR
         for each in found:
             due_ms = self._take_one(level, each, now)
@@ -201,7 +217,7 @@ class Schedule:
         due_ms = self._time.due_ms(waiting, level.delay_ms)
         if now < due_ms:
             return due_ms
-        draft = release.released(self._tables, waiting)
+        draft = release.released(self._topics, waiting)
         if draft is not None:
             level.taken.append(draft)
         return now

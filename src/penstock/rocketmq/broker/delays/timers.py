@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.core.clock import wall_ms
 from penstock.core.errors import StorageError
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
@@ -35,8 +36,11 @@ from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import decode
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.store.message_store import Found
-    from penstock.rocketmq.broker.tables import Tables
+    from penstock.core.clock import Clock
+    from penstock.rocketmq.broker.state.files import StateFiles
+    from penstock.rocketmq.broker.state.levels import DelayLevels
+    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.store.message_store import Found, MessageStore
     from penstock.rocketmq.protocol.messages.message import StoredMessage
     from penstock.storage.batch import Batch
 
@@ -161,25 +165,31 @@ def _offset(entry: int) -> int:
 class Timers:
     """The service that delivers messages at their times."""
 
-    def __init__(self, tables: Tables, most: int = TIMERS_MAX) -> None:
-        """Load the progress. Raises ConfigError, StorageError."""
-        self._tables = tables
+    def __init__(
+        self,
+        topics: TopicTable,
+        levels: DelayLevels,
+        store: MessageStore,
+        files: StateFiles,
+        clock: Clock,
+        most: int = TIMERS_MAX,
+    ) -> None:
+        self._topics = topics
+        self._levels = levels
+        self._store = store
+        self._clock = clock
         self._most = most
         self._waiting = Waiting()
-        self._low = self._skip_below = self._skip_until_ms = 0
+        self._low = self._read = self._skip_below = self._skip_until_ms = 0
         self._taken: list[Draft] = []
         self._taken_count = 0
         self._recalled: set[int] = set()
         self._failing = False
         self._retry_ms = FAR
-        self._time = WaitingTime(tables, names.TIMER_TOPIC)
+        self._time = WaitingTime(store, clock, names.TIMER_TOPIC)
         self._ahead_ms = 0  # lead of the system's time that appointments were placed with
-        self._loop = DueLoop("timer messages", tables.clock, self._time.now_ms, self.step,
-                             lambda: tables.state.save_aside(FILE))  # fmt: skip
-        tables.state.add(FILE, self._progress, self._load)
-        self._read = self._low
-        tables.store.on_append_to[names.TIMER_TOPIC] = self._appended
-        tables.store.deleted.append(self._deleted)
+        self._loop = DueLoop("timer messages", clock, self._time.now_ms, self.step,
+                             lambda: files.save_aside(FILE))  # fmt: skip
 
     def start(self) -> None:
         self._loop.start()
@@ -191,7 +201,7 @@ class Timers:
         """The number of messages that wait. While a start is still reading, those from before it
         count little or not at all: most of that queue was delivered long ago.
         """
-        _, end = self._tables.store.bounds(names.TIMER_TOPIC, QUEUE)
+        _, end = self._store.bounds(names.TIMER_TOPIC, QUEUE)
         return len(self._waiting) + end - min(max(self._read, self._skip_below), end)
 
     def recall(self, offset: int) -> bool:
@@ -210,7 +220,7 @@ class Timers:
         ``found`` are its properties. Raises RefusedError when its time is too far off, or when too
         many wait.
         """
-        now = self._tables.now_ms
+        now = wall_ms(self._clock)
         due_ms = deliver_ms(found, now)
         if due_ms is None or due_ms <= now:
             return draft
@@ -230,20 +240,22 @@ class Timers:
 
     # --- progress ------------------------------------------------------------------------------
 
-    def _progress(self) -> dict[str, int]:
+    def progress(self) -> dict[str, int]:
         """Everything read that still waits is due later than ``deliveredMs``."""
         return dict(zip(_FIELDS, (self._low, self._skip_below, self._skip_until_ms), strict=True))
 
-    def _load(self, value: Any) -> None:
+    def load(self, value: Any) -> None:
+        """Take over the progress that was kept. Raises BodyError."""
         found = [value.get(name) for name in _FIELDS] if isinstance(value, dict) else []
         numbers = [number for number in found if type(number) is int and number >= 0]
         if len(numbers) != len(_FIELDS):
             raise BodyError("timer offsets without " + ", ".join(_FIELDS))
         self._low, self._skip_below, self._skip_until_ms = numbers
+        self._read = self._low
 
     @property
     def _is_held(self) -> bool:
-        topic = self._tables.node.broker.topics.get(names.TIMER_TOPIC)
+        topic = self._store.topics.get(names.TIMER_TOPIC)
         return topic is None or release.HOLDER in topic.groups
 
     def _note_progress(self) -> None:
@@ -255,14 +267,17 @@ class Timers:
         # In the system's time, as the messages state theirs: none that waits has an earlier one.
         self._skip_until_ms = max(0, delivered_ms + self._time.least_ahead_ms())
         self._loop.changed()
-        release.hold(self._tables, names.TIMER_TOPIC, self._low)  # its only queue: offsets agree
+        # Its only queue: offsets agree.
+        release.hold(self._store.topics.get(names.TIMER_TOPIC), self._low)
 
     # --- delivering ----------------------------------------------------------------------------
 
-    def _appended(self, _topic: str, _batches: Sequence[Batch]) -> None:
+    def appended(self, _topic: str, _batches: Sequence[Batch]) -> None:
+        """Wake for what is new."""
         self._loop.wake()
 
-    def _deleted(self, topic: str) -> None:
+    def deleted(self, topic: str) -> None:
+        """Begin again if the timer topic itself is gone."""
         if topic == names.TIMER_TOPIC:
             self._waiting = Waiting()
             self._low = self._read = self._skip_below = self._skip_until_ms = self._ahead_ms = 0
@@ -281,9 +296,9 @@ class Timers:
         if not self._taken_count:
             self._take(now)
         if self._taken_count:
-            self._taken, error = await release.put_all(self._tables, self._taken)
+            self._taken, error = await release.put_all(self._store, self._taken)
             if self._taken:
-                self._taken = await release.put_off(self._tables, self._taken, error)
+                self._taken = await release.put_off(self._store, self._levels, self._taken, error)
             if self._taken:
                 if not self._failing:
                     logger.error("cannot deliver timer messages, trying again - %s", error)
@@ -317,11 +332,11 @@ class Timers:
 
     def _read_new(self) -> bool:
         """Read a slice of what was appended; whether there is more."""
-        low, end = self._tables.store.bounds(names.TIMER_TOPIC, QUEUE)
+        low, end = self._store.bounds(names.TIMER_TOPIC, QUEUE)
         start = min(max(self._read, low), end)
         if start == end:
             return False
-        found = self._tables.store.read(names.TIMER_TOPIC, QUEUE, start, _READ_SLICE, SLICE_BYTES)
+        found = self._store.read(names.TIMER_TOPIC, QUEUE, start, _READ_SLICE, SLICE_BYTES)
         for each in found:
             self._add(each)
         self._read = found[-1].queue_offset + 1 if found else min(end, start + _READ_SLICE)
@@ -353,7 +368,7 @@ class Timers:
         nbytes = 0
         for offset in self._waiting.due(now, SLICE):
             try:
-                message = self._tables.store.message_at(names.TIMER_TOPIC, QUEUE, offset)
+                message = self._store.message_at(names.TIMER_TOPIC, QUEUE, offset)
             except StorageError as error:
                 if not self._taken_count:  # else it is the first one of the next slice
                     self._waiting.set_first_aside()
@@ -362,7 +377,7 @@ class Timers:
             self._taken_count += 1
             if offset in self._recalled:
                 continue
-            draft = None if message is None else release.released(self._tables, message)
+            draft = None if message is None else release.released(self._topics, message)
             if draft is not None:
                 self._taken.append(draft)
                 nbytes += len(draft.body)

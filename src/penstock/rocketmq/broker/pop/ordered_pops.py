@@ -12,6 +12,7 @@ import logging
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from penstock.core.clock import wall_ms
 from penstock.core.errors import PenstockError, StorageError
 from penstock.core.log_limit import LogLimit
 from penstock.rocketmq.broker import permissions
@@ -34,7 +35,14 @@ from penstock.rocketmq.protocol.pop_info import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.tables import Tables
+    from penstock.core.clock import Clock
+    from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.rocketmq.broker.state.files import StateFiles
+    from penstock.rocketmq.broker.state.groups import GroupTable
+    from penstock.rocketmq.broker.state.offsets import ConsumerOffsets
+    from penstock.rocketmq.broker.state.stats import Stats
+    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.store.message_store import MessageStore
     from penstock.rocketmq.protocol.command import Command
     from penstock.rocketmq.remoting import Connection
     from penstock.storage.batch import Batch, Buffer
@@ -108,20 +116,33 @@ class OrderedRequest:
 class OrderedPops:
     """All groups that pop in order, and their requests that wait."""
 
-    def __init__(self, tables: Tables, arrivals: Arrivals) -> None:
-        """Load the table of open batches. Raises ConfigError if it is damaged, StorageError."""
-        self._tables = tables
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: ConsumerOffsets,
+        stats: Stats,
+        store: MessageStore,
+        files: StateFiles,
+        arrivals: Arrivals,
+        clock: Clock,
+    ) -> None:
+        self._settings = settings
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._stats = stats
+        self._store = store
+        self._files = files
         self._arrivals = arrivals
+        self._clock = clock
         self.table = OrderTable()
         self._waiting: dict[Key, dict[OrderedRequest, None]] = {}
         self._timers: dict[Key, asyncio.TimerHandle] = {}
         self._ready: dict[Key, set[int]] = {}  # to be looked at in a moment
         self._turn = 0
         self._log_limit = LogLimit()
-        tables.state.add(FILE, self.table.as_json, self.table.load)
-        tables.offset_listeners.append(self.moved)
-        tables.store.on_append.append(self._appended)
-        tables.store.deleted.append(self._deleted)
 
     def __len__(self) -> int:
         """Requests that wait."""
@@ -140,19 +161,19 @@ class OrderedPops:
         """
         self.table.enter(key)
         for queue in range(queues):
-            committed, high = self._tables.offsets.query(*key, queue), self._high(key, queue)
+            committed, high = self._offsets.query(*key, queue), self._high(key, queue)
             if committed is None:
-                self._tables.offsets.commit(*key, queue, self._start(key[0], queue, from_end))
+                self._offsets.commit(*key, queue, self._start(key[0], queue, from_end))
                 continue
             batch = self.table.find(key, queue)
             if batch is not None and batch.offsets[-1] < committed:
                 self.table.clear(key, queue)
             if committed > high:  # somebody has set it so; there is no such place
-                self._tables.offsets.commit(*key, queue, high)
+                self._offsets.commit(*key, queue, high)
 
     def _start(self, topic: str, queue: int, from_end: bool) -> int:
-        low, high = self._tables.store.bounds(topic, queue)
-        found = self._tables.node.broker.topics.get(topic)
+        low, high = self._store.bounds(topic, queue)
+        found = self._store.topics.get(topic)
         is_young = not low and (found is None or found.log.nbytes <= YOUNG_BYTES_MAX)
         return high if from_end and not is_young else low
 
@@ -182,8 +203,8 @@ class OrderedPops:
         self._set_timer(request.key)
 
     def refuse(self, request: OrderedRequest, code: ResponseCode) -> None:
-        self._tables.stats.missed()
-        request.pop_ms = request.pop_ms or self._tables.now_ms
+        self._stats.missed()
+        request.pop_ms = request.pop_ms or wall_ms(self._clock)
         answer = request.request.answer(code, "NO_MESSAGE_IN_QUEUE", ext=request.fields())
         request.connection.send(answer)
 
@@ -210,18 +231,20 @@ class OrderedPops:
     def forget_group(self, group: str) -> None:
         """Forget a deleted group. Written down at once; raises StorageError."""
         self.table.forget_group(group)
-        self._tables.state.save(FILE)
+        self._files.save(FILE)
 
-    def _deleted(self, topic: str) -> None:
+    def deleted(self, topic: str) -> None:
+        """A topic is gone. Written down at once; raises StorageError."""
         self.table.forget_topic(topic)
         for key in [key for key in self._waiting if key[0] == topic]:
             for request in list(self._waiting[key]):
                 self._expire(request)
-        self._tables.state.save(FILE)
+        self._files.save(FILE)
 
     # --- when to look again --------------------------------------------------------------------
 
-    def _appended(self, topic: str, batches: Sequence[Batch]) -> None:
+    def appended(self, topic: str, batches: Sequence[Batch]) -> None:
+        """Look again for those who wait for the queues that have grown."""
         if self._waiting:
             queues = {batch.queue for batch in batches}
             for key in [key for key in self._waiting if key[0] == topic]:
@@ -246,7 +269,8 @@ class OrderedPops:
             self._set_timer(key)
 
     def _serve_queue(self, key: Key, queue: int) -> None:
-        if not permissions.may_consume(self._tables, *key):
+        config, group = self._topics.get(key[0]), self._groups.get(key[1])
+        if not permissions.may_consume(self._settings, config, group):
             for request in list(self._waiting.get(key, ())):
                 self._give_up(request)
                 request.connection.take_again(request.request)
@@ -263,7 +287,7 @@ class OrderedPops:
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()
-        now_ms = self._tables.now_ms
+        now_ms = wall_ms(self._clock)
         free_ms = self.table.free_ms(key, now_ms) if key in self._waiting else None
         if free_ms is not None:
             seconds = min(_TIMER_S_MAX, (free_ms - now_ms) / 1000)
@@ -278,18 +302,18 @@ class OrderedPops:
 
     def has_messages(self, key: Key, queue: int, attempt: str | None = None) -> bool:
         """True if a group could have messages of a queue now."""
-        committed = self._tables.offsets.query(*key, queue) or 0
-        is_free = self.table.may_pop(key, queue, self._tables.now_ms, attempt)
+        committed = self._offsets.query(*key, queue) or 0
+        is_free = self.table.may_pop(key, queue, wall_ms(self._clock), attempt)
         return is_free and committed < self._high(key, queue)
 
     def _high(self, key: Key, queue: int) -> int:
-        return self._tables.store.bounds(key[0], queue)[1]
+        return self._store.bounds(key[0], queue)[1]
 
     def _serve(self, request: OrderedRequest, queues: Iterable[int]) -> bool:
         """Answer a request from these queues; True if there were messages. Raises StorageError if
         there were none, and a queue could not be read.
         """
-        request.begin(self._tables.now_ms)
+        request.begin(wall_ms(self._clock))
         topic, group = request.key
         failure: StorageError | None = None
         for queue in queues:
@@ -303,7 +327,7 @@ class OrderedPops:
             return False
         if failure is not None:
             self._tell("the group %s cannot pop every queue of %s: %s", group, topic, failure)
-        self._tables.stats.got(topic, group, len(request.pieces), request.nbytes)
+        self._stats.got(topic, group, len(request.pieces), request.nbytes)
         answer = request.request.answer(0, "FOUND", ext=request.fields())
         head = frames.encode_head(answer, request.nbytes)
         request.connection.send_large((head, *request.pieces), request.nbytes)
@@ -311,15 +335,15 @@ class OrderedPops:
 
     def _tell(self, text: str, *details: object) -> None:
         """Log a queue that cannot be read, which each pop and each message may find again."""
-        if self._log_limit.take_line(self._tables.clock.monotonic_ns()):
+        if self._log_limit.take_line(self._clock.monotonic_ns()):
             logger.error(f"{text}%s", *details, self._log_limit.told_kept_back())
 
     def _take(self, request: OrderedRequest, queue: int) -> None:
         """Let a request have a batch of a queue, if there is room and no other batch is out."""
-        key, offsets = request.key, self._tables.offsets
+        key, offsets = request.key, self._offsets
         if not self.has_messages(key, queue, request.attempt):
             return
-        low, high = self._tables.store.bounds(key[0], queue)
+        low, high = self._store.bounds(key[0], queue)
         start = next_offset = max(low, offsets.query(*key, queue) or 0)
         if request.room > 0:
             found, next_offset = self._read(request, queue, start, high)
@@ -344,9 +368,9 @@ class OrderedPops:
         self, request: OrderedRequest, queue: int, start: int, high: int
     ) -> tuple[list[tuple[int, Buffer]], int]:
         """The messages that a request wants, by queue offset, and where the queue's rest begins."""
-        store, topic = self._tables.store, request.key[0]
+        store, topic = self._store, request.key[0]
         wanted = request.subscription
-        room = self._tables.settings.max_transfer_bytes_on_message_in_memory - request.nbytes
+        room = self._settings.max_transfer_bytes_on_message_in_memory - request.nbytes
         scanned = request.room if wanted.wants_all else SCAN_MAX
         found: list[tuple[int, Buffer]] = []
         for part in store.slices(topic, queue, start, scanned):
@@ -364,19 +388,19 @@ class OrderedPops:
 
     def finish(self, key: Key, queue: int, offsets: Sequence[int], pop_ms: int) -> list[int]:
         """Acknowledge queue offsets; those that are not of the batch are returned."""
-        committed = self._tables.offsets.query(*key, queue) or 0
+        committed = self._offsets.query(*key, queue) or 0
         new = [offset for offset in offsets if offset >= committed]
         found = self.table.finish(key, queue, new, pop_ms) if new else None
         if found is None:
             return []
         if found.next_offset > committed:
-            self._tables.offsets.commit(*key, queue, found.next_offset)
+            self._offsets.commit(*key, queue, found.next_offset)
         self._freed(key, queue)
         return found.strangers
 
     def hide(self, key: Key, queue: int, offset: int, pop_ms: int, visible_ms: int) -> None:
         """Let a message be visible from another time on."""
-        committed = self._tables.offsets.query(*key, queue) or 0
+        committed = self._offsets.query(*key, queue) or 0
         if offset >= committed and self.table.hide(key, queue, offset, pop_ms, visible_ms):
             self._freed(key, queue)
             self._set_timer(key)
@@ -387,24 +411,24 @@ class OrderedPops:
             self._freed(key, queue)
 
     def _freed(self, key: Key, queue: int) -> None:
-        if self.table.may_pop(key, queue, self._tables.now_ms):
+        if self.table.may_pop(key, queue, wall_ms(self._clock)):
             self._look(key, (queue,))
             self._arrivals.wake(key[0])
 
     def forget_old(self) -> None:
         """Drop the batches that nobody has asked for since long."""
-        self.table.forget_old(self._tables.now_ms)
+        self.table.forget_old(wall_ms(self._clock))
 
     def peek(self, key: Key, queues: int, count: int) -> tuple[list[Popped], int]:
         """A group's next messages in queues that are not blocked, and the number behind them.
 
         Raises StorageError.
         """
-        store, rest = self._tables.store, 0
+        store, rest = self._store, 0
         found: list[Popped] = []
         for queue in filter(lambda each: self.has_messages(key, each), range(queues)):
             low, high = store.bounds(key[0], queue)
-            start = max(low, self._tables.offsets.query(*key, queue) or 0)
+            start = max(low, self._offsets.query(*key, queue) or 0)
             room = count - len(found)
             for part in store.slices(key[0], queue, start, room):
                 for number, frame in enumerate(store.frames(key[0], part)):

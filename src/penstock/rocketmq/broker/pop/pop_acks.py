@@ -7,8 +7,10 @@ was popped in order is good until the batch is popped again.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock.core.clock import wall_ms
 from penstock.rocketmq.broker import permissions
 from penstock.rocketmq.broker.answering import RefusedError, answers
 from penstock.rocketmq.broker.pop.popping import INVISIBLE_MS_MAX
@@ -17,119 +19,125 @@ from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.pop_info import BatchAck, Receipt
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.controller import Controller
+    from penstock.core.clock import Clock
+    from penstock.rocketmq.broker.pop.pops import Pops
+    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.store.message_store import MessageStore
     from penstock.rocketmq.remoting import Connection
 
 
-@answers(RequestCode.ACK_MESSAGE)
-def ack(controller: Controller, connection: Connection, request: Command) -> Command:
-    """One message is done."""
-    topic, queue, offset = _place(controller, connection, request)
-    low, high = controller.store.bounds(topic, queue)
-    if not low <= offset <= high:
-        remark = f"offset is illegal, key:{topic}@{queue}, commit:{offset}, store:{low}~{high}"
-        raise RefusedError(ResponseCode.NO_MESSAGE, remark)
-    receipt = Receipt.parse(request.text("extraInfo"))
-    strangers = _finish(controller, topic, request.text("consumerGroup"), queue, [offset], receipt)
-    _refuse_strangers(topic, queue, strangers)
-    return request.answer()
+@dataclass(slots=True, eq=False)
+class PopAcks:
+    """Answers about messages that were popped."""
 
+    topics: TopicTable
+    store: MessageStore
+    pops: Pops
+    clock: Clock
 
-@answers(RequestCode.BATCH_ACK_MESSAGE)
-def batch_ack(controller: Controller, connection: Connection, request: Command) -> Command:
-    """Several messages are done, of several queues or topics."""
-    acks = BatchAck.parse_all(request.body)
-    if not acks:
-        raise RefusedError(ResponseCode.NO_MESSAGE, "a request that acknowledges nothing")
-    wrong: list[tuple[BatchAck, list[int]]] = []
-    for each in acks:
-        low, high = controller.store.bounds(each.topic, each.queue)
-        offsets = [offset for offset in each.offsets if low <= offset < high]
-        strangers = _finish(controller, each.topic, each.group, each.queue, offsets, each.receipt)
-        wrong.append((each, strangers))
-    for each, strangers in wrong:  # the others are done
-        _refuse_strangers(each.topic, each.queue, strangers)
-    return request.answer()
+    @answers(RequestCode.ACK_MESSAGE)
+    def ack(self, connection: Connection, request: Command) -> Command:
+        """One message is done."""
+        topic, queue, offset = self._place(connection, request)
+        low, high = self.store.bounds(topic, queue)
+        if not low <= offset <= high:
+            remark = f"offset is illegal, key:{topic}@{queue}, commit:{offset}, store:{low}~{high}"
+            raise RefusedError(ResponseCode.NO_MESSAGE, remark)
+        receipt = Receipt.parse(request.text("extraInfo"))
+        strangers = self._finish(topic, request.text("consumerGroup"), queue, [offset], receipt)
+        _refuse_strangers(topic, queue, strangers)
+        return request.answer()
 
+    @answers(RequestCode.BATCH_ACK_MESSAGE)
+    def batch_ack(self, connection: Connection, request: Command) -> Command:
+        """Several messages are done, of several queues or topics."""
+        acks = BatchAck.parse_all(request.body)
+        if not acks:
+            raise RefusedError(ResponseCode.NO_MESSAGE, "a request that acknowledges nothing")
+        wrong: list[tuple[BatchAck, list[int]]] = []
+        for each in acks:
+            low, high = self.store.bounds(each.topic, each.queue)
+            offsets = [offset for offset in each.offsets if low <= offset < high]
+            strangers = self._finish(each.topic, each.group, each.queue, offsets, each.receipt)
+            wrong.append((each, strangers))
+        for each, strangers in wrong:  # the others are done
+            _refuse_strangers(each.topic, each.queue, strangers)
+        return request.answer()
 
-@answers(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
-def change_invisible_time(
-    controller: Controller, connection: Connection, request: Command
-) -> Command:
-    """Let a message come again after another time than was said."""
-    topic, queue, offset = _place(controller, connection, request)
-    receipt = Receipt.parse(request.text("extraInfo"))
-    invisible_ms = min(max(0, request.int64("invisibleTime")), INVISIBLE_MS_MAX)
-    low, high = controller.store.bounds(topic, queue)
-    if not low <= offset < high:
-        raise RefusedError(ResponseCode.NO_MESSAGE, f"no message {offset} in {topic}@{queue}")
-    if receipt.is_in_order:
-        return _change_in_order(controller, request, topic, queue, offset, invisible_ms, receipt)
-    channel = controller.pops.find(topic, request.text("consumerGroup"))
-    if channel is not None and not _is_late(controller, receipt):
-        for place in channel.topic.queues.locate(queue, offset, 1):
-            channel.hide(place, invisible_ms)
-    return request.answer(
-        ext={
-            "popTime": str(controller.now_ms),
-            "invisibleTime": str(invisible_ms),
-            "reviveQid": str(receipt.revive_queue),
-        }
-    )
-
-
-def _change_in_order(
-    controller: Controller,
-    request: Command,
-    topic: str,
-    queue: int,
-    offset: int,
-    invisible_ms: int,
-    receipt: Receipt,
-) -> Command:
-    """The batch stays what it was when it was popped, so its receipts stay good."""
-    visible_ms = controller.now_ms + invisible_ms
-    key = (topic, request.text("consumerGroup"))
-    controller.pops.ordered.hide(key, queue, offset, receipt.pop_ms, visible_ms)
-    return request.answer(
-        ext={
-            "popTime": str(receipt.pop_ms),
-            "invisibleTime": str(visible_ms - receipt.pop_ms),
-            "reviveQid": str(receipt.revive_queue),
-        }
-    )
-
-
-def _place(
-    controller: Controller, connection: Connection, request: Command
-) -> tuple[str, int, int]:
-    """Topic, queue and queue offset of the message that a request is about. A topic that has fewer
-    queues now has messages in the others yet, and groups pop those, too.
-    """
-    topic, queue = request.text("topic"), request.int32("queueId")
-    config = permissions.known_topic(controller, topic)
-    has_had_messages = controller.store.bounds(topic, queue)[1] > 0
-    if queue < 0 or (queue >= config.read_queues and not has_had_messages):
-        remark = (
-            f"queueId[{queue}] is illegal, topic:[{topic}] "
-            f"topicConfig.readQueueNums:[{config.read_queues}] consumer:[{connection.address}]"
+    @answers(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
+    def change_invisible_time(self, connection: Connection, request: Command) -> Command:
+        """Let a message come again after another time than was said."""
+        topic, queue, offset = self._place(connection, request)
+        receipt = Receipt.parse(request.text("extraInfo"))
+        invisible_ms = min(max(0, request.int64("invisibleTime")), INVISIBLE_MS_MAX)
+        low, high = self.store.bounds(topic, queue)
+        if not low <= offset < high:
+            raise RefusedError(ResponseCode.NO_MESSAGE, f"no message {offset} in {topic}@{queue}")
+        if receipt.is_in_order:
+            return self._change_in_order(request, topic, queue, offset, invisible_ms, receipt)
+        channel = self.pops.find(topic, request.text("consumerGroup"))
+        if channel is not None and not self._is_late(receipt):
+            for place in channel.topic.queues.locate(queue, offset, 1):
+                channel.hide(place, invisible_ms)
+        return request.answer(
+            ext={
+                "popTime": str(wall_ms(self.clock)),
+                "invisibleTime": str(invisible_ms),
+                "reviveQid": str(receipt.revive_queue),
+            }
         )
-        raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
-    return topic, queue, request.int64("offset")
 
+    def _change_in_order(
+        self,
+        request: Command,
+        topic: str,
+        queue: int,
+        offset: int,
+        invisible_ms: int,
+        receipt: Receipt,
+    ) -> Command:
+        """The batch stays what it was when it was popped, so its receipts stay good."""
+        visible_ms = wall_ms(self.clock) + invisible_ms
+        key = (topic, request.text("consumerGroup"))
+        self.pops.ordered.hide(key, queue, offset, receipt.pop_ms, visible_ms)
+        return request.answer(
+            ext={
+                "popTime": str(receipt.pop_ms),
+                "invisibleTime": str(visible_ms - receipt.pop_ms),
+                "reviveQid": str(receipt.revive_queue),
+            }
+        )
 
-def _finish(
-    controller: Controller, topic: str, group: str, queue: int, offsets: list[int], receipt: Receipt
-) -> list[int]:
-    """Take note; offsets that the receipt cannot be for are returned."""
-    if receipt.is_in_order:
-        return controller.pops.ordered.finish((topic, group), queue, offsets, receipt.pop_ms)
-    channel = controller.pops.find(topic, group)
-    if channel is None or _is_late(controller, receipt):
+    def _place(self, connection: Connection, request: Command) -> tuple[str, int, int]:
+        """Topic, queue and queue offset of the message that a request is about. A topic that has
+        fewer queues now has messages in the others yet, and groups pop those, too.
+        """
+        topic, queue = request.text("topic"), request.int32("queueId")
+        config = permissions.known_topic(self.topics, topic)
+        has_had_messages = self.store.bounds(topic, queue)[1] > 0
+        if queue < 0 or (queue >= config.read_queues and not has_had_messages):
+            remark = (
+                f"queueId[{queue}] is illegal, topic:[{topic}] "
+                f"topicConfig.readQueueNums:[{config.read_queues}] consumer:[{connection.address}]"
+            )
+            raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
+        return topic, queue, request.int64("offset")
+
+    def _finish(
+        self, topic: str, group: str, queue: int, offsets: list[int], receipt: Receipt
+    ) -> list[int]:
+        """Take note; offsets that the receipt cannot be for are returned."""
+        if receipt.is_in_order:
+            return self.pops.ordered.finish((topic, group), queue, offsets, receipt.pop_ms)
+        channel = self.pops.find(topic, group)
+        if channel is None or self._is_late(receipt):
+            return []
+        locate = channel.topic.queues.locate
+        channel.finish([place for offset in offsets for place in locate(queue, offset, 1)])
         return []
-    locate = channel.topic.queues.locate
-    channel.finish([place for offset in offsets for place in locate(queue, offset, 1)])
-    return []
+
+    def _is_late(self, receipt: Receipt) -> bool:
+        return wall_ms(self.clock) >= receipt.pop_ms + receipt.invisible_ms
 
 
 def _refuse_strangers(topic: str, queue: int, offsets: list[int]) -> None:
@@ -137,7 +145,3 @@ def _refuse_strangers(topic: str, queue: int, offsets: list[int]) -> None:
     if offsets:
         remark = f"offset is illegal, key:{topic}@{queue}, not popped then:{offsets[0]}"
         raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
-
-
-def _is_late(controller: Controller, receipt: Receipt) -> bool:
-    return controller.now_ms >= receipt.pop_ms + receipt.invisible_ms

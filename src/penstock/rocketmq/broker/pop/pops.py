@@ -17,18 +17,23 @@ from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.delays.publisher import Publisher
 from penstock.rocketmq.broker.pop.ordered_pops import OrderedPops
 from penstock.rocketmq.broker.pop.pop_channel import PopChannel, Popped, popped
-from penstock.rocketmq.broker.pull.arrivals import Arrivals
 from penstock.rocketmq.broker.pull.offsets_api import YOUNG_BYTES_MAX
-from penstock.rocketmq.broker.send import retries
 from penstock.rocketmq.broker.state.groups import GroupConfig
 from penstock.rocketmq.broker.store.retention import TopicRetention
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.messages.message import decode
 
 if TYPE_CHECKING:
+    from penstock.core.clock import Clock
     from penstock.core.errors import StorageError
+    from penstock.node.registry import Registry
+    from penstock.rocketmq.broker.send.retries import Retries
+    from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.rocketmq.broker.state.groups import GroupTable
+    from penstock.rocketmq.broker.state.offsets import ConsumerOffsets
+    from penstock.rocketmq.broker.state.topics import TopicTable
     from penstock.rocketmq.broker.store.draft import Placed
-    from penstock.rocketmq.broker.tables import Tables
+    from penstock.rocketmq.broker.store.message_store import MessageStore
     from penstock.rocketmq.remoting import Connection
 
 Waiting: TypeAlias = tuple[int, int, int]
@@ -41,15 +46,31 @@ class Pops:
     """The channels of popping groups, made when they are first used."""
 
     def __init__(
-        self, tables: Tables, publisher: Publisher, retention: TopicRetention, arrivals: Arrivals
+        self,
+        settings: BrokerSettings,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: ConsumerOffsets,
+        store: MessageStore,
+        registry: Registry,
+        retention: TopicRetention,
+        retries: Retries,
+        publisher: Publisher,
+        ordered: OrderedPops,
+        clock: Clock,
     ) -> None:
-        """Load the table of ordered pops. Raises ConfigError if it is damaged, StorageError."""
-        self._tables = tables
-        self._publisher = publisher
+        self._settings = settings
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._store = store
+        self._registry = registry
         self._retention = retention
+        self._retries = retries
+        self._publisher = publisher
+        self._clock = clock
         self._channels: dict[tuple[str, str], PopChannel] = {}
-        self.ordered = OrderedPops(tables, arrivals)
-        tables.store.deleted.append(self._deleted)
+        self.ordered = ordered
 
     def find(self, topic: str, group: str) -> PopChannel | None:
         """The channel of a group on a topic; None when it never popped there.
@@ -58,16 +79,16 @@ class Pops:
         """
         key = (topic, group)
         known = self._channels.get(key)
-        found = self._tables.node.broker.topics.get(topic)
+        found = self._store.topics.get(topic)
         channel = found.channels.get(group) if found is not None else None
         if known is not None and known.channel is not channel:
             self._drop(key)  # somebody deleted it, through NSQ or with its topic
             known = None
         if known is None and found is not None and channel is not None:
             known = self._channels[key] = PopChannel(
-                found, channel, self._tables.store, self._tables.clock,
+                found, channel, self._store, self._clock,
                 partial(self._attempts_max, group), partial(self._bury, group),
-                partial(permissions.may_consume, self._tables, topic, group),
+                partial(self._may_consume, topic, group),
             )  # fmt: skip
         return known
 
@@ -90,9 +111,9 @@ class Pops:
                 f"names of 1 to {MAX_NAME_LENGTH} letters, digits, '-' and '_'"
             )
             raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
-        made = self._tables.store.topic(topic)
+        made = self._store.topic(topic)
         start = self._start(made, group, from_end)
-        channel = self._tables.node.registry.channel(made, group)
+        channel = self._registry.channel(made, group)
         made.configure_channel(ChannelSettings(group, 0))  # who tried often enough is known here
         made.seek(channel, start)
         found = self.find(topic, group)
@@ -105,7 +126,7 @@ class Pops:
         What it had popped otherwise comes again, from where its channel had done all.
         Raises BodyError when there are too many such groups, StorageError.
         """
-        key, config = (topic, group), self._tables.topics.get(topic)
+        key, config = (topic, group), self._topics.get(topic)
         queues = config.read_queues if config is not None else 1
         if key not in self.ordered.table and key in self._channels:
             self._commit(topic, group)
@@ -122,7 +143,7 @@ class Pops:
         key = (topic, group)
         if key in self.ordered.table:
             for queue, offset in offsets.items():
-                self._tables.offsets.commit(topic, group, queue, offset)
+                self._offsets.commit(topic, group, queue, offset)
                 self.ordered.moved(key, queue)
             return True
         channel = self.find(topic, group) if key in self._channels else None
@@ -144,7 +165,7 @@ class Pops:
             self._commit(topic, group)
 
     def _start(self, topic: Topic, group: str, from_end: bool) -> int:
-        if self._tables.offsets.of(topic.name, group):
+        if self._offsets.of(topic.name, group):
             return self._retention.log_offset(topic, group)
         is_young = not topic.log.start_offset and topic.log.nbytes <= YOUNG_BYTES_MAX
         return topic.log.next_offset if from_end and not is_young else topic.log.start_offset
@@ -160,7 +181,8 @@ class Pops:
         for channel in self._channels.values():
             channel.forget(connection)
 
-    def _deleted(self, topic: str) -> None:
+    def deleted(self, topic: str) -> None:
+        """A topic is gone, and its channels with it."""
         for key in [key for key in self._channels if key[0] == topic]:
             self._drop(key)
 
@@ -176,7 +198,7 @@ class Pops:
         """
         found = self.find(topic, group)
         if found is None:
-            log = self._tables.store.topic(topic).log
+            log = self._store.topic(topic).log
             return [(log.start_offset, log.next_offset, 0)]
         channel = found.channel
         if channel.paused:
@@ -190,28 +212,32 @@ class Pops:
         """
         found = self.find(topic, group)
         deadline = None if found is None else found.channel.state.next_deadline()
-        return None if deadline is None else (deadline - self._tables.clock.monotonic_ns()) / SECOND
+        return None if deadline is None else (deadline - self._clock.monotonic_ns()) / SECOND
 
     def peek(self, topic: str, group: str, count: int) -> tuple[list[Popped], int]:
         """The first messages that wait, and how many wait behind them. Raises StorageError."""
-        config = self._tables.topics.get(topic)
+        config = self._topics.get(topic)
         if (topic, group) in self.ordered.table and config is not None:
             return self.ordered.peek((topic, group), config.read_queues, count)
         waiting = self.waiting(topic, group)
         found: list[Popped] = []
-        made = self._tables.store.topic(topic)
+        made = self._store.topic(topic)
         for first, next_, attempts in waiting:
             last = min(next_, first + count - len(found))
             if last > first:
                 for batch, low, high in retrieve(made.log, first, last, lambda count: None):
                     delivery = Delivery(batch, low, high, attempts + 1)
-                    found += popped(self._tables.store, made, delivery)
+                    found += popped(self._store, made, delivery)
         return found, sum(next_ - first for first, next_, _ in waiting) - len(found)
 
     # --- what was tried too often --------------------------------------------------------------
 
+    def _may_consume(self, topic: str, group: str) -> bool:
+        config, known = self._topics.get(topic), self._groups.get(group)
+        return permissions.may_consume(self._settings, config, known)
+
     def _attempts_max(self, group: str) -> int:
-        config = self._tables.groups.configs.get(group) or GroupConfig(group)
+        config = self._groups.configs.get(group) or GroupConfig(group)
         return max(0, config.retry_max_times) + 1  # with a negative number, too, it is had once
 
     def _bury(self, group: str, channel: PopChannel, message: Popped) -> None:
@@ -223,7 +249,7 @@ class Pops:
             if error is None:
                 channel.finish([message.offset])
 
-        self._publisher.publish((retries.dead_letter(self._tables, stored, group),), done)
+        self._publisher.publish((self._retries.dead_letter(stored, group),), done)
 
     # --- how far they are ----------------------------------------------------------------------
 
@@ -234,11 +260,11 @@ class Pops:
                 self._commit(topic, group)
 
     def _commit(self, topic: str, group: str) -> None:
-        found, config = self.find(topic, group), self._tables.topics.get(topic)
+        found, config = self.find(topic, group), self._topics.get(topic)
         if found is None or config is None:
             return
         floor = found.channel.state.floor()
         for queue in range(config.read_queues):
             offset = found.topic.queues.search(queue, floor)
-            if self._tables.offsets.query(topic, group, queue) != offset:
-                self._tables.offsets.commit(topic, group, queue, offset)
+            if self._offsets.query(topic, group, queue) != offset:
+                self._offsets.commit(topic, group, queue, offset)

@@ -7,12 +7,12 @@ queues. Members that pop need none: each may pop all queues, or those of a few m
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import PenstockError
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError, answers, json_answer
-from penstock.rocketmq.broker.clients import group_topics
 from penstock.rocketmq.broker.pop.request_mode_table import FILE, POP, text_of, wanted
 from penstock.rocketmq.broker.state.topics import QUEUES_MAX, READ
 from penstock.rocketmq.protocol import fastjson
@@ -22,107 +22,123 @@ from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.controller import Controller
+    from penstock.rocketmq.broker.clients.group_topics import GroupTopics
+    from penstock.rocketmq.broker.pop.request_mode_table import RequestModes
+    from penstock.rocketmq.broker.registration import NameServers
+    from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.rocketmq.broker.state.clients import Clients
+    from penstock.rocketmq.broker.state.files import StateFiles
+    from penstock.rocketmq.broker.state.topics import TopicTable
     from penstock.rocketmq.remoting import Connection
 
 _ANY_QUEUE: Final = -1
 _ROUTE_S: Final = 3.0
 
 
-@answers(RequestCode.SET_MESSAGE_REQUEST_MODE)
-def set_request_mode(controller: Controller, connection: Connection, request: Command) -> Command:
-    """Let a group pop or pull a topic; it is written down before the answer.
+@dataclass(slots=True, eq=False)
+class RequestModeCommands:
+    """Commands about how groups consume, and who has which queues."""
 
-    5.x's clients ask for it before they first heartbeat, so the group is made here if need be.
-    """
-    topic, group, mode, share = wanted(fastjson.loads(request.body))
-    if topic.startswith(names.RETRY_PREFIX):
-        remark = "retry topic is not allowed to set mode"
-        raise RefusedError(ResponseCode.NO_PERMISSION, remark)
-    if controller.topics.get(topic) is None:
-        raise RefusedError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
-    if names.group_problem(group) or group_topics.group_config(controller, group) is None:
-        remark = "subscription group does not exist"
-        raise RefusedError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
-    controller.request_modes.put(topic, group, mode, share)
-    controller.state.save(FILE)
-    return request.answer()
+    settings: BrokerSettings
+    topics: TopicTable
+    clients: Clients[Connection]
+    files: StateFiles
+    group_topics: GroupTopics
+    request_modes: RequestModes
+    name_servers: NameServers
 
+    @answers(RequestCode.SET_MESSAGE_REQUEST_MODE)
+    def set_request_mode(self, connection: Connection, request: Command) -> Command:
+        """Let a group pop or pull a topic; it is written down before the answer.
 
-@answers(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
-def all_request_modes(controller: Controller, connection: Connection, request: Command) -> Command:
-    return json_answer(request, controller.request_modes.as_json())
+        5.x's clients ask for it before they first heartbeat, so the group is made here if need be.
+        """
+        topic, group, mode, share = wanted(fastjson.loads(request.body))
+        if topic.startswith(names.RETRY_PREFIX):
+            remark = "retry topic is not allowed to set mode"
+            raise RefusedError(ResponseCode.NO_PERMISSION, remark)
+        if self.topics.get(topic) is None:
+            raise RefusedError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
+        if names.group_problem(group) or self.group_topics.config(group) is None:
+            remark = "subscription group does not exist"
+            raise RefusedError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+        self.request_modes.put(topic, group, mode, share)
+        self.files.save(FILE)
+        return request.answer()
 
+    @answers(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
+    def all_request_modes(self, connection: Connection, request: Command) -> Command:
+        return json_answer(request, self.request_modes.as_json())
 
-@answers(RequestCode.QUERY_ASSIGNMENT)
-async def query_assignment(
-    controller: Controller, connection: Connection, request: Command
-) -> Command:
-    """The queues of a member, and how it gets their messages.
+    @answers(RequestCode.QUERY_ASSIGNMENT)
+    async def query_assignment(self, connection: Connection, request: Command) -> Command:
+        """The queues of a member, and how it gets their messages.
 
-    Without a list in the body the client leaves its queues as they are.
-    """
-    value = fastjson.loads(request.body)
-    if not isinstance(value, dict):
-        raise BodyError("a question for queues that is no object")
-    topic, group = text_of(value, "topic"), text_of(value, "consumerGroup")
-    mode, share = controller.request_modes.of(topic, group)
-    queues = await _queues(controller, topic)
-    if value.get("messageModel") != "BROADCASTING":
-        members = _members(controller, group)
-        strategy, own = str(value.get("strategyName")), text_of(value, "clientId")
-        if not queues or not members or strategy not in _STRATEGIES:
-            return json_answer(request, {})
-        if mode == POP:
-            queues = _popped(queues, members, own, share, strategy)
-        else:
-            queues = _share(queues, members, own, strategy)
-    return json_answer(request, {
-        "messageQueueAssignments": [
-            {"messageQueue": queue._asdict(), "mode": mode} for queue in dict.fromkeys(queues)
+        Without a list in the body the client leaves its queues as they are.
+        """
+        value = fastjson.loads(request.body)
+        if not isinstance(value, dict):
+            raise BodyError("a question for queues that is no object")
+        topic, group = text_of(value, "topic"), text_of(value, "consumerGroup")
+        mode, share = self.request_modes.of(topic, group)
+        queues = await self._queues(topic)
+        if value.get("messageModel") != "BROADCASTING":
+            members = self._members(group)
+            strategy, own = str(value.get("strategyName")), text_of(value, "clientId")
+            if not queues or not members or strategy not in _STRATEGIES:
+                return json_answer(request, {})
+            if mode == POP:
+                queues = _popped(queues, members, own, share, strategy)
+            else:
+                queues = _share(queues, members, own, strategy)
+        return json_answer(request, {
+            "messageQueueAssignments": [
+                {"messageQueue": queue._asdict(), "mode": mode} for queue in dict.fromkeys(queues)
+            ]
+        })  # fmt: skip
+
+    def _members(self, group: str) -> list[str]:
+        online = self.clients.consumers.get(group)
+        return sorted({m.client_id for m in online.members.values()}) if online is not None else []
+
+    async def _queues(self, topic: str) -> list[MessageQueue]:
+        """The queues of a topic that can be read, here and at other brokers, in their order."""
+        config = self.topics.get(topic)
+        readable = {}
+        if config is not None and config.perm & READ:
+            readable[self.settings.broker_name] = config.read_queues
+        for broker, count in (await self._route(topic)).items():
+            readable.setdefault(broker, count)
+        return [
+            MessageQueue(broker, queue, topic)
+            for broker in sorted(readable)
+            for queue in range(readable[broker])
         ]
-    })  # fmt: skip
 
-
-def _members(controller: Controller, group: str) -> list[str]:
-    online = controller.clients.consumers.get(group)
-    return sorted({m.client_id for m in online.members.values()}) if online is not None else []
-
-
-async def _queues(controller: Controller, topic: str) -> list[MessageQueue]:
-    """The queues of a topic that can be read, here and at other brokers, in their order."""
-    config = controller.topics.get(topic)
-    readable = {}
-    if config is not None and config.perm & READ:
-        readable[controller.settings.broker_name] = config.read_queues
-    for broker, count in (await _route(controller, topic)).items():
-        readable.setdefault(broker, count)
-    return [
-        MessageQueue(broker, queue, topic)
-        for broker in sorted(readable)
-        for queue in range(readable[broker])
-    ]
-
-
-async def _route(controller: Controller, topic: str) -> dict[str, int]:
-    """The number of queues by broker of the topic, from name servers; empty if none answers."""
-    try:
-        answer = await controller.name_servers.ask(
-            RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic}, seconds=_ROUTE_S
-        )
-        value = fastjson.loads(answer.body) if answer is not None and answer.body else None
-    except PenstockError:
-        return {}
-    found = value.get("queueDatas") if isinstance(value, dict) else None
-    readable = {}
-    for each in found if isinstance(found, list) else ():
-        broker, queues, perm = (
-            each.get(name) if isinstance(each, dict) else None
-            for name in ("brokerName", "readQueueNums", "perm")
-        )
-        if isinstance(broker, str) and type(queues) is int and type(perm) is int and perm & READ:
-            readable[broker] = min(queues, QUEUES_MAX)
-    return readable
+    async def _route(self, topic: str) -> dict[str, int]:
+        """The number of queues by broker of the topic, from name servers; empty if none answers."""
+        try:
+            answer = await self.name_servers.ask(
+                RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic}, seconds=_ROUTE_S
+            )
+            value = fastjson.loads(answer.body) if answer is not None and answer.body else None
+        except PenstockError:
+            return {}
+        found = value.get("queueDatas") if isinstance(value, dict) else None
+        readable = {}
+        for each in found if isinstance(found, list) else ():
+            broker, queues, perm = (
+                each.get(name) if isinstance(each, dict) else None
+                for name in ("brokerName", "readQueueNums", "perm")
+            )
+            if (
+                isinstance(broker, str)
+                and type(queues) is int
+                and type(perm) is int
+                and perm & READ
+            ):
+                readable[broker] = min(queues, QUEUES_MAX)
+        return readable
 
 
 def _average(

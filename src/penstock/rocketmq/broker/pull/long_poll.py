@@ -16,8 +16,7 @@ from penstock.rocketmq.broker.pull.pull_search import (
     TAKEN_AGAIN,
     Pulled,
     PullHeader,
-    find,
-    respond,
+    PullSearch,
 )
 from penstock.rocketmq.broker.state.subscriptions import Subscription
 from penstock.rocketmq.protocol.codes import ResponseCode
@@ -25,7 +24,10 @@ from penstock.rocketmq.protocol.command import Command
 from penstock.storage.batch import Batch
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.tables import Tables
+    from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.rocketmq.broker.state.clients import Clients
+    from penstock.rocketmq.broker.state.groups import GroupTable
+    from penstock.rocketmq.broker.state.topics import TopicTable
     from penstock.rocketmq.remoting import Connection
 
 HELD_MAX: Final = 200_000
@@ -63,13 +65,22 @@ class _Held:
 class HeldPulls:
     """All pulls that wait, by topic and queue."""
 
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        topics: TopicTable,
+        groups: GroupTable,
+        clients: Clients[Connection],
+        search: PullSearch,
+    ) -> None:
+        self._settings = settings
+        self._topics = topics
+        self._groups = groups
+        self._clients = clients
+        self._search = search
         self._held: dict[Place, dict[tuple[Connection, int], _Held]] = {}
         self._of: dict[Connection, set[tuple[Place, int]]] = {}
         self._count = 0
-        tables.store.on_append.append(self._arrived)
-        tables.store.deleted.append(self._deleted)
 
     def __len__(self) -> int:
         return self._count
@@ -83,7 +94,7 @@ class HeldPulls:
         pulled: Pulled,
     ) -> bool:
         """Answer this pull later; False when that cannot be, and it is to be answered now."""
-        settings = self._tables.settings
+        settings = self._settings
         wait_ms = header.suspend_ms
         # Java's brokers without long polling still hold a pull, for a second by default.
         if not settings.long_polling_enable:
@@ -102,16 +113,15 @@ class HeldPulls:
 
     def _grounds(self, header: PullHeader) -> tuple[object, ...]:
         """The permissions, group and subscription that decide which messages a pull may have."""
-        tables = self._tables
-        online = tables.clients.consumers.get(header.group)
+        online = self._clients.consumers.get(header.group)
         return (
-            tables.settings.broker_permission,
-            tables.topics.get(header.topic),
-            tables.groups.get(header.group),
+            self._settings.broker_permission,
+            self._topics.get(header.topic),
+            self._groups.get(header.group),
             online.subscriptions.get(header.topic) if online is not None else None,
         )
 
-    def _arrived(self, topic: str, batches: Sequence[Batch]) -> None:
+    def arrived(self, topic: str, batches: Sequence[Batch]) -> None:
         """Serve those who wait for the queues that have grown; as in Java, a pull that was let wait
         on other grounds than there are now is taken again.
         """
@@ -129,7 +139,7 @@ class HeldPulls:
                 held.connection.take_again(_committed(held))
                 continue
             try:
-                pulled = find(self._tables, held.header, held.subscription)
+                pulled = self._search.find(held.header, held.subscription)
             except StorageError:  # which is answered when it is taken again; others may read on
                 self._drop((topic, queue), key)
                 held.connection.take_again(_committed(held))
@@ -141,16 +151,17 @@ class HeldPulls:
                 held.pulled = replace(held.pulled, next_offset=pulled.next_offset)
                 continue
             self._drop((topic, queue), key)
-            respond(self._tables, held.connection, held.request, held.header, pulled)
+            self._search.respond(held.connection, held.request, held.header, pulled)
 
     def _give_up(self, place: Place, key: tuple[Connection, int]) -> None:
         held = self._drop(place, key)
         if held is not None:
-            low, high = self._tables.store.bounds(*place)
+            low, high = self._search.store.bounds(*place)
             pulled = replace(held.pulled, min_offset=low, max_offset=high)
-            respond(self._tables, held.connection, held.request, held.header, pulled)
+            self._search.respond(held.connection, held.request, held.header, pulled)
 
-    def _deleted(self, topic: str) -> None:
+    def deleted(self, topic: str) -> None:
+        """A topic is gone: there is nothing to wait for in it."""
         for place in [place for place in self._held if place[0] == topic]:
             for key in list(self._held[place]):
                 self._give_up(place, key)

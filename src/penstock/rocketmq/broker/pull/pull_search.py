@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +17,9 @@ from penstock.rocketmq.protocol.messages.message import properties_text
 from penstock.storage.batch import Buffer
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.tables import Tables
+    from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.rocketmq.broker.state.stats import Stats
+    from penstock.rocketmq.broker.store.message_store import MessageStore
     from penstock.rocketmq.remoting import Connection
 
 COMMIT_OFFSET: Final = 1
@@ -91,24 +94,108 @@ class Pulled(Struct, frozen=True, gc=False):
     nbytes: int = 0
 
 
-def find(tables: Tables, header: PullHeader, subscription: Subscription) -> Pulled:
-    """Search the queue for this pull. Raises StorageError."""
-    low, high = bounds = tables.store.bounds(header.topic, header.queue)
-    if not low <= header.offset < high:
-        return _nothing(header.offset, low, high, is_slave=tables.settings.is_slave)
-    settings = tables.settings
-    count = max(1, min(header.messages_max, settings.max_transfer_count_on_message_in_memory))
-    room = settings.max_transfer_bytes_on_message_in_memory
-    if header.nbytes:
-        room = min(room, header.nbytes)
-    began_ns = tables.stats.get_begins()
-    if subscription.wants_all:
-        pulled = _all(tables, header, bounds, count, room)
-    else:
-        pulled = _matching(tables, header, subscription, bounds, count, room)
-    if began_ns and pulled.messages:
-        tables.stats.get_ends(header.topic, header.group, began_ns)
-    return pulled
+@dataclass(slots=True, eq=False)
+class PullSearch:
+    """Searches for pulls."""
+
+    settings: BrokerSettings
+    stats: Stats
+    store: MessageStore
+
+    def find(self, header: PullHeader, subscription: Subscription) -> Pulled:
+        """Search the queue for this pull. Raises StorageError."""
+        low, high = bounds = self.store.bounds(header.topic, header.queue)
+        if not low <= header.offset < high:
+            return _nothing(header.offset, low, high, is_slave=self.settings.is_slave)
+        settings = self.settings
+        count = max(1, min(header.messages_max, settings.max_transfer_count_on_message_in_memory))
+        room = settings.max_transfer_bytes_on_message_in_memory
+        if header.nbytes:
+            room = min(room, header.nbytes)
+        began_ns = self.stats.get_begins()
+        if subscription.wants_all:
+            pulled = self._all(header, bounds, count, room)
+        else:
+            pulled = self._matching(header, subscription, bounds, count, room)
+        if began_ns and pulled.messages:
+            self.stats.get_ends(header.topic, header.group, began_ns)
+        return pulled
+
+    def _all(self, header: PullHeader, bounds: tuple[int, int], count: int, room: int) -> Pulled:
+        """The messages as they come, whole slices where they fit."""
+        store, topic = self.store, header.topic
+        pieces: list[Buffer] = []
+        nbytes, next_offset = 0, header.offset
+        found = 0
+        for part in store.slices(topic, header.queue, header.offset, count):
+            piece, messages = store.piece(topic, part), part.next - part.first
+            nbytes += len(piece)
+            if nbytes <= room:
+                pieces.append(piece)
+                found += messages
+                next_offset = part.queue_offset + messages
+                continue
+            nbytes -= len(piece)
+            for number, frame in enumerate(store.frames(topic, part)):
+                if pieces and nbytes + len(frame) > room:
+                    break
+                pieces.append(frame)
+                nbytes += len(frame)
+                found += 1
+                next_offset = part.queue_offset + number + 1
+            break
+        if not found:  # damaged, or let go while we looked
+            next_offset = min(header.offset + count, bounds[1])
+            return Pulled(ResponseCode.PULL_RETRY_IMMEDIATELY, "MESSAGE_WAS_REMOVING", next_offset,
+                          *bounds)  # fmt: skip
+        return Pulled(ResponseCode.SUCCESS, "FOUND", next_offset, *bounds, pieces, found, nbytes)
+
+    def _matching(
+        self,
+        header: PullHeader,
+        subscription: Subscription,
+        bounds: tuple[int, int],
+        count: int,
+        room: int,
+    ) -> Pulled:
+        """The messages that the subscription wants, among the next ``SCAN_MAX``."""
+        store, topic = self.store, header.topic
+        pieces: list[Buffer] = []
+        nbytes = 0
+        next_offset = min(header.offset + SCAN_MAX, bounds[1])
+        for part in store.slices(topic, header.queue, header.offset, SCAN_MAX):
+            for number, frame in enumerate(store.frames(topic, part)):
+                if not subscription.matches(properties_text(frame)):
+                    continue
+                if pieces and (len(pieces) >= count or nbytes + len(frame) > room):
+                    next_offset = part.queue_offset + number
+                    return Pulled(ResponseCode.SUCCESS, "FOUND", next_offset, *bounds, pieces,
+                                  len(pieces), nbytes)  # fmt: skip
+                pieces.append(frame)
+                nbytes += len(frame)
+        if not pieces:
+            return Pulled(ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", next_offset,
+                          *bounds)  # fmt: skip
+        return Pulled(ResponseCode.SUCCESS, "FOUND", next_offset, *bounds, pieces, len(pieces),
+                      nbytes)  # fmt: skip
+
+    def respond(
+        self, connection: Connection, request: Command, header: PullHeader, pulled: Pulled
+    ) -> None:
+        """Send what was found.
+
+        It is copied together: a slice would keep the block alive that it is of until it has left,
+        and a write of many small slices costs more than that.
+        """
+        if request.is_one_way:
+            return
+        if pulled.messages:
+            self.stats.got(header.topic, header.group, pulled.messages, pulled.nbytes)
+        else:
+            self.stats.missed()
+        values = (str(pulled.next_offset), str(pulled.min_offset), str(pulled.max_offset))
+        head = _template(pulled.code, pulled.remark).encode(request, values, pulled.nbytes)
+        connection.send_large((b"".join((head, *pulled.pieces)),), pulled.nbytes)
 
 
 def _nothing(offset: int, low: int, high: int, *, is_slave: bool) -> Pulled:
@@ -124,87 +211,6 @@ def _nothing(offset: int, low: int, high: int, *, is_slave: bool) -> Pulled:
     if offset == high:
         return Pulled(ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE", offset, low, high)
     return Pulled(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", high, low, high)
-
-
-def _all(
-    tables: Tables, header: PullHeader, bounds: tuple[int, int], count: int, room: int
-) -> Pulled:
-    """The messages as they come, whole slices where they fit."""
-    store, topic = tables.store, header.topic
-    pieces: list[Buffer] = []
-    nbytes, next_offset = 0, header.offset
-    found = 0
-    for part in store.slices(topic, header.queue, header.offset, count):
-        piece, messages = store.piece(topic, part), part.next - part.first
-        nbytes += len(piece)
-        if nbytes <= room:
-            pieces.append(piece)
-            found += messages
-            next_offset = part.queue_offset + messages
-            continue
-        nbytes -= len(piece)
-        for number, frame in enumerate(store.frames(topic, part)):
-            if pieces and nbytes + len(frame) > room:
-                break
-            pieces.append(frame)
-            nbytes += len(frame)
-            found += 1
-            next_offset = part.queue_offset + number + 1
-        break
-    if not found:  # damaged, or let go while we looked
-        next_offset = min(header.offset + count, bounds[1])
-        return Pulled(ResponseCode.PULL_RETRY_IMMEDIATELY, "MESSAGE_WAS_REMOVING", next_offset,
-                      *bounds)  # fmt: skip
-    return Pulled(ResponseCode.SUCCESS, "FOUND", next_offset, *bounds, pieces, found, nbytes)
-
-
-def _matching(
-    tables: Tables,
-    header: PullHeader,
-    subscription: Subscription,
-    bounds: tuple[int, int],
-    count: int,
-    room: int,
-) -> Pulled:
-    """The messages that the subscription wants, among the next ``SCAN_MAX``."""
-    store, topic = tables.store, header.topic
-    pieces: list[Buffer] = []
-    nbytes = 0
-    next_offset = min(header.offset + SCAN_MAX, bounds[1])
-    for part in store.slices(topic, header.queue, header.offset, SCAN_MAX):
-        for number, frame in enumerate(store.frames(topic, part)):
-            if not subscription.matches(properties_text(frame)):
-                continue
-            if pieces and (len(pieces) >= count or nbytes + len(frame) > room):
-                next_offset = part.queue_offset + number
-                return Pulled(ResponseCode.SUCCESS, "FOUND", next_offset, *bounds, pieces,
-                              len(pieces), nbytes)  # fmt: skip
-            pieces.append(frame)
-            nbytes += len(frame)
-    if not pieces:
-        return Pulled(ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", next_offset,
-                      *bounds)  # fmt: skip
-    return Pulled(ResponseCode.SUCCESS, "FOUND", next_offset, *bounds, pieces, len(pieces),
-                  nbytes)  # fmt: skip
-
-
-def respond(
-    tables: Tables, connection: Connection, request: Command, header: PullHeader, pulled: Pulled
-) -> None:
-    """Send what was found.
-
-    It is copied together: a slice would keep the block alive that it is of until it has left, and
-    a write of many small slices costs more than that.
-    """
-    if request.is_one_way:
-        return
-    if pulled.messages:
-        tables.stats.got(header.topic, header.group, pulled.messages, pulled.nbytes)
-    else:
-        tables.stats.missed()
-    values = (str(pulled.next_offset), str(pulled.min_offset), str(pulled.max_offset))
-    head = _template(pulled.code, pulled.remark).encode(request, values, pulled.nbytes)
-    connection.send_large((b"".join((head, *pulled.pieces)),), pulled.nbytes)
 
 
 @lru_cache(maxsize=64)

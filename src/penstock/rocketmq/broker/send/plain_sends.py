@@ -32,7 +32,9 @@ from penstock.storage.queues.one_queue import OneQueue
 if TYPE_CHECKING:
     from penstock.broker.topic import Topic
     from penstock.core.errors import StorageError
-    from penstock.rocketmq.broker.controller import Controller
+    from penstock.node.commits import Commits
+    from penstock.rocketmq.broker.acl.check import Acl
+    from penstock.rocketmq.broker.send.sending import Sends
     from penstock.rocketmq.remoting import Connection
     from penstock.storage.batch import Buffer, Positions
 
@@ -51,28 +53,35 @@ _lengths = _LENGTHS.unpack_from
 class PlainSends:
     """The plain sends of one connection, from its first send on."""
 
-    __slots__ = ("_commits", "_connection", "_controller", "_last", "_tries", "_ways")
+    __slots__ = ("_last", "_tries", "_ways", "clock", "cluster_property", "commits", "connection",
+                 "settings", "stats", "store", "topics")  # fmt: skip
 
-    def __init__(self, controller: Controller, connection: Connection) -> None:
-        self._controller = controller
-        self._commits = controller.node.commits
-        self._connection = connection
+    def __init__(self, sends: Sends, commits: Commits, connection: Connection) -> None:
+        """``sends`` are those of the long way, whose parts these use."""
+        self.settings = sends.settings
+        self.topics = sends.topics
+        self.store = sends.store
+        self.stats = sends.stats
+        self.clock = sends.clock
+        self.cluster_property = sends.cluster_property
+        self.commits = commits
+        self.connection = connection
         self._ways: list[_Way] = []
         self._last: _Way | None = None
         self._tries = 0
 
     @staticmethod
-    def are_served(controller: Controller) -> bool:
+    def are_served(sends: Sends, acl: Acl | None) -> bool:
         """True if a broker with these settings may have any."""
-        if controller.settings.is_slave or controller.slave_acks is not None:
+        if sends.settings.is_slave or sends.slave_acks is not None:
             return False
-        return controller.acl is None and controller.flush_timeouts is None
+        return acl is None and sends.flush_timeouts is None
 
     def take_lone(self, data: bytes) -> bool:
         """Store a plain send that is all that was read and answer it, while there is nobody to
         share a write with; False if it must go another way.
         """
-        way, commits, controller = self._last, self._commits, self._controller
+        way, commits = self._last, self.commits
         if way is None or not commits.is_idle or len(data) < _LENGTHS.size:
             return False
         length, second = _lengths(data)
@@ -80,12 +89,12 @@ class PlainSends:
         if length + 4 != len(data) or not self._has_room_for(length, body_at - 4):
             return False
         head = way.pattern.read(second >> HEADER_BITS, data, _LENGTHS.size, body_at)
-        if head is None or not way.leads_to(controller, head.queue) or not way.topic.takes_one:
+        if head is None or not way.leads_to(head.queue) or not way.topic.takes_one:
             return False
-        record = PlainSend(controller, self._connection, way, head, data[body_at:])
-        now = controller.clock.monotonic_ns()
+        record = PlainSend(self, way, head, data[body_at:])
+        now = self.clock.monotonic_ns()
         error = commits.publish_one(way.topic, record, now, head.queue)
-        self._connection.send_now(record.answer(error))
+        self.connection.send_now(record.answer(error))
         return True
 
     def take(self, data: bytes) -> int:
@@ -93,7 +102,6 @@ class PlainSends:
         place, size = 0, len(data)
         if size <= _LENGTHS.size or not SendPattern.is_send(data[4], data, _LENGTHS.size):
             return 0  # as most reads of a consumer
-        controller, connection = self._controller, self._connection
         while place + _LENGTHS.size < size:
             length, second = _lengths(data, place)
             start, end = place + _LENGTHS.size, place + 4 + length
@@ -105,17 +113,17 @@ class PlainSends:
             head = None if way is None else way.pattern.read(kind, data, start, body_at)
             if head is None:
                 way, head = self._found(kind, data, start, body_at)
-            if way is None or head is None or not way.leads_to(controller, head.queue):
+            if way is None or head is None or not way.leads_to(head.queue):
                 break
-            record = PlainSend(controller, connection, way, head, data[body_at:end])
-            self._commits.publish(way.topic, record, 0, record.done, head.queue)
+            record = PlainSend(self, way, head, data[body_at:end])
+            self.commits.publish(way.topic, record, 0, record.done, head.queue)
             place = end
         return place
 
     def _has_room_for(self, length: int, head_length: int) -> bool:
         """True if a frame may be a plain send; ``head_length`` is its length without the body."""
         body = length - head_length
-        return 0 <= body <= self._controller.settings.max_message_size and length <= FRAME_MAX
+        return 0 <= body <= self.settings.max_message_size and length <= FRAME_MAX
 
     def _found(
         self, kind: int, data: bytes, start: int, end: int
@@ -127,7 +135,7 @@ class PlainSends:
             head = way.pattern.read(kind, data, start, end)
             if head is not None:
                 self._last = way
-                self._connection.serialization = way.pattern.kind
+                self.connection.serialization = way.pattern.kind
                 return way, head
         if SendPattern.is_send(kind, data, start) and self._tries < TRIES_MAX:
             self._tries += 1
@@ -136,26 +144,26 @@ class PlainSends:
         return None, None
 
     def _learn(self, kind: int, header: bytes) -> None:
-        pattern = SendPattern.of(kind, header, self._controller.cluster_property)
+        pattern = SendPattern.of(kind, header, self.cluster_property)
         if pattern is not None:
-            self._ways.insert(0, _Way(pattern, self._connection, self._controller))
+            self._ways.insert(0, _Way(pattern, self))
             del self._ways[WAYS_MAX:]
 
 
 class _Way:
     """The way of the sends of one pattern, as long as the table of topics stays as it is."""
 
-    __slots__ = ("_queues", "_version", "base", "id_digits", "packer", "pattern", "topic")
+    __slots__ = ("_queues", "_sends", "_version", "base", "id_digits", "packer", "pattern",
+                 "topic")  # fmt: skip
 
     topic: Topic
 
-    def __init__(
-        self, pattern: SendPattern, connection: Connection, controller: Controller
-    ) -> None:
-        header, address = pattern.header, controller.store.address
+    def __init__(self, pattern: SendPattern, sends: PlainSends) -> None:
+        header, address = pattern.header, sends.store.address
+        self._sends = sends
         self.pattern = pattern
         self.packer = Packer(
-            header.topic, connection.host, address, header.flag, header.sys_flag,
+            header.topic, sends.connection.host, address, header.flag, header.sys_flag,
             header.reconsume_times,
         )  # fmt: skip
         self.id_digits = host_digits(address)
@@ -163,23 +171,23 @@ class _Way:
         self._version = -1
         self._queues = 0
 
-    def leads_to(self, controller: Controller, queue: int) -> bool:
+    def leads_to(self, queue: int) -> bool:
         """True if a message for this queue may be published to ``topic`` now, without more ado."""
-        if self._version != controller.topics.version.counter or self.topic.exiting:
-            self._look(controller)
+        if self._version != self._sends.topics.version.counter or self.topic.exiting:
+            self._look()
         return queue < self._queues
 
-    def _look(self, controller: Controller) -> None:
+    def _look(self) -> None:
         """Find the topic; until it is there and plain, no queue is of it."""
         self._version, self._queues = -1, 0
-        name = self.pattern.header.topic
-        config, topic = controller.topics.get(name), controller.node.broker.topics.get(name)
+        name, topics, store = self.pattern.header.topic, self._sends.topics, self._sends.store
+        config, topic = topics.get(name), store.topics.get(name)
         if config is None or topic is None or config.order or topic.exiting:
             return
-        if name in names.NOT_FOR_CLIENTS or names.is_inner(name) or not controller.store.has(name):
+        if name in names.NOT_FOR_CLIENTS or names.is_inner(name) or not store.has(name):
             return
-        self.topic, self.base = topic, controller.store.base(name)
-        self._version = controller.topics.version.counter
+        self.topic, self.base = topic, store.base(name)
+        self._version = topics.version.counter
         is_one = isinstance(topic.queues, OneQueue)
         self._queues = 1 if is_one else max(config.read_queues, config.write_queues)
 
@@ -187,28 +195,19 @@ class _Way:
 class PlainSend:
     """A message as it was sent, as a record of its topic; and the answer to its producer."""
 
-    __slots__ = ("_began_ns", "_body", "_connection", "_controller", "_head", "_way", "nbytes",
-                 "opaque", "physical_offset", "queue_offset", "serialization",
-                 "stride")  # fmt: skip
+    __slots__ = ("_began_ns", "_body", "_head", "_sends", "_way", "nbytes", "opaque",
+                 "physical_offset", "queue_offset", "serialization", "stride")  # fmt: skip
 
     dialect: ClassVar[int] = Dialect.ROCKETMQ
     note: ClassVar[bytes] = b""
     count: ClassVar[int] = 1
 
-    def __init__(
-        self,
-        controller: Controller,
-        connection: Connection,
-        way: _Way,
-        head: PlainHead,
-        body: bytes,
-    ) -> None:
-        self._controller = controller
-        self._connection = connection
+    def __init__(self, sends: PlainSends, way: _Way, head: PlainHead, body: bytes) -> None:
+        self._sends = sends
         self._way = way
         self._head = head
         self._body = body
-        self._began_ns = controller.stats.put_begins()
+        self._began_ns = sends.stats.put_begins()
         self.opaque = head.opaque
         self.serialization = way.pattern.kind
         """The answer takes this and ``opaque`` from the request."""
@@ -226,20 +225,20 @@ class PlainSend:
 
     def done(self, error: StorageError | None) -> None:
         """Tell the producer that the message is stored, or is not."""
-        self._connection.send_pieces((self.answer(error),))
+        self._sends.connection.send_pieces((self.answer(error),))
 
     def answer(self, error: StorageError | None) -> bytes:
         """The answer when it is stored, or is not."""
-        controller, head, code = self._controller, self._head, ResponseCode.SUCCESS
+        sends, head, code = self._sends, self._head, ResponseCode.SUCCESS
         if error is not None:
             code = sending.error_code(error)
             if code not in sending.STORED:
-                controller.stats.put_failed()
+                sends.stats.put_failed()
                 request = Command(0, head.opaque, serialization=self.serialization)
                 return frames.encode(sending.storage_failure(request, code, error))
         if self._began_ns:
-            controller.stats.put_ends(self._way.topic.name, head.queue, self._began_ns)
+            sends.stats.put_ends(self._way.topic.name, head.queue, self._began_ns)
         message_id = f"{self._way.id_digits}{self.physical_offset:016X}"
         values = message_id, str(head.queue), str(self.queue_offset)
-        template = sending.answer_template(controller.settings, code)
+        template = sending.answer_template(sends.settings, code)
         return template.encode(self, values)

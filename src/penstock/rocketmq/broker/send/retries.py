@@ -5,11 +5,11 @@ Each try is a level of delay longer than the one before (RocketMQ spec 4.5).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.clients import group_topics
 from penstock.rocketmq.broker.delays.timers import DELAY_MS_MAX
 from penstock.rocketmq.broker.state.groups import GroupConfig
 from penstock.rocketmq.broker.state.levels import RETRY_BASE
@@ -19,25 +19,52 @@ from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import StoredMessage
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.tables import Tables
+    from penstock.rocketmq.broker.clients.group_topics import GroupTopics
+    from penstock.rocketmq.broker.state.stats import Stats
 
 _OWN_LIMIT_SINCE: Final = 121
 """V3_4_9: such clients say themselves how often a message may be tried."""
 
 
-def dead_letter_rule(
-    tables: Tables, draft: Draft, max_reconsume_times: int | None, client_version: int
-) -> Draft:
-    """Rule on a message that a client sends to a retry topic itself.
+@dataclass(slots=True, eq=False)
+class Retries:
+    """The ways of messages that were delivered in vain."""
 
-    Returns the draft, changed to go to the dead letters when it was tried often enough. Raises
-    RefusedError when the group does not exist.
-    """
-    config = group_topics.need_group(tables, draft.topic.removeprefix(names.RETRY_PREFIX))
-    # 4.9 makes a dead letter of a message with as many tries; 5.x allows one more.
-    if draft.reconsume_times >= most_times(config, max_reconsume_times, client_version):
-        to_dead_letters(tables, draft, config.group_name)
-    return draft
+    stats: Stats
+    group_topics: GroupTopics
+
+    def dead_letter_rule(
+        self, draft: Draft, max_reconsume_times: int | None, client_version: int
+    ) -> Draft:
+        """Rule on a message that a client sends to a retry topic itself.
+
+        Returns the draft, changed to go to the dead letters when it was tried often enough. Raises
+        RefusedError when the group does not exist.
+        """
+        config = self.group_topics.need(draft.topic.removeprefix(names.RETRY_PREFIX))
+        # 4.9 makes a dead letter of a message with as many tries; 5.x allows one more.
+        if draft.reconsume_times >= most_times(config, max_reconsume_times, client_version):
+            self.to_dead_letters(draft, config.group_name)
+        return draft
+
+    def to_dead_letters(self, draft: Draft, group: str) -> None:
+        self.stats.dead_lettered(origin(draft), group)
+        draft.topic = self.group_topics.dead_letter_topic(group).name
+        draft.queue = 0
+        set_delay(draft, None)
+
+    def dead_letter(self, stored: StoredMessage, group: str) -> Draft:
+        """A message that a group was given too often, as it goes to the group's dead letters:
+        without a word where it comes from if its properties leave no room for that.
+        """
+        try:
+            draft = next_try(stored)
+        except RefusedError:
+            draft = Draft.of(stored)
+            draft.reconsume_times += 1
+            draft.prepared_offset = 0
+        self.to_dead_letters(draft, group)
+        return draft
 
 
 def most_times(config: GroupConfig, wanted: int | None, client_version: int) -> int:
@@ -74,13 +101,6 @@ def origin(draft: Draft) -> str:
     return properties.value_of(draft.properties, properties.RETRY_TOPIC) or draft.topic
 
 
-def to_dead_letters(tables: Tables, draft: Draft, group: str) -> None:
-    tables.stats.dead_lettered(origin(draft), group)
-    draft.topic = group_topics.dead_letter_topic(tables, group).name
-    draft.queue = 0
-    set_delay(draft, None)
-
-
 def set_delay(draft: Draft, level: int | None) -> None:
     """Give a message a level of delay, or none, instead of any other delay."""
     _replace_delay(draft, properties.DELAY, level)
@@ -102,17 +122,3 @@ def _replace_delay(draft: Draft, name: str, value: int | None) -> None:
     if value is not None:
         found[name] = str(value)
     draft.properties = properties.join(found)
-
-
-def dead_letter(tables: Tables, stored: StoredMessage, group: str) -> Draft:
-    """A message that a group was given too often, as it goes to the group's dead letters: without
-    a word where it comes from if its properties leave no room for that.
-    """
-    try:
-        draft = next_try(stored)
-    except RefusedError:
-        draft = Draft.of(stored)
-        draft.reconsume_times += 1
-        draft.prepared_offset = 0
-    to_dead_letters(tables, draft, group)
-    return draft

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
+from penstock.core.clock import wall_ms
 from penstock.core.errors import (
     DiskFullError,
     ExitingError,
@@ -22,7 +24,6 @@ from penstock.net.tasks import spawn
 from penstock.rocketmq.broker import names, permissions
 from penstock.rocketmq.broker.answering import RefusedError, answers
 from penstock.rocketmq.broker.delays.recalls import handle_of
-from penstock.rocketmq.broker.send import retries
 from penstock.rocketmq.broker.send.send_header import SendHeader
 from penstock.rocketmq.broker.state.topics import WRITE
 from penstock.rocketmq.broker.store import serials
@@ -41,9 +42,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.broker.publish.batching import Outcome
-    from penstock.rocketmq.broker.controller import Controller
+    from penstock.core.chance import Chance
+    from penstock.core.clock import Clock
+    from penstock.rocketmq.broker.delays.publisher import Publisher
+    from penstock.rocketmq.broker.registration import NameServers
+    from penstock.rocketmq.broker.send.flush_timeouts import FlushTimeouts
+    from penstock.rocketmq.broker.send.retries import Retries
     from penstock.rocketmq.broker.settings import BrokerSettings
-    from penstock.rocketmq.broker.store.message_store import AnyRecords
+    from penstock.rocketmq.broker.slaves.acks import SlaveAcks
+    from penstock.rocketmq.broker.state.stats import Stats
+    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.store.message_store import AnyRecords, MessageStore
+    from penstock.rocketmq.broker.transactions.ending import Transactions
     from penstock.rocketmq.remoting import Connection
 
 logger = logging.getLogger("penstock.mqbroker")
@@ -66,192 +76,219 @@ _ILLEGAL: Final = (
 )
 
 
-@answers(RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
-def send(controller: Controller, connection: Connection, request: Command) -> Command | None:
-    header = SendHeader.of(request)
-    header.check()
-    topics_before = controller.topics.version.counter
-    config = checked_topic(controller, connection, header)
-    # Java picks a queue at random for a negative number.
-    queue = (
-        header.queue if header.queue >= 0 else controller.chance.below(max(1, config.write_queues))
-    )
-    records: AnyRecords
-    if header.batch:
-        topic, put_queue = header.topic, queue
-        records = _batch(controller, connection, request, header, queue)
-    else:
-        draft = _draft(controller, connection, request, header, queue)
-        draft = _rerouted(controller, request, header, draft)
-        topic, put_queue = draft.topic, draft.queue
-        records = controller.store.records((draft,))
-    sending = _Sending(controller, connection, request, records, queue)
-    is_recallable = topic is names.TIMER_TOPIC and controller.settings.recall_message_enable
-    if is_recallable or topic is names.HALF_TOPIC:
-        sending.waiting = draft
-    if controller.slave_acks is not None and _WAIT in header.properties:
-        sending.waits = properties.value_of(header.properties, properties.WAIT) != "false"
-    done = sending.done
-    if controller.topics.version.counter != topics_before:
-        done = partial(_once_registered, controller, done)
-    controller.store.put_records(topic, put_queue, records, done)
-    if controller.flush_timeouts is not None:
-        controller.flush_timeouts.watch(sending)
-    return None
+@dataclass(slots=True, eq=False)
+class Sends:
+    """Answers to sends."""
 
+    settings: BrokerSettings
+    topics: TopicTable
+    store: MessageStore
+    publisher: Publisher
+    transactions: Transactions
+    name_servers: NameServers
+    stats: Stats
+    retries: Retries
+    slave_acks: SlaveAcks | None
+    flush_timeouts: FlushTimeouts | None
+    cluster_property: str
+    clock: Clock
+    chance: Chance
 
-def _once_registered(controller: Controller, done: Outcome, error: StorageError | None) -> None:
-    """Answer the first message of a topic when name servers know it, as Java does: whoever has the
-    answer may ask them for the route.
-    """
-    spawn(_wait_and_tell(controller, done, error), "first message of a topic")
-
-
-async def _wait_and_tell(controller: Controller, done: Outcome, error: StorageError | None) -> None:
-    await controller.registered()
-    done(error)
-
-
-def checked_topic(
-    controller: Controller, connection: Connection, header: SendHeader
-) -> TopicConfig:
-    """The topic that a message is for, made if need be. Raises RefusedError."""
-    config = controller.topics.get(header.topic)
-    if config is None or header.topic in names.NOT_FOR_CLIENTS:
-        config = _make_topic(controller, connection, header)
-    if config.order:  # as in Java: for other topics, the route alone turns clients away
-        permissions.need_broker(controller, WRITE)
-    # Java 4.9 answers 1, so producers try another broker; 5.x answers 29.
-    if header.queue >= max(config.write_queues, config.read_queues):
-        remark = (
-            f"request queueId[{header.queue}] is illegal, {config} Producer: {connection.address}"
+    @answers(RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
+    def send(self, connection: Connection, request: Command) -> Command | None:
+        header = SendHeader.of(request)
+        header.check()
+        topics_before = self.topics.version.counter
+        config = self.checked_topic(connection, header)
+        # Java picks a queue at random for a negative number.
+        queue = (
+            header.queue if header.queue >= 0 else self.chance.below(max(1, config.write_queues))
         )
-        raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
-    return config
+        records: AnyRecords
+        if header.batch:
+            topic, put_queue = header.topic, queue
+            records = self._batch(connection, request, header, queue)
+        else:
+            draft = self._draft(connection, request, header, queue)
+            draft = self._rerouted(request, header, draft)
+            topic, put_queue = draft.topic, draft.queue
+            records = self.store.records((draft,))
+        sending = _Sending(self, connection, request, records, queue)
+        is_recallable = topic is names.TIMER_TOPIC and self.settings.recall_message_enable
+        if is_recallable or topic is names.HALF_TOPIC:
+            sending.waiting = draft
+        if self.slave_acks is not None and _WAIT in header.properties:
+            sending.waits = properties.value_of(header.properties, properties.WAIT) != "false"
+        done = sending.done
+        if self.topics.version.counter != topics_before:
+            done = partial(self._once_registered, done)
+        self.store.put_records(topic, put_queue, records, done)
+        if self.flush_timeouts is not None:
+            self.flush_timeouts.watch(sending)
+        return None
 
+    def _once_registered(self, done: Outcome, error: StorageError | None) -> None:
+        """Answer the first message of a topic when name servers know it, as Java does: whoever has
+        the answer may ask them for the route.
+        """
+        spawn(self._wait_and_tell(done, error), "first message of a topic")
 
-def _make_topic(controller: Controller, connection: Connection, header: SendHeader) -> TopicConfig:
-    problem = names.topic_problem(header.topic)
-    if problem is not None:
-        raise RefusedError(ResponseCode.SYSTEM_ERROR, problem)
-    if header.topic in names.NOT_FOR_CLIENTS:
-        remark = f"Sending message to topic[{header.topic}] is forbidden."
-        raise RefusedError(ResponseCode.NO_PERMISSION, remark)
-    config = controller.topics.make_for_send(
-        header.topic, header.default_topic, header.default_queues, controller.now_ms
-    )
-    if config is None:
-        raise permissions.no_topic(header.topic)
-    logger.info("%s made the topic %s by sending to it: %d queues", connection.address, config.name,
-              config.write_queues)  # fmt: skip
-    make_log(controller, config.name)
-    return config
+    async def _wait_and_tell(self, done: Outcome, error: StorageError | None) -> None:
+        await self.name_servers.registered()
+        done(error)
 
+    def checked_topic(self, connection: Connection, header: SendHeader) -> TopicConfig:
+        """The topic that a message is for, made if need be. Raises RefusedError."""
+        config = self.topics.get(header.topic)
+        if config is None or header.topic in names.NOT_FOR_CLIENTS:
+            config = self._make_topic(connection, header)
+        if config.order:  # as in Java: for other topics, the route alone turns clients away
+            permissions.need_broker(self.settings, WRITE)
+        # Java 4.9 answers 1, so producers try another broker; 5.x answers 29.
+        if header.queue >= max(config.write_queues, config.read_queues):
+            remark = (
+                f"request queueId[{header.queue}] is illegal, {config} "
+                f"Producer: {connection.address}"
+            )
+            raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
+        return config
 
-def make_log(controller: Controller, topic: str) -> None:
-    """Make the log of a topic that is new in the table, where nothing is left of it if there is no
-    room for that. Raises StorageError.
-    """
-    try:
-        controller.topics_changed()
-        controller.store.topic(topic)
-    except StorageError:
-        controller.topics.delete(topic, controller.now_ms)
-        with suppress(StorageError):  # it may be for the same reason; the first error is told
-            controller.topics_changed()
-        raise
-
-
-def _draft(
-    controller: Controller, connection: Connection, request: Command, header: SendHeader, queue: int
-) -> Draft:
-    if len(request.body) > controller.settings.max_message_size:
-        raise _illegal(controller)
-    text = _stored_text(controller, header.properties)
-    _check_length(controller, text)
-    return Draft(
-        header.topic, queue, request.body, text, header.flag, header.sys_flag, header.born_ms,
-        connection.host, header.reconsume_times,
-    )  # fmt: skip
-
-
-def _rerouted(controller: Controller, request: Command, header: SendHeader, draft: Draft) -> Draft:
-    """A retry that failed too often, half of a transaction, or a delay go to other topics."""
-    if draft.topic.startswith(names.RETRY_PREFIX):
-        draft = retries.dead_letter_rule(
-            controller, draft, header.max_reconsume_times, request.version
-        )
-        # Java's clients before 4.6.1 still say of a message that it was sent in a transaction.
-        draft.sys_flag &= ~TRANSACTION_BITS
-        return controller.publisher.divert(draft)
-    is_half = _TRANSACTION in draft.properties  # a quick look, then a good one
-    if is_half and properties.value_of(draft.properties, properties.TRANSACTION) == "true":
-        if controller.settings.reject_transaction_message:
-            ip = controller.settings.broker_ip1
-            remark = f"the broker[{ip}] sending transaction message is forbidden"
+    def _make_topic(self, connection: Connection, header: SendHeader) -> TopicConfig:
+        problem = names.topic_problem(header.topic)
+        if problem is not None:
+            raise RefusedError(ResponseCode.SYSTEM_ERROR, problem)
+        if header.topic in names.NOT_FOR_CLIENTS:
+            remark = f"Sending message to topic[{header.topic}] is forbidden."
             raise RefusedError(ResponseCode.NO_PERMISSION, remark)
-        return controller.transactions.half(draft)
-    return controller.publisher.divert(draft)
+        config = self.topics.make_for_send(
+            header.topic, header.default_topic, header.default_queues, wall_ms(self.clock)
+        )
+        if config is None:
+            raise permissions.no_topic(header.topic)
+        logger.info("%s made the topic %s by sending to it: %d queues", connection.address,
+                    config.name, config.write_queues)  # fmt: skip
+        self.make_log(config.name)
+        return config
 
+    def make_log(self, topic: str) -> None:
+        """Make the log of a topic that is new in the table, where nothing is left of it if there is
+        no room for that. Raises StorageError.
+        """
+        try:
+            self.topics.changed()
+            self.store.topic(topic)
+        except StorageError:
+            self.topics.delete(topic, wall_ms(self.clock))
+            with suppress(StorageError):  # it may be for the same reason; the first error is told
+                self.topics.changed()
+            raise
 
-def _batch(
-    controller: Controller, connection: Connection, request: Command, header: SendHeader, queue: int
-) -> AnyRecords:
-    # Java refuses batches for retry topics.
-    if names.is_inner(header.topic):
-        remark = "batch request does not support retry group"
-        raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
-    if len(request.body) > controller.settings.max_message_size:
-        raise _illegal(controller)
-    common = Draft(header.topic, queue, b"", "", 0, header.sys_flag, header.born_ms,
-                   connection.host, header.reconsume_times)  # fmt: skip
-    shared = shared_text(controller, header.properties)
-    records: AnyRecords | None = None
-    was_popped = _POP_CK_BYTES in request.body
-    if not was_popped:
-        records = controller.store.even_batch(request.body, common, shared.encode())
-    if records is not None:
-        _check_count(controller, records.count, shared)
-        return records
-    messages = _parts(request.body)
-    if was_popped:
-        messages = [(flag, body, _without_receipt(text)) for flag, body, text in messages]
-    _check_count(controller, len(messages), shared)
-    return mixed_batch(controller, messages, common, shared)
+    def _draft(
+        self, connection: Connection, request: Command, header: SendHeader, queue: int
+    ) -> Draft:
+        if len(request.body) > self.settings.max_message_size:
+            raise self._illegal()
+        text = self._stored_text(header.properties)
+        self._check_length(text)
+        return Draft(
+            header.topic, queue, request.body, text, header.flag, header.sys_flag, header.born_ms,
+            connection.host, header.reconsume_times,
+        )  # fmt: skip
 
+    def _rerouted(self, request: Command, header: SendHeader, draft: Draft) -> Draft:
+        """A retry that failed too often, half of a transaction, or a delay go to other topics."""
+        if draft.topic.startswith(names.RETRY_PREFIX):
+            draft = self.retries.dead_letter_rule(
+                draft, header.max_reconsume_times, request.version
+            )
+            # Java's clients before 4.6.1 still say of a message that it was sent in a transaction.
+            draft.sys_flag &= ~TRANSACTION_BITS
+            return self.publisher.divert(draft)
+        is_half = _TRANSACTION in draft.properties  # a quick look, then a good one
+        if is_half and properties.value_of(draft.properties, properties.TRANSACTION) == "true":
+            if self.settings.reject_transaction_message:
+                ip = self.settings.broker_ip1
+                remark = f"the broker[{ip}] sending transaction message is forbidden"
+                raise RefusedError(ResponseCode.NO_PERMISSION, remark)
+            return self.transactions.half(draft)
+        return self.publisher.divert(draft)
 
-def mixed_batch(
-    controller: Controller, messages: Sequence[Sent], common: Draft, shared: str
-) -> MixedBatch:
-    """Records of messages that share these fields and properties. Raises RefusedError."""
-    whole = with_more(messages, shared.encode())
-    if whole is None:
-        raise _illegal(controller)
-    return controller.store.mixed_batch(whole, common)
+    def _batch(
+        self, connection: Connection, request: Command, header: SendHeader, queue: int
+    ) -> AnyRecords:
+        # Java refuses batches for retry topics.
+        if names.is_inner(header.topic):
+            remark = "batch request does not support retry group"
+            raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
+        if len(request.body) > self.settings.max_message_size:
+            raise self._illegal()
+        common = Draft(header.topic, queue, b"", "", 0, header.sys_flag, header.born_ms,
+                       connection.host, header.reconsume_times)  # fmt: skip
+        shared = self.shared_text(header.properties)
+        records: AnyRecords | None = None
+        was_popped = _POP_CK_BYTES in request.body
+        if not was_popped:
+            records = self.store.even_batch(request.body, common, shared.encode())
+        if records is not None:
+            self._check_count(records.count, shared)
+            return records
+        messages = _parts(request.body)
+        if was_popped:
+            messages = [(flag, body, _without_receipt(text)) for flag, body, text in messages]
+        self._check_count(len(messages), shared)
+        return self.mixed_batch(messages, common, shared)
+
+    def mixed_batch(self, messages: Sequence[Sent], common: Draft, shared: str) -> MixedBatch:
+        """Records of messages that share these fields and properties. Raises RefusedError."""
+        whole = with_more(messages, shared.encode())
+        if whole is None:
+            raise self._illegal()
+        return self.store.mixed_batch(whole, common)
+
+    def _check_count(self, count: int, shared: str) -> None:
+        ids_max = _IDS_BYTES_MAX // (len(self.store.message_id(0)) + 1)
+        if count > ids_max:
+            remark = f"a batch of {count} messages is too large: the limit is {ids_max}"
+            raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
+        if count * len(shared) > _SHARED_CHARS_MAX:
+            remark = (
+                f"{len(shared)} characters of properties for each of {count} messages of a batch"
+            )
+            raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, f"{remark} are too many")
+
+    def shared_text(self, text: str) -> str:
+        """Properties added to each message of a batch: the cluster, and those of the batch.
+
+        This follows Java except for the batch's unique key: each message has its own and keeps it.
+        """
+        return _shared_text(self.cluster_property, text)
+
+    def _stored_text(self, text: str) -> str:
+        """Properties as they are stored: what was for the broker only is out, its cluster is in."""
+        # Java 4.9 strips WAIT before it stores a message.
+        if _WAIT in text:
+            text = properties.without(text, properties.WAIT)
+        if _CLUSTER in text:  # of the broker that sent the message on
+            text = properties.without(text, properties.CLUSTER)
+        if _POP_CK in text:  # or a consumer would acknowledge it where it was popped before
+            text = properties.without(text, properties.POP_CK)
+        # Java's brokers add their cluster to each message: request and reply need it.
+        return _with(text, self.cluster_property)
+
+    def _check_length(self, text: str) -> None:
+        few = len(text) <= properties.BYTES_MAX // 4
+        if not few and len(text.encode("utf-8", "replace")) > properties.BYTES_MAX:
+            raise self._illegal()
+
+    def _illegal(self) -> RefusedError:
+        remark = _ILLEGAL.format(self.settings.max_message_size)
+        return RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
 
 
 def _without_receipt(text: bytes) -> bytes:
     if _POP_CK_BYTES not in text:
         return text
     return properties.without(text.decode("utf-8", "replace"), properties.POP_CK).encode()
-
-
-def _check_count(controller: Controller, count: int, shared: str) -> None:
-    ids_max = _IDS_BYTES_MAX // (len(controller.store.message_id(0)) + 1)
-    if count > ids_max:
-        remark = f"a batch of {count} messages is too large: the limit is {ids_max}"
-        raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
-    if count * len(shared) > _SHARED_CHARS_MAX:
-        remark = f"{len(shared)} characters of properties for each of {count} messages of a batch"
-        raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, f"{remark} are too many")
-
-
-def shared_text(controller: Controller, text: str) -> str:
-    """Properties added to each message of a batch: the cluster, and those of the batch.
-
-    This follows Java except for the batch's unique key: each message has its own and keeps it.
-    """
-    return _shared_text(controller.cluster_property, text)
 
 
 @lru_cache(maxsize=64)
@@ -269,19 +306,6 @@ def _parts(body: bytes) -> list[Sent]:
         raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
 
 
-def _stored_text(controller: Controller, text: str) -> str:
-    """Properties as they are stored: what was for the broker only is out, its cluster is in."""
-    # Java 4.9 strips WAIT before it stores a message.
-    if _WAIT in text:
-        text = properties.without(text, properties.WAIT)
-    if _CLUSTER in text:  # of the broker that sent the message on
-        text = properties.without(text, properties.CLUSTER)
-    if _POP_CK in text:  # or a consumer would acknowledge it where it was popped before
-        text = properties.without(text, properties.POP_CK)
-    # Java's brokers add their cluster to each message: request and reply need it.
-    return _with(text, controller.cluster_property)
-
-
 def _with(text: str, more: str) -> str:
     """The properties of two texts in one."""
     if text and not text.endswith(properties.VALUE_END):
@@ -289,37 +313,26 @@ def _with(text: str, more: str) -> str:
     return text + more
 
 
-def _check_length(controller: Controller, text: str) -> None:
-    few = len(text) <= properties.BYTES_MAX // 4
-    if not few and len(text.encode("utf-8", "replace")) > properties.BYTES_MAX:
-        raise _illegal(controller)
-
-
-def _illegal(controller: Controller) -> RefusedError:
-    remark = _ILLEGAL.format(controller.settings.max_message_size)
-    return RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
-
-
 class _Sending:
     """A send that is being stored."""
 
-    __slots__ = ("_began_ns", "_connection", "_controller", "_is_stored", "_queue", "_records",
-                 "_request", "is_answered", "waiting", "waits")  # fmt: skip
+    __slots__ = ("_began_ns", "_connection", "_is_stored", "_queue", "_records",
+                 "_request", "_sends", "is_answered", "waiting", "waits")  # fmt: skip
 
     def __init__(
         self,
-        controller: Controller,
+        sends: Sends,
         connection: Connection,
         request: Command,
         records: AnyRecords,
         queue: int,
     ) -> None:
-        self._controller = controller
+        self._sends = sends
         self._connection = connection
         self._request = request
         self._records = records
         self._queue = queue
-        self._began_ns = controller.stats.put_begins()
+        self._began_ns = sends.stats.put_begins()
         self._is_stored = False
         self.is_answered = False
         self.waits = True
@@ -329,7 +342,7 @@ class _Sending:
 
     def done(self, error: StorageError | None) -> None:
         """Tell the producer that the message is stored, or is not."""
-        stats, code = self._controller.stats, ResponseCode.SUCCESS
+        stats, code = self._sends.stats, ResponseCode.SUCCESS
         if error is not None:
             code = error_code(error)
         is_stored = code in STORED
@@ -345,7 +358,7 @@ class _Sending:
                 self._connection.send(storage_failure(self._request, code, error))
             return
         self._is_stored = True
-        acks = self._controller.slave_acks
+        acks = self._sends.slave_acks
         if acks is None or not self.waits:
             self._answer(code)
         else:
@@ -365,8 +378,8 @@ class _Sending:
         request = self._request
         if request.is_one_way:
             return
-        records, store = self._records, self._controller.store
-        settings = self._controller.settings
+        records, store = self._records, self._sends.store
+        settings = self._sends.settings
         if records.count == 1:
             message_ids = store.message_id(records.physical_offset)
         else:
@@ -380,7 +393,7 @@ class _Sending:
 
     def _answer_waiting(self, draft: Draft, code: ResponseCode, values: Sequence[str]) -> None:
         """Answer with the field by which the producer ends a transaction, or recalls a message."""
-        settings = self._controller.settings
+        settings = self._sends.settings
         ext = dict(zip(_ANSWERED, values, strict=True))
         ext |= _constants(settings.region_id, settings.trace_on)
         if draft.topic is names.TIMER_TOPIC:

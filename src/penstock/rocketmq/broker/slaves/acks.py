@@ -63,7 +63,6 @@ class SlaveAcks:
         self._by_deadline: deque[_Waiting] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._asks = False
-        followers.changed.append(self._look)
 
     def wait(self, topic: str, end: int, told: Told) -> None:
         """Tell when a slave has a topic up to a log offset, or that none has."""
@@ -95,7 +94,7 @@ class SlaveAcks:
         self._asks = False
         self._followers.ask()
 
-    def _look(self) -> None:
+    def look(self) -> None:
         """Answer those whose messages a slave has."""
         for topic, waiting in list(self._by_topic.items()):
             copied = self._followers.copied(topic, waiting[0].log)
@@ -118,6 +117,6 @@ class SlaveAcks:
             each = waiting.popleft()
             if not each.is_told:
                 each.tell(ResponseCode.FLUSH_SLAVE_TIMEOUT)
-        self._look()
+        self.look()
         if waiting:
             self._set_timer(asyncio.get_running_loop())

@@ -41,7 +41,7 @@ Dump = Callable[[], Any]
 Load = Callable[[Any], None]
 
 
-class State:
+class StateFiles:
     """The files of one broker.
 
     ``dump`` gives a copy of a table as JSON values, which may be written while the table changes;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from penstock.rocketmq.broker import names
@@ -24,6 +24,8 @@ class ConsumerOffsets:
         self._groups: dict[str, dict[str, None]] = {}  # by topic, in the order they came
         self._topics: dict[str, dict[str, None]] = {}  # by group, likewise
         self._count = 0
+        self.listeners: list[Callable[[tuple[str, str], int], None]] = []
+        """Called by ``moved`` with topic and group, and the queue."""
 
     def commit(self, topic: str, group: str, queue: int, offset: int) -> None:
         """A group has come so far.
@@ -43,6 +45,11 @@ class ConsumerOffsets:
             self._groups.setdefault(topic, {})[group] = None
             self._topics.setdefault(group, {})[topic] = None
         queues[queue] = offset
+
+    def moved(self, topic: str, group: str, queue: int) -> None:
+        """Let the listeners know that a client or a tool has set an offset."""
+        for listener in self.listeners:
+            listener((topic, group), queue)
 
     def query(self, topic: str, group: str, queue: int) -> int | None:
         """The committed offset of a group; None when it never committed."""

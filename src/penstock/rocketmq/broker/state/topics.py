@@ -6,6 +6,7 @@ names, if there is such a template and it may be inherited (RocketMQ spec 4.9).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -51,6 +52,8 @@ class TopicTable:
 
     configs: dict[str, TopicConfig] = field(default_factory=dict)
     version: DataVersion = field(default_factory=DataVersion)
+    listeners: list[Callable[[], None]] = field(default_factory=list, compare=False)
+    """Called in order by ``changed``: the table's file is written, name servers are told."""
 
     def get(self, name: str) -> TopicConfig | None:
         return self.configs.get(name)
@@ -64,6 +67,11 @@ class TopicTable:
         """Make or change a topic."""
         self.configs[config.name] = config
         self.version.next(now_ms)
+
+    def changed(self) -> None:
+        """Let the listeners know that topics were put or deleted. Raises StorageError."""
+        for listener in self.listeners:
+            listener()
 
     def delete(self, name: str, now_ms: int) -> TopicConfig | None:
         """Forget a topic; None when there was no topic of that name."""

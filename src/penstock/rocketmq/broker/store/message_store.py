@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -63,7 +63,7 @@ class Slice(Struct, frozen=True, gc=False):
 
 
 class MessageStore:
-    """The messages of all topics, which it observes.
+    """The messages of all topics; an observer of the node's.
 
     Listeners are called with each append and each deletion.
     """
@@ -71,7 +71,7 @@ class MessageStore:
     placed = staticmethod(encode_together)
     """Called by the broker with records that got their places."""
 
-    def __init__(self, node: Node, topics: TopicTable, address: ids.Host) -> None:
+    def __init__(self, node: Node, configs: TopicTable, address: ids.Host) -> None:
         """Open the store over a broker's topics. Raises StorageError."""
         self.on_append: list[Listener] = []
         self.on_append_to: dict[str, Listener] = {}
@@ -82,17 +82,18 @@ class MessageStore:
         self._broker = node.broker
         self._registry = node.registry
         self._commits = node.commits
-        self._topics = topics
+        self._configs = configs
         self._bases: dict[str, int] = {}
-        for topic in node.broker.topics.values():
+        self.topics: Mapping[str, Topic] = node.broker.topics
+        """All topics of the node that have a log, of whichever dialect."""
+        for topic in self.topics.values():
             self._adopt_stored(topic)
-        node.broker.observe(self)
 
     # --- topics --------------------------------------------------------------------------------
 
     def topic(self, name: str) -> Topic:
         """The topic of that name, made when it is not there. Raises StorageError."""
-        topic = self._broker.topics.get(name)
+        topic = self.topics.get(name)
         if topic is None or topic.exiting:
             topic = self._registry.topic(name)
         if name not in self._bases:
@@ -120,7 +121,7 @@ class MessageStore:
 
     def configured(self, name: str) -> None:
         """The number of a topic's queues may have changed. Raises StorageError."""
-        topic, config = self._broker.topics.get(name), self._topics.get(name)
+        topic, config = self.topics.get(name), self._configs.get(name)
         if topic is not None and config is not None:
             queues = max(config.read_queues, config.write_queues)
             self._broker.split(topic, queues, config.write_queues)
@@ -133,10 +134,10 @@ class MessageStore:
 
     async def delete(self, name: str) -> None:
         """Delete a topic with its messages, if it has any. Raises StorageError."""
-        topic = self._broker.topics.get(name)
+        topic = self.topics.get(name)
         if topic is not None:
             await self._registry.delete_topic(topic)
-        if name not in self._broker.topics:  # else somebody has made it again meanwhile
+        if name not in self.topics:  # else somebody has made it again meanwhile
             self.forget(name)
 
     def forget(self, name: str) -> None:
@@ -260,12 +261,12 @@ class MessageStore:
         """The first queue offset that is still there, and the next one; (0, 0) for unknown
         queues.
         """
-        found = self._broker.topics.get(topic)
+        found = self.topics.get(topic)
         return (0, 0) if found is None else found.queues.bounds(queue)
 
     def physical_bounds(self) -> tuple[int, int]:
         """The least physical offset that is kept, and what is above all; (0, 0) without topics."""
-        logs = [(t.name, t.log) for t in self._broker.topics.values() if t.name in self._bases]
+        logs = [(t.name, t.log) for t in self.topics.values() if t.name in self._bases]
         physical = self.serials.physical
         return (
             min([physical(name, log.start_offset) for name, log in logs], default=0),
@@ -277,7 +278,7 @@ class MessageStore:
 
         Raises StorageError.
         """
-        found = self._broker.topics.get(topic)
+        found = self.topics.get(topic)
         if found is None:
             return 0
         return found.queues.search(queue, found.log.offset_at(ms * MILLISECOND))
@@ -298,7 +299,7 @@ class MessageStore:
 
         What is damaged or gone is left out. Raises StorageError.
         """
-        found = self._broker.topics.get(topic)
+        found = self.topics.get(topic)
         if found is not None:
             gone = max(0, found.queues.bounds(queue)[0] - offset)
             offset, count = offset + gone, count - gone
@@ -360,7 +361,7 @@ class MessageStore:
     def frame(self, physical: int) -> bytes | None:
         """The stored message at a physical offset; None if not found. Raises StorageError."""
         place = self.serials.locate(physical)
-        topic = self._broker.topics.get(place[0]) if place is not None else None
+        topic = self.topics.get(place[0]) if place is not None else None
         if topic is None or place is None:
             return None
         offset = place[1]

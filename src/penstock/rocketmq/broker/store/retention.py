@@ -19,7 +19,11 @@ from penstock.storage.retention import Retention
 
 if TYPE_CHECKING:
     from penstock.broker.topic import Topic
-    from penstock.rocketmq.broker.tables import Tables
+    from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.rocketmq.broker.state.files import StateFiles
+    from penstock.rocketmq.broker.state.offsets import ConsumerOffsets
+    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.store.message_store import MessageStore
 
 FILE: Final = "nsqTopics.json"
 HOLD_S: Final = 5.0
@@ -28,13 +32,27 @@ HOLD_S: Final = 5.0
 class TopicRetention:
     """The side that made each topic of a broker, and the retention that follows from it."""
 
-    def __init__(self, tables: Tables) -> None:
-        """Keep the list of NSQ's topics in the state. Raises ConfigError, StorageError."""
-        self._tables = tables
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        configs: TopicTable,
+        offsets: ConsumerOffsets,
+        store: MessageStore,
+        files: StateFiles,
+    ) -> None:
+        self._settings = settings
+        self._configs = configs
+        self._offsets = offsets
+        self._store = store
+        self._files = files
         self._of_nsq: set[str] = set()
-        tables.state.add(FILE, lambda: {"topics": sorted(self._of_nsq)}, self._load)
 
-    def _load(self, value: Any) -> None:
+    def as_json(self) -> dict[str, list[str]]:
+        """The list of NSQ's topics, as it is kept in ``FILE``."""
+        return {"topics": sorted(self._of_nsq)}
+
+    def load(self, value: Any) -> None:
+        """Take over what was kept. Raises BodyError."""
         topics = value.get("topics") if isinstance(value, dict) else None
         if not isinstance(topics, list):
             raise BodyError("the list of NSQ's topics has no topics")
@@ -43,12 +61,12 @@ class TopicRetention:
     def made_by_nsq(self, topics: list[str]) -> None:
         """Note that topics are NSQ's. Written down at once; raises StorageError."""
         self._of_nsq.update(topics)
-        self._tables.state.save(FILE)
+        self._files.save(FILE)
 
     def adopt(self, topic: Topic) -> None:
         """Keep the messages of a topic by the rule of those who made it. Raises StorageError."""
         if topic.name not in self._of_nsq:
-            hours = self._tables.settings.file_reserved_time
+            hours = self._settings.file_reserved_time
             topic.retention = Retention(time_ns=hours * HOUR)
         # What has waited stays for that time, too; no channel tells that it is done.
         is_set = topic.config.own != TopicSettings()
@@ -57,24 +75,24 @@ class TopicRetention:
 
     def adopt_all(self) -> None:
         """Adopt every topic, after a start or a change of ``fileReservedTime``."""
-        for topic in self._tables.node.broker.topics.values():
+        for topic in self._store.topics.values():
             self.adopt(topic)
 
     def forget(self, name: str) -> None:
         """A topic is gone. Raises StorageError."""
         if name in self._of_nsq:
             self._of_nsq.discard(name)
-            self._tables.state.save(FILE)
+            self._files.save(FILE)
 
     def hold(self) -> None:
         """Let RocketMQ's groups hold NSQ's topics where they have committed to."""
         for name in self._of_nsq:
-            topic = self._tables.node.broker.topics.get(name)
+            topic = self._store.topics.get(name)
             if topic is not None and not topic.exiting:
                 self._hold(topic)
 
     def _hold(self, topic: Topic) -> None:
-        groups = self._tables.offsets.groups_of(topic.name)
+        groups = self._offsets.groups_of(topic.name)
         for group in groups:
             offset = self.log_offset(topic, group)
             if topic.groups.get(ROCKETMQ_PREFIX + group) != offset:
@@ -86,9 +104,9 @@ class TopicRetention:
 
     def log_offset(self, topic: Topic, group: str) -> int:
         """The log offset below which a group has consumed all, over all queues of a topic."""
-        committed = self._tables.offsets.of(topic.name, group)
+        committed = self._offsets.of(topic.name, group)
         least = topic.log.next_offset
-        for queue in range(self._tables.topics.queue_count(topic.name)):
+        for queue in range(self._configs.queue_count(topic.name)):
             low, high = topic.queues.bounds(queue)
             places = topic.queues.locate(queue, max(low, committed.get(queue, 0)), 1)
             if low < high and len(places):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from penstock.core.clock import wall_ms
 from penstock.core.units import MILLISECOND
 
 if TYPE_CHECKING:
     from penstock.broker.steady_time import SteadyTime
-    from penstock.rocketmq.broker.tables import Tables
+    from penstock.core.clock import Clock
+    from penstock.rocketmq.broker.store.message_store import MessageStore
     from penstock.rocketmq.protocol.messages.message import StoredMessage
 
 FUTURE_MS: Final = 1000
@@ -20,13 +22,14 @@ back, so the age of its message is unknown.
 class WaitingTime:
     """The steady time of one topic, in ms; the system's time while there is no such topic."""
 
-    def __init__(self, tables: Tables, topic: str) -> None:
-        self._tables = tables
+    def __init__(self, store: MessageStore, clock: Clock, topic: str) -> None:
+        self._store = store
+        self._clock = clock
         self._topic = topic
 
     def now_ms(self) -> int:
         time = self._steady()
-        return self._tables.now_ms if time is None else time.now_ns // MILLISECOND
+        return wall_ms(self._clock) if time is None else time.now_ns // MILLISECOND
 
     def ahead_ms(self) -> int:
         """The lead of the system's time over this time."""
@@ -56,9 +59,9 @@ class WaitingTime:
         return now_ms if stored_ms > now_ms + FUTURE_MS else stored_ms + delay_ms
 
     def _of_message(self, message: StoredMessage, stamp_ms: int) -> int:
-        place = self._tables.store.serials.locate(message.physical_offset)
+        place = self._store.serials.locate(message.physical_offset)
         return self.of(place[1] if place is not None else 0, stamp_ms)
 
     def _steady(self) -> SteadyTime | None:
-        topic = self._tables.node.broker.topics.get(self._topic)
+        topic = self._store.topics.get(self._topic)
         return None if topic is None else topic.time

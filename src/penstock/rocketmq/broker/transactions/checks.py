@@ -27,7 +27,12 @@ from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import StoredMessage, encode
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.controller import Controller
+    from penstock.core.clock import Clock
+    from penstock.rocketmq.broker.acl.check import Acl
+    from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.rocketmq.broker.state.clients import Clients
+    from penstock.rocketmq.broker.store.message_store import MessageStore
+    from penstock.rocketmq.broker.transactions.ending import Transactions
     from penstock.rocketmq.remoting import Connection
 
 INTERVAL_S_MIN: Final = 0.1
@@ -50,11 +55,23 @@ class _Copy(NamedTuple):
 class TransactionChecks:
     """The service that asks."""
 
-    def __init__(self, controller: Controller) -> None:
-        self._controller = controller
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        clients: Clients[Connection],
+        store: MessageStore,
+        transactions: Transactions,
+        acl: Acl | None,
+        clock: Clock,
+    ) -> None:
+        self._settings = settings
+        self._clients = clients
+        self._store = store
+        self._transactions = transactions
+        self._acl = acl
         self._task: asyncio.Task[None] | None = None
         self._turns = count()
-        self._time = WaitingTime(controller, names.HALF_TOPIC)
+        self._time = WaitingTime(store, clock, names.HALF_TOPIC)
 
     def start(self) -> None:
         self._task = spawn(self._run(), "transaction checks")
@@ -65,9 +82,9 @@ class TransactionChecks:
             await asyncio.wait((self._task,))
 
     async def _run(self) -> None:
-        await self._controller.transactions.ready.wait()
+        await self._transactions.ready.wait()
         while True:
-            interval_s = self._controller.settings.transaction_check_interval / 1000
+            interval_s = self._settings.transaction_check_interval / 1000
             await asyncio.sleep(max(INTERVAL_S_MIN, interval_s))
             try:
                 await self.check()
@@ -78,14 +95,14 @@ class TransactionChecks:
 
     async def check(self) -> None:
         """Look at every half that was there when this began. Raises StorageError."""
-        controller, transactions = self._controller, self._controller.transactions
-        low, end = controller.store.bounds(names.HALF_TOPIC, QUEUE)
+        transactions = self._transactions
+        low, end = self._store.bounds(names.HALF_TOPIC, QUEUE)
         for lost in range(transactions.book.first, low):
             transactions.book.lose(lost)
         transactions.advance()
         copies: list[_Copy] = []
         expected = max(low, transactions.book.first)
-        async for half in messages(controller, names.HALF_TOPIC, QUEUE, expected, end):
+        async for half in messages(self._store, names.HALF_TOPIC, QUEUE, expected, end):
             for lost in range(expected, half.queue_offset):
                 transactions.book.lose(lost)
             expected = half.queue_offset + 1
@@ -96,14 +113,14 @@ class TransactionChecks:
             if not await self._look_at(half, copies):
                 break
             if len(copies) >= SLICE:
-                await self._store(copies)
+                await self._store_all(copies)
                 copies = []
-        await self._store(copies)
+        await self._store_all(copies)
         transactions.advance()
 
     async def _look_at(self, half: StoredMessage, copies: list[_Copy]) -> bool:
         """Check, delay or give up an open half; False when those behind it are too young too."""
-        controller, settings = self._controller, self._controller.settings
+        settings = self._settings
         times = _number(half, properties.CHECK_TIMES) or 0
         too_old = self._time.age_ms(half, half.store_ms) > settings.file_reserved_time * _HOUR_MS
         immunity_s = _number(half, properties.CHECK_IMMUNITY)
@@ -111,7 +128,7 @@ class TransactionChecks:
         waited_ms = self._time.age_ms(half, _since_ms(half))
         # Java checks a half after transactionTimeOut, or the time that its message asks for.
         if not times and not too_old and -FUTURE_MS <= waited_ms < immunity_ms:
-            if immunity_s is not None and controller.transactions.window > IMMUNE_WINDOW:
+            if immunity_s is not None and self._transactions.window > IMMUNE_WINDOW:
                 copies.append(_Copy(half, copy_of(half, 0), None))
             return immunity_s is not None
         if times >= settings.transaction_check_max or too_old:
@@ -129,8 +146,8 @@ class TransactionChecks:
         It is shown the message, so access rules must allow it to publish to the topic.
         """
         group = properties.value_of(half.properties, properties.PRODUCER_GROUP) or ""
-        members = list(self._controller.clients.producers.get(group, {}).values())
-        acl = self._controller.acl
+        members = list(self._clients.producers.get(group, {}).values())
+        acl = self._acl
         if acl is not None:
             topic = real_topic(half)
             members = [m for m in members if acl.may_publish(m.address, m.access_key, topic)]
@@ -146,15 +163,15 @@ class TransactionChecks:
             times, half.offset_id, names.GIVEN_UP_HALF_TOPIC,
         )  # fmt: skip
         try:
-            await self._controller.transactions.end(half, Outcome.GIVE_UP)
+            await self._transactions.end(half, Outcome.GIVE_UP)
         except StorageError:
             raise
         except PenstockError as error:  # its producer was quicker
             logger.info("%s", error)
 
-    async def _store(self, copies: Sequence[_Copy]) -> None:
+    async def _store_all(self, copies: Sequence[_Copy]) -> None:
         """Store the copies of what is still open, and ask. Raises StorageError."""
-        transactions = self._controller.transactions
+        transactions = self._transactions
         wanted = {
             root: copy
             for root, copy in ((root_of(each.half), each) for each in copies)
@@ -164,9 +181,7 @@ class TransactionChecks:
         if not wanted:
             return
         with transactions.holding(wanted):
-            places = await self._controller.store.append_all(
-                [copy.draft for copy in wanted.values()]
-            )
+            places = await self._store.append_all([copy.draft for copy in wanted.values()])
             for root, placed in zip(wanted, places, strict=True):
                 transactions.book.copied(root, placed.queue_offset)
         for copy, placed in zip(wanted.values(), places, strict=True):

@@ -22,6 +22,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from penstock.core.clock import wall_ms
 from penstock.core.errors import PenstockError, StorageError
 from penstock.net.tasks import spawn
 from penstock.rocketmq.broker import names
@@ -36,7 +37,10 @@ from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.messages.message import StoredMessage
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.tables import Tables
+    from penstock.core.clock import Clock
+    from penstock.rocketmq.broker.state.offsets import ConsumerOffsets
+    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.store.message_store import MessageStore
 
 RETRY_S: Final = 1.0
 _ENDED: Final = {
@@ -50,17 +54,26 @@ logger = logging.getLogger("penstock.mqbroker")
 class Transactions:
     """All transactions of a broker."""
 
-    def __init__(self, tables: Tables, publisher: Publisher) -> None:
-        self._tables = tables
+    def __init__(
+        self,
+        topics: TopicTable,
+        offsets: ConsumerOffsets,
+        store: MessageStore,
+        publisher: Publisher,
+        clock: Clock,
+    ) -> None:
+        self._topics = topics
+        self._offsets = offsets
+        self._store = store
         self._publisher = publisher
-        self.book = Book(recovery.settled(tables, names.HALF_TOPIC))
+        self._clock = clock
+        self.book = Book(recovery.settled(store, offsets, names.HALF_TOPIC))
         self.ready = asyncio.Event()
         """Set when the book says what the topics say; until then requests wait."""
         self._acting: dict[int, asyncio.Event] = {}
         self._owed: dict[int, None] = {}
         self._owes = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        tables.store.deleted.append(self._deleted)
 
     def start(self) -> None:
         self._task = spawn(self._run(), "transactions")
@@ -73,7 +86,7 @@ class Transactions:
     @property
     def window(self) -> int:
         """The number of halves that are open, or stand behind one that is."""
-        return self._tables.store.bounds(names.HALF_TOPIC, QUEUE)[1] - self.book.first
+        return self._store.bounds(names.HALF_TOPIC, QUEUE)[1] - self.book.first
 
     def half(self, draft: Draft) -> Draft:
         """The half message of a transaction that begins. Raises RefusedError."""
@@ -82,7 +95,8 @@ class Transactions:
             raise RefusedError(ResponseCode.SYSTEM_BUSY, remark)
         return as_half(draft)
 
-    def _deleted(self, topic: str) -> None:
+    def deleted(self, topic: str) -> None:
+        """Forget all transactions if the half topic itself is gone."""
         if topic == names.HALF_TOPIC:
             self.book = Book(0)
             self._owed = {}
@@ -121,9 +135,8 @@ class Transactions:
             raise RefusedError(ResponseCode.SYSTEM_ERROR, "The transaction has ended already")
         if known is outcome and (decision is None or decision.done):
             return
-        draft = final(
-            self._tables, self._publisher, half, outcome
-        )  # it may be refused: before anything is recorded
+        # It may be refused: before anything is recorded.
+        draft = final(self._topics, self._publisher, half, outcome)
         if decision is None or decision.outcome is not outcome:
             decision = Decision(outcome, half.queue_offset)
         await self._carry_out(root, decision, draft)
@@ -144,11 +157,11 @@ class Transactions:
 
     async def _record(self, root: int, decision: Decision) -> None:
         """Store the op message: from then on the outcome counts. Raises StorageError."""
-        decision.op_min = self._tables.store.bounds(names.OP_HALF_TOPIC, QUEUE)[1]
+        decision.op_min = self._store.bounds(names.OP_HALF_TOPIC, QUEUE)[1]
         before = self.book.decide(root, decision)
         op = Op(root, decision.outcome, decision.half)
         try:
-            placed = await self._tables.store.append(op.draft(self._tables))
+            placed = await self._store.append(op.draft(self._store, wall_ms(self._clock)))
         except StorageError:
             self.book.undecide(root, before)
             self._owed.pop(root, None)
@@ -157,12 +170,12 @@ class Transactions:
 
     def advance(self) -> None:
         """Move on over what is settled, and keep in mind how far that is."""
-        store, offsets, book = self._tables.store, self._tables.offsets, self.book
+        store, offsets, book = self._store, self._offsets, self.book
         if book.advance(store.bounds(names.HALF_TOPIC, QUEUE)[1]):
             group, (_, end) = names.TRANSACTION_GROUP, store.bounds(names.OP_HALF_TOPIC, QUEUE)
             offsets.commit(names.HALF_TOPIC, group, QUEUE, book.first)
             offsets.commit(names.OP_HALF_TOPIC, group, QUEUE, book.first_op(end))
-        release.hold(self._tables, names.HALF_TOPIC, book.first)  # one queue: log offsets agree
+        release.hold(store.topics.get(names.HALF_TOPIC), book.first)  # one queue: offsets agree
 
     # --- what is left to do --------------------------------------------------------------------
 
@@ -181,7 +194,8 @@ class Transactions:
         first = self.book.first
         while not self.ready.is_set():
             try:
-                await recovery.recover(self._tables, self._publisher, self.book)
+                await recovery.recover(self._topics, self._offsets, self._store, self._publisher,
+                                       self.book)  # fmt: skip
                 self.ready.set()
             except StorageError as error:
                 logger.error("cannot read the transactions, trying again - %s", error)
@@ -204,7 +218,7 @@ class Transactions:
         if self.is_under_way(root):
             return
         try:
-            half = self._tables.store.message_at(names.HALF_TOPIC, QUEUE, decision.half)
+            half = self._store.message_at(names.HALF_TOPIC, QUEUE, decision.half)
             if half is not None:
                 await self.end(half, decision.outcome)
                 return

@@ -28,7 +28,8 @@ from penstock.rocketmq.protocol.messages.message import (
 )
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.tables import Tables
+    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.store.message_store import MessageStore
 
 QUEUE: Final = 0
 """All halves and all ops are in the first queue of their topics."""
@@ -74,7 +75,7 @@ def copy_of(half: StoredMessage, check_times: int) -> Draft:
 
 
 def final(
-    tables: Tables, publisher: Publisher, half: StoredMessage, outcome: Outcome
+    topics: TopicTable, publisher: Publisher, half: StoredMessage, outcome: Outcome
 ) -> Draft | None:
     """The message, if any, that an outcome stores; it names the half it was made of.
 
@@ -86,7 +87,7 @@ def final(
         draft = Draft.of(half)
         draft.topic, draft.prepared_offset = names.GIVEN_UP_HALF_TOPIC, half.physical_offset
         return draft
-    released = release.released(tables, half)
+    released = release.released(topics, half)
     if released is None:
         return None
     released.sys_flag = released.sys_flag & ~TRANSACTION_BITS | SysFlag.COMMIT
@@ -101,25 +102,25 @@ class Op(NamedTuple):
     outcome: Outcome
     half: int
 
-    def draft(self, tables: Tables) -> Draft:
+    def draft(self, store: MessageStore, now_ms: int) -> Draft:
         found = {
             properties.TAGS: OP_TAG,
             OUTCOME: self.outcome.value,
             properties.PREPARED_QUEUE_OFFSET: str(self.root),
-            SERIAL: str(tables.store.serials.of(names.HALF_TOPIC)),
+            SERIAL: str(store.serials.of(names.HALF_TOPIC)),
         }
         return Draft(
             names.OP_HALF_TOPIC, QUEUE, str(self.half).encode(), properties.join(found),
-            born_ms=tables.now_ms, born_host=tables.address,
+            born_ms=now_ms, born_host=store.address,
         )  # fmt: skip
 
     @classmethod
-    def parse(cls, tables: Tables, message: StoredMessage) -> Op | None:
+    def parse(cls, store: MessageStore, message: StoredMessage) -> Op | None:
         """None for what this broker has not written, which is logged, and for what is about a half
         topic that was deleted.
         """
         found = properties.parse(message.properties)
-        if found.get(SERIAL) not in (None, str(tables.store.serials.of(names.HALF_TOPIC))):
+        if found.get(SERIAL) not in (None, str(store.serials.of(names.HALF_TOPIC))):
             return None
         root = properties.number(found.get(properties.PREPARED_QUEUE_OFFSET))
         half = properties.number(message.body.decode("ascii", "replace"))
@@ -131,14 +132,14 @@ class Op(NamedTuple):
 
 
 async def messages(
-    tables: Tables, topic: str, queue: int, offset: int, end: int
+    store: MessageStore, topic: str, queue: int, offset: int, end: int
 ) -> AsyncIterator[StoredMessage]:
     """The messages of a queue, without those that are damaged; others have their turn between
     slices. Raises StorageError.
     """
-    offset = max(offset, tables.store.bounds(topic, queue)[0])
+    offset = max(offset, store.bounds(topic, queue)[0])
     while offset < end:
-        found = tables.store.read(topic, queue, offset, min(_SLICE, end - offset), _SLICE_BYTES)
+        found = store.read(topic, queue, offset, min(_SLICE, end - offset), _SLICE_BYTES)
         for each in found:
             try:
                 yield decode(each.frame)[0]

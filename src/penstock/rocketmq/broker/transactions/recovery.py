@@ -20,38 +20,47 @@ from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import StoredMessage
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.tables import Tables
+    from penstock.rocketmq.broker.state.offsets import ConsumerOffsets
+    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.store.message_store import MessageStore
 
 _CLOCK_BACK_MS: Final = 1000
 """The most that the system's time may go back between an outcome and the message it put."""
 
 
-def settled(tables: Tables, topic: str) -> int:
+def settled(store: MessageStore, offsets: ConsumerOffsets, topic: str) -> int:
     """The offset up to which a topic was settled when that was last written down."""
-    low, end = tables.store.bounds(topic, QUEUE)
-    known = tables.offsets.query(topic, names.TRANSACTION_GROUP, QUEUE)
+    low, end = store.bounds(topic, QUEUE)
+    known = offsets.query(topic, names.TRANSACTION_GROUP, QUEUE)
     return min(max(low, known or 0), end)
 
 
-async def recover(tables: Tables, publisher: Publisher, book: Book) -> None:
+async def recover(
+    topics: TopicTable,
+    offsets: ConsumerOffsets,
+    store: MessageStore,
+    publisher: Publisher,
+    book: Book,
+) -> None:
     """Complete a book of which only the window's start is known. Raises StorageError."""
-    _, end = tables.store.bounds(names.HALF_TOPIC, QUEUE)
-    async for half in messages(tables, names.HALF_TOPIC, QUEUE, book.first, end):
+    _, end = store.bounds(names.HALF_TOPIC, QUEUE)
+    async for half in messages(store, names.HALF_TOPIC, QUEUE, book.first, end):
         root = root_of(half)
         if root != half.queue_offset:
             book.copied(root, half.queue_offset)
-    stored_ms = await _read_ops(tables, book)
-    await _find_done(tables, publisher, book, stored_ms)
+    stored_ms = await _read_ops(store, settled(store, offsets, names.OP_HALF_TOPIC), book)
+    await _find_done(topics, store, publisher, book, stored_ms)
 
 
-async def _read_ops(tables: Tables, book: Book) -> dict[int, int]:
-    """Take over what ops record; when those were stored, in ms, by root."""
+async def _read_ops(store: MessageStore, start: int, book: Book) -> dict[int, int]:
+    """Take over what ops record, which is settled below ``start``; when those were stored, in ms,
+    by root.
+    """
     stored_ms = {}
-    start = settled(tables, names.OP_HALF_TOPIC)
-    _, end = tables.store.bounds(names.OP_HALF_TOPIC, QUEUE)
+    _, end = store.bounds(names.OP_HALF_TOPIC, QUEUE)
     recent = max(0, min(start, end - RECENT_MAX))
-    async for message in messages(tables, names.OP_HALF_TOPIC, QUEUE, recent, end):
-        op = Op.parse(tables, message)
+    async for message in messages(store, names.OP_HALF_TOPIC, QUEUE, recent, end):
+        op = Op.parse(store, message)
         if op is None or book.outcome(op.root) not in (None, Outcome.GIVE_UP):
             continue  # the first one counts
         if message.queue_offset < start:
@@ -65,14 +74,18 @@ async def _read_ops(tables: Tables, book: Book) -> dict[int, int]:
 
 
 async def _find_done(
-    tables: Tables, publisher: Publisher, book: Book, stored_ms: dict[int, int]
+    topics: TopicTable,
+    store: MessageStore,
+    publisher: Publisher,
+    book: Book,
+    stored_ms: dict[int, int],
 ) -> None:
     """Finish the decisions whose messages are where they should be."""
     wanted: dict[tuple[str, int], dict[int, int]] = {}
     for root, decision in list(book.undone()):
-        half = tables.store.message_at(names.HALF_TOPIC, QUEUE, decision.half)
+        half = store.message_at(names.HALF_TOPIC, QUEUE, decision.half)
         try:
-            draft = None if half is None else final(tables, publisher, half, decision.outcome)
+            draft = None if half is None else final(topics, publisher, half, decision.outcome)
         except (RefusedError, BodyError):
             continue  # tried again when it is carried out
         if half is None or draft is None:
@@ -82,9 +95,9 @@ async def _find_done(
             wanted.setdefault(place, {})[draft.prepared_offset] = root
     for (topic, queue), roots in wanted.items():
         since_ms = min(stored_ms[root] for root in roots.values()) - _CLOCK_BACK_MS
-        start = tables.store.offset_at_time(topic, queue, since_ms)
-        _, end = tables.store.bounds(topic, queue)
-        async for message in messages(tables, topic, queue, start, end):
+        start = store.offset_at_time(topic, queue, since_ms)
+        _, end = store.bounds(topic, queue)
+        async for message in messages(store, topic, queue, start, end):
             found = roots.pop(message.prepared_offset, None)
             known = None if found is None else book.decision(found)
             if found is not None and known is not None and not known.done:

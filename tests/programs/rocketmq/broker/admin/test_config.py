@@ -57,10 +57,10 @@ def test_changes_act_and_are_kept_for_the_next_start(connect: Connect, tmp_path:
 
 def test_permission_is_a_new_version_of_the_topics(connect: Connect, rocket: RocketBroker) -> None:
     told = []
-    rocket.controller.topics_listeners.append(
-        lambda: told.append(rocket.controller.topics.version.counter)
+    rocket.services.topics.listeners.append(
+        lambda: told.append(rocket.services.topics.version.counter)
     )
-    before = rocket.controller.topics.version.counter
+    before = rocket.services.topics.version.counter
     assert update(connect(), "brokerPermission=4").code == 0
     assert told == [before + 1]
 
@@ -68,10 +68,10 @@ def test_permission_is_a_new_version_of_the_topics(connect: Connect, rocket: Roc
 def test_messages_stay_as_long_as_was_said_last(
     connect: Connect, rocket: RocketBroker, tmp_path: Path
 ) -> None:
-    client, controller = connect(), rocket.controller
-    controller.topics.put(TopicConfig("T", 4, 4), controller.now_ms)
-    topic = controller.store.topic("T")
-    theirs = controller.store.topic("theirs")  # without a configuration: not RocketMQ's
+    client, services = connect(), rocket.services
+    services.topics.put(TopicConfig("T", 4, 4), services.now_ms)
+    topic = services.store.topic("T")
+    theirs = services.store.topic("theirs")  # without a configuration: not RocketMQ's
     assert update(client, "fileReservedTime=48").code == 0
     assert config(client)["fileReservedTime"] == "48"
     assert topic.retention == Retention(time_ns=48 * HOUR)
@@ -81,7 +81,7 @@ def test_messages_stay_as_long_as_was_said_last(
 
 
 def test_automatic_topics_are_switched_off_and_on(connect: Connect, rocket: RocketBroker) -> None:
-    client, topics = connect(), rocket.controller.topics
+    client, topics = connect(), rocket.services.topics
     update(client, "autoCreateTopicEnable=false")
     assert topics.configs["TBW102"].perm == 6
     assert topics.make_for_send("New", "TBW102", 4, 1) is None
@@ -94,10 +94,10 @@ def test_automatic_topics_are_switched_off_and_on(connect: Connect, rocket: Rock
 def test_name_servers_are_left_and_joined(connect: Connect, rocket: RocketBroker) -> None:
     client = connect()
     assert update(client, "namesrvAddr=127.0.0.1:1;127.0.0.1:2").code == 0
-    assert rocket.controller.name_servers is not None
-    assert list(rocket.controller.name_servers._links) == ["127.0.0.1:1", "127.0.0.1:2"]
+    assert rocket.services.name_servers is not None
+    assert list(rocket.services.name_servers._links) == ["127.0.0.1:1", "127.0.0.1:2"]
     assert update(client, "namesrvAddr=").code == 0
-    assert rocket.controller.name_servers._links == {}
+    assert rocket.services.name_servers._links == {}
 
 
 @pytest.mark.parametrize(

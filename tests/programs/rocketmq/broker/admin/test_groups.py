@@ -82,7 +82,7 @@ def test_what_is_refused(connect: Connect) -> None:
 
 
 def test_deleting_with_and_without_offsets(connect: Connect, rocket: RocketBroker) -> None:
-    client, offsets = connect(), rocket.controller.offsets
+    client, offsets = connect(), rocket.services.offsets
     for flag, left in (("false", {0: 7}), ("true", {})):
         client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, b'{"groupName":"G"}')
         offsets.commit("T", "G", 0, 7)

@@ -130,15 +130,15 @@ def test_messages_of_nsq_are_found_by_the_key_that_they_show(
     register_dialects()
 
     async def publish() -> None:
-        commits = rocket.controller.node.commits
-        topic = rocket.controller.store.topic("fromnsq")
+        commits = rocket.services.node.commits
+        topic = rocket.services.store.topic("fromnsq")
         for body in (b"one", b"two"):
             commits.publish(topic, Bodies.single(body), 0, lambda error: None)
 
     client = connect()
     loop_thread.run(publish())
     first = client.ask(
-        Code.VIEW_MESSAGE_BY_ID, offset=rocket.controller.store.serials.physical("fromnsq", 1)
+        Code.VIEW_MESSAGE_BY_ID, offset=rocket.services.store.serials.physical("fromnsq", 1)
     )
     (shown,) = message.decode_all(first.body)
     key = properties.value_of(shown.properties, "UNIQ_KEY")

@@ -124,60 +124,60 @@ def test_several_at_once_or_none(connect: Connect) -> None:
 def test_deleting_takes_messages_and_offsets(
     connect: Connect, rocket: RocketBroker, loop_thread: LoopThread
 ) -> None:
-    client, controller = connect(), rocket.controller
+    client, services = connect(), rocket.services
     make(client, "T")
-    loop_thread.run(controller.store.append(Draft("T", 1, b"body")))
-    controller.offsets.commit("T", "G", 1, 1)
-    assert controller.store.bounds("T", 1) == (0, 1)
+    loop_thread.run(services.store.append(Draft("T", 1, b"body")))
+    services.offsets.commit("T", "G", 1, 1)
+    assert services.store.bounds("T", 1) == (0, 1)
     assert client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic="T").code == 0
-    assert "T" not in controller.topics.configs
-    assert "T" not in controller.node.broker.topics
-    assert controller.offsets.of("T", "G") == {}
+    assert "T" not in services.topics.configs
+    assert "T" not in services.node.broker.topics
+    assert services.offsets.of("T", "G") == {}
     make(client, "T")
-    assert controller.store.bounds("T", 1) == (0, 0)
+    assert services.store.bounds("T", 1) == (0, 0)
 
 
 def test_deleting_makes_room_on_a_full_disk(
     connect: Connect, rocket: RocketBroker, loop_thread: LoopThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client, controller = connect(), rocket.controller
+    client, services = connect(), rocket.services
     make(client, "T")
-    loop_thread.run(controller.store.append(Draft("T", 1, b"body")))
-    topics, save = controller.node.broker.topics, controller.state.save
+    loop_thread.run(services.store.append(Draft("T", 1, b"body")))
+    topics, save = services.node.broker.topics, services.files.save
 
     def save_if_there_is_room(name: str) -> None:
         if "T" in topics:
             raise DiskFullError("no space left on device")
         save(name)
 
-    monkeypatch.setattr(controller.state, "save", save_if_there_is_room)
+    monkeypatch.setattr(services.files, "save", save_if_there_is_room)
     assert client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic="T").code == 0
     assert "T" not in topics
-    path = f"{controller.settings.store_path_root_dir}/config/topics.json"
-    assert b'"T"' not in (controller.state.disk.read_file(path) or b"")
+    path = f"{services.settings.store_path_root_dir}/config/topics.json"
+    assert b'"T"' not in (services.files.disk.read_file(path) or b"")
 
 
 def test_a_topic_that_cannot_be_deleted_goes_on_as_it_was(
     connect: Connect, rocket: RocketBroker, loop_thread: LoopThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client, controller = connect(), rocket.controller
+    client, services = connect(), rocket.services
     make(client, "T", readQueueNums=12, writeQueueNums=12)
     before = config(client, "T")
-    loop_thread.run(controller.store.append(Draft("T", 11, b"body")))
-    controller.offsets.commit("T", "G", 11, 1)
+    loop_thread.run(services.store.append(Draft("T", 11, b"body")))
+    services.offsets.commit("T", "G", 11, 1)
 
     def refuse(_name: str) -> None:
         raise StorageError("Read-only file system")
 
-    monkeypatch.setattr(controller.node.broker, "delete_topic", refuse)
+    monkeypatch.setattr(services.node.broker, "delete_topic", refuse)
     answer = client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic="T")
     assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_ERROR, "Read-only file system")
     assert config(client, "T") == before
-    assert controller.offsets.of("T", "G") == {11: 1}
+    assert services.offsets.of("T", "G") == {11: 1}
     monkeypatch.undo()
     assert client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic="T").code == 0
-    assert "T" not in controller.topics.configs
-    assert controller.offsets.of("T", "G") == {}
+    assert "T" not in services.topics.configs
+    assert services.offsets.of("T", "G") == {}
 
 
 def test_deleting_what_is_not_there_is_success(connect: Connect) -> None:

@@ -26,7 +26,7 @@ def ids(client: RawClient) -> list[str]:
 def test_two_clients_in_a_group(rocket: RocketBroker, connect: Callable[[], RawClient]) -> None:
     one, two = connect(), connect()
     assert one.ask(34, heartbeat("c1", "G")).code == 0
-    assert "%RETRY%G" in rocket.controller.topics.configs, "made before the answer"
+    assert "%RETRY%G" in rocket.services.topics.configs, "made before the answer"
     notified(one)
     assert ids(one) == ["c1"]
     assert two.ask(34, heartbeat("c2", "G")).code == 0

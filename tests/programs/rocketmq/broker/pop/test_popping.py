@@ -29,8 +29,8 @@ def client(
     client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, topic="T", defaultTopic="TBW102",
                readQueueNums=2, writeQueueNums=2, perm=6, topicFilterType="SINGLE_TAG",
                order="false")  # fmt: skip
-    loop_thread.run(store(rocket.controller, "T", 0, b"a", b"b"))
-    loop_thread.run(store(rocket.controller, "T", 1, b"c"))
+    loop_thread.run(store(rocket.services, "T", 0, b"a", b"b"))
+    loop_thread.run(store(rocket.services, "T", 1, b"c"))
     return client
 
 
@@ -79,14 +79,14 @@ def test_refusals(
 
 def test_what_may_not_be_read(client: RawClient, rocket: RocketBroker) -> None:
     ask(client)  # makes the group
-    config = rocket.controller.topics.get("T")
+    config = rocket.services.topics.get("T")
     assert config is not None
     config.perm = 2
     assert ask(client).code == ResponseCode.NO_PERMISSION
     config.perm = 6
-    rocket.controller.groups.configs["G"].consume_enable = False
+    rocket.services.groups.configs["G"].consume_enable = False
     assert ask(client).code == ResponseCode.NO_PERMISSION
-    rocket.controller.groups.configs["G"].consume_enable = True
+    rocket.services.groups.configs["G"].consume_enable = True
     rocket.settings.broker_permission = 2
     assert ask(client).code == ResponseCode.NO_PERMISSION
 

@@ -67,7 +67,7 @@ def test_who_waits_for_a_topic_that_is_deleted_is_answered(
     send(client, "TopicH", b"first")
     opaque = wait_for_more(client, "TopicH")
     wait_until_held(rocket, 1)
-    loop_thread.run(rocket.controller.store.delete("TopicH"))
+    loop_thread.run(rocket.services.store.delete("TopicH"))
     answer = client.next_command()
     assert (answer.opaque, answer.code) == (opaque, 19)
     wait_until_held(rocket, 0)
@@ -88,7 +88,7 @@ def test_without_long_polling_a_pull_waits_only_shortly(
 
 async def _time_is_up(rocket: RocketBroker) -> None:
     """End the wait of all that are held, as their timers do."""
-    held_pulls = rocket.controller.held_pulls
+    held_pulls = rocket.services.held_pulls
     for place, waiting in list(held_pulls._held.items()):
         for key in list(waiting):
             held_pulls._give_up(place, key)
@@ -124,8 +124,8 @@ def test_who_waits_asks_again_when_more_has_come_than_one_search_looks_at(
     waiting = connect()
     wait_for_more(waiting, "TopicH", subscription="TagB")
     wait_until_held(rocket, 1)
-    loop_thread.run(store(rocket.controller, "TopicH", 0, b"1", b"2", TAGS="TagA"))
+    loop_thread.run(store(rocket.services, "TopicH", 0, b"1", b"2", TAGS="TagA"))
     wait_until_held(rocket, 1)  # it has looked at all
-    loop_thread.run(store(rocket.controller, "TopicH", 0, b"3", b"4", b"5", TAGS="TagA"))
+    loop_thread.run(store(rocket.services, "TopicH", 0, b"3", b"4", b"5", TAGS="TagA"))
     answer = waiting.next_command()
     assert (answer.code, (answer.ext or {})["nextBeginOffset"]) == (20, "5")

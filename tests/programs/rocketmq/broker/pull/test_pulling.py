@@ -120,8 +120,8 @@ def test_tags_are_filtered_and_the_offset_moves_on(client: RawClient) -> None:
 
 def wait_until_held(rocket: RocketBroker, count: int) -> None:
     deadline = time.monotonic() + 60
-    while len(rocket.controller.held_pulls) != count:
-        assert time.monotonic() < deadline, len(rocket.controller.held_pulls)
+    while len(rocket.services.held_pulls) != count:
+        assert time.monotonic() < deadline, len(rocket.services.held_pulls)
         time.sleep(0.01)
 
 
@@ -180,7 +180,7 @@ def test_sizes_and_numbers_bound_a_pull(client: RawClient) -> None:
 def test_a_commit_comes_with_the_pull(rocket: RocketBroker, client: RawClient) -> None:
     send(client, "TopicC", b"x")
     pull(client, "TopicC", 0, 0, sysFlag=5, commitOffset=1)
-    assert rocket.controller.offsets.query("TopicC", "CG", 0) == 1
+    assert rocket.services.offsets.query("TopicC", "CG", 0) == 1
 
 
 def test_who_may_not_pull_is_told_why(rocket: RocketBroker, client: RawClient) -> None:
@@ -190,7 +190,7 @@ def test_who_may_not_pull_is_told_why(rocket: RocketBroker, client: RawClient) -
     assert pull(client, "TopicF", -1, 0)[0].code == 1
     assert pull(client, "TopicF", 0, 0, sysFlag=0)[0].code == 24
     assert client.ask(PULL, topic="TopicF").code == 1
-    config = rocket.controller.topics.get("TopicF")
+    config = rocket.services.topics.get("TopicF")
     assert config is not None
     config.perm = 2
     assert pull(client, "TopicF", 0, 0)[0].code == 16

@@ -190,7 +190,7 @@ def test_what_is_sent_without_permission_is_stored(
 ) -> None:
     """As in Java, clients stay away once they know, and until then no message is lost."""
     send(client, "TopicP", b"0")
-    config = rocket.controller.topics.get("TopicP")
+    config = rocket.services.topics.get("TopicP")
     assert config is not None
     config.perm = permission
     assert send(client, "TopicP", b"1").code == 0
@@ -208,7 +208,7 @@ def test_a_broker_without_permission_refuses_messages_of_ordered_topics(
     rocket: RocketBroker, client: RawClient
 ) -> None:
     send(client, "TopicP", b"0")
-    config = rocket.controller.topics.get("TopicP")
+    config = rocket.services.topics.get("TopicP")
     assert config is not None
     config.order, rocket.settings.broker_permission = True, 4
     answer = send(client, "TopicP", b"x")

@@ -10,7 +10,7 @@ import pytest
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.acl import needs
 from penstock.rocketmq.broker.acl.rules import Permission
-from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.store.message_store import MessageStore
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode as Code
@@ -28,9 +28,9 @@ def read(request: Command, store: MessageStore = NOWHERE) -> needs.Needs:
     return needs.of(request.code).read(store, request)
 
 
-def test_every_code_that_is_answered_has_a_rule(controller: Controller) -> None:
+def test_every_code_that_is_answered_has_a_rule(services: Services) -> None:
     """Without a rule, a new answerer would be for administrators by default and not by decision."""
-    assert needs.RULES.keys() == controller.answers.codes
+    assert needs.RULES.keys() == services.answers.codes
 
 
 def test_codes_without_a_rule_are_for_administrators() -> None:
@@ -118,46 +118,44 @@ def test_topic_and_group_of_a_body(code: Code) -> None:
     assert read(Command(code, body=b"[]")) == []
 
 
-def test_a_message_named_by_its_place_needs_its_topic(controller: Controller) -> None:
-    (placed,) = asyncio.run(store(controller, "T", 0, b"x"))
+def test_a_message_named_by_its_place_needs_its_topic(services: Services) -> None:
+    (placed,) = asyncio.run(store(services, "T", 0, b"x"))
     offset = str(placed.physical_offset)
-    assert read(Command(Code.VIEW_MESSAGE_BY_ID, ext={"offset": offset}), controller.store) == [T]
+    assert read(Command(Code.VIEW_MESSAGE_BY_ID, ext={"offset": offset}), services.store) == [T]
     back = {"offset": offset, "group": "g", "originTopic": "other"}
-    assert read(Command(Code.CONSUMER_SEND_MSG_BACK, ext=back), controller.store) == [G, T]
+    assert read(Command(Code.CONSUMER_SEND_MSG_BACK, ext=back), services.store) == [G, T]
     direct = {"msgId": placed.message_id, "consumerGroup": "g", "topic": "other"}
-    assert read(Command(Code.CONSUME_MESSAGE_DIRECTLY, ext=direct), controller.store) == [G, T]
-    assert read(Command(Code.VIEW_MESSAGE_BY_ID, ext={"offset": "-1"}), controller.store) == []
+    assert read(Command(Code.CONSUME_MESSAGE_DIRECTLY, ext=direct), services.store) == [G, T]
+    assert read(Command(Code.VIEW_MESSAGE_BY_ID, ext={"offset": "-1"}), services.store) == []
 
 
 @pytest.mark.parametrize("topic", sorted(names.NOT_FOR_CLIENTS))
 def test_a_message_that_waits_needs_the_topic_that_it_is_for(
-    controller: Controller, topic: str
+    services: Services, topic: str
 ) -> None:
-    (placed, _) = asyncio.run(store(controller, topic, 0, b"x", b"y", REAL_TOPIC="T", REAL_QID="0"))
+    (placed, _) = asyncio.run(store(services, topic, 0, b"x", b"y", REAL_TOPIC="T", REAL_QID="0"))
     view = Command(Code.VIEW_MESSAGE_BY_ID, ext={"offset": str(placed.physical_offset)})
-    assert read(view, controller.store) == [T]
-    (lost,) = asyncio.run(store(controller, topic, 0, b"x"))
+    assert read(view, services.store) == [T]
+    (lost,) = asyncio.run(store(services, topic, 0, b"x"))
     view.ext = {"offset": str(lost.physical_offset)}
-    assert read(view, controller.store) == [(topic, SUB)]
+    assert read(view, services.store) == [(topic, SUB)]
 
 
 def test_a_producer_cannot_lend_its_message_the_permissions_of_another_topic(
-    controller: Controller,
+    services: Services,
 ) -> None:
-    (placed,) = asyncio.run(store(controller, "T", 0, b"x", REAL_TOPIC="public"))
+    (placed,) = asyncio.run(store(services, "T", 0, b"x", REAL_TOPIC="public"))
     view = Command(Code.VIEW_MESSAGE_BY_ID, ext={"offset": str(placed.physical_offset)})
-    assert read(view, controller.store) == [T]
+    assert read(view, services.store) == [T]
 
 
-def test_the_end_of_a_transaction_needs_its_topic(controller: Controller) -> None:
-    (half,) = asyncio.run(
-        store(controller, names.HALF_TOPIC, 0, b"x", REAL_TOPIC="T", REAL_QID="0")
-    )
-    (other,) = asyncio.run(store(controller, "T", 0, b"x"))
+def test_the_end_of_a_transaction_needs_its_topic(services: Services) -> None:
+    (half,) = asyncio.run(store(services, names.HALF_TOPIC, 0, b"x", REAL_TOPIC="T", REAL_QID="0"))
+    (other,) = asyncio.run(store(services, "T", 0, b"x"))
     end = Command(Code.END_TRANSACTION, ext={"commitLogOffset": str(half.physical_offset)})
-    assert read(end, controller.store) == [("T", PUB)]
+    assert read(end, services.store) == [("T", PUB)]
     end.ext = {"commitLogOffset": str(other.physical_offset), "topic": "mine"}
-    assert read(end, controller.store) == []  # its answerer finds no half there
+    assert read(end, services.store) == []  # its answerer finds no half there
 
 
 def test_what_administrators_only_may_do() -> None:

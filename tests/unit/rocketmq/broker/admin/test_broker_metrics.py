@@ -1,16 +1,15 @@
 from __future__ import annotations
 
 from penstock.core.metrics import mqbroker as metrics
-from penstock.rocketmq.broker.admin.broker_metrics import BrokerMetrics
-from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.services import Services
 from tests.metrics_pages import parse
 
 
-async def test_what_the_broker_counts(controller: Controller) -> None:
-    totals = controller.stats.totals
+async def test_what_the_broker_counts(services: Services) -> None:
+    totals = services.stats.totals
     totals.put_messages, totals.put_bytes, totals.put_failures = 5, 60, 1
     totals.got_messages, totals.found, totals.missed = 4, 3, 2
-    found = BrokerMetrics(controller, (1, 2))
+    found = services.metrics((1, 2))
     page = parse("".join([samples.text() async for samples in found.source()]))
     assert page.keys() == {metric.name for metric in metrics.LIST.metrics}
     for metric, value in (

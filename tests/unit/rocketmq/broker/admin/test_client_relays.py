@@ -8,37 +8,40 @@ from typing import Any
 import pytest
 
 from penstock.rocketmq.broker.acl.check import is_signed
-from penstock.rocketmq.broker.admin import client_relays
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.messages.message import decode
 from penstock.rocketmq.protocol.signing import sign
 from penstock.rocketmq.remoting import LateAnswerError
-from tests.unit.rocketmq.broker.peers import FakePeer, Told, hand_over, heartbeat, request
+from tests.unit.rocketmq.broker.peers import (
+    FakePeer,
+    Told,
+    answered_later,
+    hand_over,
+    heartbeat,
+    request,
+)
 
 
-def join(controller: Controller, peer: FakePeer, version: int = 409) -> None:
-    controller.topics.make_inner("%RETRY%G", 1, 0)
+def join(services: Services, peer: FakePeer, version: int = 409) -> None:
+    services.topics.make_inner("%RETRY%G", 1, 0)
     beat = request(34, heartbeat("c1", "G"), version=version)
-    hand_over(controller, peer.connection, beat)
+    hand_over(services, peer.connection, beat)
     peer.told.clear()
 
 
-def ask(controller: Controller, code: int = 307, **fields: Any) -> Command:
+def ask(services: Services, code: int = 307, **fields: Any) -> Command:
     asked = request(code, consumerGroup="G", clientId="c1", **fields)
-    answerer = (
-        client_relays.consumer_running_info if code == 307 else client_relays.consume_directly
-    )
-    return asyncio.run(answerer(controller, FakePeer().connection, asked))
+    return asyncio.run(answered_later(services, FakePeer().connection, asked))
 
 
-def test_the_answer_comes_back_as_it_is(controller: Controller) -> None:
+def test_the_answer_comes_back_as_it_is(services: Services) -> None:
     peer = FakePeer(lambda told: Command(0, ext={"k": "v"}, body=b"{as it is", remark="fine"))
-    join(controller, peer)
-    answer = ask(controller, jstackEnable="true")
+    join(services, peer)
+    answer = ask(services, jstackEnable="true")
     assert (answer.code, answer.remark, answer.ext) == (0, "fine", {"k": "v"})
     assert (answer.body, answer.opaque, answer.is_response) == (b"{as it is", 7, True)
     fields = {"consumerGroup": "G", "clientId": "c1", "jstackEnable": "true"}
@@ -46,13 +49,11 @@ def test_the_answer_comes_back_as_it_is(controller: Controller) -> None:
 
 
 @pytest.mark.parametrize("code", [307, 309])
-def test_no_consumer_sees_the_signature_of_an_administrator(
-    controller: Controller, code: int
-) -> None:
+def test_no_consumer_sees_the_signature_of_an_administrator(services: Services, code: int) -> None:
     """It is right for other requests, too, where the consumer has chosen its id for that."""
-    placed = asyncio.run(controller.publisher.publish_one(Draft("T", 0, b"body")))
+    placed = asyncio.run(services.publisher.publish_one(Draft("T", 0, b"body")))
     peer = FakePeer(lambda told: Command(0))
-    join(controller, peer)
+    join(services, peer)
     asked = request(code, consumerGroup="G", clientId="c1", msgId=placed.message_id)
     sign(asked, "admin-key", "admin-secret")
     signed = dict(asked.ext or {}, SecurityToken="token")
@@ -62,25 +63,25 @@ def test_no_consumer_sees_the_signature_of_an_administrator(
     )  # fmt: skip
     assert is_signed(delete, "admin-secret")
     more = {name: signed[name] for name in signed if name not in ("consumerGroup", "clientId")}
-    ask(controller, code, **more)
+    ask(services, code, **more)
     (told,) = peer.told
     assert not {"AccessKey", "Signature", "SecurityToken"} & told.ext.keys()
 
 
-def test_consuming_one_message(controller: Controller) -> None:
-    placed = asyncio.run(controller.publisher.publish_one(Draft("T", 0, b"body")))
+def test_consuming_one_message(services: Services) -> None:
+    placed = asyncio.run(services.publisher.publish_one(Draft("T", 0, b"body")))
     peer = FakePeer(lambda told: Command(0, body=b'{"consumeResult":"CR_SUCCESS"}'))
-    join(controller, peer)
-    answer = ask(controller, 309, msgId=placed.message_id)
+    join(services, peer)
+    answer = ask(services, 309, msgId=placed.message_id)
     assert answer.body == b'{"consumeResult":"CR_SUCCESS"}'
     (told,) = peer.told
-    assert told.ext["brokerName"] == controller.settings.broker_name
+    assert told.ext["brokerName"] == services.settings.broker_name
     message, _ = decode(told.body)
     assert (message.body, message.physical_offset) == (b"body", placed.physical_offset)
     with pytest.raises(BodyError, match="no message id"):
-        ask(controller, 309, msgId="x")
+        ask(services, 309, msgId="x")
     with pytest.raises(RefusedError, match="can not find message by the offset, 268435455"):
-        ask(controller, 309, msgId="7F000001" + "00002A9F" + "000000000FFFFFFF")
+        ask(services, 309, msgId="7F000001" + "00002A9F" + "000000000FFFFFFF")
 
 
 def late(told: Told) -> Command:
@@ -97,10 +98,10 @@ def late(told: Told) -> Command:
     ],
 )
 def test_consumers_that_do_not_answer(
-    controller: Controller, peer: FakePeer | None, version: int, code: int, remark: str
+    services: Services, peer: FakePeer | None, version: int, code: int, remark: str
 ) -> None:
     if peer is not None:
-        join(controller, peer, version)
+        join(services, peer, version)
     with pytest.raises(RefusedError, match=remark) as refusal:
-        ask(controller)
+        ask(services)
     assert refusal.value.code == code

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.core.units import SECOND
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.state.clients import Heartbeat, Member
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
@@ -18,20 +18,20 @@ MEMBER = {"clientAddr": "127.0.0.1:5000", "clientId": "c1", "language": "GO", "v
 
 
 @pytest.fixture
-def online(controller: Controller) -> FakePeer:
+def online(services: Services) -> FakePeer:
     """A client that consumes in the group CG and produces in PG."""
     peer = FakePeer()
     body = heartbeat("c1", "CG", topic="T", text="A||B", version=5, producers=("PG",))
     member = Member(
-        "c1", peer.connection, peer.address, Language.GO, 317, controller.clock.monotonic_ns()
+        "c1", peer.connection, peer.address, Language.GO, 317, services.clock.monotonic_ns()
     )
-    controller.clients.beat(Heartbeat.parse(body), member)
+    services.clients.beat(Heartbeat.parse(body), member)
     return peer
 
 
-def test_consumers_with_what_they_subscribe(controller: Controller, online: FakePeer) -> None:
+def test_consumers_with_what_they_subscribe(services: Services, online: FakePeer) -> None:
     asked = request(RequestCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup="CG")
-    answer = answered(controller, online.connection, asked)
+    answer = answered(services, online.connection, asked)
     assert fastjson.loads(answer.body) == {
         "connectionSet": [MEMBER],
         "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
@@ -46,33 +46,33 @@ def test_consumers_with_what_they_subscribe(controller: Controller, online: Fake
     }  # fmt: skip
 
 
-def test_a_group_that_is_not_online(controller: Controller, online: FakePeer) -> None:
+def test_a_group_that_is_not_online(services: Services, online: FakePeer) -> None:
     asked = request(RequestCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup="PG")
     with pytest.raises(RefusedError, match=r"the consumer group\[PG\] not online") as refused:
-        hand_over(controller, online.connection, asked)
+        hand_over(services, online.connection, asked)
     assert refused.value.code == ResponseCode.CONSUMER_NOT_ONLINE
 
 
-def test_producers(controller: Controller, online: FakePeer) -> None:
+def test_producers(services: Services, online: FakePeer) -> None:
     asked = request(RequestCode.GET_PRODUCER_CONNECTION_LIST, producerGroup="PG")
-    answer = answered(controller, online.connection, asked)
+    answer = answered(services, online.connection, asked)
     assert fastjson.loads(answer.body) == {"connectionSet": [MEMBER]}
 
 
-def test_a_producer_group_that_is_not_there(controller: Controller, online: FakePeer) -> None:
+def test_a_producer_group_that_is_not_there(services: Services, online: FakePeer) -> None:
     asked = request(RequestCode.GET_PRODUCER_CONNECTION_LIST, producerGroup="CG")
     with pytest.raises(RefusedError, match=r"the producer group\[CG\] not exist") as refused:
-        hand_over(controller, online.connection, asked)
+        hand_over(services, online.connection, asked)
     assert refused.value.code == ResponseCode.SYSTEM_ERROR
 
 
 def test_all_producers_and_when_they_were_heard(
-    controller: Controller, online: FakePeer, clock: FakeClock
+    services: Services, online: FakePeer, clock: FakeClock
 ) -> None:
-    heard_ms = controller.now_ms
+    heard_ms = services.now_ms
     clock.advance(7 * SECOND)
     asked = request(RequestCode.GET_ALL_PRODUCER_INFO)
-    answer = answered(controller, online.connection, asked)
+    answer = answered(services, online.connection, asked)
     assert fastjson.loads(answer.body) == {
         "data": {
             "PG": [{

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.rocketmq.broker.clients import orderly
-from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.state import queue_locks
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.errors import BodyError
@@ -22,32 +22,32 @@ def body(client: str, *queues: int, group: str = "G") -> bytes:
     return json.dumps({"clientId": client, "consumerGroup": group, "mqSet": wanted}).encode()
 
 
-def lock(controller: Controller, client: str, *queues: int) -> list[int]:
-    answer = answered(controller, FakePeer().connection, request(41, body(client, *queues)))
+def lock(services: Services, client: str, *queues: int) -> list[int]:
+    answer = answered(services, FakePeer().connection, request(41, body(client, *queues)))
     assert answer.code == 0
     held = fastjson.loads(answer.body)["lockOKMQSet"]
     assert all(set(queue) == {"brokerName", "queueId", "topic"} for queue in held)
     return [queue["queueId"] for queue in held]
 
 
-def test_locking_and_giving_back(controller: Controller) -> None:
-    assert lock(controller, "c1", 0, 1) == [0, 1]
-    assert lock(controller, "c2", 0, 1, 2) == [2]
-    answer = answered(controller, FakePeer().connection, request(42, body("c1", 1, 2)))
+def test_locking_and_giving_back(services: Services) -> None:
+    assert lock(services, "c1", 0, 1) == [0, 1]
+    assert lock(services, "c2", 0, 1, 2) == [2]
+    answer = answered(services, FakePeer().connection, request(42, body("c1", 1, 2)))
     assert (answer.code, answer.body) == (0, b"")
-    assert lock(controller, "c2", 0, 1, 2) == [1, 2]
+    assert lock(services, "c2", 0, 1, 2) == [1, 2]
 
 
-def test_locks_expire_when_nobody_renews_them(controller: Controller, clock: FakeClock) -> None:
-    assert lock(controller, "c1", 0, 1) == [0, 1]
+def test_locks_expire_when_nobody_renews_them(services: Services, clock: FakeClock) -> None:
+    assert lock(services, "c1", 0, 1) == [0, 1]
     clock.advance(queue_locks.EXPIRY_NS)
-    assert lock(controller, "c1", 0) == [0]
+    assert lock(services, "c1", 0) == [0]
     clock.advance(1)
-    assert lock(controller, "c2", 0, 1) == [1]
+    assert lock(services, "c2", 0, 1) == [1]
     clock.advance(queue_locks.EXPIRY_NS)
-    orderly.forget_expired(controller)
-    assert not controller.locks.holds("G", "c1", MessageQueue("b", 0, "T"), clock.monotonic_ns())
-    assert lock(controller, "c2", 0) == [0]
+    services.orderly_locks.forget_expired()
+    assert not services.locks.holds("G", "c1", MessageQueue("b", 0, "T"), clock.monotonic_ns())
+    assert lock(services, "c2", 0) == [0]
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,6 @@ def test_locks_expire_when_nobody_renews_them(controller: Controller, clock: Fak
       "mqSet": [{"brokerName": "b", "topic": "T" * 256, "queueId": 0}]},
      {"clientId": "c", "consumerGroup": "G", "mqSet": [1] * (orderly.QUEUES_MAX + 1)}],
 )  # fmt: skip
-def test_what_is_no_request(controller: Controller, value: Any) -> None:
+def test_what_is_no_request(services: Services, value: Any) -> None:
     with pytest.raises(BodyError):
-        hand_over(controller, FakePeer().connection, request(41, json.dumps(value).encode()))
+        hand_over(services, FakePeer().connection, request(41, json.dumps(value).encode()))

@@ -11,9 +11,9 @@ import pytest
 from penstock.core.errors import StorageError
 from penstock.core.units import SECOND
 from penstock.rocketmq.broker import names
-from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.delays import timers
 from penstock.rocketmq.broker.delays.recalls import Handle, handle_of
+from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.protocol.command import Command
 from penstock.testing.clock import FakeClock
@@ -35,33 +35,31 @@ def lives(tmp_path: Path, clock: FakeClock) -> Iterator[Lives]:
 
 
 @pytest.fixture
-def controller(lives: Lives) -> Controller:
+def services(lives: Lives) -> Services:
     return lives.begin("T", "U")
 
 
-async def sent(controller: Controller, ms: int, body: bytes) -> str:
+async def sent(services: Services, ms: int, body: bytes) -> str:
     """The handle of a message that waits."""
-    draft = controller.publisher.divert(after(ms, body, UNIQ_KEY=f"id-{body.decode()}"))
-    placed = await controller.publisher.publish_one(draft)
-    return str(handle_of(draft, controller.settings.broker_name, placed.queue_offset))
+    draft = services.publisher.divert(after(ms, body, UNIQ_KEY=f"id-{body.decode()}"))
+    placed = await services.publisher.publish_one(draft)
+    return str(handle_of(draft, services.settings.broker_name, placed.queue_offset))
 
 
-async def recall(controller: Controller, handle: str, topic: str = "T") -> Command:
+async def recall(services: Services, handle: str, topic: str = "T") -> Command:
     asked = request(RECALL, producerGroup="PG", topic=topic, recallHandle=handle)
-    return await answered_later(controller, PEER, asked)
+    return await answered_later(services, PEER, asked)
 
 
-async def test_only_what_is_recalled_is_not_delivered(
-    controller: Controller, clock: FakeClock
-) -> None:
-    handles = [await sent(controller, 1000, body) for body in (b"a", b"b", b"c")]
-    answer = await recall(controller, handles[1])
+async def test_only_what_is_recalled_is_not_delivered(services: Services, clock: FakeClock) -> None:
+    handles = [await sent(services, 1000, body) for body in (b"a", b"b", b"c")]
+    answer = await recall(services, handles[1])
     assert (answer.code, (answer.ext or {})["msgId"]) == (0, "id-b")
-    assert (await recall(controller, handles[1])).code == 0, "again"
+    assert (await recall(services, handles[1])).code == 0, "again"
     clock.advance(SECOND)
-    await settle(controller)
-    assert bodies(controller) == [b"a", b"c"]
-    assert len(controller.timers) == 0
+    await settle(services)
+    assert bodies(services) == [b"a", b"c"]
+    assert len(services.timers) == 0
 
 
 def handle_v1(ms: int, message_id: str, topic: str = "T") -> str:
@@ -70,86 +68,84 @@ def handle_v1(ms: int, message_id: str, topic: str = "T") -> str:
 
 
 async def test_a_handle_of_javas_is_of_all_with_that_id_in_that_second(
-    controller: Controller, clock: FakeClock
+    services: Services, clock: FakeClock
 ) -> None:
-    now = controller.now_ms
+    now = services.now_ms
     for ms, body in ((60_000, b"a"), (60_000, b"b"), (60_400, b"a"), (90_000, b"a")):
-        await sent(controller, ms, body)
-    answer = await recall(controller, handle_v1(now + 60_001, "id-a"))
+        await sent(services, ms, body)
+    answer = await recall(services, handle_v1(now + 60_001, "id-a"))
     assert (answer.code, (answer.ext or {})["msgId"]) == (0, "id-a")
-    assert (await recall(controller, handle_v1(now + 60_000, "id-a").rstrip("="))).code == 0
+    assert (await recall(services, handle_v1(now + 60_000, "id-a").rstrip("="))).code == 0
     for wrong in (
         handle_v1(now + 70_000, "id-a"), handle_v1(now + 60_001, "id-c"), handle_v1(1, "id-a"),
     ):  # fmt: skip
-        refused = await recall(controller, wrong)
+        refused = await recall(services, wrong)
         assert (refused.code, refused.remark) == (604, "recall failed, timestamp invalid")
     clock.advance(100 * SECOND)
-    await settle(controller)
-    assert bodies(controller) == [b"b", b"a"]
+    await settle(services)
+    assert bodies(services) == [b"b", b"a"]
 
 
 async def test_a_recall_survives_a_crash(
-    lives: Lives, controller: Controller, clock: FakeClock
+    lives: Lives, services: Services, clock: FakeClock
 ) -> None:
-    first, second = [await sent(controller, ms, b"%d" % ms) for ms in (2000, 3000)]
-    await recall(controller, first)
-    await settle(controller)
-    controller.state.save(timers.FILE)
-    await recall(controller, second)
-    controller = lives.begin("T")
+    first, second = [await sent(services, ms, b"%d" % ms) for ms in (2000, 3000)]
+    await recall(services, first)
+    await settle(services)
+    services.files.save(timers.FILE)
+    await recall(services, second)
+    services = lives.begin("T")
     clock.advance(5 * SECOND)
-    await settle(controller)
-    assert bodies(controller) == []
-    assert len(controller.timers) == 0
+    await settle(services)
+    assert bodies(services) == []
+    assert len(services.timers) == 0
 
 
 async def test_what_a_recall_that_failed_was_for_is_delivered(
-    controller: Controller, clock: FakeClock
+    services: Services, clock: FakeClock
 ) -> None:
-    first, second = [await sent(controller, 1000, body) for body in (b"a", b"b")]
-    assert (await recall(controller, second)).code == 0
-    failing = FailingPuts(controller, names.TIMER_TOPIC)
+    first, second = [await sent(services, 1000, body) for body in (b"a", b"b")]
+    assert (await recall(services, second)).code == 0
+    failing = FailingPuts(services, names.TIMER_TOPIC)
     for handle in (first, second):
         with pytest.raises(StorageError, match="no space left"):
-            await recall(controller, handle)
+            await recall(services, handle)
     failing.mend()
     clock.advance(SECOND)
-    await settle(controller)
-    assert bodies(controller) == [b"a"], "the second one's recall was stored before"
+    await settle(services)
+    assert bodies(services) == [b"a"], "the second one's recall was stored before"
 
 
 async def test_a_recall_holds_when_the_systems_time_is_set(
-    controller: Controller, clock: FakeClock
+    services: Services, clock: FakeClock
 ) -> None:
-    handle = await sent(controller, 3_600_000, b"a")
-    assert (await recall(controller, handle)).code == 0
-    await deliver(controller)
+    handle = await sent(services, 3_600_000, b"a")
+    assert (await recall(services, handle)).code == 0
+    await deliver(services)
     clock.set_wall(clock.wall_ns() + 7_200 * SECOND)
-    await deliver(controller)
+    await deliver(services)
     clock.advance(3_600 * SECOND)
-    await deliver(controller)
-    assert bodies(controller) == []
+    await deliver(services)
+    assert bodies(services) == []
 
 
-async def test_recalls_of_what_is_gone_are_forgotten(
-    controller: Controller, clock: FakeClock
-) -> None:
+async def test_recalls_of_what_is_gone_are_forgotten(services: Services, clock: FakeClock) -> None:
     for number in range(1100):
-        handle = await sent(controller, 1000, b"%d" % number)
+        handle = await sent(services, 1000, b"%d" % number)
         if number % 2:
-            await recall(controller, handle)
+            await recall(services, handle)
     clock.advance(SECOND)
-    await settle(controller)
-    assert len(bodies(controller)) == 550
-    assert not controller.timers._recalled
+    await settle(services)
+    assert len(bodies(services)) == 550
+    assert not services.timers._recalled
 
 
 def changed(handle: str, **words: str) -> str:
     return str(Handle.parse(handle)._replace(**words))
 
 
-async def test_refusals_have_javas_words(controller: Controller, clock: FakeClock) -> None:
-    handle = await sent(controller, 1000, b"a")
+async def test_refusals_have_javas_words(services: Services, clock: FakeClock) -> None:
+    handle = await sent(services, 1000, b"a")
     short = base64.urlsafe_b64encode(b"v1 T broker-a 5").decode()
     for wrong, remark in (
         ("?", "recall handle is invalid"), (short, "recall handle is invalid"),
@@ -160,30 +156,30 @@ async def test_refusals_have_javas_words(controller: Controller, clock: FakeCloc
         (changed(handle, offset="x"), "recall failed, timestamp invalid"),
         (changed(handle, message_id="other"), "recall failed, timestamp invalid"),
     ):  # fmt: skip
-        answer = await recall(controller, wrong)
+        answer = await recall(services, wrong)
         assert (answer.code, answer.remark) == (604, remark)
         assert answer.ext == {"MSG_REGION": "DefaultRegion"}
-    assert (await recall(controller, handle, "none")).code == 17
+    assert (await recall(services, handle, "none")).code == 17
     clock.advance(2 * SECOND)
-    late = await recall(controller, handle)
+    late = await recall(services, handle)
     assert (late.code, late.remark) == (604, "recall failed, timestamp invalid")
-    await settle(controller)
-    assert bodies(controller) == [b"a"]
+    await settle(services)
+    assert bodies(services) == [b"a"]
 
 
-async def test_the_recall_of_a_recall_is_refused(controller: Controller) -> None:
-    handle = await sent(controller, 1000, b"a")
-    await recall(controller, handle)
-    answer = await recall(controller, changed(handle, offset="1"))
+async def test_the_recall_of_a_recall_is_refused(services: Services) -> None:
+    handle = await sent(services, 1000, b"a")
+    await recall(services, handle)
+    answer = await recall(services, changed(handle, offset="1"))
     assert answer.code == 604
 
 
-async def test_a_message_cannot_pass_for_a_recall(controller: Controller, clock: FakeClock) -> None:
-    await sent(controller, 1000, b"a")
-    await controller.publisher.publish_one(after(1000, b"", TIMER_RECALLED="0"))
+async def test_a_message_cannot_pass_for_a_recall(services: Services, clock: FakeClock) -> None:
+    await sent(services, 1000, b"a")
+    await services.publisher.publish_one(after(1000, b"", TIMER_RECALLED="0"))
     clock.advance(SECOND)
-    await settle(controller)
-    assert bodies(controller) == [b"a", b""]
+    await settle(services)
+    assert bodies(services) == [b"a", b""]
 
 
 @pytest.mark.parametrize(
@@ -191,14 +187,14 @@ async def test_a_message_cannot_pass_for_a_recall(controller: Controller, clock:
     [("recall_message_enable", False, 16), ("broker_permission", 4, 14)],
 )
 async def test_a_broker_that_takes_no_recalls_says_so(
-    controller: Controller, name: str, value: object, code: int
+    services: Services, name: str, value: object, code: int
 ) -> None:
-    handle = await sent(controller, 1000, b"a")
-    setattr(controller.settings, name, value)
-    assert (await recall(controller, handle)).code == code
+    handle = await sent(services, 1000, b"a")
+    setattr(services.settings, name, value)
+    assert (await recall(services, handle)).code == code
 
 
-def test_a_message_without_an_id_has_a_handle_all_the_same(controller: Controller) -> None:
-    draft: Draft = controller.publisher.divert(after(1000))
+def test_a_message_without_an_id_has_a_handle_all_the_same(services: Services) -> None:
+    draft: Draft = services.publisher.divert(after(1000))
     assert draft.topic == names.TIMER_TOPIC
     assert handle_of(draft, "broker-a", 5)[4:] == ("null", "5")

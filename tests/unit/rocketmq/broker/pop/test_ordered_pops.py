@@ -12,11 +12,8 @@ from penstock.core import log_limit
 from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.pop import ordered_pops, pop_orders
-from penstock.rocketmq.broker.pop.pop_acks import batch_ack, change_invisible_time
-from penstock.rocketmq.broker.pop.popping import peek, polling_info
-from penstock.rocketmq.broker.pull import offsets_api
+from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
@@ -50,20 +47,18 @@ PEER = Peer().connection
 
 
 @pytest.fixture
-async def topic(controller: Controller) -> Controller:
+async def topic(services: Services) -> Services:
     """Three messages in queue 0, one in queue 1."""
-    with_pops(controller, queues=2)
-    await store(controller, "T", 0, b"a", b"b", b"c")
-    await store(controller, "T", 1, b"z", TAGS="blue")
-    return controller
+    with_pops(services, queues=2)
+    await store(services, "T", 0, b"a", b"b", b"c")
+    await store(services, "T", 1, b"z", TAGS="blue")
+    return services
 
 
-def ask(controller: Controller, **changes: Any) -> Peer:
+def ask(services: Services, **changes: Any) -> Peer:
     """A request to pop; what it is answered is at its peer."""
     peer = Peer()
-    hand_over(
-        controller, peer.connection, request(RequestCode.POP_MESSAGE, **{**FIELDS, **changes})
-    )
+    hand_over(services, peer.connection, request(RequestCode.POP_MESSAGE, **{**FIELDS, **changes}))
     return peer
 
 
@@ -78,19 +73,19 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-def receipt(controller: Controller, offset: int, pop_ms: int | None = None) -> dict[str, Any]:
-    pop_ms = controller.now_ms if pop_ms is None else pop_ms
+def receipt(services: Services, offset: int, pop_ms: int | None = None) -> dict[str, Any]:
+    pop_ms = services.now_ms if pop_ms is None else pop_ms
     return {"consumerGroup": "G", "topic": "T", "queueId": 0, "offset": offset,
             "extraInfo": f"0 {pop_ms} 1000 999 0 broker-a 0 {offset}"}  # fmt: skip
 
 
-def finish(controller: Controller, offset: int, pop_ms: int | None = None) -> Command:
+def finish(services: Services, offset: int, pop_ms: int | None = None) -> Command:
     return answered(
-        controller, PEER, request(RequestCode.ACK_MESSAGE, **receipt(controller, offset, pop_ms))
+        services, PEER, request(RequestCode.ACK_MESSAGE, **receipt(services, offset, pop_ms))
     )
 
 
-async def test_an_answer(topic: Controller) -> None:
+async def test_an_answer(topic: Services) -> None:
     peer = ask(topic, maxMsgNums=2, queueId=0)
     assert bodies(peer) == [b"a", b"b"]
     assert peer.sent[0].ext == {
@@ -100,7 +95,7 @@ async def test_an_answer(topic: Controller) -> None:
     }  # fmt: skip
 
 
-async def test_one_batch_of_a_queue_at_a_time(topic: Controller) -> None:
+async def test_one_batch_of_a_queue_at_a_time(topic: Services) -> None:
     assert bodies(ask(topic, maxMsgNums=2, queueId=0)) == [b"a", b"b"]
     waiting = ask(topic, queueId=0)
     assert bodies(ask(topic)) == [b"z"], "another queue is not blocked"
@@ -117,12 +112,12 @@ async def test_one_batch_of_a_queue_at_a_time(topic: Controller) -> None:
     assert len(topic.pops) == 0
 
 
-async def test_other_groups_are_not_blocked(topic: Controller) -> None:
+async def test_other_groups_are_not_blocked(topic: Services) -> None:
     assert len(bodies(ask(topic))) == 4
     assert len(bodies(ask(topic, consumerGroup="H"))) == 4
 
 
-async def test_after_its_time_a_batch_comes_again(topic: Controller, clock: FakeClock) -> None:
+async def test_after_its_time_a_batch_comes_again(topic: Services, clock: FakeClock) -> None:
     first_ms = topic.now_ms
     ask(topic, queueId=0)
     finish(topic, 0)
@@ -138,7 +133,7 @@ async def test_after_its_time_a_batch_comes_again(topic: Controller, clock: Fake
 
 
 async def test_those_who_wait_are_woken_when_the_time_is_over(
-    topic: Controller, clock: FakeClock
+    topic: Services, clock: FakeClock
 ) -> None:
     ask(topic, queueId=0, invisibleTime=1)
     waiting = ask(topic, queueId=0)
@@ -147,24 +142,24 @@ async def test_those_who_wait_are_woken_when_the_time_is_over(
     assert bodies(waiting) == [b"a", b"b", b"c"]
 
 
-async def test_changing_the_time(topic: Controller, clock: FakeClock) -> None:
+async def test_changing_the_time(topic: Services, clock: FakeClock) -> None:
     ask(topic, queueId=0, maxMsgNums=1)
     pop_ms = topic.now_ms
     clock.advance(500 * MILLISECOND)
     given = receipt(topic, 0, pop_ms)
     code = RequestCode.CHANGE_MESSAGE_INVISIBLETIME
-    answer = change_invisible_time(topic, PEER, request(code, **given, invisibleTime=9000))
+    answer = answered(topic, PEER, request(code, **given, invisibleTime=9000))
     assert answer.ext == {"popTime": str(pop_ms), "invisibleTime": "9500", "reviveQid": "999"}
     clock.advance(8999 * MILLISECOND)
     waiting = ask(topic, queueId=0)
     await turns()
     assert waiting.sent == []
-    change_invisible_time(topic, PEER, request(code, **given, invisibleTime=0))
+    answered(topic, PEER, request(code, **given, invisibleTime=0))
     await turns()
     assert bodies(waiting) == [b"a", b"b", b"c"]
 
 
-async def test_what_was_not_popped_cannot_be_acknowledged(topic: Controller) -> None:
+async def test_what_was_not_popped_cannot_be_acknowledged(topic: Services) -> None:
     ask(topic, queueId=0, maxMsgNums=1)
     with pytest.raises(RefusedError, match="offset is illegal") as caught:
         finish(topic, 2)
@@ -172,15 +167,15 @@ async def test_what_was_not_popped_cannot_be_acknowledged(topic: Controller) -> 
     assert topic.offsets.query("T", "G", 0) == 0
 
 
-async def test_several_at_once(topic: Controller) -> None:
+async def test_several_at_once(topic: Services) -> None:
     ask(topic, queueId=0)
     body = (b'{"brokerName":"broker-a","acks":[{"c":"G","t":"T","r":"0","so":0,"q":0,"rq":999,'
             b'"pt":%d,"it":1000,"b":"Aw=="}]}' % topic.now_ms)  # fmt: skip
-    assert batch_ack(topic, PEER, request(RequestCode.BATCH_ACK_MESSAGE, body)).code == 0
+    assert answered(topic, PEER, request(RequestCode.BATCH_ACK_MESSAGE, body)).code == 0
     assert topic.offsets.query("T", "G", 0) == 2
 
 
-async def test_messages_that_come_wake_those_who_wait(topic: Controller) -> None:
+async def test_messages_that_come_wake_those_who_wait(topic: Services) -> None:
     ask(topic)
     waiting, other = ask(topic, queueId=1), ask(topic, consumerGroup="H", queueId=0)
     assert bodies(other) == [b"a", b"b", b"c"]
@@ -192,10 +187,12 @@ async def test_messages_that_come_wake_those_who_wait(topic: Controller) -> None
     await store(topic, "T", 1, b"y")
     await turns()
     assert bodies(waiting) == [b"y"]
-    assert polling_info(topic, PEER, request(0, **FIELDS)).ext == {"pollingNum": "0"}
+    assert answered(topic, PEER, request(RequestCode.POLLING_INFO, **FIELDS)).ext == {
+        "pollingNum": "0"
+    }
 
 
-async def test_only_what_is_wanted(topic: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_what_is_wanted(topic: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ordered_pops, "SCAN_MAX", 2)
     await store(topic, "T", 0, b"d", TAGS="blue")
     waiting = ask(topic, queueId=0, exp="blue", expType="TAG")
@@ -206,12 +203,12 @@ async def test_only_what_is_wanted(topic: Controller, monkeypatch: pytest.Monkey
     assert topic.offsets.query("T", "G", 0) == 4
 
 
-async def test_an_answer_has_its_size(topic: Controller) -> None:
+async def test_an_answer_has_its_size(topic: Services) -> None:
     topic.settings.max_transfer_bytes_on_message_in_memory = 1
     assert bodies(ask(topic, queueId=0)) == [b"a"]
 
 
-def spoil_queue_0(topic: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
+def spoil_queue_0(topic: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the disk refuse to read a queue."""
     slices = topic.store.slices
 
@@ -224,7 +221,7 @@ def spoil_queue_0(topic: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_queue_that_cannot_be_read_holds_up_no_other(
-    topic: Controller, monkeypatch: pytest.MonkeyPatch
+    topic: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spoil_queue_0(topic, monkeypatch)
     assert bodies(ask(topic)) == [b"z"]
@@ -235,7 +232,7 @@ async def test_a_queue_that_cannot_be_read_holds_up_no_other(
 
 
 async def test_an_unread_queue_is_told_a_few_times(
-    topic: Controller, clock: FakeClock, monkeypatch: pytest.MonkeyPatch,
+    topic: Services, clock: FakeClock, monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     spoil_queue_0(topic, monkeypatch)
@@ -249,7 +246,7 @@ async def test_an_unread_queue_is_told_a_few_times(
 
 
 async def test_a_queue_that_is_waited_for_and_cannot_be_read_is_told_a_few_times(
-    topic: Controller, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    topic: Services, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     ask(topic, queueId=0)
     waiting = ask(topic, queueId=0)
@@ -263,7 +260,7 @@ async def test_a_queue_that_is_waited_for_and_cannot_be_read_is_told_a_few_times
     assert caplog.messages == ["the group G waits to pop queue 0 of T in vain: Input/output error"]
 
 
-async def test_nothing_in_time(topic: Controller) -> None:
+async def test_nothing_in_time(topic: Services) -> None:
     ask(topic)
     peer = ask(topic, pollTime=0)
     await turns()
@@ -276,14 +273,14 @@ async def test_nothing_in_time(topic: Controller) -> None:
     assert len(topic.pops) == 0
 
 
-async def test_a_repeated_attempt(topic: Controller) -> None:
+async def test_a_repeated_attempt(topic: Services) -> None:
     assert len(bodies(ask(topic, queueId=0, attemptId="x"))) == 3
     again = ask(topic, queueId=0, attemptId="x")
     assert len(bodies(again)) == 3
     assert (again.sent[0].ext or {})["orderCountInfo"] == "0 0 0"
 
 
-async def test_limits(topic: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_limits(topic: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     ask(topic, queueId=0)
     monkeypatch.setattr("penstock.rocketmq.broker.pop.popping.WAITING_OF_GROUP_MAX", 0)
     assert [each.code for each in ask(topic, queueId=0).sent] == [ResponseCode.POLLING_FULL]
@@ -293,7 +290,7 @@ async def test_limits(topic: Controller, monkeypatch: pytest.MonkeyPatch) -> Non
         ask(topic, consumerGroup="H")
 
 
-async def test_a_topic_that_is_deleted(topic: Controller) -> None:
+async def test_a_topic_that_is_deleted(topic: Services) -> None:
     ask(topic)
     waiting = ask(topic)
     topic.store.forget("T")
@@ -301,17 +298,15 @@ async def test_a_topic_that_is_deleted(topic: Controller) -> None:
     assert ("T", "G") not in topic.pops.ordered.table
 
 
-async def test_an_offset_that_somebody_sets(topic: Controller) -> None:
+async def test_an_offset_that_somebody_sets(topic: Services) -> None:
     ask(topic, queueId=0)
     waiting = ask(topic, queueId=0)
-    offsets_api.update_consumer_offset(
-        topic, PEER, request(15, consumerGroup="G", topic="T", queueId=0, commitOffset=2)
-    )
+    answered(topic, PEER, request(15, consumerGroup="G", topic="T", queueId=0, commitOffset=2))
     await turns()
     assert bodies(waiting) == [b"c"]
 
 
-async def test_an_offset_that_is_set_too_far(topic: Controller) -> None:
+async def test_an_offset_that_is_set_too_far(topic: Services) -> None:
     topic.offsets.commit("T", "G", 0, 99)
     waiting = ask(topic, queueId=0)
     assert topic.offsets.query("T", "G", 0) == 3
@@ -320,16 +315,16 @@ async def test_an_offset_that_is_set_too_far(topic: Controller) -> None:
     assert bodies(waiting) == [b"d"]
 
 
-async def test_looking(topic: Controller) -> None:
+async def test_looking(topic: Services) -> None:
     ask(topic, queueId=1)
-    answer = peek(topic, PEER, request(RequestCode.PEEK_MESSAGE, **{**FIELDS, "maxMsgNums": 2}))
+    answer = answered(topic, PEER, request(RequestCode.PEEK_MESSAGE, **{**FIELDS, "maxMsgNums": 2}))
     assert answer is not None
     assert [each.body for each in decode_all(answer.body)] == [b"a", b"b"]
     assert (answer.ext or {})["restNum"] == "1"
 
 
 async def test_from_out_of_order_to_in_order_and_back(
-    topic: Controller, monkeypatch: pytest.MonkeyPatch
+    topic: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     channel = popper(topic)
     loose = Request(1)
@@ -347,11 +342,11 @@ async def test_from_out_of_order_to_in_order_and_back(
     assert rest() == 1
 
 
-async def test_it_survives_a_restart(topic: Controller) -> None:
+async def test_it_survives_a_restart(topic: Services) -> None:
     ask(topic, queueId=0)
     finish(topic, 1)
     kept = topic.pops.ordered.table.as_json()
-    topic.state.save(pop_orders.FILE)
+    topic.files.save(pop_orders.FILE)
     with_pops(topic, queues=2)
     assert topic.pops.ordered.table.as_json() == kept
     waiting = ask(topic, queueId=0)
@@ -362,7 +357,7 @@ async def test_it_survives_a_restart(topic: Controller) -> None:
     assert waiting.sent == []
 
 
-async def test_a_batch_that_was_done_before_a_crash_blocks_nothing(topic: Controller) -> None:
+async def test_a_batch_that_was_done_before_a_crash_blocks_nothing(topic: Services) -> None:
     assert bodies(ask(topic, maxMsgNums=2, queueId=0)) == [b"a", b"b"]
     topic.offsets.commit("T", "G", 0, 2)  # as the files say when only one of them was written
     assert bodies(ask(topic, queueId=0)) == [b"c"]

@@ -9,9 +9,9 @@ import pytest
 from penstock.broker.channels import channel as channels
 from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND
-from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.pop import pop_channel
 from penstock.rocketmq.broker.pop.pop_channel import TIMES_MAX
+from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.protocol.messages.message import decode
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.filling import store
@@ -19,9 +19,9 @@ from tests.unit.rocketmq.broker.popping import Request, dispatch, popper, with_p
 
 
 @pytest.fixture
-def topic(controller: Controller) -> Controller:
-    with_pops(controller, queues=2)
-    return controller
+def topic(services: Services) -> Services:
+    with_pops(services, queues=2)
+    return services
 
 
 async def settled() -> None:
@@ -30,7 +30,7 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def test_requests_are_served_in_their_order(topic: Controller) -> None:
+async def test_requests_are_served_in_their_order(topic: Services) -> None:
     channel = popper(topic)
     first, second, third = Request(2), Request(3), Request(3)
     for request in (first, second, third):
@@ -50,7 +50,7 @@ async def test_requests_are_served_in_their_order(topic: Controller) -> None:
 
 
 async def test_an_answer_is_not_longer_than_clients_read(
-    topic: Controller, monkeypatch: pytest.MonkeyPatch
+    topic: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(channels, "SERVE_BYTES_MAX", 1)
     monkeypatch.setattr(pop_channel, "ANSWER_BYTES", 2000)
@@ -69,7 +69,7 @@ async def test_an_answer_is_not_longer_than_clients_read(
 
 
 async def test_nor_when_one_batch_has_more(
-    topic: Controller, monkeypatch: pytest.MonkeyPatch
+    topic: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pop_channel, "ANSWER_BYTES_MAX", 2500)
     channel = popper(topic)
@@ -83,7 +83,7 @@ async def test_nor_when_one_batch_has_more(
     assert (channel.channel.state.depth, channel.channel.state.in_flight_count) == (1, 4)
 
 
-async def test_only_what_is_wanted(topic: Controller) -> None:
+async def test_only_what_is_wanted(topic: Services) -> None:
     channel = popper(topic)
     for number in range(6):
         await store(topic, "T", 0, b"%d" % number, TAGS="ab"[number % 2])
@@ -100,7 +100,7 @@ async def test_only_what_is_wanted(topic: Controller) -> None:
     assert channel.channel.state.floor() == 6
 
 
-async def test_what_comes_again_says_so(topic: Controller, clock: FakeClock) -> None:
+async def test_what_comes_again_says_so(topic: Services, clock: FakeClock) -> None:
     channel = popper(topic)
     await store(topic, "T", 0, b"a", b"b", TAGS="t")
     for tries in range(3):
@@ -114,7 +114,7 @@ async def test_what_comes_again_says_so(topic: Controller, clock: FakeClock) -> 
         dispatch(topic)()
 
 
-async def test_hiding_for_another_time(topic: Controller, clock: FakeClock) -> None:
+async def test_hiding_for_another_time(topic: Services, clock: FakeClock) -> None:
     channel = popper(topic)
     await store(topic, "T", 0, b"a", b"b")
     channel.wait(Request(), 1000)
@@ -137,7 +137,7 @@ async def test_hiding_for_another_time(topic: Controller, clock: FakeClock) -> N
     assert 1 not in [each.offset for each in waiting.popped]
 
 
-async def test_who_gives_up_gets_nothing(topic: Controller) -> None:
+async def test_who_gives_up_gets_nothing(topic: Services) -> None:
     channel = popper(topic)
     here, gone = object(), object()
     staying, leaving = Request(connection=here), Request(connection=gone)
@@ -157,7 +157,7 @@ async def test_who_gives_up_gets_nothing(topic: Controller) -> None:
     assert [each.attempts for each in late.popped] == [1]  # nobody has had it before
 
 
-async def test_a_channel_that_is_emptied_in_between(topic: Controller) -> None:
+async def test_a_channel_that_is_emptied_in_between(topic: Services) -> None:
     channel = popper(topic)
     await store(topic, "T", 0, b"a")
     request = Request()
@@ -169,7 +169,7 @@ async def test_a_channel_that_is_emptied_in_between(topic: Controller) -> None:
 
 
 async def test_an_index_that_cannot_be_read(
-    topic: Controller, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    topic: Services, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     channel = popper(topic)
     await store(topic, "T", 0, b"a")
@@ -185,7 +185,7 @@ async def test_an_index_that_cannot_be_read(
     assert (request.answers, channel.channel.state.in_flight_count) == (0, 1)  # it will come again
 
 
-async def test_so_many_different_times(topic: Controller) -> None:
+async def test_so_many_different_times(topic: Services) -> None:
     channel = popper(topic)
     await store(topic, "T", 0, *[b"x"] * (TIMES_MAX + 1))
     for number in range(TIMES_MAX):
@@ -199,7 +199,7 @@ async def test_so_many_different_times(topic: Controller) -> None:
     assert channel.wait(Request(1), 7)  # those that hold nothing make room
 
 
-async def test_the_end(topic: Controller) -> None:
+async def test_the_end(topic: Services) -> None:
     channel = popper(topic)
     request = Request()
     channel.wait(request, 1000)

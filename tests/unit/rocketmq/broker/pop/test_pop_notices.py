@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from penstock.core.units import MILLISECOND
-from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.pop.pop_orders import OpenBatch
 from penstock.rocketmq.broker.pull import arrivals
+from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.testing.clock import FakeClock
@@ -22,26 +22,26 @@ PEER = FakePeer().connection
 
 
 @pytest.fixture
-def topic(controller: Controller) -> Controller:
-    with_pops(controller)
-    return controller
+def topic(services: Services) -> Services:
+    with_pops(services)
+    return services
 
 
-async def ask(controller: Controller, **changes: Any) -> Command:
+async def ask(services: Services, **changes: Any) -> Command:
     fields = {"consumerGroup": "G", "topic": "T", "queueId": -1, "pollTime": 30_000,
               "bornTime": 1, **changes}  # fmt: skip
     answer: Command = await answered_later(
-        controller, PEER, request(RequestCode.NOTIFICATION, **fields)
+        services, PEER, request(RequestCode.NOTIFICATION, **fields)
     )
     return answer
 
 
-async def test_there_is_something(topic: Controller) -> None:
+async def test_there_is_something(topic: Services) -> None:
     await store(topic, "T", 0, b"a")
     assert (await ask(topic)).ext == {"hasMsg": "true", "pollingFull": "false"}
 
 
-async def test_something_comes(topic: Controller) -> None:
+async def test_something_comes(topic: Services) -> None:
     listeners = len(topic.store.on_append)
     waiting = [asyncio.ensure_future(ask(topic)) for _ in range(2)]
     for _ in range(5):
@@ -55,7 +55,7 @@ async def test_something_comes(topic: Controller) -> None:
     assert len(topic.store.on_append) == listeners
 
 
-async def test_a_hidden_message_becomes_visible_again(topic: Controller, clock: FakeClock) -> None:
+async def test_a_hidden_message_becomes_visible_again(topic: Services, clock: FakeClock) -> None:
     await store(topic, "T", 0, b"a")
     channel, request = popper(topic), Request()
     assert channel.wait(request, 20)
@@ -70,7 +70,7 @@ async def test_a_hidden_message_becomes_visible_again(topic: Controller, clock: 
         assert (await waiting).ext == {"hasMsg": "true", "pollingFull": "false"}
 
 
-async def test_what_somebody_else_has_had_is_not_told(topic: Controller) -> None:
+async def test_what_somebody_else_has_had_is_not_told(topic: Services) -> None:
     popper(topic)
     waiting = asyncio.ensure_future(ask(topic, pollTime=50))
     await asyncio.sleep(0)
@@ -83,18 +83,18 @@ async def test_what_somebody_else_has_had_is_not_told(topic: Controller) -> None
     assert (await waiting).ext == {"hasMsg": "false", "pollingFull": "false"}
 
 
-async def test_nothing_comes(topic: Controller) -> None:
+async def test_nothing_comes(topic: Services) -> None:
     for poll_ms in (0, 10):
         answer = await ask(topic, pollTime=poll_ms)
         assert answer.ext == {"hasMsg": "false", "pollingFull": "false"}
 
 
-async def test_too_many_wait(topic: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_too_many_wait(topic: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrivals, "WAITING_MAX", 0)
     assert (await ask(topic)).ext == {"hasMsg": "false", "pollingFull": "true"}
 
 
-async def test_in_order_nothing_is_there_while_a_batch_is_out(topic: Controller) -> None:
+async def test_in_order_nothing_is_there_while_a_batch_is_out(topic: Services) -> None:
     ordered, key = topic.pops.ordered, ("T", "G")
     await store(topic, "T", 0, b"a", b"b")
     assert (await ask(topic, order="true")).ext == {"hasMsg": "true", "pollingFull": "false"}

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
 from tests.unit.rocketmq.broker.filling import store
@@ -27,8 +27,8 @@ class Popper(FakePeer):
         self.again.append(request)
 
 
-def ask(controller: Controller, peer: Popper, *, order: bool) -> None:
-    hand_over(controller, peer.connection, request(
+def ask(services: Services, peer: Popper, *, order: bool) -> None:
+    hand_over(services, peer.connection, request(
         RequestCode.POP_MESSAGE, consumerGroup="G", topic="T", queueId=-1, maxMsgNums=32,
         invisibleTime=1000, pollTime=30_000, bornTime=1, initMode=0, order=str(order).lower(),
     ))  # fmt: skip
@@ -37,22 +37,22 @@ def ask(controller: Controller, peer: Popper, *, order: bool) -> None:
 @pytest.mark.parametrize("order", [False, True])
 @pytest.mark.parametrize("forbids", PLACES)
 async def test_a_request_that_waits_is_asked_again_whether_it_may(
-    controller: Controller, forbids: str, order: bool
+    services: Services, forbids: str, order: bool
 ) -> None:
-    pops = with_pops(controller)
+    pops = with_pops(services)
     first, second = Popper(), Popper()
     for peer in (first, second):
-        ask(controller, peer, order=order)
-    forbid_reading(controller, forbids)
-    await store(controller, "T", 0, b"a")
-    dispatch(controller)()
+        ask(services, peer, order=order)
+    forbid_reading(services, forbids)
+    await store(services, "T", 0, b"a")
+    dispatch(services)()
     for _ in range(6):
         await asyncio.sleep(0)
     assert len(pops) == 0
     for peer in (first, second):
         (again,) = peer.again
         with pytest.raises(RefusedError, match=r"forbidden|no permission"):
-            hand_over(controller, peer.connection, again)
+            hand_over(services, peer.connection, again)
         assert not peer.sent
     if not order:  # the message waits for those who may have it
         channel = pops.find("T", "G")

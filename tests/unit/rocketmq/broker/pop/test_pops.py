@@ -8,8 +8,8 @@ import pytest
 
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.pop import pop_channel, pops
+from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.state.groups import GroupConfig
 from penstock.rocketmq.protocol.messages import properties
 from penstock.testing.clock import FakeClock
@@ -18,17 +18,17 @@ from tests.unit.rocketmq.broker.popping import Request, dispatch, popper, with_p
 
 
 @pytest.fixture
-def topic(controller: Controller) -> Controller:
-    with_pops(controller, queues=2)
-    return controller
+def topic(services: Services) -> Services:
+    with_pops(services, queues=2)
+    return services
 
 
-async def fill(controller: Controller) -> None:
+async def fill(services: Services) -> None:
     for number in range(4):
-        await store(controller, "T", number % 2, b"%d" % number)
+        await store(services, "T", number % 2, b"%d" % number)
 
 
-async def test_where_a_group_begins(topic: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_where_a_group_begins(topic: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     await fill(topic)
     assert popper(topic, "start").channel.state.cursor == 0
     assert popper(topic, "young", from_end=True).channel.state.cursor == 0
@@ -43,12 +43,12 @@ async def test_where_a_group_begins(topic: Controller, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("group", ["%RETRY%G", "a|b", "g" * 65])
-async def test_groups_that_are_no_channels(topic: Controller, group: str) -> None:
+async def test_groups_that_are_no_channels(topic: Services, group: str) -> None:
     with pytest.raises(RefusedError, match="cannot pop"):
         popper(topic, group)
 
 
-async def test_a_channel_that_somebody_deleted(topic: Controller) -> None:
+async def test_a_channel_that_somebody_deleted(topic: Services) -> None:
     await fill(topic)
     first = popper(topic)
     request = Request()
@@ -66,7 +66,7 @@ async def test_a_channel_that_somebody_deleted(topic: Controller) -> None:
     assert topic.pops.find("T", "G") is None
 
 
-async def test_a_channel_that_nsq_made_is_shared(topic: Controller) -> None:
+async def test_a_channel_that_nsq_made_is_shared(topic: Services) -> None:
     await fill(topic)
     made = topic.node.registry.topic("T")
     made.channel("G")
@@ -75,7 +75,7 @@ async def test_a_channel_that_nsq_made_is_shared(topic: Controller) -> None:
     assert made.channels["G"].state.cursor == 0  # where it was
 
 
-async def test_too_often(topic: Controller, clock: FakeClock) -> None:
+async def test_too_often(topic: Services, clock: FakeClock) -> None:
     topic.groups.put(GroupConfig("G", retry_max_times=0), topic.now_ms)
     await store(topic, "T", 1, b"poison", TAGS="t")
     channel = popper(topic)
@@ -97,7 +97,7 @@ async def test_too_often(topic: Controller, clock: FakeClock) -> None:
     assert channel.channel.state.in_flight_count == 0
 
 
-async def test_a_group_without_retries_has_each_message_once(topic: Controller) -> None:
+async def test_a_group_without_retries_has_each_message_once(topic: Services) -> None:
     topic.groups.put(GroupConfig("G", retry_max_times=-1), topic.now_ms)
     await store(topic, "T", 1, b"once")
     request = Request()
@@ -106,7 +106,7 @@ async def test_a_group_without_retries_has_each_message_once(topic: Controller) 
     assert request.bodies == [b"once"]
 
 
-async def test_too_often_and_with_too_much_to_say(topic: Controller, clock: FakeClock) -> None:
+async def test_too_often_and_with_too_much_to_say(topic: Services, clock: FakeClock) -> None:
     topic.groups.put(GroupConfig("G", retry_max_times=0), topic.now_ms)
     await store(topic, "T", 1, b"poison", TAGS="t" * (properties.BYTES_MAX - 10))
     channel = popper(topic)
@@ -125,7 +125,7 @@ async def test_too_often_and_with_too_much_to_say(topic: Controller, clock: Fake
     assert (dead.body, dead.reconsume_times) == (b"poison", 1)
 
 
-async def test_looking(topic: Controller) -> None:
+async def test_looking(topic: Services) -> None:
     await fill(topic)
     found, rest = topic.pops.peek("T", "nobody", 3)
     assert ([(each.queue, each.queue_offset) for each in found], rest) == (
@@ -144,7 +144,7 @@ async def test_looking(topic: Controller) -> None:
     assert topic.pops.peek("T", "G", 9) == ([], 0)
 
 
-async def test_offsets_are_noted(topic: Controller) -> None:
+async def test_offsets_are_noted(topic: Services) -> None:
     await fill(topic)
     channel = popper(topic)
     channel.wait(Request(3), 1000)
@@ -160,7 +160,7 @@ async def test_offsets_are_noted(topic: Controller) -> None:
     assert len(topic.pops) == 0
 
 
-async def test_a_group_is_set_to_another_place(topic: Controller) -> None:
+async def test_a_group_is_set_to_another_place(topic: Services) -> None:
     await fill(topic)
     assert not topic.pops.reset("T", "G", {0: 0}, 0, is_force=True)  # it has popped nothing
     request = Request()
@@ -180,7 +180,7 @@ async def test_a_group_is_set_to_another_place(topic: Controller) -> None:
 
 
 async def test_one_queue_of_a_group_is_set_to_another_place(
-    topic: Controller, monkeypatch: pytest.MonkeyPatch
+    topic: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for queue in (0, 1, 0, 1, 0, 1):
         await store(topic, "T", queue, b"%d" % queue)
@@ -204,7 +204,7 @@ async def test_one_queue_of_a_group_is_set_to_another_place(
     topic.pops.reset_queue("T", "other", 0, 0)  # it has popped nothing
 
 
-async def test_a_group_in_order_is_set_to_other_offsets(topic: Controller) -> None:
+async def test_a_group_in_order_is_set_to_other_offsets(topic: Services) -> None:
     await fill(topic)
     assert topic.pops.in_order("T", "G", from_end=False) == 2
     assert topic.pops.reset("T", "G", {0: 2, 1: 1}, 3, is_force=True)

@@ -8,11 +8,8 @@ from typing import Any, cast
 import pytest
 
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.pop.request_modes import (
-    all_request_modes,
-)
 from penstock.rocketmq.broker.registration import NameServers
+from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.state.groups import GroupConfig
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
@@ -31,30 +28,28 @@ PEER = FakePeer().connection
 
 
 @pytest.fixture
-def topic(controller: Controller) -> Controller:
-    controller.topics.put(TopicConfig("T", 5, 5), controller.now_ms)
-    controller.groups.put(GroupConfig("G"), controller.now_ms)
-    return controller
+def topic(services: Services) -> Services:
+    services.topics.put(TopicConfig("T", 5, 5), services.now_ms)
+    services.groups.put(GroupConfig("G"), services.now_ms)
+    return services
 
 
-def join(controller: Controller, *clients: str) -> None:
+def join(services: Services, *clients: str) -> None:
     for client in clients:
-        hand_over(controller, FakePeer().connection, request(34, heartbeat(client, "G")))
+        hand_over(services, FakePeer().connection, request(34, heartbeat(client, "G")))
 
 
-def set_mode(controller: Controller, **changes: Any) -> Any:
+def set_mode(services: Services, **changes: Any) -> Any:
     body = {"consumerGroup": "G", "topic": "T", "mode": "POP", "popShareQueueNum": 0, **changes}
     given = request(RequestCode.SET_MESSAGE_REQUEST_MODE, json.dumps(body).encode())
-    return answered(controller, PEER, given)
+    return answered(services, PEER, given)
 
 
-async def assigned(
-    controller: Controller, client: str, **changes: Any
-) -> tuple[str, list[int]] | None:
+async def assigned(services: Services, client: str, **changes: Any) -> tuple[str, list[int]] | None:
     body = {"clientId": client, "consumerGroup": "G", "topic": "T", "strategyName": "AVG",
             "messageModel": "CLUSTERING", **changes}  # fmt: skip
     given = request(RequestCode.QUERY_ASSIGNMENT, json.dumps(body).encode())
-    found = json.loads((await answered_later(controller, PEER, given)).body)
+    found = json.loads((await answered_later(services, PEER, given)).body)
     assignments = found.get("messageQueueAssignments")
     if assignments is None:
         return None
@@ -64,7 +59,7 @@ async def assigned(
     return mode, [each["queueId"] for each in queues]
 
 
-async def test_who_pulls_has_queues_of_its_own(topic: Controller) -> None:
+async def test_who_pulls_has_queues_of_its_own(topic: Services) -> None:
     assert await assigned(topic, "a") is None  # nobody is there yet
     join(topic, "b", "a")
     assert await assigned(topic, "a") == ("PULL", [0, 1, 2])
@@ -78,7 +73,7 @@ async def test_who_pulls_has_queues_of_its_own(topic: Controller) -> None:
     assert await assigned(topic, "a", messageModel="BROADCASTING") == everything
 
 
-async def test_who_pops_shares(topic: Controller) -> None:
+async def test_who_pops_shares(topic: Services) -> None:
     join(topic, "a", "b", "c", "d")
     assert set_mode(topic).code == ResponseCode.SUCCESS
     assert await assigned(topic, "a") == ("POP", [-1])
@@ -92,9 +87,9 @@ async def test_who_pops_shares(topic: Controller) -> None:
     assert await assigned(topic, "f") == ("POP", [0])
 
 
-async def test_modes_are_kept(topic: Controller) -> None:
+async def test_modes_are_kept(topic: Services) -> None:
     set_mode(topic, popShareQueueNum=2)
-    answer = all_request_modes(topic, PEER, request(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE))
+    answer = answered(topic, PEER, request(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE))
     value = json.loads(answer.body)
     assert value == {"messageRequestModeMap": {"T": {"G": {
         "consumerGroup": "G", "mode": "POP", "popShareQueueNum": 2, "topic": "T",
@@ -109,14 +104,14 @@ async def test_modes_are_kept(topic: Controller) -> None:
         ({"consumerGroup": "missing"}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
     ],
 )
-async def test_refusals(topic: Controller, changes: dict[str, Any], code: ResponseCode) -> None:
+async def test_refusals(topic: Services, changes: dict[str, Any], code: ResponseCode) -> None:
     topic.settings.auto_create_subscription_group = False
     with pytest.raises(RefusedError) as caught:
         set_mode(topic, **changes)
     assert caught.value.code == code
 
 
-def test_a_new_group_is_made(topic: Controller) -> None:
+def test_a_new_group_is_made(topic: Services) -> None:
     assert set_mode(topic, consumerGroup="new").code == 0
     assert topic.groups.get("new") is not None
     assert topic.request_modes.of("T", "new") == ("POP", 0)
@@ -126,7 +121,7 @@ def test_a_new_group_is_made(topic: Controller) -> None:
 
 
 @pytest.mark.parametrize("changes", [{"mode": "PUSH"}, {"topic": None}, {"popShareQueueNum": "1"}])
-async def test_bodies_that_are_none(topic: Controller, changes: dict[str, Any]) -> None:
+async def test_bodies_that_are_none(topic: Services, changes: dict[str, Any]) -> None:
     with pytest.raises(BodyError):
         set_mode(topic, **changes)
 
@@ -148,7 +143,7 @@ class _NameServers:
      [{"brokerName": "b", "readQueueNums": 4, "perm": 2}]],
 )  # fmt: skip
 async def test_routes_that_make_no_sense_count_for_nothing(
-    topic: Controller, queue_datas: Any
+    topic: Services, queue_datas: Any
 ) -> None:
     topic.name_servers = cast("NameServers", _NameServers({"queueDatas": queue_datas}))
     join(topic, "a")

@@ -11,9 +11,8 @@ import pytest
 from penstock.core.errors import StorageError
 from penstock.rocketmq.broker.acl.check import is_signed
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.pull import long_poll, pulling
-from penstock.rocketmq.broker.pull.pull_search import Pulled
+from penstock.rocketmq.broker.pull.pull_search import Pulled, PullSearch
+from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.registration import TopicConfig
@@ -40,25 +39,25 @@ class Puller(FakePeer):
         self.answers += 1
 
 
-def pull(controller: Controller, peer: Puller, offset: int, flags: int) -> None:
+def pull(services: Services, peer: Puller, offset: int, flags: int) -> None:
     fields: dict[str, Any] = {
         "consumerGroup": "G", "topic": "T", "queueId": 0, "queueOffset": offset,
         "maxMsgNums": 32, "sysFlag": flags, "commitOffset": 0, "subscription": "*",
         "suspendTimeoutMillis": 60_000,
     }  # fmt: skip
-    hand_over(controller, peer.connection, request(RequestCode.PULL_MESSAGE, **fields))
+    hand_over(services, peer.connection, request(RequestCode.PULL_MESSAGE, **fields))
 
 
 @pytest.fixture
-async def one(controller: Controller) -> Controller:
+async def one(services: Services) -> Services:
     """With a topic T of one message."""
-    controller.topics.put(TopicConfig("T", 1, 1), 1)
-    await store(controller, "T", 0, b"first")
-    return controller
+    services.topics.put(TopicConfig("T", 1, 1), 1)
+    await store(services, "T", 0, b"first")
+    return services
 
 
 async def test_a_pull_that_is_taken_again_commits_its_offset_no_second_time(
-    one: Controller,
+    one: Services,
 ) -> None:
     peer = Puller()
     pull(one, peer, 1, COMMITS | SUSPENDS | FILTERS)
@@ -68,11 +67,11 @@ async def test_a_pull_that_is_taken_again_commits_its_offset_no_second_time(
     await store(one, "T", 0, b"second")
     peer.has_room = True
     (again,) = peer.again
-    pulling.pull(one, peer.connection, again)
+    hand_over(one, peer.connection, again)
     assert (peer.answers, one.offsets.query("T", "G", 0)) == (1, 1)
 
 
-async def test_a_pull_that_is_taken_again_is_signed_as_it_was(one: Controller) -> None:
+async def test_a_pull_that_is_taken_again_is_signed_as_it_was(one: Services) -> None:
     peer = Puller()
     fields: dict[str, Any] = {
         "consumerGroup": "G", "topic": "T", "queueId": 0, "queueOffset": 1, "maxMsgNums": 32,
@@ -82,14 +81,14 @@ async def test_a_pull_that_is_taken_again_is_signed_as_it_was(one: Controller) -
     asked = request(RequestCode.PULL_MESSAGE, **fields)
     assert asked.ext is not None
     asked.ext[SIGNATURE] = signature(asked, "a secret").decode()
-    pulling.pull(one, peer.connection, asked)
+    hand_over(one, peer.connection, asked)
     peer.has_room = False
     await store(one, "T", 0, b"second")
     (again,) = peer.again
     assert is_signed(again, "a secret")
 
 
-async def test_a_slave_has_who_is_ahead_of_it_wait_and_sends_nobody_back(one: Controller) -> None:
+async def test_a_slave_has_who_is_ahead_of_it_wait_and_sends_nobody_back(one: Services) -> None:
     one.settings.broker_role = "SLAVE"
     peer = Puller()
     pull(one, peer, 3, SUSPENDS | FILTERS)
@@ -100,7 +99,7 @@ async def test_a_slave_has_who_is_ahead_of_it_wait_and_sends_nobody_back(one: Co
 
 
 async def test_a_message_that_cannot_be_read_keeps_nobody_else_waiting(
-    one: Controller, monkeypatch: pytest.MonkeyPatch
+    one: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held, other = Puller(), Puller()
     pull(one, held, 1, SUSPENDS | FILTERS)
@@ -110,17 +109,17 @@ async def test_a_message_that_cannot_be_read_keeps_nobody_else_waiting(
         monkeypatch.undo()
         raise StorageError("Input/output error")
 
-    monkeypatch.setattr(long_poll, "find", failing)
+    monkeypatch.setattr(PullSearch, "find", failing)
     await store(one, "T", 0, b"second")
     assert (len(one.held_pulls), len(held.again), held.answers, other.answers) == (0, 1, 0, 1)
 
 
-def subscribe(controller: Controller, peer: Puller, text: str, version: int) -> None:
+def subscribe(services: Services, peer: Puller, text: str, version: int) -> None:
     body = heartbeat("c1", "G", text=text, kind="SQL92", version=version)
-    hand_over(controller, peer.connection, request(RequestCode.HEART_BEAT, body))
+    hand_over(services, peer.connection, request(RequestCode.HEART_BEAT, body))
 
 
-async def test_a_pull_that_waits_passes_over_nothing_of_a_new_subscription(one: Controller) -> None:
+async def test_a_pull_that_waits_passes_over_nothing_of_a_new_subscription(one: Services) -> None:
     peer = Puller()
     subscribe(one, peer, "color = 'red'", 1)
     pull(one, peer, 1, SUSPENDS)
@@ -129,14 +128,12 @@ async def test_a_pull_that_waits_passes_over_nothing_of_a_new_subscription(one: 
     subscribe(one, peer, "color = 'blue'", 2)
     await store(one, "T", 0, b"blue", color="blue")
     (again,) = peer.again
-    pulling.pull(one, peer.connection, again)
+    hand_over(one, peer.connection, again)
     assert (len(one.held_pulls), peer.answers) == (0, 1)
 
 
 @pytest.mark.parametrize("forbids", PLACES)
-async def test_a_pull_that_waits_is_asked_again_whether_it_may(
-    one: Controller, forbids: str
-) -> None:
+async def test_a_pull_that_waits_is_asked_again_whether_it_may(one: Services, forbids: str) -> None:
     peer = Puller()
     subscribe(one, peer, "color = 'red'", 1)
     pull(one, peer, 1, SUSPENDS)
@@ -144,5 +141,5 @@ async def test_a_pull_that_waits_is_asked_again_whether_it_may(
     await store(one, "T", 0, b"red", color="red")
     (again,) = peer.again
     with pytest.raises(RefusedError, match=r"forbidden|no permission"):
-        pulling.pull(one, peer.connection, again)
+        hand_over(one, peer.connection, again)
     assert peer.answers == 0

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from penstock.core.units import SECOND
-from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.pull import offsets_api
+from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.errors import BodyError
@@ -20,13 +20,13 @@ PEER = FakePeer().connection
 QUEUE: dict[str, Any] = {"topic": "T", "queueId": 0}
 
 
-def stored(controller: Controller, clock: FakeClock, count: int) -> list[int]:
+def stored(services: Services, clock: FakeClock, count: int) -> list[int]:
     """Messages in queue 0 of topic T, a second apart; their times in ms."""
 
     async def put() -> list[int]:
         times = []
         for _ in range(count):
-            placed = await controller.publisher.publish_one(Draft("T", 0, b"x"))
+            placed = await services.publisher.publish_one(Draft("T", 0, b"x"))
             times.append(placed.store_ms)
             clock.advance(SECOND)
         return times
@@ -34,62 +34,62 @@ def stored(controller: Controller, clock: FakeClock, count: int) -> list[int]:
     return asyncio.run(put())
 
 
-def first_offset(controller: Controller, **more: Any) -> tuple[int, str | None]:
+def first_offset(services: Services, **more: Any) -> tuple[int, str | None]:
     asked = request(RequestCode.QUERY_CONSUMER_OFFSET, consumerGroup="G", **QUEUE, **more)
-    answer = answered(controller, PEER, asked)
+    answer = answered(services, PEER, asked)
     assert answer.ext is not None
     return answer.code, answer.ext.get("offset")
 
 
-def commit(controller: Controller, offset: int, **fields: Any) -> int:
+def commit(services: Services, offset: int, **fields: Any) -> int:
     fields = {"consumerGroup": "G", **QUEUE, "commitOffset": offset, **fields}
-    answer = answered(controller, PEER, request(15, **fields))
+    answer = answered(services, PEER, request(15, **fields))
     assert answer.ext == {}
     return answer.code
 
 
 def test_a_new_group_begins_at_0_of_a_young_queue(
-    controller: Controller, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    services: Services, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert first_offset(controller) == (0, "0")  # unknown
-    assert first_offset(controller, setZeroIfNotFound="false") == (22, None)
-    stored(controller, clock, 3)
-    assert first_offset(controller) == (0, "0")
-    assert first_offset(controller, setZeroIfNotFound="true") == (0, "0")
-    assert first_offset(controller, setZeroIfNotFound="false") == (22, None)
+    assert first_offset(services) == (0, "0")  # unknown
+    assert first_offset(services, setZeroIfNotFound="false") == (22, None)
+    stored(services, clock, 3)
+    assert first_offset(services) == (0, "0")
+    assert first_offset(services, setZeroIfNotFound="true") == (0, "0")
+    assert first_offset(services, setZeroIfNotFound="false") == (22, None)
     monkeypatch.setattr(offsets_api, "YOUNG_BYTES_MAX", 10)
-    assert first_offset(controller) == (22, None)
-    commit(controller, 2)
-    assert first_offset(controller, setZeroIfNotFound="false") == (0, "2")
+    assert first_offset(services) == (22, None)
+    commit(services, 2)
+    assert first_offset(services, setZeroIfNotFound="false") == (0, "2")
 
 
 def test_a_queue_that_has_lost_messages_is_not_young(
-    controller: Controller, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    services: Services, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stored(controller, clock, 1)
-    monkeypatch.setattr(controller.store, "bounds", lambda topic, queue: (1, 5))
-    assert first_offset(controller) == (22, None)
+    stored(services, clock, 1)
+    monkeypatch.setattr(services.store, "bounds", lambda topic, queue: (1, 5))
+    assert first_offset(services) == (22, None)
 
 
-def test_committing(controller: Controller) -> None:
-    assert commit(controller, 5) == 0
-    assert first_offset(controller) == (0, "5")
-    assert commit(controller, -1) == 0
-    assert first_offset(controller) == (0, "5"), "-1 says nothing"
-    assert commit(controller, 7, topic="no-such-topic", consumerGroup="none", queueId=99) == 0
+def test_committing(services: Services) -> None:
+    assert commit(services, 5) == 0
+    assert first_offset(services) == (0, "5")
+    assert commit(services, -1) == 0
+    assert first_offset(services) == (0, "5"), "-1 says nothing"
+    assert commit(services, 7, topic="no-such-topic", consumerGroup="none", queueId=99) == 0
     with pytest.raises(BodyError, match="commitOffset is missing"):
-        hand_over(controller, PEER, request(15, consumerGroup="G", **QUEUE))
+        hand_over(services, PEER, request(15, consumerGroup="G", **QUEUE))
 
 
-def test_searching_by_time(controller: Controller, clock: FakeClock) -> None:
+def test_searching_by_time(services: Services, clock: FakeClock) -> None:
     def search(ms: int, **queue: Any) -> str:
         asked = request(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, timestamp=ms, **(queue or QUEUE))
-        answer = answered(controller, PEER, asked)
+        answer = answered(services, PEER, asked)
         assert answer.ext is not None
         return answer.ext["offset"]
 
     assert search(0) == "0"
-    times = stored(controller, clock, 3)
+    times = stored(services, clock, 3)
     assert search(0) == "0"
     assert search(times[1]) == "1"
     assert search(times[1] + 1) == "2"
@@ -98,24 +98,24 @@ def test_searching_by_time(controller: Controller, clock: FakeClock) -> None:
     assert search(-1) == "0"
 
 
-def test_bounds_and_the_earliest_time(controller: Controller, clock: FakeClock) -> None:
-    times = stored(controller, clock, 3)
+def test_bounds_and_the_earliest_time(services: Services, clock: FakeClock) -> None:
+    times = stored(services, clock, 3)
     for queue, most, least, earliest in (
         (QUEUE, "3", "0", str(times[0])),
         ({"topic": "T", "queueId": 3}, "0", "0", "-1"),
         ({"topic": "none", "queueId": 0}, "0", "0", "-1"),
     ):
-        assert answered(controller, PEER, request(30, **queue)).ext == {"offset": most}
-        assert answered(controller, PEER, request(31, **queue)).ext == {"offset": least}
-        answer = answered(controller, PEER, request(32, **queue))
+        assert answered(services, PEER, request(30, **queue)).ext == {"offset": most}
+        assert answered(services, PEER, request(31, **queue)).ext == {"offset": least}
+        answer = answered(services, PEER, request(32, **queue))
         assert answer.ext == {"timestamp": earliest}
 
 
-def test_all_offsets_at_once(controller: Controller) -> None:
-    assert answered(controller, PEER, request(43)).body == b'{"offsetTable":{}}'
-    controller.offsets.commit("T", "G", 0, 5)
-    controller.offsets.commit("T", "G", 3, 7)
-    controller.offsets.commit("%RETRY%G", "G", 0, 1)
-    assert answered(controller, PEER, request(43)).body == (
+def test_all_offsets_at_once(services: Services) -> None:
+    assert answered(services, PEER, request(43)).body == b'{"offsetTable":{}}'
+    services.offsets.commit("T", "G", 0, 5)
+    services.offsets.commit("T", "G", 3, 7)
+    services.offsets.commit("%RETRY%G", "G", 0, 1)
+    assert answered(services, PEER, request(43)).body == (
         b'{"offsetTable":{"%RETRY%G@G":{0:1},"T@G":{0:5,3:7}}}'
     )

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.pull import pull_search
-from penstock.rocketmq.broker.pull.pull_search import PullHeader, find
+from penstock.rocketmq.broker.pull.pull_search import PullHeader
+from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.state.subscriptions import Subscription
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.errors import BodyError
@@ -30,20 +30,20 @@ def header(offset: int, **changes: object) -> PullHeader:
      (3, ResponseCode.PULL_NOT_FOUND, 3), (4, ResponseCode.PULL_OFFSET_MOVED, 3)],
 )  # fmt: skip
 async def test_where_a_pull_goes_on(
-    controller: Controller, offset: int, code: ResponseCode, next_offset: int
+    services: Services, offset: int, code: ResponseCode, next_offset: int
 ) -> None:
-    await store(controller, "T", 0, b"1", b"2", b"3")
-    found = find(controller, header(offset), Subscription("T"))
+    await store(services, "T", 0, b"1", b"2", b"3")
+    found = services.search.find(header(offset), Subscription("T"))
     assert (found.code, found.next_offset) == (code, next_offset)
     assert found.messages == max(0, 3 - offset)
 
 
 async def test_a_search_in_vain_goes_on_behind_what_it_has_looked_at(
-    controller: Controller, monkeypatch: pytest.MonkeyPatch
+    services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pull_search, "SCAN_MAX", 2)
-    await store(controller, "T", 0, b"1", b"2", b"3", TAGS="A")
-    found = find(controller, header(0), Subscription.parse("T", "B"))
+    await store(services, "T", 0, b"1", b"2", b"3", TAGS="A")
+    found = services.search.find(header(0), Subscription.parse("T", "B"))
     assert (found.code, found.next_offset) == (ResponseCode.PULL_RETRY_IMMEDIATELY, 2)
 
 

@@ -13,11 +13,11 @@ from penstock.broker.progress import TopicSettings
 from penstock.core.chance import SystemChance
 from penstock.node.commits import Commits
 from penstock.nsq.protocol.bodies import Bodies
-from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.processor import Processor
 from penstock.rocketmq.broker.send import plain_sends
 from penstock.rocketmq.broker.send.plain_sends import PlainSends
-from penstock.rocketmq.broker.state.files import State
+from penstock.rocketmq.broker.services import Services
+from penstock.rocketmq.broker.state.files import StateFiles
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command, Language, Serialization
@@ -73,11 +73,12 @@ class Site:
         path.mkdir(parents=True, exist_ok=True)
         node = fake_node(path, self.clock)
         self.commits = node.commits = Commits(self.clock, Durability.WRITE, 1_000_000)
-        state = State(OsDisk(), str(path / "config"))
-        self.controller = Controller(self.settings, node, state, BROKER_ADDRESS, SystemChance(7))
+        state = StateFiles(OsDisk(), str(path / "config"))
+        self.services = Services(self.settings, node, state, BROKER_ADDRESS, SystemChance(7))
         self.make("T", 4)
         self.make("%RETRY%PG", 1)
-        processor = Processor(self.controller)
+        processor = Processor(self.services.answers, self.services.acl, self.services.sends,
+                              node.commits, self.services.disconnected)  # fmt: skip
         processor._has_straight_line &= is_straight
         server = RemotingServer(processor, gatherer=node.commits)
         self.connection: Connection = server()
@@ -86,9 +87,9 @@ class Site:
 
     def make(self, name: str, queues: int) -> None:
         """Make a topic, or change it."""
-        self.controller.topics.put(TopicConfig(name, queues, queues), 0)
-        self.controller.store.topic(name)
-        self.controller.store.configured(name)
+        self.services.topics.put(TopicConfig(name, queues, queues), 0)
+        self.services.store.topic(name)
+        self.services.store.configured(name)
 
     async def play(self, reads: Sequence[bytes]) -> list[bytes]:
         """What each read is answered with, when the pass is over."""
@@ -105,7 +106,7 @@ class Site:
     @property
     def stored(self) -> dict[str, list[bytes]]:
         """The batches of each topic."""
-        topics = self.controller.node.broker.topics.values()
+        topics = self.services.node.broker.topics.values()
         return {topic.name: [bytes(raw) for raw in topic.log.read_raw(0, 1 << 30)]
                 for topic in topics if topic.log.next_offset}  # fmt: skip
 
@@ -117,7 +118,7 @@ class Site:
 
     def close(self) -> None:
         self.connection.connection_lost(None)
-        self.controller.node.broker.close()
+        self.services.node.broker.close()
 
 
 def sent(
@@ -142,11 +143,11 @@ async def agree(path: Path, reads: Sequence[bytes], **settings: Any) -> None:
     assert answers == await long.play(reads)
     assert straight.stored == long.stored
     for site in (straight, long):
-        stats = site.controller.stats
+        stats = site.services.stats
         assert (stats.totals.put_messages, stats.totals.put_bytes) != (0, 0)
         site.close()
-    assert straight.controller.stats.totals.put_messages == stats.totals.put_messages
-    assert straight.controller.stats.totals.put_bytes == stats.totals.put_bytes
+    assert straight.services.stats.totals.put_messages == stats.totals.put_messages
+    assert straight.services.stats.totals.put_bytes == stats.totals.put_bytes
 
 
 @both
@@ -232,12 +233,12 @@ async def test_a_topic_that_changes_is_looked_at_again(tmp_path: Path) -> None:
         found = await site.play([sent(number, BINARY) for number in range(12)])
         site.make("T", 2)
         found += await site.play([sent(number, BINARY) for number in range(12, 20)])
-        site.controller.topics.put(TopicConfig("T", 4, 4, order=True), 0)
+        site.services.topics.put(TopicConfig("T", 4, 4, order=True), 0)
         found += await site.play([sent(number, BINARY) for number in range(20, 24)])
-        await site.controller.store.delete("T")
+        await site.services.store.delete("T")
         found += await site.play([sent(number, BINARY) for number in range(24, 28)])
-        site.controller.topics.delete("T", 0)
-        site.controller.topics.put(TopicConfig("T", 8, 8), 0)  # nothing is stored in it yet
+        site.services.topics.delete("T", 0)
+        site.services.topics.put(TopicConfig("T", 8, 8), 0)  # nothing is stored in it yet
         found += await site.play([sent(number, BINARY) for number in range(28, 40)])
         answers.append(found)
     assert answers[0] == answers[1]
@@ -258,14 +259,14 @@ async def test_a_full_topic_and_a_broken_disk(
             patch.setattr("penstock.storage.files.disk.os.pwrite", _no_space)
             found += await site.play([sent(12, BINARY), sent(13, BINARY) + sent(14, BINARY)])
         found += await site.play([sent(number, BINARY) for number in range(15, 18)])
-        topic = site.controller.node.broker.topics["T"]
+        topic = site.services.node.broker.topics["T"]
         topic.channel("c")
         topic.configure(TopicSettings(max_depth=6))
         found += await site.play([sent(number, BINARY) for number in range(18, 24)])
         answers.append([answer.replace(b"/ours/", b"/long/") for answer in found])
     assert answers[0] == answers[1]
     assert sites[0].stored == sites[1].stored
-    failures = [site.controller.stats.totals.put_failures for site in sites]
+    failures = [site.services.stats.totals.put_failures for site in sites]
     assert failures[0] == failures[1] > 0
     for site in sites:
         site.close()
@@ -278,14 +279,14 @@ def _no_space(*_: Any) -> int:
 async def test_nsq_s_messages_among_them_take_their_queues_by_turns(tmp_path: Path) -> None:
     site = Site(tmp_path)
     await site.play([sent(number, BINARY) for number in range(8)])
-    topic = site.controller.node.broker.topics["T"]
+    topic = site.services.node.broker.topics["T"]
     for number in range(6):
         assert site.commits.takes_one(topic)
         assert site.commits.publish_one(topic, Bodies.single(b"%d" % number), 0) is None
     await site.play([sent(number, BINARY) for number in range(8, 12)])
     ends = [topic.queues.end(queue) for queue in range(4)]
     assert ends == [5, 5, 4, 4]
-    assert site.controller.stats.totals.put_messages == 18
+    assert site.services.stats.totals.put_messages == 18
     site.close()
 
 

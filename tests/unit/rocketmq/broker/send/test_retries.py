@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.send import retries
+from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.protocol.messages import properties
 
@@ -17,17 +16,17 @@ from penstock.rocketmq.protocol.messages import properties
      (3, 3, 409, "%DLQ%G"), (3, 3, 63, "%RETRY%G"), (16, 20, 409, "%RETRY%G")],
 )  # fmt: skip
 def test_sends_to_a_retry_topic(
-    controller: Controller, reconsumed: int, most: int | None, version: int, topic: str
+    services: Services, reconsumed: int, most: int | None, version: int, topic: str
 ) -> None:
     draft = Draft("%RETRY%G", 3, b"x", "DELAY\x015\x02", reconsume_times=reconsumed)
-    ruled = retries.dead_letter_rule(controller, draft, most, version)
+    ruled = services.retries.dead_letter_rule(draft, most, version)
     assert (ruled.topic, ruled.reconsume_times) == (topic, reconsumed)
     delay = properties.value_of(ruled.properties, "DELAY")
     assert (ruled.queue, delay) == ((0, None) if topic == "%DLQ%G" else (3, "5"))
 
 
-def test_sends_to_the_retry_topic_of_no_group(controller: Controller) -> None:
-    controller.settings.auto_create_subscription_group = False
+def test_sends_to_the_retry_topic_of_no_group(services: Services) -> None:
+    services.settings.auto_create_subscription_group = False
     with pytest.raises(RefusedError) as refusal:
-        retries.dead_letter_rule(controller, Draft("%RETRY%none", 0, b"x"), None, 409)
+        services.retries.dead_letter_rule(Draft("%RETRY%none", 0, b"x"), None, 409)
     assert refusal.value.code == 26

@@ -14,9 +14,9 @@ from penstock.core.errors import (
     StorageError,
     TooManyFilesError,
 )
-from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.send import sending
 from penstock.rocketmq.broker.send.flush_timeouts import Sending
+from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.frames import FrameReader
 from penstock.rocketmq.protocol.ids import OffsetId
@@ -27,50 +27,50 @@ from tests.unit.rocketmq.broker.peers import FakePeer, hand_over, request
 
 
 def test_a_topic_that_there_is_no_room_for_is_not_made(
-    controller: Controller, monkeypatch: pytest.MonkeyPatch
+    services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    controller.topics.set_template(8, 1, inherited=True)
-    monkeypatch.setattr(controller.node.registry, "_topics_max", 0)
+    services.topics.set_template(8, 1, inherited=True)
+    monkeypatch.setattr(services.node.registry, "_topics_max", 0)
     send = request(RequestCode.SEND_MESSAGE_V2, b"x", a="P", b="New", c="TBW102", d=4, e=0, f=0,
                    g=1, h=0, i="", j=0)  # fmt: skip
     with pytest.raises(TooManyFilesError):
-        hand_over(controller, FakePeer().connection, send)
-    assert "New" not in controller.topics.configs
-    assert b"New" not in (controller.state.disk.read_file(_topics_file(controller)) or b"")
+        hand_over(services, FakePeer().connection, send)
+    assert "New" not in services.topics.configs
+    assert b"New" not in (services.files.disk.read_file(_topics_file(services)) or b"")
 
 
 def test_a_topic_that_cannot_be_written_down_is_not_made(
-    controller: Controller, monkeypatch: pytest.MonkeyPatch
+    services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a full disk, where each send could name another one."""
 
     def save(_name: str) -> None:
         raise DiskFullError("no space left on device")
 
-    controller.topics.set_template(8, 1, inherited=True)
+    services.topics.set_template(8, 1, inherited=True)
     send = request(RequestCode.SEND_MESSAGE_V2, b"x", a="P", b="New", c="TBW102", d=4, e=0, f=0,
                    g=1, h=0, i="", j=0)  # fmt: skip
     with monkeypatch.context() as full:
-        full.setattr(controller.state, "save", save)
+        full.setattr(services.files, "save", save)
         with pytest.raises(DiskFullError):
-            hand_over(controller, FakePeer().connection, send)
-    assert "New" not in controller.topics.configs
-    assert "New" not in controller.node.broker.topics
+            hand_over(services, FakePeer().connection, send)
+    assert "New" not in services.topics.configs
+    assert "New" not in services.node.broker.topics
 
 
 def test_a_send_without_a_place_is_not_told_that_it_is_stored(
-    controller: Controller, monkeypatch: pytest.MonkeyPatch
+    services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As while a large commit is written, which publishes to the topic wait for."""
     waiting, watched, peer = Waiting(), Watched(), FakePeer()
-    controller.topics.put(TopicConfig("T", 1, 1), 1)
-    monkeypatch.setattr(controller.store, "_commits", waiting)
-    monkeypatch.setattr(controller, "flush_timeouts", watched)
+    services.topics.put(TopicConfig("T", 1, 1), 1)
+    monkeypatch.setattr(services.store, "_commits", waiting)
+    monkeypatch.setattr(services.sends, "flush_timeouts", watched)
     answers: list[bytes] = []
     monkeypatch.setattr(peer, "send_pieces", lambda pieces: answers.extend(pieces), raising=False)
     send = request(RequestCode.SEND_MESSAGE_V2, b"x", a="P", b="T", c="TBW102", d=4, e=0, f=0,
                    g=1, h=0, i="", j=0)  # fmt: skip
-    assert hand_over(controller, peer.connection, send) is None
+    assert hand_over(services, peer.connection, send) is None
     (sent,) = watched.sends
     sent.flush_timed_out()
     assert answers == []
@@ -82,12 +82,12 @@ def test_a_send_without_a_place_is_not_told_that_it_is_stored(
     assert answer is not None
     assert answer.code == ResponseCode.FLUSH_DISK_TIMEOUT
     place = OffsetId.parse((answer.ext or {})["msgId"]).offset
-    assert controller.store.message(place) is not None
+    assert services.store.message(place) is not None
 
 
 @pytest.mark.parametrize(("tries", "topic"), [(1, "SCHEDULE_TOPIC_XXXX"), (16, "%DLQ%G")])
 async def test_a_retry_of_what_was_in_a_transaction_is_no_half(
-    controller: Controller, tries: int, topic: str
+    services: Services, tries: int, topic: str
 ) -> None:
     """As Java's clients before 4.6.1 send it when they cannot send it back, or consume in order."""
     found = {"TRAN_MSG": "true", "PGROUP": "P", "RETRY_TOPIC": "T", "DELAY": "3"}
@@ -95,9 +95,9 @@ async def test_a_retry_of_what_was_in_a_transaction_is_no_half(
                    f=4, g=1, h=0, i=properties.join(found), j=tries, l=16)  # fmt: skip
     peer = FakePeer()
     peer.send_pieces = lambda pieces: None  # type: ignore[attr-defined]
-    hand_over(controller, peer.connection, send)
-    assert controller.store.bounds("RMQ_SYS_TRANS_HALF_TOPIC", 0) == (0, 0)
-    (stored,) = all_of(controller, topic, 2 if topic.startswith("SCHEDULE") else 0)
+    hand_over(services, peer.connection, send)
+    assert services.store.bounds("RMQ_SYS_TRANS_HALF_TOPIC", 0) == (0, 0)
+    (stored,) = all_of(services, topic, 2 if topic.startswith("SCHEDULE") else 0)
     assert (stored.body, stored.sys_flag) == (b"x", 0)
 
 
@@ -128,8 +128,8 @@ class Waiting:
         self._topic.commit()
 
 
-def _topics_file(controller: Controller) -> str:
-    return f"{controller.settings.store_path_root_dir}/config/topics.json"
+def _topics_file(services: Services) -> str:
+    return f"{services.settings.store_path_root_dir}/config/topics.json"
 
 
 @pytest.mark.parametrize(

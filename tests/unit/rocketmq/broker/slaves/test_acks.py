@@ -30,6 +30,7 @@ class Scene:
         self.topic = node.broker.topic("T")
         self.followers = Followers(clock)
         self.acks = SlaveAcks(self.followers, node.broker.topics, clock, 50, 1000)
+        self.followers.changed.append(self.acks.look)
         self.told: list[tuple[int, ResponseCode]] = []
         self.asked = 0
 

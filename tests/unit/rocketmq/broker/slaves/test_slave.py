@@ -16,11 +16,10 @@ from penstock.replication.copied_node import CopiedNode
 from penstock.replication.copy import Copy, small_files
 from penstock.replication.feed import Served, Source
 from penstock.replication.messages import Batches, Hello
-from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.rocketmq.broker.slaves.slave import Slave
 from penstock.rocketmq.broker.state import files
-from penstock.rocketmq.broker.state.files import State
+from penstock.rocketmq.broker.state.files import StateFiles
 from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.log import Log, LogOptions
@@ -31,17 +30,17 @@ from tests.unit.rocketmq.broker.filling import store
 
 
 class Following:
-    """A master's controller, and a slave's over a copy of it."""
+    """A master's services, and a slave's over a copy of it."""
 
-    def __init__(self, master: Controller, path: Path, clock: FakeClock) -> None:
+    def __init__(self, master: Services, path: Path, clock: FakeClock) -> None:
         self.master = master
         self.copy = Copy(Store(OsDisk(), str(path), LogOptions()))
         node = CopiedNode(self.copy, NodeOptions(), clock, Memory.of())
         settings: BrokerSettings = broker_settings(path)
         settings.broker_role, settings.broker_id = "SLAVE", 1
-        state = State(OsDisk(), str(path / "config"), own=(files.OFFSETS,))
-        self.slave = Controller(settings, node, state, BROKER_ADDRESS)
-        self.follower = Slave(self.slave, node.copied)
+        state = StateFiles(OsDisk(), str(path / "config"), own=(files.OFFSETS,))
+        self.slave = Services(settings, node, state, BROKER_ADDRESS)
+        self.follower = self.slave.follow(node.copied)
         self._source = Source(self._served, lambda: small_files(master.node.broker.store),
                               Hello("run", "history", 1))  # fmt: skip
 
@@ -67,17 +66,17 @@ class Following:
 
 @pytest.fixture
 async def following(
-    controller: Controller, tmp_path_factory: pytest.TempPathFactory, clock: FakeClock
+    services: Services, tmp_path_factory: pytest.TempPathFactory, clock: FakeClock
 ) -> AsyncIterator[Following]:
-    found = Following(controller, tmp_path_factory.mktemp("slave"), clock)
+    found = Following(services, tmp_path_factory.mktemp("slave"), clock)
     yield found
     found.copy.close()
 
 
-def make(master: Controller, topic: str, queues: int) -> None:
+def make(master: Services, topic: str, queues: int) -> None:
     master.topics.put(TopicConfig(topic, queues, queues), master.now_ms)
     master.store.topic(topic)
-    master.state.save(files.TOPICS)
+    master.files.save(files.TOPICS)
 
 
 async def test_messages_tables_and_offsets_follow(following: Following) -> None:
@@ -85,7 +84,7 @@ async def test_messages_tables_and_offsets_follow(following: Following) -> None:
     make(master, "T", 3)
     placed = [await store(master, "T", queue, b"%d" % queue) for queue in (2, 0, 2)]
     master.offsets.commit("T", "g", 2, 1)
-    master.state.save(files.OFFSETS)
+    master.files.save(files.OFFSETS)
     heard: list[str] = []
     slave.store.on_append.append(lambda topic, batches: heard.append(topic))
     following.step()
@@ -155,13 +154,13 @@ async def test_offsets_that_clients_commit_here_are_kept_until_the_master_s_come
     following.step()
     slave.offsets.commit("T", "g", 0, 5)
     slave.topics.put(TopicConfig("mine", 1, 1), 1)
-    slave.state.save(files.OFFSETS)
-    slave.state.save(files.TOPICS)
+    slave.files.save(files.OFFSETS)
+    slave.files.save(files.TOPICS)
     store_ = following.copy.store
     assert b'"T@g":{0:5}' in (store_.read_file("config/consumerOffset.json") or b"")
     assert b"mine" not in (store_.read_file("config/topics.json") or b"")
     master.offsets.commit("T", "g", 0, 7)
-    master.state.save(files.OFFSETS)
+    master.files.save(files.OFFSETS)
     following.step()
     assert slave.offsets.query("T", "g", 0) == 7
 

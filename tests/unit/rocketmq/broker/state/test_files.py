@@ -12,7 +12,7 @@ import pytest
 
 from penstock.core.errors import ConfigError, DiskFullError, StorageError
 from penstock.rocketmq.broker.state import files as state_module
-from penstock.rocketmq.broker.state.files import State
+from penstock.rocketmq.broker.state.files import StateFiles
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.storage.files.disk import OsDisk
 
@@ -63,9 +63,9 @@ def table_in(path: Path) -> Any:
     return value
 
 
-def opened(disk: CountingDisk, directory: Path, every_s: float = 5.0) -> tuple[State, Table]:
+def opened(disk: CountingDisk, directory: Path, every_s: float = 5.0) -> tuple[StateFiles, Table]:
     table = Table()
-    state = State(disk, str(directory), lambda: every_s)
+    state = StateFiles(disk, str(directory), lambda: every_s)
     state.add("t.json", table.dump, table.load)
     return state, table
 
@@ -231,7 +231,7 @@ def test_a_file_of_javas_broker_has_no_checksum_and_is_taken(
 
 def offsets_of(disk: CountingDisk, directory: Path) -> Table:
     table = Table()
-    State(disk, str(directory)).add(state_module.OFFSETS, table.dump, table.load)
+    StateFiles(disk, str(directory)).add(state_module.OFFSETS, table.dump, table.load)
     return table
 
 
@@ -338,7 +338,7 @@ async def test_what_finds_no_room_at_the_start_is_written_later(
     disk: CountingDisk, directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A broker starts on a full disk: its consumers make room."""
-    state, table = State(disk, str(directory)), Table()
+    state, table = StateFiles(disk, str(directory)), Table()
     state.add("t.json", table.dump, table.load)
     table.values["a"] = 1
     disk.error = DiskFullError("no space left on device")

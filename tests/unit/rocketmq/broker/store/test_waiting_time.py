@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.core.units import HOUR, MILLISECOND, SECOND
-from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.store.waiting_time import WaitingTime
 from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.testing.clock import FakeClock
@@ -13,24 +13,24 @@ from tests.unit.rocketmq.broker.filling import store
 from tests.unit.rocketmq.broker.lives import stored
 
 
-def test_without_a_topic_it_is_the_systems_time(controller: Controller, clock: FakeClock) -> None:
-    time = WaitingTime(controller, "nothing")
+def test_without_a_topic_it_is_the_systems_time(services: Services, clock: FakeClock) -> None:
+    time = WaitingTime(services.store, clock, "nothing")
     clock.set_wall(clock.wall_ns() + HOUR)
     assert (time.now_ms(), time.of(5, 77)) == (clock.wall_ns() // MILLISECOND, 77)
     assert (time.ahead_ms(), time.least_ahead_ms()) == (0, 0)
 
 
 async def test_it_goes_on_while_the_systems_time_is_set(
-    controller: Controller, clock: FakeClock
+    services: Services, clock: FakeClock
 ) -> None:
-    controller.topics.put(TopicConfig("T", 1, 1), controller.now_ms)
-    time, start = WaitingTime(controller, "T"), controller.now_ms
-    await store(controller, "T", 0, b"before")
+    services.topics.put(TopicConfig("T", 1, 1), services.now_ms)
+    time, start = WaitingTime(services.store, clock, "T"), services.now_ms
+    await store(services, "T", 0, b"before")
     clock.set_wall(clock.wall_ns() - HOUR)
     clock.advance(SECOND)
-    await store(controller, "T", 0, b"after")
+    await store(services, "T", 0, b"after")
     clock.advance(SECOND)
-    before, after = stored(controller, "T")
+    before, after = stored(services, "T")
     assert time.now_ms() == start + 2000
     assert (time.ahead_ms(), time.least_ahead_ms()) == (-HOUR // MILLISECOND,) * 2
     assert (time.age_ms(before, before.store_ms), time.age_ms(after, after.store_ms)) == (
@@ -39,24 +39,20 @@ async def test_it_goes_on_while_the_systems_time_is_set(
     assert (time.due_ms(before, 5000), time.due_ms(after, 5000)) == (start + 5000, start + 6000)
 
 
-async def test_a_message_from_the_future_is_due_now(
-    controller: Controller, clock: FakeClock
-) -> None:
-    (placed,) = await store(controller, "T", 0, b"x")
-    time = WaitingTime(controller, "T")
-    (message,) = stored(controller, "T")
+async def test_a_message_from_the_future_is_due_now(services: Services, clock: FakeClock) -> None:
+    (placed,) = await store(services, "T", 0, b"x")
+    time = WaitingTime(services.store, clock, "T")
+    (message,) = stored(services, "T")
     future = replace(message, store_ms=placed.store_ms + 1001)
     near = replace(message, store_ms=placed.store_ms + 1000)
     assert time.due_ms(future, 5000) == time.now_ms()
     assert time.due_ms(near, 5000) == time.now_ms() + 6000
 
 
-async def test_a_deadline_is_exact_while_time_passes(
-    controller: Controller, clock: FakeClock
-) -> None:
-    (placed,) = await store(controller, "T", 0, b"x")
-    (message,) = stored(controller, "T")
-    time = WaitingTime(controller, "T")
+async def test_a_deadline_is_exact_while_time_passes(services: Services, clock: FakeClock) -> None:
+    (placed,) = await store(services, "T", 0, b"x")
+    (message,) = stored(services, "T")
+    time = WaitingTime(services.store, clock, "T")
     monotonic_ns = clock.monotonic_ns
 
     def read() -> int:
