@@ -1,6 +1,6 @@
 """Our client library beside pynsq, gnsq and ansq, against the same servers: messages a second.
 
-    make bench-clients                                      against our nsqd
+    make bench-client-libraries                             against our nsqd
     python bench/client_libraries.py --go-nsqd PATH         and against Go's
     python bench/client_libraries.py --quick --only multi   one short round of one job
 

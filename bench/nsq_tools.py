@@ -1,6 +1,6 @@
 """Our nsq_to_file, nsq_to_nsq and to_nsq beside Go's, against the same nsqd: messages a second.
 
-    make bench-tools GO=DIR                            DIR holds Go's programs
+    make bench-nsq-tools ARGS="--go DIR"                   DIR holds Go's programs
     python bench/nsq_tools.py --go DIR --only to_nsq       one job
 
 The tools take turns (A B A B), each on a topic of its own, and the median of the rounds counts. The

@@ -1,6 +1,6 @@
 """How nsqd bears bad company, in figures: a stalled consumer, idle crowds, silent crowds, a bomb.
 
-    make robustness                 all of it, some minutes
+    make bench-robustness           all of it, some minutes
     python bench/robustness.py stalled idle --quick
 
 Each figure stands beside its bound; the exit code is 1 when one is missed.

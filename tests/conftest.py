@@ -19,8 +19,8 @@ from tools.harness.class_archive import java_options
 from tools.harness.forking import daemons_forked
 from tools.harness.samples import RECORDINGS
 
-# In CI the same examples every time, and few of them in `make check`; `make decoders` looks for new
-# ones, for long.
+# In CI the same examples every time, and few of them in `make check`; HYPOTHESIS_PROFILE=nightly
+# looks for new ones, for long.
 # On a busy machine examples are slow to make, which says nothing of the tests.
 BUSY = [HealthCheck.too_slow]
 settings.register_profile(

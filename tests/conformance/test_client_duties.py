@@ -38,5 +38,5 @@ def test_what_is_not_collected_is_found() -> None:
 
 
 def test_the_page_is_up_to_date() -> None:
-    """`make client-guide` writes it anew."""
+    """`make pages` writes it anew."""
     assert PAGE.read_text(encoding="utf-8") == page()

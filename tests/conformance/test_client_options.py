@@ -15,7 +15,7 @@ each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 @each_page
 def test_the_page_is_up_to_date(page: Path) -> None:
-    """`make client-options` writes the table again."""
+    """`make pages` writes the table again."""
     _, written, _ = split(page.read_text(encoding="utf-8"))
     assert written.strip() == table(PAGES[page]).strip()
 

@@ -22,7 +22,7 @@ def test_a_case_has_one_reason() -> None:
 
 
 def test_the_documentation_lists_them_all() -> None:
-    """`make differences` writes the section anew; texts are changed in differences.py."""
+    """`make pages` writes the section anew; texts are changed in differences.py."""
     _, written, _ = split(PAGE.read_text(encoding="utf-8"))
     assert written.rstrip("\n") == section().rstrip("\n")
 

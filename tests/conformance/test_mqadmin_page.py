@@ -5,4 +5,4 @@ from tools.pages.mqadmin_page import PAGE, split, table
 
 def test_the_page_lists_every_sub_command_with_its_options() -> None:
     _, found, _ = split(PAGE.read_text(encoding="utf-8"))
-    assert found == table(), "run `make mqadmin-page`"
+    assert found == table(), "run `make pages`"

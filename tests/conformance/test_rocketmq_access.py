@@ -14,7 +14,7 @@ SERVED = [kind for kind in COMMANDS if kind.server != "client"]
 
 
 def test_the_section_is_up_to_date() -> None:
-    """`make codes` writes it."""
+    """`make pages` writes it."""
     assert split(PAGE.read_text(encoding="utf-8"), HEADING)[1] == section()
 
 

@@ -54,5 +54,5 @@ def test_a_response_is_shown_by_tests_or_never_sent(response: Response) -> None:
 
 
 def test_the_page_is_up_to_date() -> None:
-    """`make codes` writes it anew."""
+    """`make pages` writes it anew."""
     assert PAGE.read_text(encoding="utf-8") == page()

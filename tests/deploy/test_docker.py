@@ -1,7 +1,7 @@
 """The images' files and the compose file, on a machine without containers.
 
 The first stage of the broker's image is followed for real, in a folder (`dockerfile.build`);
-`make images-tried` follows every step of both images, which takes root and minutes.
+`make nightly-images` follows every step of both images, which takes root and minutes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How instructions are followed; `make images-tried` follows them for real, as root."""
+"""How instructions are followed; `make nightly-images` follows them for real, as root."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def selects(selector: dict[str, str], workload: dict[str, Any]) -> bool:
 
 def test_the_manifests_are_those_of_the_chart_as_it_is() -> None:
     for path in MANIFESTS:
-        assert path.read_text().startswith(first_line()), "make manifests"
+        assert path.read_text().startswith(first_line()), "make pages"
 
 
 def test_the_chart_has_the_version_of_the_package() -> None:

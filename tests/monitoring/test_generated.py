@@ -9,5 +9,5 @@ from tools.monitoring.generated import ROOT, files
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: path.name)
 def test_the_file_is_up_to_date(path: Path) -> None:
-    """`make monitoring` writes it again."""
+    """`make pages` writes it again."""
     assert path.read_text(encoding="utf-8") == files()[path], path.relative_to(ROOT)

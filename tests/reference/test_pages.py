@@ -23,7 +23,7 @@ REFUSED = {"POST /log/offsets": {"topic"}}
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.name))
 def test_a_page_is_up_to_date(path: Path) -> None:
-    assert path.read_text(encoding="utf-8") == files()[path], "run `make reference`"
+    assert path.read_text(encoding="utf-8") == files()[path], "run `make pages`"
 
 
 def test_there_is_no_other_page() -> None:

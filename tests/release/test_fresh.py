@@ -1,4 +1,4 @@
-"""The wheel in a new environment of this Python; `make wheels` tries others, with pip's work."""
+"""The wheel in a new environment of this Python; `make nightly-wheels` tries others, and pip."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_every_command_answers_and_a_message_goes_through(installed: Path, wheel
 
 
 def test_an_extra_is_tried(installed: Path) -> None:
-    """By its own work; that of Spark is left to `make wheels WITH=spark`."""
+    """By its own work; that of Spark is left to `make nightly-wheels WITH=spark`."""
     assert list(fresh.faults_of_extras(installed, "arrow,acl")) == []
 
 

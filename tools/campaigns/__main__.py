@@ -78,22 +78,28 @@ async def _copies(size: int, chosen: argparse.Namespace, rng: random.Random) -> 
                                nodes=chosen.nodes)  # fmt: skip
 
 
-CAMPAIGNS: Final[dict[str, tuple[Campaign, str]]] = {
-    "kill": (_kill, "kills"), "power": (_power, "power cuts"), "faults": (_faults, "failing calls"),
-    "damage": (_damage, "flipped bits a file"), "full": (_full, "times full"),
-    "clocks": (_clocks, "jumps"), "soak": (_soak, "minutes"),
-    "spark": (_spark, "kills"), "clients": (_clients, "faults"), "copies": (_copies, "faults"),
-}  # fmt: skip
-"""The campaigns, each with the unit of its size."""
+CAMPAIGNS: Final[dict[str, tuple[Campaign, int, str]]] = {
+    "kill": (_kill, 1000, "kills"),
+    "power": (_power, 200, "power cuts"),
+    "faults": (_faults, 1000, "failing calls"),
+    "damage": (_damage, 20, "flipped bits a file"),
+    "full": (_full, 100, "times full"),
+    "clocks": (_clocks, 100, "jumps"),
+    "soak": (_soak, 120, "minutes"),
+    "spark": (_spark, 120, "kills"),
+    "clients": (_clients, 60, "faults"),
+    "copies": (_copies, 200, "faults"),
+}
+"""The campaigns, each with its usual size and the unit of it."""
 MOUNTING: Final = ("power", "full")
 
 
 def main() -> None:
     """Run the campaign named on the command line; exit with code 1 if it found a fault."""
-    sizes = ", ".join(f"{name}: {unit}" for name, (_, unit) in CAMPAIGNS.items())
+    sizes = ", ".join(f"{name}: {size} {unit}" for name, (_, size, unit) in CAMPAIGNS.items())
     parser = argparse.ArgumentParser(prog="python -m tools.campaigns", epilog=sizes)
     parser.add_argument("name", choices=CAMPAIGNS)
-    parser.add_argument("size", type=int)
+    parser.add_argument("size", type=int, nargs="?", help="if not given, that below")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
     parser.add_argument("--durability", choices=("write", "fsync"))
     parser.add_argument("--nsqd", help="kill: another nsqd, Go's for one, by its words")
@@ -122,8 +128,8 @@ def main() -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     start_server()
     end_at_interrupt()
-    run, _ = CAMPAIGNS[chosen.name]
-    result = asyncio.run(run(chosen.size, chosen, random.Random(chosen.seed)))
+    run, usual, _ = CAMPAIGNS[chosen.name]
+    result = asyncio.run(run(chosen.size or usual, chosen, random.Random(chosen.seed)))
     print(result)
     sys.exit(1 if result.faults else 0)
 

@@ -27,7 +27,7 @@ def first_line(chart: Path = CHART) -> str:
     for path in sorted(path for path in chart.rglob("*") if path.is_file()):
         name = path.relative_to(chart).as_posix()
         digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return f"# Made by `make manifests` of the chart with digest {digest.hexdigest()}\n"
+    return f"# Made by `make pages` of the chart with digest {digest.hexdigest()}\n"
 
 
 def set_version(root: Path, version: str) -> None:

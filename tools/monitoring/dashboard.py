@@ -248,7 +248,7 @@ def dashboard() -> str:
     value = {
         "uid": "penstock",
         "title": "Penstock",
-        "description": "Written by `make monitoring` from the list of metrics.",
+        "description": "Written by `make pages` from the list of metrics.",
         "tags": ["penstock", "nsq", "rocketmq"],
         "schemaVersion": 38,
         "version": 1,

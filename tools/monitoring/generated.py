@@ -1,4 +1,4 @@
-"""The files that `make monitoring` writes from the list of metrics."""
+"""The files that `make pages` writes from the list of metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RULES = ROOT / "deploy" / "prometheus" / "alerts.yml"
 DASHBOARD = ROOT / "deploy" / "grafana" / "penstock.json"
 METRICS = ROOT / "docs" / "metrics.md"
 MONITORING = ROOT / "docs" / "monitoring.md"
-_BEGIN = "<!-- alerts: written by `make monitoring` -->\n"
+_BEGIN = "<!-- alerts: written by `make pages` -->\n"
 _END = "<!-- end of alerts -->\n"
 
 

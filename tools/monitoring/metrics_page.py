@@ -8,7 +8,7 @@ from penstock.core.metrics.declared import Metric
 HEAD = """# Metrics
 
 Every metric of every program, for [Prometheus](monitoring.md). The page is written by
-`make monitoring` from the list that the programs use. A counter only grows, and begins at 0 when
+`make pages` from the list that the programs use. A counter only grows, and begins at 0 when
 the program starts again; a summary has samples with the label `quantile`, and `_sum` and `_count`
 of all time. Every figure is kept anyway and read when it is asked for: nothing is counted a second
 time for this page, and nothing for a single message.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from .alerts import Alert, Group, Series, Settings
 
-_HEAD = "# Written by `make monitoring` from the list of metrics (docs/monitoring.md).\n"
+_HEAD = "# Written by `make pages` from the list of metrics (docs/monitoring.md).\n"
 _MINUTES = 119
 """The minute of a test at which an alert that fires has done so."""
 

@@ -448,7 +448,7 @@ _INTRODUCTION = """\
 
 NSQ's guide to client libraries asks much of one. Here is all of it, with what go-nsq and pynsq do
 and test besides, and the tests below `tests` that show that [ours](client.md) does it. Written by
-`make client-guide`. Those of `conformance` run real nodes: ours, and Go's where `PENSTOCK_GO_NSQ`
+`make pages`. Those of `conformance` run real nodes: ours, and Go's where `PENSTOCK_GO_NSQ`
 names the folder of its programs.
 """
 

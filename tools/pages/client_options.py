@@ -1,6 +1,6 @@
 """The tables of the clients' options in the documentation, made of what each `Config` declares.
 
-`make client-options` writes them there, `test_client_options.py` checks that it did.
+`make pages` writes them there, `test_client_options.py` checks that it did.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.rocketmq.client.config import OPTIONS as ROCKETMQ_OPTIONS
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {DOCS / "client.md": OPTIONS, DOCS / "rocketmq-client.md": ROCKETMQ_OPTIONS}
-BEGIN = "<!-- options: written by `make client-options` -->\n"
+BEGIN = "<!-- options: written by `make pages` -->\n"
 END = "<!-- end of options -->\n"
 
 

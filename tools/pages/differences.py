@@ -1,7 +1,7 @@
 """Where Penstock's nsqd differs from Go's on purpose: each difference once, with what shows it.
 
 This table is the source of "What differs from Go's nsqd" in docs/nsqd.md:
-`make differences` writes it there, `test_differences.py` checks that it did.
+`make pages` writes it there, `test_differences.py` checks that it did.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The list of mqadmin's sub-commands in the documentation, made of the table that parses them.
 
-`make mqadmin-page` writes it, `test_mqadmin_page.py` checks that it did.
+`make pages` writes it, `test_mqadmin_page.py` checks that it did.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from penstock.rocketmq.mqadmin.options import Option, SubCommand
 from penstock.rocketmq.mqadmin.sub_commands import SUB_COMMANDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "mqadmin.md"
-BEGIN = "<!-- sub-commands: written by `make mqadmin-page` -->\n"
+BEGIN = "<!-- sub-commands: written by `make pages` -->\n"
 END = "<!-- end of sub-commands -->\n"
 
 

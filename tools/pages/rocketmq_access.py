@@ -1,7 +1,7 @@
 """The section of the documentation on the permissions that each RocketMQ request needs.
 
 The needs at our broker are in `broker/acl/needs.py`. This file adds those at Java's 4.9.8, from its
-PlainAccessValidator and its list of administrators' codes. `make codes` writes the section;
+PlainAccessValidator and its list of administrators' codes. `make pages` writes the section;
 `test_rocketmq_access.py` checks that it is up to date and that no code is left out.
 """
 
@@ -52,7 +52,7 @@ NOT_IN_JAVA: Final = frozenset(
 _INTRODUCTION = """\
 With `aclEnable=true` every request to a broker, from any address that the rules do not trust,
 must be signed by an account that has the permissions in this table. A code that is not in the
-table is for administrators. `make codes` writes the table from the rules that the broker itself
+table is for administrators. `make pages` writes the table from the rules that the broker itself
 uses. The last column gives the needs at Java's broker 4.9.8; with *a valid signature* any account
 may send the request there.
 

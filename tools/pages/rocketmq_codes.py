@@ -1,7 +1,7 @@
 """What covers each of RocketMQ's codes, and the page of the documentation that lists them.
 
 Which codes there are, who serves them and with which fields stands in `protocol/codes.py`; here
-stands which tests show it. `make codes` writes the page, `test_rocketmq_codes.py` checks that it
+stands which tests show it. `make pages` writes the page, `test_rocketmq_codes.py` checks that it
 did, that the tests exist, and that no code is left out.
 """
 
@@ -312,7 +312,7 @@ RESPONSES = (
 _INTRODUCTION = """\
 # RocketMQ's codes
 
-Every request and response code that Penstock knows, written by `make codes` from the table that
+Every request and response code that Penstock knows, written by `make pages` from the table that
 the servers themselves use. Codes in bold are on the protocol's page; clients and tools use the
 others as well. A request must have the fields that are plain, it may have those in italics; what
 stands behind an arrow comes with the answer. Tests are below `tests/unit/rocketmq` and

@@ -1,6 +1,6 @@
 """The tables of options in docs/spark.md, made of what their settings declare.
 
-`make spark-options` writes them there, tests of the settings check that it did.
+`make pages` writes them there, tests of the settings check that it did.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TABLES: Final = {
 def split(page: str, of: str = "") -> tuple[str, str, str]:
     """The page before a table, the table, and what follows it."""
     begin, end_mark = (
-        f"<!-- options{of}: written by `make spark-options` -->\n",
+        f"<!-- options{of}: written by `make pages` -->\n",
         f"<!-- end of options{of} -->\n",
     )
     start, end = page.index(begin) + len(begin), page.index(end_mark)

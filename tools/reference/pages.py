@@ -1,4 +1,4 @@
-"""The pages of docs/reference. `make reference` writes them, `test_pages.py` checks that it did."""
+"""The pages of docs/reference. `make pages` writes them, `test_pages.py` checks that it did."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def files() -> dict[Path, str]:
 def _head(title: str, guide: str) -> str:
     """The title, and where the subject is explained."""
     return (
-        f"# {title}\n\n{guide} explains it. This page is written by `make reference`, from what "
+        f"# {title}\n\n{guide} explains it. This page is written by `make pages`, from what "
         "the program itself declares.\n\n"
     )
 

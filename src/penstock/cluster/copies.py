@@ -1,4 +1,5 @@
-"""The answers of /replication, of a node and of its second copies: values, and the nodes they name.
+"""The answers of /replication, of a node and of its second copies: values, the nodes they name, and
+what is the matter with them, as nsqadmin and the doctor judge it.
 
 Go's nsqd has no copies, nor has one of ours that never had any: these give no ``Replication``.
 """
@@ -17,7 +18,18 @@ promotion needs ``--force``.
 """
 BEHIND_BYTES: Final = 64 << 20
 """A follower that lacks this many bytes, or more, is far behind."""
+GONE_S: Final = 10.0
+"""The seconds without a request after which a follower counts as gone; it asks each second."""
 PRIMARY, FOLLOWER, FENCED = "primary", "follower", "fenced"
+_REFUSE: Final = "refuse"
+WARN, BAD = "warn", "bad"
+IS_FENCED, NOT_FOLLOWING, COPY_BEHIND = "fenced", "not_following", "copy_behind"
+COPY_GONE, UNCOPIED, WITHOUT_COPIES = "copy_gone", "uncopied", "without_copies"
+TROUBLES: Final = {
+    IS_FENCED: BAD, NOT_FOLLOWING: BAD, COPY_BEHIND: WARN, COPY_GONE: BAD, UNCOPIED: BAD,
+    WITHOUT_COPIES: WARN,
+}  # fmt: skip
+"""The kinds of what may be the matter with a node or its copies, and how bad each is."""
 
 
 class Told(Struct):
@@ -27,6 +39,13 @@ class Told(Struct):
     lag_messages: int = 0
     lag_bytes: int = 0
     asked_seconds_ago: float = 0
+
+    @property
+    def trouble(self) -> str:
+        """One of TROUBLES for a follower that cannot be asked itself; empty if all is well."""
+        if self.asked_seconds_ago >= GONE_S:
+            return COPY_GONE
+        return COPY_BEHIND if self.lag_bytes >= BEHIND_BYTES else ""
 
 
 class Replication(Struct):
@@ -57,7 +76,20 @@ class Replication(Struct):
     only_here: dict[str, int] = {}
 
     @property
-    def is_far_behind(self) -> bool:
+    def trouble(self) -> str:
+        """One of TROUBLES; empty if all is well."""
+        if self.role == FENCED:
+            return IS_FENCED
+        if self.role == FOLLOWER:
+            if self.error is not None:
+                return NOT_FOLLOWING
+            return COPY_BEHIND if self._is_far_behind else ""
+        if self.replicas_in_force >= self.replicas_acked:
+            return ""
+        return UNCOPIED if self.replicas_missing == _REFUSE else WITHOUT_COPIES
+
+    @property
+    def _is_far_behind(self) -> bool:
         """True of a follower whose primary's loss would cost more than the last moments."""
         late = self.lag_seconds is None or self.lag_seconds >= BEHIND_S
         return (late and not self.whole) or self.lag_bytes >= BEHIND_BYTES

@@ -4,13 +4,40 @@ Sessions and HTTP handlers stage publishes. At the end of the pass, or at once w
 to share with, each topic that has some commits them, its producers are told, and its consumers get
 them. At the ``fsync`` level both are served after a sync; what arrives meanwhile shares the next
 one. Where followers are to have a message before its OK, both are served when they have it.
+
+Theory of operation. Two tables say all that may happen; nothing else of it is remembered.
+
+When a publish is committed. A read is what a connection has published between ``hold`` and
+``release``, and counts as one publish of this table. ``MANY`` publishes are committed in any state.
+
+    state                      event                         then
+    pass, n share it           publish                       pass, n + 1 share it
+    pass, n > FEW share it     its end: commit               pass, none share it
+    pass, n <= FEW share it    its end: commit               at once, AT_ONCE are left
+    at once, n are left        publish: commit               at once, n - 1 are left
+    at once, none is left      (is the same as)              pass, none share it
+
+An occupied topic keeps what is published to it, in any state, until it is vacated.
+
+The syncs of a topic. At ``fsync`` and with copies producers wait for them, below they are made in
+the background, and nobody waits.
+
+    state           event                                    then
+    at rest         somebody waits, or it is time            under way
+    under way       somebody waits                           under way; waits for the next one
+    under way       its end, few were told, none waits       at rest
+    under way       its end, few were told, some wait        under way
+    under way       its end, many were told                  put off: they will publish again
+    put off         as many wait, or its time is over        under way
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -25,7 +52,7 @@ from penstock.net.wakefulness import Wakefulness
 from penstock.node.replicas import Replicas
 from penstock.node.sync_place import SyncPlace
 from penstock.storage.durability import Durability
-from penstock.storage.log import Log
+from penstock.storage.log import Log, SyncJob
 
 logger = logging.getLogger(__name__)
 
@@ -50,11 +77,23 @@ GATHER_NS_MAX: Final = 2 * MILLISECOND
 _GATHER_SHARE: Final = 4  # times what the last sync took
 
 
-class _Gathering(NamedTuple):
-    """A sync that is put off until ``expected`` commits wait for it, or the timer ends."""
+class _PutOff(NamedTuple):
+    """A sync that is put off until ``expected`` producers wait for it, or the timer ends."""
 
     expected: int
     timer: asyncio.TimerHandle
+
+
+@dataclass(slots=True, eq=False)
+class _Syncs:
+    """The syncs of a topic."""
+
+    state: SyncJob | _PutOff | None = None
+    """The sync that is under way, or put off; None at rest."""
+    waiting: list[Outcome] = field(default_factory=list)
+    """Producers that wait for the next sync; those of the one under way are not among them."""
+    rest_until_ns: int = 0
+    """The time from which ``--sync-every`` may ask for a sync again (monotonic)."""
 
 
 class Commits:
@@ -75,19 +114,19 @@ class Commits:
             replicas.on_copied = self._copied
         self._sync_every = max(1, sync_every)
         self._dirty: dict[Topic, None] = {}
-        self._staged = 0
+        """Topics that have staged publishes."""
+        self._in_pass = 0
+        """Publishes that share this pass; its end is scheduled with the first."""
         self._at_once_left = 0
-        self._is_held = False
-        self._held = 0
-        self._pile = 0
-        self._rest_until: dict[Topic, int] = {}
+        """Publishes that are still committed at once; 0 unless none shares this pass."""
+        self._read: int | None = None
+        """Publishes of the read that a connection takes; None while none does."""
+        self._uncommitted = 0
+        """Publishes since the last commit."""
         self._occupied: set[Topic] = set()
-        self._vacated = asyncio.Event()
-        self._syncs = 0
-        self._syncing: dict[Topic, int] = {}  # the number of the sync that is under way
-        self._sync_ended = asyncio.Event()
-        self._unsynced: dict[Topic, list[Outcome]] = {}
-        self._gathering: dict[Topic, _Gathering] = {}
+        self._syncs: defaultdict[Topic, _Syncs] = defaultdict(_Syncs)
+        self._moved = asyncio.Event()
+        """Set when a topic is vacated, and when the state of its syncs has changed."""
         self._place = SyncPlace(clock)
         self._loop = asyncio.get_running_loop()
         self._wakefulness = Wakefulness(self._loop)
@@ -111,28 +150,32 @@ class Commits:
                 return
         topic.stage(records, delay_ns, done, queue)
         self._dirty[topic] = None
-        if self._is_held:
-            self._held += 1
-            if self._held % MANY == 0:
-                self.commit()
+        if self._read is not None:
+            self._read += 1
         elif self._at_once_left:
             self._at_once_left -= 1
             self.commit()
+            return
         else:
-            if not self._staged:
+            if not self._in_pass:
                 self._loop.call_soon(self._end_pass)
-            self._staged += 1
-            if self._staged % MANY == 0:
-                self.commit()
+            self._in_pass += 1
+        self._uncommitted += 1
+        if self._uncommitted >= MANY:
+            self.commit()
 
     @property
     def is_idle(self) -> bool:
-        """True if nobody is there to share a write with."""
-        is_busy = self._dirty or self._is_held or self._occupied or not self._at_once_left
-        return not is_busy
+        """True if nobody is there to share a write with: then no topic has staged publishes."""
+        return self._at_once_left > 0 and self._read is None and not self._occupied
 
     def takes_one(self, topic: Topic) -> bool:
-        """True if ``publish_one`` may be called."""
+        """True if ``publish_one`` may be called.
+
+        Whatever ``publish`` looks at and ``publish_one`` does not must make this False. For
+        replicas and syncs that a producer waits for the log does it: such a log hides what is
+        appended, and ``Log.takes_one`` is False.
+        """
         return self.is_idle and topic.takes_one
 
     def publish_one(
@@ -142,6 +185,8 @@ class Commits:
 
         ``publish`` and ``commit``, less what is for several. ``now`` is of the monotonic clock.
         """
+        assert self._replicas is None, "a log whose copies are awaited takes none like this"
+        assert not self._fsync, "nor does one whose syncs are awaited"
         self._at_once_left -= 1
         error = None
         try:
@@ -157,38 +202,34 @@ class Commits:
 
     def hold(self) -> None:
         """Commit nothing until ``release``: a connection takes all that it has read."""
-        self._is_held = True
+        self._read = 0
 
     def release(self) -> bool:
         """Commit what was published since ``hold``, which counts as one publish. Whether that is
         left to the end of the pass.
         """
-        self._is_held = False
-        held, self._held = self._held, 0
-        if not held:
+        read, self._read = self._read, None
+        if not read:
             return False
         if self._at_once_left:
             self._at_once_left -= 1
             self.commit()
             return False
-        if not self._staged:
+        if not self._in_pass:
             self._loop.call_soon(self._end_pass)
-        self._staged += 1
-        self._pile += held
-        if self._pile >= MANY:
-            self._pile = 0
-            self.commit()
+        self._in_pass += 1
         return True
 
     def _end_pass(self) -> None:
         """Commit what this pass of the loop has staged; how much that was tells what to do next."""
-        staged, self._staged, self._pile = self._staged, 0, 0
-        self._at_once_left = AT_ONCE if staged <= FEW else 0
+        shared, self._in_pass = self._in_pass, 0
+        self._at_once_left = AT_ONCE if shared <= FEW else 0
         self.commit()
 
     def commit(self) -> None:
         """Commit what is staged, tell the producers and serve the consumers."""
         dirty, self._dirty = self._dirty, {}
+        self._uncommitted = 0
         now = self._clock.monotonic_ns()
         for topic in dirty:
             if topic in self._occupied:
@@ -210,8 +251,7 @@ class Commits:
         self._note(topic, _WRITE, error)
         is_kept = error is None and isinstance(topic.log, Log)
         if is_kept and self._fsync:
-            self._unsynced.setdefault(topic, []).extend(outcomes)
-            self._sync_soon(topic)
+            self._sync_soon(topic, outcomes)
         elif is_kept and self._replicas is not None:
             self._await_copies(self._replicas, topic, topic.log.append_offset, outcomes)
         else:
@@ -234,9 +274,11 @@ class Commits:
         _answer(topic, arrived, outcomes, None, self._clock.monotonic_ns())
 
     def _sync_if_due(self, topic: Topic, now: int) -> None:
-        is_due = topic.log.unsynced_messages >= self._sync_every
-        if is_due and now >= self._rest_until.get(topic, 0):
-            self._rest_until[topic] = now + SYNC_REST_NS
+        if topic.log.unsynced_messages < self._sync_every:
+            return
+        syncs = self._syncs[topic]
+        if now >= syncs.rest_until_ns:
+            syncs.rest_until_ns = now + SYNC_REST_NS
             self.sync(topic)
 
     def occupy(self, topic: Topic) -> None:
@@ -259,33 +301,37 @@ class Commits:
     def vacate(self, topic: Topic) -> None:
         """Commit the publishes that have waited."""
         self._occupied.discard(topic)
-        self._vacated.set()
+        self._moved.set()
         self.commit()
 
-    def _sync_soon(self, topic: Topic) -> None:
-        """Sync for those who wait, with those who are about to."""
-        gathering = self._gathering.get(topic)
-        if gathering is None or len(self._unsynced[topic]) >= gathering.expected:
-            self.sync(topic)
+    def _sync_soon(self, topic: Topic, outcomes: list[Outcome]) -> None:
+        """Sync for these and those who wait, with those who are about to."""
+        syncs = self._syncs[topic]
+        syncs.waiting += outcomes
+        state = syncs.state
+        if isinstance(state, _PutOff) and len(syncs.waiting) < state.expected:
+            return
+        self.sync(topic)
 
     def sync(self, topic: Topic) -> None:
-        """Sync a topic's log, unless that is going on already."""
-        if topic in self._syncing:
+        """Sync a topic's log, unless a sync is under way."""
+        syncs = self._syncs[topic]
+        if isinstance(syncs.state, SyncJob):
             return
-        if topic in self._gathering:
-            self._gathering.pop(topic).timer.cancel()
+        if syncs.state is not None:
+            syncs.state.timer.cancel()
+        syncs.state, outcomes, syncs.waiting = None, syncs.waiting, []
+        self._moved.set()
         try:
             job = topic.log.begin_sync()
         except StorageError as error:
             self._note(topic, _SYNC, error)
-            _tell(self._unsynced.pop(topic, []), error)
+            _tell(outcomes, error)
             return
-        outcomes = self._unsynced.pop(topic, [])
         if job is None:  # the log has failed meanwhile, or has nothing to sync
             _tell(outcomes, topic.log.failure)
             return
-        self._syncs += 1
-        self._syncing[topic] = self._syncs
+        syncs.state = job
         done = partial(self._synced, topic, outcomes, self._clock.monotonic_ns())
         is_small = 0 < len(outcomes) <= FEW and job.messages <= MANY
         self._place.run(job.run, done, may_wait=is_small)
@@ -296,8 +342,8 @@ class Commits:
         """End a sync: answer the producers that wait for it, and dispatch the visible messages."""
         if error is not None and not isinstance(error, StorageError):
             error = StorageError(f"{topic.name}: sync failed: {error!r}")
-        del self._syncing[topic]
-        self._sync_ended.set()
+        self._syncs[topic].state = None
+        self._moved.set()
         start = topic.log.next_offset
         topic.end_sync(error)
         if topic.log.failure is not None:
@@ -320,11 +366,14 @@ class Commits:
         those who wait. A sync costs as much for one as for all; without this wait many producers
         fall into small groups, each of which keeps the others from growing.
         """
-        waiting = len(self._unsynced.get(topic, ()))
+        syncs = self._syncs[topic]
+        if syncs.state is not None:  # one who was told has published already
+            return
+        waiting = len(syncs.waiting)
         if told + waiting > FEW and told:
             seconds = min(_GATHER_SHARE * took_ns, GATHER_NS_MAX) / SECOND
             timer = self._loop.call_later(seconds, self.sync, topic)
-            self._gathering[topic] = _Gathering(told + waiting, timer)
+            syncs.state = _PutOff(told + waiting, timer)
         elif waiting:
             self.sync(topic)
 
@@ -333,46 +382,58 @@ class Commits:
         Publishes that still wait for copies are answered that the node exits.
         """
         self.commit()
-        owing = dict.fromkeys([*self._occupied, *self._syncing, *self._gathering])
+        owing = dict.fromkeys([*self._occupied, *self._not_at_rest(None)])
         await asyncio.gather(*map(self._answer_owed, owing))
         if self._replicas is not None:
             self._replicas.abandon()
 
     async def _answer_owed(self, topic: Topic) -> None:
-        while topic in self._occupied:
-            self._vacated.clear()
-            await self._vacated.wait()
-        for _ in range(2):  # the sync under way, and the one of those who came meanwhile
-            if topic in self._gathering:
-                self.sync(topic)
-            number = self._syncing.get(topic)
-            while number is not None and self._syncing.get(topic) == number:
-                self._sync_ended.clear()
-                await self._sync_ended.wait()
+        await self._until(lambda: topic not in self._occupied)
+        await self._end_of_sync(topic)
+        await self._end_of_sync(topic)  # of those who came meanwhile
+
+    async def _end_of_sync(self, topic: Topic) -> None:
+        """Wait for the sync that is under way or put off, if there is one."""
+        syncs = self._syncs[topic]
+        if isinstance(syncs.state, _PutOff):
+            self.sync(topic)
+        begun = syncs.state
+        if begun is not None:
+            await self._until(lambda: syncs.state is not begun)
 
     async def settle(self, topic: Topic | None = None) -> None:
         """Commit what is staged and wait for the syncs under way. Nobody may publish to the topic,
         or to any, meanwhile. Publishes that still wait for copies are answered that it exits.
         """
-        while self._occupied if topic is None else topic in self._occupied:
-            self._vacated.clear()
-            await self._vacated.wait()
+        await self._until(lambda: not self._occupied if topic is None
+                          else topic not in self._occupied)  # fmt: skip
         self.commit()
-        while True:
-            for each in [each for each in self._gathering if topic in (None, each)]:
+        while busy := self._not_at_rest(topic):
+            self._moved.clear()
+            for each in busy:
                 self.sync(each)
-            if not self._syncing if topic is None else topic not in self._syncing:
-                break
-            self._sync_ended.clear()
-            await self._sync_ended.wait()
+            await self._moved.wait()
         if self._replicas is not None:
             self._replicas.abandon(topic)
+
+    def _not_at_rest(self, topic: Topic | None) -> list[Topic]:
+        """The topics with a sync under way or put off: all of them, or this one if it has."""
+        return [
+            each
+            for each, syncs in self._syncs.items()
+            if syncs.state is not None and topic in (None, each)
+        ]
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        while not holds():
+            self._moved.clear()
+            await self._moved.wait()
 
     def forget(self, topic: Topic) -> None:
         """The topic is settled and deleted, and its troubles with it."""
         for action in (_WRITE, _SYNC):
             self._failed.pop((topic, action), None)
-        self._rest_until.pop(topic, None)
+        self._syncs.pop(topic, None)
 
     @property
     def health(self) -> StorageError | None:

@@ -100,8 +100,10 @@ async def _as_follower(options: NodeOptions, standing: Standing | None, secret: 
         own.follow(options.follow)
         own.fenced_epoch = max(found.epoch, own.fenced_epoch)
     elif _bare(own.primary) == _bare(options.follow):
-        logger.warning("--follow=%s has no effect: this node was promoted, and is primary in epoch "
-                       "%d; take the flag away", options.follow, own.epoch)  # fmt: skip
+        own = await _unless_outranked(options, own, secret)
+        if own.role is Role.PRIMARY:
+            logger.warning("--follow=%s has no effect: this node was promoted, and is primary in "
+                           "epoch %d; take the flag away", options.follow, own.epoch)  # fmt: skip
     else:
         raise ConfigError(
             f"--follow={options.follow}: this data path is a primary's, of epoch {own.epoch}, and "

@@ -26,6 +26,7 @@ from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.messages.message import decode
 from penstock.spark.errors import SourceError
+from penstock.spark.nodes.access import close_connections
 from penstock.spark.read.stream import NsqStreamReader
 from penstock.spark.settings import Settings
 from penstock.storage.batch import iter_batches
@@ -175,6 +176,14 @@ def waiting(nsqd: Daemon, channel: str) -> int:
     return int(next(c["depth"] for c in topic["channels"] if c["channel_name"] == channel))
 
 
+@pytest.fixture
+def connections() -> Iterator[None]:
+    """Those of queries, which a process keeps, are closed."""
+    yield
+    close_connections()
+
+
+@pytest.mark.usefixtures("connections")
 def test_a_query_behind_a_node_that_was_restored_is_told_and_skips_nothing(
     tmp_path: Path, command: Commands
 ) -> None:

@@ -139,11 +139,22 @@ async def test_a_promoted_node_ignores_the_flag_until_the_other_was_promoted_aft
     outranked = await decided(Standing("h", 1, Role.PRIMARY, follow), follow=follow)
     assert outranked is not None
     assert (outranked.role, outranked.is_settled) == (Role.FOLLOWER, False)
+    assert outranked.known_epoch == 2, "before the first answer of the primary"
     over_tls = await decided(Standing("h", 3, Role.PRIMARY, "a:1"), follow="https://a:1")
     assert over_tls is not None
     assert over_tls.role is Role.PRIMARY, "the same node, asked in another way since"
     with pytest.raises(ConfigError, match="not in a higher one"):
         await decided(Standing("other", 1), follow=follow)
+
+
+async def test_a_promoted_node_with_the_flag_asks_its_own_followers_too(successor: Running) -> None:
+    gone = unused_address()
+    promoted = Standing("h", 1, Role.PRIMARY, gone, followers=[address(successor)])
+    found = await decided(promoted, follow=gone)
+    assert found is not None
+    assert (found.role, found.fenced_epoch, found.primary) == (
+        Role.FENCED, 2, address(successor),
+    )  # fmt: skip
 
 
 async def test_a_fenced_node_stays_so_or_follows() -> None:

@@ -20,14 +20,17 @@ from tools.harness.fake_log_server import FakeLogServer
 def server() -> Iterator[FakeLogServer]:
     with FakeLogServer() as server:
         yield server
-    close_connections()
 
 
 @pytest.fixture(autouse=True)
-def no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Directories of another test are not known, whose ports may be given once more."""
+def no_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Directories and connections of another test are not known, whose ports may be given once
+    more.
+    """
     monkeypatch.setattr(nodes, "_last", {})
     monkeypatch.setattr(rocketmq_publishing, "_routes", {})
+    yield
+    close_connections()
 
 
 @pytest.fixture

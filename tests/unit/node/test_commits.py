@@ -24,6 +24,7 @@ from penstock.node.commits import AT_ONCE, FEW, MANY, SYNC_REST_NS, Commits
 from penstock.node.sync_place import SyncPlace
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.durability import Durability
+from penstock.storage.log import SyncJob
 from penstock.testing.clock import FakeClock
 from penstock.testing.disk import FaultyFile
 
@@ -115,15 +116,6 @@ async def test_every_topic_has_its_own_write(bench: Bench, writes: list[str]) ->
     await bench.until_told(3)
     assert sorted(name for name, _ in bench.told) == ["a", "b", "c"]
     assert len(writes) == 2
-
-
-async def test_a_publish_by_a_told_publisher_gets_the_next_write(bench: Bench) -> None:
-    def again(error: StorageError | None) -> None:
-        bench.publish("b")
-
-    bench.commits.publish(bench.topic, Bodies.single(b"a"), 0, again)
-    await bench.until_told(1)
-    assert bench.topic.log.next_offset == 2
 
 
 @fsync
@@ -395,7 +387,8 @@ async def test_who_was_told_may_share_the_next_sync_with_who_waits(
         bench.publish(name)
     gate.set()
     await bench.until_told(2)
-    assert not bench.commits._syncing, "those who were told are waited for"
+    state = bench.commits._syncs[bench.topic].state
+    assert not isinstance(state, SyncJob), "those who were told are waited for"
     for name in "ab":
         bench.publish(name)
     await bench.until_told(6)
@@ -491,6 +484,6 @@ async def test_a_full_disk_is_noted_by_an_append_and_a_refusal_is_not(bench: Ben
 @fsync
 async def test_who_waits_for_a_log_that_failed_is_told_so(bench: Bench) -> None:
     failure = bench.topic.log.failure = StorageError("/data/t: the disk is gone")
-    bench.commits._unsynced[bench.topic] = [lambda error: bench.told.append(("a", error))]
+    bench.commits._syncs[bench.topic].waiting = [lambda error: bench.told.append(("a", error))]
     bench.commits.sync(bench.topic)
     assert bench.told == [("a", failure)]

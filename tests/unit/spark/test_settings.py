@@ -159,7 +159,7 @@ def test_no_two_options_share_a_name() -> None:
 
 
 def test_the_documentation_has_the_options_that_there_are() -> None:
-    """`make spark-options` writes the table."""
+    """`make pages` writes the table."""
     _, written, _ = split(PAGE.read_text(encoding="utf-8"))
     assert written.strip() == table(Settings).strip()
 

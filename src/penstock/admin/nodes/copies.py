@@ -13,9 +13,16 @@ from msgspec import Struct
 
 from penstock.admin.api import answering
 from penstock.admin.router import AdminRouter
-from penstock.admin.verdicts.copies import verdicts_on, verdicts_on_silent
 from penstock.cluster.cluster import Cluster
-from penstock.cluster.copies import FOLLOWER, TARGET, Replication, Told, not_asked
+from penstock.cluster.copies import (
+    COPY_GONE,
+    FOLLOWER,
+    TARGET,
+    TROUBLES,
+    Replication,
+    Told,
+    not_asked,
+)
 from penstock.cluster.errors import RefusedError
 from penstock.cluster.fanout import Warnings, try_all
 from penstock.core.clock import Clock
@@ -122,7 +129,7 @@ def _row(name: str, told: Replication, seen: tuple[str, Told] | None) -> Copy:
         followers=[each.address for each in told.followers],
         replicas_acked=told.replicas_acked, replicas_in_force=told.replicas_in_force,
         replicas_missing=told.replicas_missing, messages_waiting=told.messages_waiting,
-        only_here=told.only_here, verdicts=verdicts_on(told),
+        only_here=told.only_here, verdicts=_verdicts(told.trouble),
     )  # fmt: skip
     if told.role == FOLLOWER:
         row.lag_messages, row.lag_bytes = told.lag_messages, told.lag_bytes
@@ -132,9 +139,14 @@ def _row(name: str, told: Replication, seen: tuple[str, Told] | None) -> Copy:
 
 
 def _silent_row(name: str, seen: tuple[str, Told] | None) -> Copy:
-    row = Copy(name, False, FOLLOWER if seen else "", verdicts=verdicts_on_silent(seen and seen[1]))
+    trouble = seen[1].trouble if seen else COPY_GONE
+    row = Copy(name, False, FOLLOWER if seen else "", verdicts=_verdicts(trouble))
     if seen is not None:
         row.primary, told = seen
         row.lag_messages, row.lag_bytes = told.lag_messages, told.lag_bytes
         row.asked_seconds_ago = told.asked_seconds_ago
     return row
+
+
+def _verdicts(trouble: str) -> list[dict[str, Any]]:
+    return [{"kind": trouble, "level": TROUBLES[trouble]}] if trouble else []

@@ -4,36 +4,19 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.admin.rocketmq.verdicts import of_disk, of_server
 from penstock.cluster.fanout import Warnings
 from penstock.rocketmq.client.admin.brokers import runtime_info
-
-
-class Replica(NamedTuple):
-    """One broker: a master, with the number 0, or one of its replicas."""
-
-    cluster: str
-    name: str
-    number: int
-    address: str
-
-    def __str__(self) -> str:
-        return f"broker {self.name}"
+from penstock.rocketmq.client.admin.topology import Replica
 
 
 async def cluster(servers: Servers) -> dict[str, Any]:
     """The name servers and all brokers."""
     warnings = Warnings()
-    clusters = await servers.clusters()
-    replicas = [
-        Replica(name, broker.name, number, address)
-        for name in clusters.names
-        for broker in clusters.of(name)
-        for number, address in broker.addresses.items()
-    ]
+    replicas = (await servers.clusters()).replicas()
 
     async def ask(replica: Replica) -> dict[str, str]:
         return await runtime_info(servers, replica.address)
@@ -70,7 +53,7 @@ def _row(replica: Replica, figures: dict[str, str] | None) -> dict[str, Any]:
     disk = _number(known.get("commitLogDiskRatio"))
     return {
         "cluster": replica.cluster,
-        "broker": replica.name,
+        "broker": replica.broker,
         "id": replica.number,
         "address": replica.address,
         "answers": figures is not None,

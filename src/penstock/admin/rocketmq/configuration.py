@@ -32,12 +32,12 @@ _ACCOUNT: Final = {
 
 async def configuration(servers: Servers) -> dict[str, Any]:
     """By broker, replicas too, its settings by name; null, and why, where it does not tell."""
-    every = [(each, address) for each in await servers.brokers() for address in _addresses(each)]
-    return {"brokers": await asyncio.gather(*(_settings_of(servers, *each) for each in every))}
-
-
-def _addresses(broker: Broker) -> list[str]:
-    return [broker.addresses[number] for number in sorted(broker.addresses)]
+    asking = [
+        _settings_of(servers, each, address)
+        for each in await servers.brokers()
+        for address in each.addresses.values()
+    ]
+    return {"brokers": await asyncio.gather(*asking)}
 
 
 async def _settings_of(servers: Servers, broker: Broker, address: str) -> dict[str, Any]:

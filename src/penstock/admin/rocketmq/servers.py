@@ -82,11 +82,11 @@ class Servers(AdminClient):
             )
 
     async def ask_name_server(
-        self, code: RequestCode, fields: Mapping[str, object] | None = None
+        self, code: RequestCode, fields: Mapping[str, object] | None = None, body: bytes = b""
     ) -> Command:
         """The answer of the first name server that gives one. Raises Refused, NoAnswerError."""
         try:
-            return await super().ask_name_server(code, fields)
+            return await super().ask_name_server(code, fields, body)
         except ClientError as error:
             raise NoAnswerError(f"failed to query any name server: {error}") from error
 

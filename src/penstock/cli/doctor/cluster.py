@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from penstock.cli.doctor.copies import examine_copies
-from penstock.cli.doctor.data_path import USED_MAX
+from penstock.cli.doctor.data_path import USED_MAX, disk_space
 from penstock.cli.doctor.nodes import Node, ask_nodes, distinct
 from penstock.cli.doctor.report import Finding, Report, error, warning
 from penstock.cli.shared.nodes import DEFAULT_NODE, Where
@@ -201,11 +201,7 @@ def _machine(node: Node, used_max: int) -> Iterator[Finding]:
         side = "ahead of" if node.ahead_ns > 0 else "behind"
         yield warning("clock", where, f"its clock is {off} {side} this machine's", "Set both by "
                       "NTP: times of messages, deferrals and seeks follow them.")  # fmt: skip
-    if node.disk is not None and node.disk.free * 100 < node.disk.total * (100 - used_max):
-        yield warning("disk-space", where, f"{node.disk.free >> 20:,} MiB of its file system's "
-                      f"{node.disk.total >> 20:,} are free; publishes are refused when it is full",
-                      "Make room, let consumers catch up, or bound the log: --retention-bytes, "
-                      "--max-bytes.")  # fmt: skip
+    yield from disk_space(node.disk, where, used_max)
     own = node.options.get("msg_timeout", 0), node.options.get("max_msg_timeout", 0)
     if own[0] > own[1]:
         yield warning("time-outs", where, f"--msg-timeout {format_duration(own[0])} is more than "

@@ -16,10 +16,13 @@ from penstock.cli.doctor.nodes import Node
 from penstock.cli.doctor.report import Finding, error, warning
 from penstock.cluster.asker import Asker
 from penstock.cluster.copies import (
+    COPY_BEHIND,
     FENCED,
     FOLLOWER,
+    NOT_FOLLOWING,
     PRIMARY,
     TARGET,
+    WITHOUT_COPIES,
     Replication,
     not_asked,
 )
@@ -93,11 +96,11 @@ def _follower(node: Node, primary: Known | None) -> Iterator[Finding]:
         yield error("follows-fenced", where, f"it follows {said.primary}, which is fenced: "
                     f"{primary.said.primary} is primary in epoch {primary.said.fenced_epoch}",
                     f"Start it with --follow={primary.said.primary}.")  # fmt: skip
-    elif said.error is not None:
+    elif said.trouble == NOT_FOLLOWING:
         yield error("not-following", where, f"{said.error}; {_age(said)}", "Its log says since "
                     "when. Look at the address in --follow, the secret, TLS and the disks of "
                     "both; a primary with a new disk has another history.")  # fmt: skip
-    elif said.is_far_behind:
+    elif said.trouble == COPY_BEHIND:
         yield warning("copy-behind", where, f"it lacks {_lacks(said)} of {said.primary}; "
                       f"{_age(said)}", "A first copy takes its time. "
                       "Else the network or this node's disk is slower than the publishes. If the "
@@ -139,12 +142,12 @@ def _fenced(where: str, said: Replication) -> Iterator[Finding]:
 
 def _primary(where: str, said: Replication) -> Iterator[Finding]:
     """Look for the copies that an OK of this primary is to promise."""
-    if said.replicas_in_force >= said.replicas_acked:
+    if not said.trouble:
         return
     copies = "copy follows" if said.replicas_acked == 1 else "copies follow"
     follow = f"fewer than {said.replicas_acked:,} {copies} as --replicas-acked wants"
     remedy = "Start the followers, with --durability=fsync if it has that."
-    if said.replicas_missing == "go-on":
+    if said.trouble == WITHOUT_COPIES:
         yield warning("without-copies", where, f"{follow}: publishes are acknowledged without them",
                       f"{remedy} What comes until then is on this node alone.")  # fmt: skip
     else:

@@ -57,7 +57,7 @@ def examine_data_path(
     where = f"data path {path}"
     if (fault := _no_data_path(path, where)) is not None:
         return Report([fault], [])
-    found = [*_space(path, where, used_max), *examine_permissions(path)]
+    found = [*disk_space(DiskSpace.of(path), where, used_max), *examine_permissions(path)]
     disk = DryDisk()
     with _silence():
         try:
@@ -95,8 +95,8 @@ def _examined(
     return Report(found, [f"data path {path}: {topics}, {counted(messages, 'message')}"])
 
 
-def _space(path: str, where: str, used_max: int) -> Iterator[Finding]:
-    space = DiskSpace.of(path)
+def disk_space(space: DiskSpace | None, where: str, used_max: int) -> Iterator[Finding]:
+    """Judge a data path's file system, of which ``used_max`` hundredths may be used."""
     if space is None or space.used_share * 100 < used_max:
         return
     level = error if space.used_share >= _FULL else warning

@@ -22,13 +22,14 @@ from penstock.net.address import join_host_port
 from penstock.net.dial import dial_target
 from penstock.nsq.dead_letters.letters import DeadTopics
 from penstock.nsq.protocol.encode import MAGIC_V2
+from penstock.storage.files.disk_space import DiskSpace
 
 OPTIONS: Final = ("msg_timeout", "max_msg_timeout", "max_msg_size", "max_attempts")
 """Options that a client meets at every node, so they should be equal."""
 DIAL_S: Final = 3.0
 
 
-class Space(Struct):
+class _Space(Struct):
     """The file system of a node's data path, in bytes."""
 
     total: int = 0
@@ -42,7 +43,7 @@ class _Machine(Struct):
     penstock_version: str = ""
     wall_ns: int = 0
     health: str = ""
-    disk: Space | None = None
+    disk: _Space | None = None
 
 
 class StartedInfo(Info):
@@ -69,7 +70,7 @@ class Node(Struct):
     penstock_version: str = ""
     ahead_ns: int = 0
     doubt_ns: int = 0
-    disk: Space | None = None
+    disk: DiskSpace | None = None
     options: dict[str, int] = field(default_factory=dict)
     stats: figures.ToldNode = field(default_factory=lambda: figures.ToldNode(None))
     dead_letters: dict[str, int] = field(default_factory=dict)
@@ -135,7 +136,9 @@ async def _ask_machine(asker: Asker, node: Node, clock: Clock) -> None:
     machine = await _answer(asker, node.address, "/node", _Machine)
     after = clock.wall_ns()
     if machine is not None:
-        node.penstock_version, node.disk = machine.penstock_version, machine.disk
+        node.penstock_version = machine.penstock_version
+        if machine.disk is not None:
+            node.disk = DiskSpace(machine.disk.total, machine.disk.used, machine.disk.free)
         node.health = machine.health or node.health
         node.ahead_ns = machine.wall_ns - (before + after) // 2
         node.doubt_ns = (after - before) // 2

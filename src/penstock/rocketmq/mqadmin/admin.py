@@ -86,7 +86,7 @@ class Admin(AdminClient):
         return (await self.route(RETRY + group)).addresses[0]
 
     async def ask_name_server(
-        self, code: RequestCode, fields: Mapping[str, object] | None = None
+        self, code: RequestCode, fields: Mapping[str, object] | None = None, body: bytes = b""
     ) -> Command:
         assert self.name_servers
-        return await super().ask_name_server(code, fields)
+        return await super().ask_name_server(code, fields, body)

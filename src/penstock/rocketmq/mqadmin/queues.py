@@ -11,15 +11,15 @@ from penstock.rocketmq.client.consume.offsets import server_of
 from penstock.rocketmq.client.consume.pulling import Pulled, Puller
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.protocol.message_queue import MessageQueue, queue_order
+from penstock.rocketmq.protocol.requests import TOOLS_GROUP
 
-GROUP: Final = "TOOLS_CONSUMER"
 _PULL_TIMEOUT_S: Final = 10.0
 
 
 class Reader:
     """A reader of queues, as the group of upstream's tools."""
 
-    def __init__(self, admin: Admin, group: str = GROUP) -> None:
+    def __init__(self, admin: Admin, group: str = TOOLS_GROUP) -> None:
         self._admin = admin
         self._puller = Puller(admin.hub, group)
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
 from penstock.core.errors import PenstockError
 from penstock.rocketmq.client.admin.consume_stats import consume_stats
 from penstock.rocketmq.client.admin.errors import Refused
+from penstock.rocketmq.client.admin.messages import is_wanted
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.protocol.codes import ResponseCode
+from penstock.rocketmq.protocol.membership import PULLS
 from penstock.rocketmq.protocol.messages.message import StoredMessage
-from penstock.rocketmq.protocol.messages.properties import TAGS, value_of
-
-_PULLS: Final = "CONSUME_ACTIVELY"
 
 
 class Track(NamedTuple):
@@ -38,7 +37,7 @@ async def tracks(admin: Admin, message: StoredMessage) -> list[Track]:
 async def _track(admin: Admin, message: StoredMessage, group: str) -> Track:
     try:
         found = await admin.connections(group)
-        if found.get("consumeType") == _PULLS:
+        if found.get("consumeType") == PULLS:
             return Track(group, "PULL")
         if not await _is_consumed(admin, message, group):
             return Track(group, "NOT_CONSUME_YET")
@@ -63,10 +62,3 @@ async def _is_consumed(admin: Admin, message: StoredMessage, group: str) -> bool
         ):
             return True
     return False
-
-
-def is_wanted(message: StoredMessage, found: dict[str, Any]) -> bool:
-    """False where none of a group's tags is the message's; ``found`` are its connections."""
-    subscription = (found.get("subscriptionTable") or {}).get(message.topic)
-    tags = set(subscription.get("tagsSet") or ()) if subscription else set()
-    return not tags or bool(tags & {"*", value_of(message.properties, TAGS)})

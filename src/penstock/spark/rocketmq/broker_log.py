@@ -24,21 +24,19 @@ from penstock.log_api.errors import (
 )
 from penstock.log_api.log_client import Fetched, Offsets, QueueBounds
 from penstock.rocketmq.blocking import RemotingLink
-from penstock.rocketmq.protocol import fastjson
-from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol import fastjson, membership, requests
+from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 from penstock.rocketmq.protocol.messages.message import decode
+from penstock.rocketmq.protocol.requests import Request
 
 PULLS_AT_ONCE: Final = 32
 MESSAGES_MAX: Final = 1024
 """The most messages of one pull; brokers give what their settings allow."""
 RECORD_BYTES: Final = 1024
 """The assumed size of a message, which no broker reports."""
-_READER_GROUP: Final = "TOOLS_CONSUMER"
-"""A group that every broker has; RocketMQ's own tools read by its name."""
-_SUBSCRIPTION: Final = 4
 _BEAT_EVERY_NS: Final = 15 * SECOND
 _LATER: Final = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
 _AGAIN: Final = 503
@@ -79,7 +77,7 @@ class BrokerLog:
 
     def topics(self) -> list[str]:
         """The names of the broker's topics."""
-        answer = self._ask(RequestCode.GET_ALL_TOPIC_CONFIG, {}, "")
+        answer = self._ask(requests.topic_configs(), "")
         return list(self._object(answer, "topicConfigTable"))
 
     def offsets_of(self, topics: Sequence[str]) -> dict[str, Offsets | None]:
@@ -88,7 +86,7 @@ class BrokerLog:
 
     def _offsets(self, topic: str) -> Offsets | None:
         try:
-            answer = self._ask(RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}, topic)
+            answer = self._ask(requests.topic_stats(topic), topic)
         except TopicNotFound:
             return None
         node, queues = self.node, []
@@ -124,14 +122,9 @@ class BrokerLog:
 
         Raises OffsetOutOfRange if that is the first.
         """
-        fields = {
-            "consumerGroup": self._group or _READER_GROUP, "topic": topic, "queueId": queue,
-            "maxMsgNums": count, "sysFlag": _SUBSCRIPTION, "commitOffset": 0,
-            "suspendTimeoutMillis": 0, "subscription": "*", "expressionType": "TAG",
-            "subVersion": 0,
-        }  # fmt: skip
-        asked = [fields | {"queueOffset": offset} for offset in offsets]
-        answers = self._ask_all(RequestCode.PULL_MESSAGE, asked, topic)
+        group, place = self._group or requests.TOOLS_GROUP, _place(topic, queue)
+        asked = [requests.pull(group, place, offset, count) for offset in offsets]
+        answers = self._ask_all(asked, topic)
         for offset, answer in zip(offsets, answers, strict=True):
             start, end = self._number(answer, "minOffset"), self._number(answer, "maxOffset")
             if answer.code == ResponseCode.PULL_OFFSET_MOVED:
@@ -143,8 +136,7 @@ class BrokerLog:
     def offset_at(self, topic: str, timestamp_ns: int, *, queue: int = 0) -> int:
         """The offset of the first message stored at this time (wall clock, ns) or later."""
         timestamp = -(-timestamp_ns // MILLISECOND)
-        fields = {"topic": topic, "queueId": queue, "timestamp": timestamp}
-        answer = self._ask(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields, topic)
+        answer = self._ask(requests.offset_at(_place(topic, queue), timestamp), topic)
         offset = self._number(answer, "offset")
         # Where all are older 4.9 tells the last one, and 5.x the next to come.
         try:
@@ -162,9 +154,11 @@ class BrokerLog:
         found: dict[str, dict[int, int]] = {}
         for topic, told in self.offsets_of(topics).items():
             queues = [] if told is None else [each.queue for each in told.queues]
-            fields = {"consumerGroup": group, "topic": topic, "setZeroIfNotFound": "false"}
-            asked = [fields | {"queueId": str(queue)} for queue in queues]
-            answers = self._ask_all(RequestCode.QUERY_CONSUMER_OFFSET, asked, topic)
+            asked = [
+                requests.committed(group, _place(topic, queue), setZeroIfNotFound="false")
+                for queue in queues
+            ]
+            answers = self._ask_all(asked, topic)
             for queue, answer in zip(queues, answers, strict=True):
                 if answer.code == ResponseCode.SUCCESS:
                     found.setdefault(topic, {})[queue] = self._number(answer, "offset")
@@ -180,7 +174,7 @@ class BrokerLog:
         failed: dict[str, NodeError] = {}
         for topic, queues in offsets.items():
             asked = [
-                {"consumerGroup": group, "topic": topic, "queueId": queue, "commitOffset": offset}
+                requests.commit(group, _place(topic, queue), offset)
                 for queue, offset in queues.items()
             ]
             try:
@@ -189,13 +183,13 @@ class BrokerLog:
                 failed[topic] = error
         return failed
 
-    def _commit(self, group: str, topic: str, asked: Sequence[Mapping[str, object]]) -> None:
+    def _commit(self, group: str, topic: str, asked: Sequence[Request]) -> None:
         """Commit queues together, but the first of a topic alone: with it Java's broker makes the
         group's table, and of two that come at once it may lose one.
         """
         alone = 0 if (group, topic) in self._committed else 1
         for part in filter(None, (asked[:alone], asked[alone:])):
-            self._ask_all(RequestCode.UPDATE_CONSUMER_OFFSET, part, topic)
+            self._ask_all(part, topic)
         if asked:  # a query that begins asks for its group without an offset
             self._committed.add((group, topic))
 
@@ -209,38 +203,21 @@ class BrokerLog:
         if known and self._beat_ns is not None and now - self._beat_ns < _BEAT_EVERY_NS:
             return
         self._topics.update(topics)
-        subscriptions = [
-            {"classFilterMode": False, "codeSet": [], "expressionType": "TAG", "subString": "*",
-             "subVersion": 0, "tagsSet": [], "topic": topic}
-            for topic in sorted(self._topics)
-        ]  # fmt: skip
-        consumer = {
-            "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET", "consumeType": "CONSUME_ACTIVELY",
-            "groupName": group, "messageModel": "CLUSTERING",
-            "subscriptionDataSet": subscriptions, "unitMode": False,
-        }  # fmt: skip
+        subscribed = list(map(membership.subscription, sorted(self._topics)))
+        groups = membership.consuming(group, subscribed, membership.PULLS)
         client = f"{socket.gethostname()[:64]}@{os.getpid()}"
-        beat = {"clientID": client, "consumerDataSet": [consumer], "producerDataSet": []}
-        self._ask(RequestCode.HEART_BEAT, {}, "", fastjson.dumps(beat))
+        self._ask(membership.heartbeat(client, groups), "")
         self._beat_ns = now
 
     # --- requests --------------------------------------------------------------------------------
 
-    def _ask(
-        self, code: RequestCode, fields: Mapping[str, object], topic: str, body: bytes = b""
-    ) -> Command:
-        return self._ask_all(code, [fields], topic, body)[0]
+    def _ask(self, request: Request, topic: str) -> Command:
+        return self._ask_all([request], topic)[0]
 
-    def _ask_all(
-        self,
-        code: RequestCode,
-        fields: Sequence[Mapping[str, object]],
-        topic: str,
-        body: bytes = b"",
-    ) -> list[Command]:
+    def _ask_all(self, asked: Sequence[Request], topic: str) -> list[Command]:
         """The answers. Raises NodeUnreachable, TopicNotFound and, for other refusals, LogError."""
         try:
-            answers = self._link.ask_all([(code, each, body) for each in fields])
+            answers = self._link.ask_all(asked)
         except OSError as error:
             kind = TlsFailed if isinstance(error, ssl.SSLError) else NodeUnreachable
             raise kind(self.node, topic, str(error) or repr(error)) from error
@@ -273,6 +250,10 @@ class BrokerLog:
 
     def _nonsense(self, what: str) -> LogError:
         return LogError(self.node, 0, f"the answer lacks {what}: is this the address of a broker?")
+
+
+def _place(topic: str, queue: int) -> MessageQueue:
+    return MessageQueue("", queue, topic)
 
 
 class _Run:

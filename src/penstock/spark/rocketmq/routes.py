@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.log_api.errors import NodeUnreachable, TlsFailed
-from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol import fastjson, requests
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.requests import Request
 from penstock.spark.errors import SourceError
 from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.nodes.directory import Directory, LastAnswer
@@ -18,6 +19,7 @@ from penstock.spark.rocketmq.access import BrokerAccess
 from penstock.spark.rocketmq.settings import RocketmqSettings
 
 _READ = 4
+_OWN_TOPICS = Request(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS, {})
 
 
 class Routes(Directory):
@@ -52,8 +54,8 @@ class Routes(Directory):
         return self._brokers_of(self._settings.topics)
 
     def _find_topics(self) -> dict[str, list[str]]:
-        every = self._ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, {}, "topics")
-        own = self._ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS, {}, "its own topics")
+        every = self._ask(requests.topic_list(), "topics")
+        own = self._ask(_OWN_TOPICS, "its own topics")
         topics = set(_names(every)) - set(_names(own))
         return self._brokers_of(sorted(filter(self._settings.reads, topics)))
 
@@ -71,15 +73,14 @@ class Routes(Directory):
 
     def route(self, topic: str) -> Any:
         """The route of a topic as it is told; None for one that is not there."""
-        fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
-        return self._ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields, f"topic {topic}")
+        return self._ask(requests.route(topic), f"topic {topic}")
 
-    def _ask(self, code: RequestCode, fields: Mapping[str, str], what: str) -> Any:
+    def _ask(self, request: Request, what: str) -> Any:
         """The answer of the first name server that gives one; None for an unknown topic."""
         last = self._answers.setdefault(what, LastAnswer(self._once))
 
         def ask(timeout_s: float) -> Any:
-            return self._understood(self._first_answer(code, fields, timeout_s), what)
+            return self._understood(self._first_answer(request, timeout_s), what)
 
         return last.renew(ask, f"no name server answers for {what}", self._timeout_s)
 
@@ -94,13 +95,11 @@ class Routes(Directory):
             said = f"its answer is not a name server's: {error}"
         raise SourceError(f"name server, asked for {what}: {said}")
 
-    def _first_answer(
-        self, code: RequestCode, fields: Mapping[str, str], timeout_s: float
-    ) -> Command:
+    def _first_answer(self, request: Request, timeout_s: float) -> Command:
         for number, link in enumerate(self._links):
             link.seconds = timeout_s
             try:
-                answer = link.ask(code, fields)
+                answer = link.ask(*request)
             except OSError as error:
                 kind = TlsFailed if isinstance(error, ssl.SSLError) else NodeUnreachable
                 failed: Exception = kind(link.address, "", str(error) or repr(error))

@@ -133,7 +133,7 @@ def test_an_export_that_fails_leaves_no_file(
         (["resend", "orders.dead"], "say which letters: --all, or some of --id"),
         (["resend", "orders.dead", "--all", "--id=0000000000000000"], "say which letters"),
         (["resend", "orders.dead", "--all", "--to=no name"], "E_BAD_TOPIC"),
-        (["show", "orders.dead", "--newest", "--grep=x"], "--newest is of all letters"),
+        (["show", "orders.dead", "--newest", "--grep=x"], "--newest applies to all letters"),
     ],
 )
 def test_errors_are_one_line(

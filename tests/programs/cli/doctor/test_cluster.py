@@ -166,7 +166,7 @@ async def test_a_disk_that_is_nearly_full(start: Start, monkeypatch: pytest.Monk
     monkeypatch.setattr(DiskSpace, "of", lambda _: DiskSpace(100 << 20, 97 << 20, 3 << 20))
     report = await examined(node)
     assert codes(report) == ["disk-space"]
-    assert report.findings[0].what.startswith("3 MiB of its file system's 100 are free")
+    assert report.findings[0].what.startswith("its file system is 97% full, 3 MiB are free")
     assert codes(await examined(node, used_max=98)) == []
 
 

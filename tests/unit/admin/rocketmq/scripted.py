@@ -48,9 +48,9 @@ class Scripted(Servers):
         return Command(0, 0, None, fastjson.dumps(found))
 
     async def ask_name_server(
-        self, code: RequestCode, fields: Mapping[str, object] | None = None
+        self, code: RequestCode, fields: Mapping[str, object] | None = None, body: bytes = b""
     ) -> Command:
-        return await self.ask(NAME_SERVER, code, fields)
+        return await self.ask(NAME_SERVER, code, fields, body)
 
 
 class Keeping(Scripted):

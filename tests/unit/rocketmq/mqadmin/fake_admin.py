@@ -82,9 +82,9 @@ class FakeAdmin(Admin):
         return successful(found)
 
     async def ask_name_server(
-        self, code: Code, fields: Mapping[str, object] | None = None
+        self, code: Code, fields: Mapping[str, object] | None = None, body: bytes = b""
     ) -> Command:
-        return await self.ask(NAME_SERVER, code, fields)
+        return await self.ask(NAME_SERVER, code, fields, body)
 
     def fields(self, code: Code) -> list[dict[str, Any]]:
         """The fields of the requests with this code."""

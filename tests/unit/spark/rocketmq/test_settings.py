@@ -90,7 +90,7 @@ def test_wrong_options(given: dict[str, str], said: str) -> None:
 
 def test_the_documentation_lists_the_options_that_differ() -> None:
     _, shown, _ = split(PAGE.read_text(encoding="utf-8"), " of rocketmq")
-    assert shown.strip() == table(RocketmqSettings, beside=Settings).strip(), "make spark-options"
+    assert shown.strip() == table(RocketmqSettings, beside=Settings).strip(), "make pages"
     named = [line.split("`")[1] for line in shown.strip().splitlines()[2:]]
     assert named == ["group", "namesrvAddr", "accessKey", "secretKey"]
 

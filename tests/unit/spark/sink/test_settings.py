@@ -62,6 +62,6 @@ def test_the_name_of_a_writer(options: dict[str, str], streaming: bool, said: st
 
 
 def test_the_documentation_has_the_options_that_there_are() -> None:
-    """`make spark-options` writes the table."""
+    """`make pages` writes the table."""
     _, written, _ = split(PAGE.read_text(encoding="utf-8"), SINK)
     assert written.strip() == table(Settings).strip()

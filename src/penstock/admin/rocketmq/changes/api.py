@@ -15,7 +15,7 @@ from penstock.admin.rocketmq.answers import required, telling, time_of
 from penstock.admin.rocketmq.changes import groups, topics
 from penstock.admin.rocketmq.changes.groups import GroupWish
 from penstock.admin.rocketmq.changes.topics import TopicWish
-from penstock.admin.rocketmq.messages.resend import IDS_MAX, consume_directly, resend
+from penstock.admin.rocketmq.messages.resend import IDS_MAX, hand_over, resend
 from penstock.admin.rocketmq.servers import Servers
 from penstock.admin.router import AdminRouter
 from penstock.net.http.server.api import ApiError
@@ -150,6 +150,6 @@ class RocketmqChangesApi:
             raise ApiError(400, "TOO_MANY_IDS")
         group, client = required(body.group, "group"), required(body.client, "client")
         try:
-            return await consume_directly(self._servers, body.topic, body.ids[0], group, client)
+            return await hand_over(self._servers, body.topic, body.ids[0], group, client)
         finally:  # of a time-out nobody knows whether it was handled
             self._notifier.tell(Action("consume_rocketmq_message", body.topic, group), request)

@@ -15,17 +15,17 @@ from penstock.admin.rocketmq.messages.pulls import (
     backward,
     fitting,
     most_of,
-    offset,
     onward,
     queues_of,
 )
 from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.cluster.fanout import Warnings
 from penstock.net.http.server.api import ApiError, Query
-from penstock.rocketmq.client.admin.key_queries import END_OF_TIME, KeyQuery
+from penstock.rocketmq.client.admin.messages import END_OF_TIME, KeyQuery, at_offset, with_key
+from penstock.rocketmq.client.admin.offsets import offset_at
 from penstock.rocketmq.client.admin.topology import Broker
-from penstock.rocketmq.client.consume.received import Received, all_received
-from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.client.consume.received import Received
+from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.ids import OffsetId
 from penstock.rocketmq.protocol.messages.properties import RETRY_TOPIC
@@ -126,9 +126,7 @@ async def _view(
     servers: Servers, broker: Broker, topic: str, place: OffsetId, warnings: Warnings
 ) -> list[Received]:
     async def ask(address: str) -> list[Received]:
-        fields = {"offset": place.offset, "topic": topic}
-        answer = await servers.ask(address, RequestCode.VIEW_MESSAGE_BY_ID, fields)
-        return all_received(answer.body, broker.name)
+        return await at_offset(servers, address, place.offset, topic, broker.name)
 
     told = await gathered([str(place.host)], ask, warnings, but=_NOT_FOUND)
     return [each for _, found in told for each in found if each.stored.topic == topic]
@@ -148,14 +146,12 @@ async def by_key(servers: Servers, topic: str, key: str, warnings: Warnings) -> 
 
 async def _indexed(servers: Servers, query: KeyQuery, warnings: Warnings) -> list[Received]:
     """Messages with a key or an id, of the brokers' indexes."""
-    fields = query.fields(LIMIT_MAX)
-
     brokers = [each for each in (await servers.route(query.topic)).brokers if each.any_address()]
     room = ROOM // max(len(brokers), 1)
 
     async def ask(broker: Broker) -> list[Received]:
-        answer = await servers.ask(broker.any_address(), RequestCode.QUERY_MESSAGE, fields)
-        found = query.found(answer.body, broker.name, most_of(room))
+        address = broker.any_address()
+        found = await with_key(servers, address, query, LIMIT_MAX, broker.name, most_of(room))
         messages, is_all = fitting(found, room)
         if not is_all:
             told = f"broker {broker.name}: only the first {len(messages)} have room here"
@@ -224,8 +220,7 @@ async def _by_time(
     end = wish.end_ms if wish.end_ms is not None else END_OF_TIME
 
     async def look(queue: Queue, room: int) -> Part:
-        code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
-        start = await offset(servers, queue, code, timestamp=begin)
+        start = await offset_at(servers, queue.address, queue.place, begin)
         # One more than is shown tells whether there is more.
         return await onward(servers, queue, start, wish.limit + 1, room)
 

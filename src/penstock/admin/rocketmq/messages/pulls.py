@@ -7,11 +7,13 @@ from typing import Final, NamedTuple
 
 from penstock.admin.rocketmq.servers import Servers
 from penstock.rocketmq.client.admin.errors import Refused
+from penstock.rocketmq.client.admin.offsets import end_offset, first_offset
 from penstock.rocketmq.client.admin.topology import Broker, TopicRoute
 from penstock.rocketmq.client.consume.received import Received, each_received
-from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol import requests
+from penstock.rocketmq.protocol.codes import ResponseCode
+from penstock.rocketmq.protocol.message_queue import MessageQueue
 
-GROUP: Final = "TOOLS_CONSUMER"
 ROOM: Final = 32 << 20
 """Bytes of bodies that one look at a topic holds, over all its queues."""
 BODY_LEAST: Final = 4 << 20
@@ -19,7 +21,6 @@ BODY_LEAST: Final = 4 << 20
 it is stored where there is no more room."""
 PULLS_MAX: Final = 128
 """Pulls of one look at a queue."""
-_WITH_SUBSCRIPTION: Final = 4
 _NOTHING: Final = (
     ResponseCode.PULL_NOT_FOUND,
     ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -33,6 +34,14 @@ class Queue(NamedTuple):
     broker: Broker
     topic: str
     number: int
+
+    @property
+    def address(self) -> str:
+        return self.broker.any_address()
+
+    @property
+    def place(self) -> MessageQueue:
+        return MessageQueue(self.broker.name, self.number, self.topic)
 
     def __str__(self) -> str:
         return f"broker {self.broker.name}, queue {self.number}"
@@ -53,12 +62,6 @@ def queues_of(route: TopicRoute, topic: str) -> list[Queue]:
         for each in route.readable(topic)
         if each.brokerName in brokers
     ]
-
-
-async def offset(servers: Servers, queue: Queue, code: RequestCode, **more: object) -> int:
-    """An offset of a queue: its first, its end, or the one at a time."""
-    fields = {"topic": queue.topic, "queueId": queue.number, **more}
-    return (await servers.ask(queue.broker.any_address(), code, fields)).int64("offset")
 
 
 async def onward(servers: Servers, queue: Queue, start: int, most: int, room: int) -> Part:
@@ -83,8 +86,8 @@ async def backward(servers: Servers, queue: Queue, most: int, room: int) -> Part
 
     An answer that a broker ends early has those furthest away: fewer are asked for then.
     """
-    end = await offset(servers, queue, RequestCode.GET_MAX_OFFSET)
-    first = await offset(servers, queue, RequestCode.GET_MIN_OFFSET)
+    end = await end_offset(servers, queue.address, queue.place)
+    first = await first_offset(servers, queue.address, queue.place)
     found: list[Received] = []
     size = most
     for _ in range(PULLS_MAX):
@@ -129,15 +132,9 @@ async def pull(servers: Servers, queue: Queue, start: int, most: int, room: int)
     """Messages of a queue from an offset on, as many as the broker gives at once and have room.
     Nothing is committed.
     """
-    fields = {
-        "consumerGroup": GROUP, "topic": queue.topic, "queueId": queue.number,
-        "queueOffset": start, "maxMsgNums": most, "sysFlag": _WITH_SUBSCRIPTION,
-        "commitOffset": 0, "suspendTimeoutMillis": 0, "subscription": "*", "subVersion": 0,
-        "expressionType": "TAG",
-    }  # fmt: skip
-    address = queue.broker.any_address()
+    request = requests.pull(requests.TOOLS_GROUP, queue.place, start, most)
     try:
-        answer = await servers.ask(address, RequestCode.PULL_MESSAGE, fields)
+        answer = await servers.ask(queue.address, *request)
     except Refused as error:
         if error.code in _NOTHING:
             return []

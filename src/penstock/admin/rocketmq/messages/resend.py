@@ -12,20 +12,20 @@ from penstock.admin.rocketmq.names import group_of
 from penstock.admin.rocketmq.servers import Servers
 from penstock.cluster.fanout import Warnings
 from penstock.core.clock import SYSTEM_CLOCK
+from penstock.rocketmq.client.admin.messages import again, consume_directly
 from penstock.rocketmq.client.aio.hub import AioHub
 from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.client.errors import ClientError
-from penstock.rocketmq.client.message import RESERVED, Message
+from penstock.rocketmq.client.message import Message
+from penstock.rocketmq.client.names import RETRY
 from penstock.rocketmq.client.produce.publishing import Publisher
 from penstock.rocketmq.client.produce.sending import Draft
-from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import HOST_BITS, TRANSACTION_BITS
 
 PRODUCER: Final = "nsqadmin"
 IDS_MAX: Final = 100
 """Messages that one request may name."""
-_RETRIES: Final = "%RETRY%"
 _INT_MAX: Final = 0x7FFFFFFF
 _RESULT: Final = {
     "result": "consumeResult", "remark": "remark", "spent_ms": "spentTimeMills",
@@ -62,13 +62,9 @@ async def _send(hub: AioHub, publisher: Publisher, message: Received) -> str:
     """The id of the new message."""
     group = group_of(message.stored.topic)
     if group:
-        draft, target = _retry(message, group), Message(_RETRIES + group, message.stored.body)
+        draft, target = _retry(message, group), Message(RETRY + group, message.stored.body)
         return (await hub.run(publisher.deliver(draft, target)))[0].id
-    own = {name: text for name, text in message.properties.items() if name not in RESERVED}
-    again = Message(
-        message.stored.topic, message.body, message.tags, message.keys, own, message.stored.flag
-    )
-    return (await hub.run(publisher.send(again))).id
+    return (await hub.run(publisher.send(again(message)))).id
 
 
 def _retry(message: Received, group: str) -> Draft:
@@ -80,12 +76,12 @@ def _retry(message: Received, group: str) -> Draft:
         found.pop(name, None)
     flags = message.stored.sys_flag & ~(HOST_BITS | TRANSACTION_BITS)
     return Draft(
-        _RETRIES + group, message.stored.body, [message.id], properties.join(found), flags,
+        RETRY + group, message.stored.body, [message.id], properties.join(found), flags,
         message.stored.flag, max_reconsume_times=_INT_MAX,
     )  # fmt: skip
 
 
-async def consume_directly(
+async def hand_over(
     servers: Servers, topic: str, message_id: str, group: str, client: str
 ) -> dict[str, Any]:
     """Hand one message to one member, which handles it at once.
@@ -98,10 +94,8 @@ async def consume_directly(
     warnings = Warnings()
     message = the_one(await by_id(servers, topic, message_id, warnings))
     address = (await servers.broker(message.broker)).any_address()
-    fields = {
-        "consumerGroup": group, "clientId": client, "msgId": message.offset_id,
-        "brokerName": message.broker, "topic": topic,
-    }  # fmt: skip
-    found = await servers.ask_json(address, RequestCode.CONSUME_MESSAGE_DIRECTLY, fields)
+    found = await consume_directly(
+        servers, address, group, client, message.offset_id, brokerName=message.broker, topic=topic
+    )
     told = {name: found.get(key) for name, key in _RESULT.items()}
     return {**told, "message": warnings.message}

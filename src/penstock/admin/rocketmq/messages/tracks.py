@@ -9,15 +9,15 @@ from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.admin.rocketmq.topics import consumers, groups_of
 from penstock.cluster.fanout import Warnings
 from penstock.rocketmq.client.admin.consume_stats import ConsumeStats, group_stats
+from penstock.rocketmq.client.admin.messages import is_wanted
 from penstock.rocketmq.client.consume.received import Received
-from penstock.rocketmq.mqadmin.tracks import is_wanted
+from penstock.rocketmq.protocol.membership import PULLS
 
 CONSUMED: Final = "consumed"
 FILTERED: Final = "filtered"
 WAITS: Final = "waits"
 UNKNOWN: Final = "unknown"
 """Members that pull say themselves what they have consumed, and need not tell brokers."""
-_PULLS: Final = "CONSUME_ACTIVELY"
 
 
 async def tracks(servers: Servers, topic: str, message_id: str) -> dict[str, Any]:
@@ -39,7 +39,7 @@ async def tracks(servers: Servers, topic: str, message_id: str) -> dict[str, Any
 
 def _state(message: Received, found: dict[str, Any], stats: ConsumeStats) -> str:
     """The state as upstream's tools work it out; unlike these, of groups without members too."""
-    if found.get("consumeType") == _PULLS:
+    if found.get("consumeType") == PULLS:
         return UNKNOWN
     place = (message.broker, message.stored.queue)
     for queue, each in stats.queues.items():

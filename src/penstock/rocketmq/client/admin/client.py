@@ -1,7 +1,7 @@
 """The client of an administrator: requests to name servers and brokers, and what most of them need.
 
-Its coroutines wait for nothing but ``ask`` and ``ask_name_server``. As they stand, these are for a
-job of the core; a shell over an event loop overrides ``run``.
+What is built on it awaits nothing but ``ask`` and ``ask_name_server``, so the same coroutines run
+in a job of the blocking hub and, with ``run`` overridden, in tasks of an event loop.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.client.admin.topology import Clusters, TopicRoute
 from penstock.rocketmq.client.errors import BadAnswer
 from penstock.rocketmq.client.network.hub import Hub
-from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol import fastjson, requests
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command, Language
+from penstock.rocketmq.protocol.requests import Request
 
 T = TypeVar("T")
 
@@ -63,10 +64,10 @@ class AdminClient:
         return await self.hub.asked(address, request, seconds)
 
     async def ask_name_server(
-        self, code: RequestCode, fields: Mapping[str, object] | None = None
+        self, code: RequestCode, fields: Mapping[str, object] | None = None, body: bytes = b""
     ) -> Command:
         """The answer of the first name server that gives one. Raises Refused, ClientError."""
-        asking = self.hub.name_servers.ask(code, _texts(fields) or {})
+        asking = self.hub.name_servers.ask(code, _texts(fields) or {}, body)
         return successful(await self.run(asking))
 
     async def ask_json(
@@ -85,24 +86,21 @@ class AdminClient:
 
     async def clusters(self, name_server: str = "") -> Clusters:
         """All clusters with their brokers, as any or this name server knows them."""
-        code = RequestCode.GET_BROKER_CLUSTER_INFO
-        return Clusters.parse(as_object(await self._ask_any(name_server, code)))
+        return Clusters.parse(as_object(await self._ask_any(name_server, requests.clusters())))
 
     async def topics(self, name_server: str = "") -> list[str]:
         """The names of all topics, sorted, as any or this name server knows them."""
-        code = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
-        found = as_object(await self._ask_any(name_server, code))
+        found = as_object(await self._ask_any(name_server, requests.topic_list()))
         return sorted(map(str, found.get("topicList") or ()))
 
-    async def _ask_any(self, name_server: str, code: RequestCode) -> Command:
+    async def _ask_any(self, name_server: str, request: Request) -> Command:
         if name_server:
-            return await self.ask(name_server, code)
-        return await self.ask_name_server(code)
+            return await self.ask(name_server, *request)
+        return await self.ask_name_server(*request)
 
     async def route(self, topic: str) -> TopicRoute:
         """The brokers and queues of a topic."""
-        fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
-        answer = await self.ask_name_server(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields)
+        answer = await self.ask_name_server(*requests.route(topic))
         return TopicRoute.parse(as_object(answer))
 
 

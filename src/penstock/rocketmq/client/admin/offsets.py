@@ -7,6 +7,7 @@ from typing import Any, Final
 from penstock.rocketmq.client.admin.client import AdminClient, as_object
 from penstock.rocketmq.client.admin.consume_stats import Progress, group_stats, queue_table
 from penstock.rocketmq.client.admin.topics import topic_stats
+from penstock.rocketmq.protocol import requests
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Language
 from penstock.rocketmq.protocol.message_queue import MessageQueue
@@ -17,29 +18,21 @@ TO_THE_END: Final = -1
 
 async def first_offset(client: AdminClient, address: str, queue: MessageQueue) -> int:
     """The first offset that a queue still has."""
-    return await _bound(client, address, RequestCode.GET_MIN_OFFSET, queue)
+    return (await client.ask(address, *requests.first_offset(queue))).int64("offset")
 
 
 async def end_offset(client: AdminClient, address: str, queue: MessageQueue) -> int:
     """The offset that the next message will have."""
-    return await _bound(client, address, RequestCode.GET_MAX_OFFSET, queue)
+    return (await client.ask(address, *requests.end_offset(queue))).int64("offset")
 
 
 async def offset_at(
     client: AdminClient, address: str, queue: MessageQueue, timestamp_ms: int
 ) -> int:
-    """The offset of the first message that was stored at this time or later; TO_THE_END counts."""
+    """The offset of the first message stored at this time or later; the end for TO_THE_END."""
     if timestamp_ms == TO_THE_END:
         return await end_offset(client, address, queue)
-    code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
-    return await _bound(client, address, code, queue, timestamp=timestamp_ms)
-
-
-async def _bound(
-    client: AdminClient, address: str, code: RequestCode, queue: MessageQueue, **more: object
-) -> int:
-    fields = {"topic": queue.topic, "queueId": queue.queueId, **more}
-    return (await client.ask(address, code, fields)).int64("offset")
+    return (await client.ask(address, *requests.offset_at(queue, timestamp_ms))).int64("offset")
 
 
 async def progress(
@@ -59,11 +52,7 @@ async def commit(
     client: AdminClient, address: str, group: str, queue: MessageQueue, offset: int
 ) -> None:
     """Set a group to an offset of a queue."""
-    fields = {
-        "consumerGroup": group, "topic": queue.topic, "queueId": queue.queueId,
-        "commitOffset": offset,
-    }  # fmt: skip
-    await client.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, fields)
+    await client.ask(address, *requests.commit(group, queue, offset))
 
 
 async def reset_members(

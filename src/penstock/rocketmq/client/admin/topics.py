@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from penstock.rocketmq.client.admin.client import AdminClient
 from penstock.rocketmq.client.admin.consume_stats import queue_table
+from penstock.rocketmq.protocol import requests
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 
@@ -17,8 +18,7 @@ async def topic_stats(
     client: AdminClient, address: str, topic: str
 ) -> dict[MessageQueue, dict[str, Any]]:
     """By queue its ``minOffset``, ``maxOffset`` and ``lastUpdateTimestamp``, in their order."""
-    code = RequestCode.GET_TOPIC_STATS_INFO
-    found = await client.ask_json(address, code, {"topic": topic})
+    found = await client.ask_json(address, *requests.topic_stats(topic))
     return queue_table(found.get("offsetTable"))
 
 
@@ -42,7 +42,7 @@ async def groups_of(client: AdminClient, address: str, topic: str) -> list[str]:
 
 async def topic_configs(client: AdminClient, address: str) -> dict[str, Any]:
     """The ``topicConfigTable`` of a broker, settings by topic, and its ``dataVersion``."""
-    return await client.ask_json(address, RequestCode.GET_ALL_TOPIC_CONFIG)
+    return await client.ask_json(address, *requests.topic_configs())
 
 
 async def system_topics(client: AdminClient, address: str) -> set[str]:

@@ -32,6 +32,18 @@ class Broker(NamedTuple):
         return self.master or random.choice(list(self.addresses.values()) or [""])
 
 
+class Replica(NamedTuple):
+    """One server of a broker: its master, with the number 0, or one of its replicas."""
+
+    cluster: str
+    broker: str
+    number: int
+    address: str
+
+    def __str__(self) -> str:
+        return f"broker {self.broker}"
+
+
 def _broker(value: dict[str, Any]) -> Broker:
     addresses = fastjson.int_keys(value.get("brokerAddrs") or {})
     found = {number: str(addresses[number]) for number in sorted(addresses)}
@@ -68,6 +80,15 @@ class Clusters:
     def addresses(self, cluster: str) -> list[str]:
         """The addresses of a cluster's brokers, replicas included."""
         return [address for each in self.of(cluster) for address in each.addresses.values()]
+
+    def replicas(self) -> list[Replica]:
+        """Each server of each broker of each cluster."""
+        return [
+            Replica(cluster, broker.name, number, address)
+            for cluster in self.names
+            for broker in self.of(cluster)
+            for number, address in broker.addresses.items()
+        ]
 
     def cluster_of(self, broker: str) -> str | None:
         """The first cluster with a broker of this name."""

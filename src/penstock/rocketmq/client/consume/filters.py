@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.client.errors import BadFilter
+from penstock.rocketmq.protocol import membership
 from penstock.rocketmq.protocol.codes import ResponseCode
-from penstock.rocketmq.protocol.ids import java_hash
 
 ALL: Final = "*"
 TAG, SQL92 = "TAG", "SQL92"
@@ -58,9 +58,7 @@ class Subscription:
 
     def as_json(self) -> dict[str, Any]:
         """The form that heartbeats have."""
-        tags = self.filter.tags
-        return {
-            "classFilterMode": False, "codeSet": [java_hash(tag) for tag in tags],
-            "expressionType": self.filter.kind, "subString": self.filter.text or ALL,
-            "subVersion": self.version, "tagsSet": tags, "topic": self.topic,
-        }  # fmt: skip
+        wanted = self.filter
+        return membership.subscription(
+            self.topic, wanted.text or ALL, wanted.kind, self.version, wanted.tags
+        )

@@ -36,7 +36,7 @@ from penstock.rocketmq.client.names import RETRY, checked_group, checked_topic, 
 from penstock.rocketmq.client.network.hub import Hub
 from penstock.rocketmq.client.network.jobs import Job, all_of, settled
 from penstock.rocketmq.client.network.timers import Timer
-from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol import fastjson, membership
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
@@ -56,7 +56,7 @@ LATER_S: Final = 2.0
 class Habits:
     """The differences between kinds of consumers."""
 
-    consume_type: str = "CONSUME_PASSIVELY"
+    consume_type: str = membership.PUSHES
     is_orderly: bool = False
     has_retries: bool = False
     """True if failed messages come again, through the group's retry topic."""
@@ -187,15 +187,11 @@ class Group:
 
     def _describe(self) -> dict[str, Any]:
         config = self.hub.config
-        consumer = {
-            "consumeFromWhere": config.consume_from_where,
-            "consumeType": self.habits.consume_type,
-            "groupName": self.name,
-            "messageModel": config.message_model,
-            "subscriptionDataSet": [each.as_json() for each in self.subscriptions.values()],
-            "unitMode": False,
-        }
-        return {"consumerDataSet": [consumer], "producerDataSet": []}
+        return membership.consuming(
+            self.name, [each.as_json() for each in self.subscriptions.values()],
+            self.habits.consume_type, model=config.message_model,
+            from_where=config.consume_from_where,
+        )  # fmt: skip
 
     # --- sharing ---------------------------------------------------------------------------------
 

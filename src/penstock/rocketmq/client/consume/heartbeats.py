@@ -12,8 +12,8 @@ from penstock.rocketmq.client.network.hub import Hub
 from penstock.rocketmq.client.network.jobs import Job, all_of
 from penstock.rocketmq.client.network.routes import MASTER
 from penstock.rocketmq.client.network.timers import Timer
-from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode
+from penstock.rocketmq.protocol.membership import heartbeat
 
 _AGAIN_S: Final = 1.0
 """After a connection was lost, or a heartbeat failed."""
@@ -82,9 +82,8 @@ class Heartbeats:
         ]
 
     async def _beat(self, address: str, groups: dict[str, Any]) -> None:
-        body = fastjson.dumps({"clientID": self._hub.client_id, **groups})
         try:
-            await self._hub.demand(address, RequestCode.HEART_BEAT, None, body)
+            await self._hub.demand(address, *heartbeat(self._hub.client_id, groups))
         except ClientError as error:
             self._reached.discard(address)
             self._failed.add(address)

@@ -21,6 +21,7 @@ from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.client.errors import NotAssigned
 from penstock.rocketmq.client.names import wrap
 from penstock.rocketmq.client.network.hub import Hub
+from penstock.rocketmq.protocol.membership import PULLS
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 
 
@@ -30,7 +31,7 @@ class LitePull(Consumption):
     def __init__(
         self, group: str, hub: Hub, *, allocate: Allocate = averagely, auto_commit: bool = True
     ) -> None:
-        super().__init__(group, hub, Habits(consume_type="CONSUME_ACTIVELY", allocate=allocate))
+        super().__init__(group, hub, Habits(consume_type=PULLS, allocate=allocate))
         self.bounds = QueueBounds(hub)
         self._auto_commit = auto_commit
         self._polled: list[Unit] = []

@@ -19,10 +19,11 @@ from penstock.rocketmq.client.events import tell
 from penstock.rocketmq.client.names import RETRY
 from penstock.rocketmq.client.network.hub import Hub
 from penstock.rocketmq.client.network.jobs import all_of
-from penstock.rocketmq.protocol import fastjson
-from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol import fastjson, requests
+from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.message_queue import MessageQueue
+from penstock.rocketmq.protocol.requests import Request
 
 _HALF_AN_HOUR: Final = 30 * MINUTE
 
@@ -39,11 +40,6 @@ class Offsets(Protocol):
         ...
 
 
-def _fields(queue: MessageQueue, **more: object) -> dict[str, str]:
-    found = {"topic": queue.topic, "queueId": str(queue.queueId)}
-    return found | {name: str(value) for name, value in more.items()}
-
-
 class QueueBounds:
     """Questions about queues to their brokers."""
 
@@ -52,21 +48,20 @@ class QueueBounds:
 
     async def first(self, queue: MessageQueue) -> int:
         """The first offset that the queue still has."""
-        return await self._ask(queue, RequestCode.GET_MIN_OFFSET)
+        return await self._ask(queue, requests.first_offset(queue))
 
     async def end(self, queue: MessageQueue) -> int:
         """The offset that the next message will have."""
-        return await self._ask(queue, RequestCode.GET_MAX_OFFSET)
+        return await self._ask(queue, requests.end_offset(queue))
 
     async def at(self, queue: MessageQueue, timestamp: float) -> int:
         """The first offset that was stored at this Unix time or later."""
         ms = int(timestamp * SECOND) // MILLISECOND
-        return await self._ask(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, timestamp=ms)
+        return await self._ask(queue, requests.offset_at(queue, ms))
 
-    async def _ask(self, queue: MessageQueue, code: RequestCode, **more: object) -> int:
+    async def _ask(self, queue: MessageQueue, request: Request) -> int:
         address = await server_of(self._hub, queue)
-        fields = _fields(queue, **more)
-        answer = await self._hub.demand(address, code, fields, subject=f"topic {queue.topic}")
+        answer = await self._hub.demand(address, *request, subject=f"topic {queue.topic}")
         return answer.int64("offset", 0)
 
 
@@ -89,8 +84,7 @@ class BrokerOffsets:
 
     async def read(self, queue: MessageQueue) -> int | None:
         address = await server_of(self._hub, queue)
-        fields = _fields(queue, consumerGroup=self._group)
-        answer = await self._hub.ask(address, RequestCode.QUERY_CONSUMER_OFFSET, fields)
+        answer = await self._hub.ask(address, *requests.committed(self._group, queue))
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
             return None
         if answer.code != ResponseCode.SUCCESS:
@@ -98,11 +92,10 @@ class BrokerOffsets:
         return answer.int64("offset", 0)
 
     async def write(self, offsets: dict[MessageQueue, int]) -> None:
-        code = RequestCode.UPDATE_CONSUMER_OFFSET
         for queue, offset in offsets.items():
             address = await server_of(self._hub, queue)
-            fields = _fields(queue, consumerGroup=self._group, commitOffset=offset)
-            await self._hub.demand(address, code, fields, subject=f"group {self._group}")
+            request = requests.commit(self._group, queue, offset)
+            await self._hub.demand(address, *request, subject=f"group {self._group}")
 
 
 class LocalOffsets:

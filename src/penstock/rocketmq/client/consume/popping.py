@@ -27,7 +27,7 @@ from penstock.rocketmq.client.errors import (
 from penstock.rocketmq.client.events import tell
 from penstock.rocketmq.client.names import checked_group, checked_topic, wrap
 from penstock.rocketmq.client.network.hub import Hub
-from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol import fastjson, membership
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
@@ -73,13 +73,8 @@ class Popper:
         self._begun = False
 
     def _describe(self) -> dict[str, Any]:
-        config = self.hub.config
-        consumer = {
-            "consumeFromWhere": config.consume_from_where, "consumeType": "CONSUME_POP",
-            "groupName": self.group, "messageModel": "CLUSTERING",
-            "subscriptionDataSet": [self._subscription.as_json()], "unitMode": False,
-        }  # fmt: skip
-        return {"consumerDataSet": [consumer], "producerDataSet": []}
+        subscribed, from_where = [self._subscription.as_json()], self.hub.config.consume_from_where
+        return membership.consuming(self.group, subscribed, membership.POPS, from_where=from_where)
 
     async def begin(self) -> None:
         """Join the group; doing so again changes nothing. Raises ClientError."""

@@ -11,13 +11,12 @@ from penstock.rocketmq.client.consume.received import Received, all_received
 from penstock.rocketmq.client.errors import BadAnswer, NotConnected, no_broker, refusal
 from penstock.rocketmq.client.network.hub import Hub
 from penstock.rocketmq.client.network.routes import MASTER
-from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol import requests
+from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.message_queue import MessageQueue
-
-COMMIT, SUSPEND, SUBSCRIPTION = 1, 2, 4
-"""Bits of the sysFlag: an offset to commit, leave to wait, a filter's text."""
+from penstock.rocketmq.protocol.requests import COMMIT, SUBSCRIPTION, SUSPEND
 
 
 class PullStatus(Enum):
@@ -76,15 +75,13 @@ class Puller:
         flag = SUBSCRIPTION | (SUSPEND if suspend_s else 0)
         if commit > 0 and is_master:
             flag |= COMMIT
-        fields = {
-            "consumerGroup": self._group, "topic": queue.topic, "queueId": str(queue.queueId),
-            "queueOffset": str(offset), "maxMsgNums": str(most), "sysFlag": str(flag),
-            "commitOffset": str(max(0, commit)),
-            "suspendTimeoutMillis": str(int(suspend_s * SECOND) // MILLISECOND),
-            "subscription": wanted.text, "subVersion": "0", "expressionType": wanted.kind,
-        }  # fmt: skip
+        request = requests.pull(
+            self._group, queue, offset, most, sys_flag=flag, commit=max(0, commit),
+            suspend_ms=int(suspend_s * SECOND) // MILLISECOND, expression=wanted.text,
+            kind=wanted.kind,
+        )  # fmt: skip
         try:
-            answer = await hub.ask(address, RequestCode.PULL_MESSAGE, fields, seconds=timeout_s)
+            answer = await hub.ask(address, *request, seconds=timeout_s)
         except NotConnected:
             self._replicas.pop(queue, None)  # the master may be there when its replica is not
             raise

@@ -70,14 +70,14 @@ class NameServers:
                 f"fetch name server address exception: {error}", url=self._url,
             )  # fmt: skip
 
-    async def ask(self, code: RequestCode, fields: dict[str, str]) -> Command:
+    async def ask(self, code: RequestCode, fields: dict[str, str], body: bytes = b"") -> Command:
         """The answer of the first that gives one. Raises NoNameServer."""
         if not self.addresses:
             await self._fetch()
         failures: list[str] = []
         for address in list(self.addresses):
             try:
-                answer = await self._runtime.ask(address, code, fields)
+                answer = await self._runtime.ask(address, code, fields, body)
             except NotConnected as error:
                 failures.append(error.told)
                 continue

@@ -18,8 +18,8 @@ from penstock.rocketmq.client.events import tell
 from penstock.rocketmq.client.network.jobs import Job
 from penstock.rocketmq.client.network.name_servers import NameServers
 from penstock.rocketmq.client.network.runtime import Runtime
-from penstock.rocketmq.protocol import fastjson
-from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol import fastjson, requests
+from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 
@@ -152,7 +152,7 @@ class Routes:
     async def _without_brokers(self) -> str | None:
         """The reason why there are no routes at all, if there are none; None if it is another."""
         try:
-            answer = await self._name_servers.ask(RequestCode.GET_BROKER_CLUSTER_INFO, {})
+            answer = await self._name_servers.ask(*requests.clusters())
             clusters = fastjson.loads(answer.body) if answer.body else None
         except (ClientError, BodyError):
             return None
@@ -175,8 +175,7 @@ class Routes:
         return await job
 
     async def _ask(self, topic: str) -> Route:
-        fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
-        answer = await self._name_servers.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields)
+        answer = await self._name_servers.ask(*requests.route(topic))
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
             raise NoRoute(topic, "no name server knows it")
         if answer.code != ResponseCode.SUCCESS:

@@ -20,7 +20,11 @@ class Runtime(Protocol):
     config: Config
 
     async def ask(
-        self, address: str, code: RequestCode, fields: dict[str, str] | None = None
+        self,
+        address: str,
+        code: RequestCode,
+        fields: dict[str, str] | None = None,
+        body: bytes = b"",
     ) -> Command:
         """The answer to a request, whatever its code. Raises NotConnected, TimedOut, Stopped."""
 

@@ -43,6 +43,7 @@ from penstock.rocketmq.client.produce.sending import (
     results,
 )
 from penstock.rocketmq.client.produce.trace import GROUP, Tracer
+from penstock.rocketmq.protocol import membership
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.ids import java_hash
 from penstock.rocketmq.protocol.message_queue import MessageQueue
@@ -87,7 +88,7 @@ class Publisher:
         self._begun = False
 
     def _describe(self) -> dict[str, Any]:
-        return {"consumerDataSet": [], "producerDataSet": [{"groupName": self.group}]}
+        return membership.producing(self.group)
 
     def begin(self) -> None:
         """Start what runs in the background; doing so again changes nothing."""

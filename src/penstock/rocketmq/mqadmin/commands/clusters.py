@@ -7,7 +7,6 @@ from typing import Final
 
 from penstock.core.errors import PenstockError
 from penstock.rocketmq.client.admin.brokers import runtime_info
-from penstock.rocketmq.client.admin.topology import Broker
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Shown, Table
@@ -40,17 +39,6 @@ async def list_clusters(admin: Admin, given: Given, out: Output) -> None:
     await show()
 
 
-async def _replicas(admin: Admin) -> list[tuple[str, Broker, int, str]]:
-    """Each replica of each broker of each cluster."""
-    clusters = await admin.clusters()
-    return [
-        (cluster, broker, number, address)
-        for cluster in clusters.names
-        for broker in clusters.of(cluster)
-        for number, address in broker.addresses.items()
-    ]
-
-
 async def _figures(admin: Admin, address: str) -> dict[str, str]:
     """The figures of a broker, none of one that does not answer: the others are shown still."""
     try:
@@ -61,13 +49,13 @@ async def _figures(admin: Admin, address: str) -> dict[str, str]:
 
 async def _show_load(admin: Admin, out: Output) -> None:
     out.head(BROKERS)
-    for cluster, broker, number, address in await _replicas(admin):
+    for cluster, broker, number, address in (await admin.clusters()).replicas():
         figures = await _figures(admin, address)
         earliest = figures.get("earliestMessageTimeStamp")
         hours = (admin.now_ms - int(earliest)) / _MS_PER_HOUR if earliest else 0.0
         space = float(figures.get("commitLogDiskRatio") or 0.0)
         out.row(
-            BROKERS, cluster, broker.name, Shown(str(number), number), address,
+            BROKERS, cluster, broker, Shown(str(number), number), address,
             figures.get("brokerVersionDesc", ""), _rate(figures, "putTps", "send"),
             _rate(figures, "getTransferedTps", "pull"), figures.get("pageCacheLockTimeMills", ""),
             Shown(f"{hours:2.2f}", hours), Shown(f"{space:.4f}", space),
@@ -86,10 +74,10 @@ def _rate(figures: dict[str, str], name: str, pool: str) -> Shown:
 
 async def _show_totals(admin: Admin, out: Output) -> None:
     out.head(TOTALS)
-    for cluster, broker, _, address in await _replicas(admin):
+    for cluster, broker, _, address in (await admin.clusters()).replicas():
         figures = await _figures(admin, address)
         put, get = _totals(figures, "msgPutTotal"), _totals(figures, "msgGetTotal")
-        out.row(TOTALS, cluster, broker.name, put[0], get[0], put[1], get[1])
+        out.row(TOTALS, cluster, broker, put[0], get[0], put[1], get[1])
 
 
 def _totals(figures: dict[str, str], name: str) -> tuple[int, int]:

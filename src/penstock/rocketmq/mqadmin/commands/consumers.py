@@ -12,12 +12,12 @@ from penstock.rocketmq.mqadmin.commands.connections import columns, sorted_conne
 from penstock.rocketmq.mqadmin.java_text import compact_time, queue_text, word
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Table
+from penstock.rocketmq.protocol.membership import PUSHES
 
 CLIENTS: Final = Table(
     "clients", "%-10d %-40s %-20s %s", "number clientId version file",
     ("#Index", "#ClientId", "#Version", "#ConsumerRunningInfoFile"),
 )  # fmt: skip
-_PUSHED: Final = "CONSUME_PASSIVELY"
 _SETTLED_MS: Final = 120_000
 _BLOCKED_MS: Final = 60_000
 _QUEUE: Final = (
@@ -84,7 +84,7 @@ def is_same_subscription(infos: list[dict[str, Any]], now_ms: int) -> bool:
     """False if members subscribe different things; they get two minutes to agree."""
     first = infos[0].get("properties") or {}
     started = int(first.get("PROP_CONSUMER_START_TIMESTAMP") or 0)
-    if first.get("PROP_CONSUME_TYPE") != _PUSHED or now_ms - started <= _SETTLED_MS:
+    if first.get("PROP_CONSUME_TYPE") != PUSHES or now_ms - started <= _SETTLED_MS:
         return True
     found = {
         frozenset(
@@ -99,7 +99,7 @@ def is_same_subscription(infos: list[dict[str, Any]], now_ms: int) -> bool:
 def complaints(client: str, info: dict[str, Any], now_ms: int) -> list[str]:
     """A line for each queue of a member that does not get on."""
     properties = info.get("properties") or {}
-    if properties.get("PROP_CONSUME_TYPE") != _PUSHED:
+    if properties.get("PROP_CONSUME_TYPE") != PUSHES:
         return []
     is_orderly = str(properties.get("PROP_CONSUMEORDERLY")).lower() == "true"
     found = []

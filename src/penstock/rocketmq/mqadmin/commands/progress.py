@@ -13,6 +13,7 @@ from penstock.rocketmq.mqadmin.commands.connections import sorted_connections
 from penstock.rocketmq.mqadmin.java_text import cut, to_second
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Shown, Table
+from penstock.rocketmq.protocol.membership import PULLS, PUSHES
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 from penstock.rocketmq.protocol.versions import version_name
 
@@ -34,8 +35,6 @@ QUEUES_WITH_CLIENTS: Final = Table(
     "topic broker queue brokerOffset consumerOffset clientIp diff lastTime",
     (*_TITLES, "#Client IP", "#Diff", "#LastTime"),
 )  # fmt: skip
-_PULLS: Final = "CONSUME_ACTIVELY"
-_PUSHED: Final = "CONSUME_PASSIVELY"
 
 
 async def progress(admin: Admin, given: Given, out: Output) -> None:
@@ -88,6 +87,6 @@ async def _show_group(admin: Admin, group: str, out: Output) -> None:
         members = sorted_connections(found)
         count = len(members)
         version = version_name(min(int(each["version"]) for each in members))
-        kind = "PULL" if found.get("consumeType") == _PULLS else "PUSH"
-        model = str(found.get("messageModel")) if found.get("consumeType") == _PUSHED else ""
+        kind = "PULL" if found.get("consumeType") == PULLS else "PUSH"
+        model = str(found.get("messageModel")) if found.get("consumeType") == PUSHES else ""
     out.row(GROUPS, cut(group, 64), count, version, kind, model, int(stats.tps), stats.lag)

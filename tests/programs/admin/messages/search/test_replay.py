@@ -63,7 +63,7 @@ async def test_a_request_that_stops_is_gone_on_with(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replay, "SECONDS", 0.0)
-    monkeypatch.setattr("penstock.admin.messages.search.scan.PIECE_MESSAGES", 4)
+    monkeypatch.setattr("penstock.admin.messages.search.walk.PIECE_MESSAGES", 4)
     answer = await sent(pair, kind="all", to="pieces")
     rounds = 1
     while answer["next"]:

@@ -94,7 +94,7 @@ async def test_between_two_times_and_on_one_node(pair: Pair) -> None:
 async def test_one_request_does_little(
     pair: Pair, budget: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.admin.messages.search.scan.PIECE_MESSAGES", 16)
+    monkeypatch.setattr("penstock.admin.messages.search.walk.PIECE_MESSAGES", 16)
     for name, value in budget.items():
         defaults = dict(Budget._field_defaults, **{name: value})
         fields = [defaults[each] for each in Budget._fields if each in defaults]

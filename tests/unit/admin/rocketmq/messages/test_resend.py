@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.admin.rocketmq.messages.resend import _retry, consume_directly, resend
+from penstock.admin.rocketmq.messages.resend import _retry, hand_over, resend
 from penstock.net.http.server.api import ApiError
 from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.protocol.codes import RequestCode
@@ -42,7 +42,7 @@ def servers() -> Scripted:
 
 async def test_the_member_is_named_to_the_broker_that_has_the_message() -> None:
     scripted = servers()
-    done = await consume_directly(scripted, "t", ID, "g", "c@1")
+    done = await hand_over(scripted, "t", ID, "g", "c@1")
     assert done == {
         "result": "CR_LATER", "remark": None, "spent_ms": 7, "ordered": False, "message": "",
     }  # fmt: skip
@@ -55,7 +55,7 @@ async def test_the_member_is_named_to_the_broker_that_has_the_message() -> None:
 async def test_a_message_that_is_gone_and_a_member_that_is_not_online() -> None:
     scripted = servers()
     with pytest.raises(ApiError, match="MESSAGE_NOT_FOUND"):
-        await consume_directly(scripted, "other", ID, "g", "c@1")
+        await hand_over(scripted, "other", ID, "g", "c@1")
     scripted.answers[A, CODE] = Refused(1, "The Consumer <g> <c@1> not online")
     with pytest.raises(Refused, match="not online"):
-        await consume_directly(scripted, "t", ID, "g", "c@1")
+        await hand_over(scripted, "t", ID, "g", "c@1")

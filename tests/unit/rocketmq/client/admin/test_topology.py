@@ -25,6 +25,14 @@ def test_masters_replicas_and_names() -> None:
     assert CLUSTERS.brokers["b"].any_address() == "b:3"
 
 
+def test_each_server_of_each_broker() -> None:
+    found = CLUSTERS.replicas()
+    assert [(each.cluster, each.broker, each.number, each.address) for each in found] == [
+        ("C", "a", 0, "a:1"), ("C", "a", 1, "a:2"), ("C", "b", 2, "b:3"),
+    ]  # fmt: skip
+    assert str(found[0]) == "broker a"
+
+
 def test_a_cluster_that_is_not_there_is_named_with_the_remedy() -> None:
     with pytest.raises(AdminError, match="Make sure the specified clusterName exists"):
         CLUSTERS.masters("nosuch")

@@ -66,6 +66,6 @@ def test_refused(options: dict[str, str], said: str) -> None:
 
 
 def test_the_documentation_has_the_options_that_there_are() -> None:
-    """`make spark-options` writes the table."""
+    """`make pages` writes the table."""
     _, written, _ = split(PAGE.read_text(encoding="utf-8"), ROCKETMQ_SINK)
     assert written.strip() == table(Settings).strip()

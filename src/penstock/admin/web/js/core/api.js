@@ -38,6 +38,7 @@ export const del = (path, body) => ask("DELETE", urlOf(path), body);
 
 async function ask(method, url, body, signal) {
   const late = AbortSignal.timeout(PATIENCE_MS);
+  /** @type {RequestInit} */
   const request = {
     method,
     body: body === undefined ? undefined : JSON.stringify(body),

@@ -11,7 +11,7 @@ export async function copy(text) {
 }
 
 function copyOldWay(text) {
-  const focused = document.activeElement;
+  const focused = /** @type {HTMLElement|null} */ (document.activeElement);
   const field = document.createElement("textarea");
   field.value = text;
   field.className = "hidden";

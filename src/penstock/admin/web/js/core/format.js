@@ -4,7 +4,9 @@ export const UNKNOWN = "–";
 
 const STEPS = ["", "k", "M", "G", "T", "P"];
 const BYTE_STEPS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+/** @type {[number, string][]} */
 const DURATIONS = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
+/** @type {[number, string][]} */
 const SPANS = [[86_400, "d"], [3_600, "h"], [60, "m"], [1, "s"]];
 const MINUTE = 60;
 const HOUR = 3_600;
@@ -39,8 +41,8 @@ export function bytes(number) {
 export function duration(nanoseconds) {
   if (!isKnown(nanoseconds)) return UNKNOWN;
   if (Math.abs(nanoseconds) >= 100e9) return seconds(nanoseconds / 1e9);
-  const isLarge = ([size]) => Math.abs(nanoseconds) >= 0.9995 * size; // 999.9 µs are 1 ms, not 1000 µs
-  const [size, unit] = DURATIONS.find(isLarge) ?? DURATIONS[3];
+  const most = Math.abs(nanoseconds);
+  const [size, unit] = DURATIONS.find(([size]) => most >= 0.9995 * size) ?? DURATIONS[3]; // 999.9 µs are 1 ms
   return `${significant(nanoseconds / size)} ${unit}`;
 }
 

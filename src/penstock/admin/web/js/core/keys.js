@@ -44,7 +44,7 @@ const ACTIONS = {
 };
 
 function focusFilter() {
-  const box = document.querySelector("main input[type=search]");
+  const box = /** @type {HTMLElement|null} */ (document.querySelector("main input[type=search]"));
   box?.focus();
   return box !== null;
 }

@@ -29,6 +29,7 @@ const GAP = 2.5;
  */
 export function past(page, { topic = "", channel = "", node = "" } = {}) {
   const key = { topic, channel, node };
+  /** @type {any} */
   const series = { ...key, isMissing: !settings.historyInterval, times: [], latencies: [] };
   for (const figure of FIGURES) series[figure] = [];
   const isPart = Boolean(topic && node);

@@ -4,7 +4,7 @@ import { to } from "./router.js";
 import { settings } from "./settings.js";
 
 /** Of each page: its name, its title, its address, and the key to press after "g". */
-export const LINKS = [
+export const LINKS = /** @type {[string, string, () => string, string][]} */ ([
   ["overview", "Overview", to.overview, "o"],
   ["topics", "Topics", to.topics, "t"],
   ["nodes", "Nodes", to.nodes, "n"],
@@ -14,4 +14,4 @@ export const LINKS = [
   ["lookup", "Lookup", to.lookup, "l"],
   ["counter", "Counter", to.counter, "c"],
   ["rocketmq", "RocketMQ", to.rocketmq, "m"],
-].filter(([name]) => (name === "rocketmq" ? settings.hasRocketmq : settings.hasNodes !== false));
+]).filter(([name]) => (name === "rocketmq" ? settings.hasRocketmq : settings.hasNodes !== false));

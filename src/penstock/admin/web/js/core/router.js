@@ -70,6 +70,7 @@ export const to = {
   rocketGroup: (group, query) => urlOf(pathOf("rocketmq", "groups", group), query),
 };
 
+/** @type {(isNewPage: boolean) => void} */
 let changed = () => {};
 let path = location.pathname;
 

@@ -13,23 +13,28 @@ const GROUP = "@";
 /**
  * Everything that wants to be looked at.
  *
- * @param {{
- *   queues: object[],     topics, channels and groups, as the event of the overview tells them
- *   nodes: {address: string, version: string, isOld: boolean}[],
- *   silent: string[],     nodes that are registered and do not answer
- *   missing: {node: string, at: number, until: number, depth: number}[],   nodes that do not answer
- *   givenUp: object[],    nodes that were given up, told likewise
- *   damage: {node: string, topic: string, damage: string[]}[],   that no operator has accepted
- *   letters: {topic: string, letters: number}[],   dead letters: they are told instead of their topics
- *   groups: {topic: string, group: string, kind: string, verdict: object}[],   where there is no history
- *   pipelines: {id: string, name: string, state: string, age: number, error: string}[],
- *   rocketmq: {items: object[], groups: string[]},   what the API judges of RocketMQ's groups and servers,
- *     and the groups that it has judged: no other rule judges these
- *   copies: {node: string, verdicts: object[]}[],   nodes with second copies, and these
- * }} cluster
- * @returns {{kind: string, level: "bad"|"warn", page: string, names: string[], weight: number, ...}[]}
+ * @typedef {{kind: string, level: "bad"|"warn", page: string, names: string[], weight: number,
+ *   [more: string]: any}} Item
  *   `kind` is one of those that features/alerts.js has titles for; what else it has is what words are
  *   made of
+ *
+ * @param {object} cluster
+ * @param {any[]} cluster.queues  topics, channels and groups, as the event of the overview tells them
+ * @param {{address: string, version: string, isOld: boolean}[]} cluster.nodes
+ * @param {string[]} cluster.silent  nodes that are registered and do not answer
+ * @param {{node: string, at: number, until: number, depth: number}[]} cluster.missing  nodes that do not
+ *   answer
+ * @param {any[]} [cluster.givenUp]  nodes that were given up, told likewise
+ * @param {{node: string, topic: string, damage: string[]}[]} cluster.damage  that no operator has accepted
+ * @param {{topic: string, letters: number}[]} cluster.letters  dead letters: they are told instead of
+ *   their topics
+ * @param {{topic: string, group: string, kind: string, verdict: any}[]} cluster.groups  where there is no
+ *   history
+ * @param {{id: string, name: string, state: string, age: number, error: string}[]} cluster.pipelines
+ * @param {{items: Item[], groups: string[]}} [cluster.rocketmq]  what the API judges of RocketMQ's groups
+ *   and servers, and the groups that it has judged: no other rule judges these
+ * @param {{node: string, verdicts: any[]}[]} [cluster.copies]  nodes with second copies, and these
+ * @returns {Item[]}
  */
 export function attention({ queues, nodes, silent, missing, givenUp = [], damage, letters, groups, pipelines,
   rocketmq = { items: [], groups: [] }, copies = [] }) {
@@ -64,7 +69,8 @@ export function attention({ queues, nodes, silent, missing, givenUp = [], damage
 
 /** Items in the order in which they are to be looked at. */
 export function worstFirst(items) {
-  return [...items].sort((a, b) => (a.level > b.level) - (a.level < b.level) || b.weight - a.weight);
+  const byLevel = (a, b) => Number(a.level > b.level) - Number(a.level < b.level);
+  return [...items].sort((a, b) => byLevel(a, b) || b.weight - a.weight);
 }
 
 /** Brokers read their own topics, and letters are judged as such: none of them waits for a channel. */

@@ -18,11 +18,13 @@ const NAMED_MAX = 5;
 /**
  * A channel's deferred messages on one node at a time, the next one first.
  *
+ * @param {any} page
  * @param {{topic: string, channel: string, nodes: () => string[]|null}} of
  * @returns {() => object} the view
  */
 export function deferredTab(page, { topic, channel, nodes }) {
-  const tab = { page, topic, channel, takenAt: 0 }; // ms, of the clock that nobody sets
+  // takenAt: ms, of the clock that nobody sets
+  const tab = { page, topic, channel, pages: null, list: null, takenAt: 0 };
   tab.pages = browse(page, {
     nodes,
     start: "",

@@ -73,7 +73,16 @@ export function machineColumns() {
   ];
 }
 
-/** A column of numbers; what a node does not tell is said in words. */
+/**
+ * A column of numbers; what a node does not tell is said in words.
+ *
+ * @param {string} name
+ * @param {string} title
+ * @param {string} hint
+ * @param {(machine: any) => number} of
+ * @param {(number: number) => string} format
+ * @param {(machine: any) => string|null} [about]
+ */
 function column(name, title, hint, of, format, about = () => null) {
   const value = ({ machine }) => (machine ? of(machine) : null);
   const cell = (row) => {

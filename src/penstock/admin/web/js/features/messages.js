@@ -32,6 +32,7 @@ const NODE = { name: "node", title: "Node", wide: true,
 /**
  * What a topic's log holds, on all nodes by time or on one, or what a channel still needs on one node.
  *
+ * @param {any} page
  * @param {{topic: string, channel?: string, nodes: () => string[]|null}} of
  * @returns {() => object} the view
  */
@@ -89,6 +90,10 @@ function detailsInLog({ id, node, offset, timestamp }) {
   ];
 }
 
+/**
+ * @param {any} page
+ * @param {{topic: string, channel?: string, nodes: () => string[]|null}} of
+ */
 function channelTab(page, { topic, channel, nodes }) {
   const pages = browse(page, {
     nodes,

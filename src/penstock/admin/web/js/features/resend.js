@@ -9,7 +9,8 @@ import { many } from "./consequences.js";
 /**
  * Asks whether, and to which topic, letters shall be sent again; resolves to whether they were.
  *
- * @param {{topic: string, node?: string, chosen?: object[], letters: number}} what the `chosen`
+ * @param {any} page
+ * @param {{topic: string, node?: string, chosen?: any[], letters: number}} what  the `chosen`
  *   letters of a node, or all of it, or without a node all there are; `letters` is how many
  */
 export function resend(page, { topic, node, chosen, letters }) {

@@ -102,7 +102,9 @@ async function addNames(state) {
     ...(settings.hasNodes === false ? [] : addNodes(state)),
     settings.hasRocketmq && addRocketmq(state),
   ];
-  const problem = (await Promise.allSettled(asked)).find(({ reason }) => reason);
+  /** @type {any[]} */
+  const ended = await Promise.allSettled(asked);
+  const problem = ended.find(({ reason }) => reason);
   Object.assign(state, { isLoading: false, problem: problem?.reason.message ?? "" });
 }
 

@@ -296,7 +296,7 @@ function channelCell(row, verdicts) {
   ];
 }
 
-function readers({ page, readers: { groups, problem, message } }) {
+function readers({ page, readers: { groups, problem } }) {
   if (!groups.length && !problem) return null;
   return section({ title: "Readers of the log", id: "readers" },
     problem && notice("warn", problem), groups.length > 0 && groupsTable(page, groups));

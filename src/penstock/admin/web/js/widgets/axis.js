@@ -1,6 +1,8 @@
 /** Where the numbers of a chart's axes stand, and how they read. */
 
+/** @type {[number, string][]} */
 const SUFFIXES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
+/** @type {[number, string][]} */
 const TIME_UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
 const MINUTE_NS = 60e9;
 const LONG_STEPS_S = [15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 28_800, 86_400];

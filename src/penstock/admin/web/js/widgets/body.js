@@ -28,8 +28,9 @@ const known = new WeakMap();
 /**
  * What there is of a body.
  *
- * @returns {{bytes: Uint8Array, text: string, isUtf8: boolean, isBinary: boolean}} `text` has
- *   U+FFFD for what is not UTF-8
+ * @returns {{bytes: Uint8Array, text: string, isUtf8: boolean, isBinary: boolean, lines?: any,
+ *   drawn?: string, content?: any}} `text` has U+FFFD for what is not UTF-8; `content` is the body as it
+ *   was `drawn` last
  */
 export function bodyOf(message) {
   let body = known.get(message);
@@ -78,7 +79,7 @@ export function bodyView(page, message, remark = "") {
   if (body.drawn !== wanted) {
     body.drawn = wanted;
     body.content = h("div", { class: "body" },
-      tools(message, body, kind, remark), SHOWN[kind](page, body));
+      tools(message, body, kind, remark), SHOWN[kind](body, page));
   }
   return body.content;
 }
@@ -123,9 +124,9 @@ async function copyBody(body, kind) {
 }
 
 const SHOWN = {
-  text: (page, body) => h("pre", { class: "body-text" }, visible(body.text)),
-  hex: (page, body) => hexView(body),
-  json: (page, body) => h("div", { class: "body-json" }, jsonView(page, body)),
+  text: (body) => h("pre", { class: "body-text" }, visible(body.text)),
+  hex: hexView,
+  json: (body, page) => h("div", { class: "body-json" }, jsonView(page, body)),
 };
 
 /** Three texts side by side, so that the bytes can be selected without their offsets. */

@@ -36,15 +36,14 @@ let isDue = false;
 /**
  * Lines over time.
  *
- * @param {{
- *   title: string,
- *   unit: "messages"|"rate"|"rows"|"rows/s"|"ns",
- *   times: number[],                 unix seconds, ascending
- *   series: {name: string, values: (number|null)[], tone?: string}[],
- *                                    one value for each time, null for a gap; tone is "1" to "6"
- *   partial?: number[],              more than 0 where the values are not all of that time: a grey ground
- *   height?: number,                 of the plot, in pixels
- * }} spec  drawn again when a list is another one, or has grown
+ * @param {object} spec  drawn again when a list is another one, or has grown
+ * @param {string} spec.title
+ * @param {"messages"|"rate"|"rows"|"rows/s"|"ns"} spec.unit
+ * @param {number[]} spec.times  unix seconds, ascending
+ * @param {{name: string, values: (number|null)[], tone?: string}[]} spec.series  one value for each time,
+ *   null for a gap; tone is "1" to "6"
+ * @param {number[]} [spec.partial]  more than 0 where the values are not all of that time: a grey ground
+ * @param {number} [spec.height]  of the plot, in pixels
  */
 export function chart(spec) {
   return h("figure", {

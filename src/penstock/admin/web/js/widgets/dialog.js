@@ -70,7 +70,12 @@ export function ask(question) {
   return opened(dialog, { mayClose: () => !state.isRunning }).then(() => state.isDone);
 }
 
-/** Shows a modal dialog until it is closed: by Escape, a click beside it, or leaving the page. */
+/**
+ * Shows a modal dialog until it is closed: by Escape, a click beside it, or leaving the page.
+ *
+ * @param {HTMLDialogElement} dialog
+ * @param {{mayClose?: () => boolean}} [how]
+ */
 export async function opened(dialog, { mayClose = () => true } = {}) {
   const close = () => mayClose() && dialog.close();
   const left = () => dialog.close();
@@ -78,7 +83,7 @@ export async function opened(dialog, { mayClose = () => true } = {}) {
   dialog.addEventListener("mousedown", (event) => event.target === dialog && close());
   addEventListener("popstate", left);
   document.body.append(dialog);
-  const before = document.activeElement;
+  const before = /** @type {HTMLElement|null} */ (document.activeElement);
   dialog.showModal();
   await new Promise((resolve) => dialog.addEventListener("close", resolve, { once: true }));
   removeEventListener("popstate", left);

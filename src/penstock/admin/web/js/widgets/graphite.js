@@ -64,7 +64,8 @@ export function timeframeMenu(page) {
  * The images of a topic, channel or node, or of the whole cluster when none is named, as a section
  * with its menu; null without a graphite.
  *
- * @param {{topic?: string, channel?: string, node?: string, latency?: object}} what  node is such as
+ * @param {any} page
+ * @param {{topic?: string, channel?: string, node?: string, latency?: any}} what  node is such as
  *   "host:4151"; latency: what the API calls e2e_processing_latency
  */
 export function graphs(page, what) {
@@ -109,13 +110,21 @@ export async function rates(topics, tell, signal) {
 
 // --- what is asked for ---------------------------------------------------------------------------
 
+/**
+ * @param {{topic?: string, channel?: string, node?: string, latency?: any}} what
+ */
 function graphsOf({ topic, channel, node }) {
   if (channel) return CHANNEL_GRAPHS;
   if (topic) return TOPIC_GRAPHS;
   return node ? NODE_GRAPHS : ALL_GRAPHS;
 }
 
-/** The series of a key, as graphite names them. */
+/**
+ * The series of a key, as graphite names them.
+ *
+ * @param {{topic?: string, channel?: string, node?: string}} what
+ * @param {string} key
+ */
 export function targets({ topic, channel, node }, key) {
   const prefix = prefixOf(node || "*");
   if (topic) {
@@ -127,6 +136,9 @@ export function targets({ topic, channel, node }, key) {
   return [formatted(key, key === "gc_runs" ? `movingAverage(${name},${SMOOTHED})` : name)];
 }
 
+/**
+ * @param {{topic?: string, channel?: string, node?: string, latency?: any}} what
+ */
 function latencyTargets({ topic, channel, node, latency }) {
   const of = channel ? `${topic}.channel.${channel}` : topic;
   return (latency?.percentiles ?? []).map(({ quantile }) => {
@@ -151,6 +163,10 @@ function clean(name) {
   return name.replaceAll(" ", "_").replaceAll("/", "-").replace(/[^a-zA-Z0-9\-_.]/g, "");
 }
 
+/**
+ * @param {{topic?: string, channel?: string, node?: string, latency?: any}} what
+ * @param {string} key
+ */
 function colours({ topic, node }, key) {
   if (topic) return key === "depth" || key === "deferred_count" ? "red" : "blue";
   return node ? "red,green,blue,purple" : "green";

@@ -10,15 +10,14 @@ const INDENT_MAX = 40;
 /**
  * What stands on one line: a value, the beginning of an object or a list, or its end.
  *
- * @typedef {{
- *   depth: number,
- *   key: string|null,     as it is written, with its quotes
- *   text: string,         a value as it is written, or a bracket, or both when nothing is inside
- *   kind: "string"|"number"|"word"|"open"|"close",
- *   count: number,        open: of keys or elements
- *   end: number,          open: the line with the other bracket
- *   comma: boolean,
- * }} Line
+ * @typedef {object} Line
+ * @property {number} depth
+ * @property {string|null} key  as it is written, with its quotes
+ * @property {string} text  a value as it is written, or a bracket, or both when nothing is inside
+ * @property {"string"|"number"|"word"|"open"|"close"} kind
+ * @property {number} count  open: of keys or elements
+ * @property {number} end  open: the line with the other bracket
+ * @property {boolean} comma
  */
 
 /**

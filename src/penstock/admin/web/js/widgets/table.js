@@ -27,6 +27,11 @@ const shown = new WeakMap(); // page -> Map: id of a table -> how many rows it s
  * - `empty`: text or vnode in place of a table without rows; `caption`: what it is a table of;
  * - `kind(row)`: a class name for the row, such as "warn"; `tools`: beside the filter box;
  * - `detail(row)`: what is told below a row over its whole width, or nothing (buttons: core/unfolded.js).
+ *
+ * @param {any} page
+ * @param {{id: string, columns: any[], rows: any[]|null, key: (row: any) => any, sort?: string,
+ *   filter?: boolean, empty?: any, totals?: boolean, caption?: string, kind?: (row: any) => any,
+ *   tools?: any, detail?: (row: any) => any}} what
  */
 export function table(page, {
   id, columns: all, rows, key, sort = "", filter, empty, totals, caption, kind, tools, detail,
@@ -122,7 +127,8 @@ export function sorted(rows, columns, order) {
   if (!column) return rows;
   const sign = order.startsWith("-") ? -1 : 1;
   const pairs = rows.map((row) => [valueOf(column, row), row]);
-  pairs.sort(([a], [b]) => isMissing(a) - isMissing(b) || (isMissing(a) ? 0 : sign * compared(a, b)));
+  pairs.sort(([a], [b]) =>
+    Number(isMissing(a)) - Number(isMissing(b)) || (isMissing(a) ? 0 : sign * compared(a, b)));
   return pairs.map((pair) => pair[1]);
 }
 

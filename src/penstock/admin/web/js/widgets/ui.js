@@ -11,7 +11,11 @@ export function badge(text, kind = "", title = null) {
   return h("span", { class: classes("badge", kind), title }, text);
 }
 
-/** A figure with its name; `chart` is a small one, `href` makes all of it a link, `kind` colours it. */
+/**
+ * A figure with its name; `chart` is a small one, `href` makes all of it a link, `kind` colours it.
+ *
+ * @param {{label: any, value?: any, hint?: any, chart?: any, href?: string, kind?: string}} what
+ */
 export function tile({ label, value, hint, chart, href, kind }) {
   return h(href ? "a" : "div", { class: "tile", href, key: `tile ${label}` },
     h("span", { class: "tile-label" }, label),
@@ -31,7 +35,12 @@ export function notice(kind, ...children) {
   return h("div", { class: classes("notice", kind), role }, h("div", {}, children));
 }
 
-/** A part of a page; `tools` stand at the right of its title. */
+/**
+ * A part of a page; `tools` stand at the right of its title.
+ *
+ * @param {{title?: any, tools?: any, id?: string}} head
+ * @param {...any} children
+ */
 export function section({ title, tools, id }, ...children) {
   return h("section", { class: "section", id, key: `section ${id ?? title}` },
     (title || tools) && h("div", { class: "section-head" },
@@ -40,7 +49,11 @@ export function section({ title, tools, id }, ...children) {
     children);
 }
 
-/** The title of a page: `kind` is a quiet word before it, `badges` and `tools` stand behind it. */
+/**
+ * The title of a page: `kind` is a quiet word before it, `badges` and `tools` stand behind it.
+ *
+ * @param {{kind?: any, title: any, badges?: any, tools?: any}} parts
+ */
 export function heading({ kind, title, badges, tools }) {
   return h("div", { class: "heading" },
     h("h1", {}, kind && h("span", { class: "kind" }, kind), h("span", { class: "name" }, title)),
@@ -91,7 +104,12 @@ export function empty(title, ...hint) {
     hint.length > 0 && h("p", {}, hint));
 }
 
-/** A button; kind: "" | "primary" | "danger" | "quiet". */
+/**
+ * A button; kind: "" | "primary" | "danger" | "quiet". All else are properties of the element.
+ *
+ * @param {any} text
+ * @param {{kind?: string, [property: string]: any}} [props]
+ */
 export function button(text, { kind = "", ...props } = {}) {
   return h("button", { type: "button", class: classes("button", kind), ...props }, text);
 }

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.core.errors import PenstockError
+from penstock.rocketmq.client.admin import messages
 from penstock.rocketmq.client.admin.errors import Refused
-from penstock.rocketmq.client.admin.key_queries import KeyQuery
 from penstock.rocketmq.client.admin.topology import Broker
 from penstock.rocketmq.client.consume.filters import Filter
-from penstock.rocketmq.client.consume.received import Received, all_received
+from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.client.errors import ClientError, NotConnected
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.commands.messages.resend import resend
@@ -21,8 +21,7 @@ from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Table
 from penstock.rocketmq.mqadmin.queues import Reader
 from penstock.rocketmq.mqadmin.tracks import tracks
-from penstock.rocketmq.protocol import fastjson
-from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.ids import OffsetId
 from penstock.rocketmq.protocol.message_queue import MessageQueue
@@ -43,9 +42,7 @@ async def view(admin: Admin, offset_id: str) -> Received:
         place = OffsetId.parse(offset_id)
     except BodyError:
         raise Refused(ResponseCode.NO_MESSAGE, _NO_MESSAGE.format("id")) from None
-    code = RequestCode.VIEW_MESSAGE_BY_ID
-    answer = await admin.ask(str(place.host), code, {"offset": place.offset})
-    return all_received(answer.body, "")[0]
+    return (await messages.at_offset(admin, str(place.host), place.offset))[0]
 
 
 async def with_key(
@@ -55,24 +52,16 @@ async def with_key(
 
     Raises Refused where there are none, ClientError if one of the brokers cannot be asked then.
     """
-    query = KeyQuery(topic, key, is_unique)
-    fields = query.fields(most)
+    query = messages.KeyQuery(topic, key, is_unique)
     found: list[Received] = []
     failure: ClientError | None = None
     for broker in await _brokers(admin, topic):
         try:
-            answer = await admin.ask(
-                broker.any_address(),
-                RequestCode.QUERY_MESSAGE,
-                fields,
-                seconds=admin.long_timeout_s,
-            )
+            found += await messages.with_key(admin, broker.any_address(), query, most)
         except Refused:
             continue  # it has none
         except NotConnected as error:
             failure = failure or error
-            continue
-        found += query.found(answer.body, "")
     if failure is not None and not found:
         raise failure
     if not found:
@@ -134,13 +123,9 @@ async def query_msg_by_offset(admin: Admin, given: Given, out: Output) -> None:
 
 async def _consume_directly(admin: Admin, given: Given, message: Received, out: Output) -> None:
     """Have one consumer handle a message now."""
-    fields = {
-        "consumerGroup": given.text("consumerGroup"), "clientId": given.text("clientId"),
-        "msgId": message.offset_id,
-    }  # fmt: skip
-    code = RequestCode.CONSUME_MESSAGE_DIRECTLY
-    answer = await admin.ask(message.store_host, code, fields, seconds=admin.long_timeout_s)
-    found = fastjson.loads(answer.body)
+    group, member = given.text("consumerGroup"), given.text("clientId")
+    address, message_id = message.store_host, message.offset_id
+    found = await messages.consume_directly(admin, address, group, member, message_id)
     names = ("order", "autoCommit", "consumeResult", "remark", "spentTimeMills")
     shown = ", ".join(f"{name}={word(found.get(name))}" for name in names)
     out.say(f"ConsumeMessageDirectlyResult [{shown}]", **{name: found.get(name) for name in names})

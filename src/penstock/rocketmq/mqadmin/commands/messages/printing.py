@@ -13,8 +13,9 @@ from penstock.rocketmq.mqadmin.errors import CommandFailed
 from penstock.rocketmq.mqadmin.java_text import message_text, parse_time, queue_text
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Table
-from penstock.rocketmq.mqadmin.queues import GROUP, Reader
+from penstock.rocketmq.mqadmin.queues import Reader
 from penstock.rocketmq.protocol.message_queue import MessageQueue
+from penstock.rocketmq.protocol.requests import TOOLS_GROUP
 
 TAGS: Final = Table("tags", "Tag: %-30s Count: %s", "tag count")
 _AT_ONCE: Final = 32
@@ -108,7 +109,7 @@ async def consume_message(admin: Admin, given: Given, out: Output) -> None:
     if refusal:
         out.say(refusal)
         return
-    reader = Reader(admin, given.text("consumerGroup", GROUP))
+    reader = Reader(admin, given.text("consumerGroup", TOOLS_GROUP))
     if "queueId" in given:
         await _consume_queue(reader, given, count, out)
         return

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from penstock.rocketmq.client.admin.messages import again
 from penstock.rocketmq.client.blocking.producer import Producer
 from penstock.rocketmq.client.consume.received import Received
-from penstock.rocketmq.client.message import RESERVED, Message
 from penstock.rocketmq.client.produce.sending import SendResult
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.java_text import queue_text
@@ -17,13 +17,9 @@ def resend(admin: Admin, message: Received, unit: str, out: Output) -> None:
     """Send a message to its topic again, as a new message with the same keys, tags and user
     properties.
     """
-    own = {name: text for name, text in message.properties.items() if name not in RESERVED}
-    again = Message(
-        message.stored.topic, message.body, message.tags, message.keys, own, message.flag
-    )
     config = replace(admin.config, unit_name=unit)
     with Producer("ReSendMsgById", config=config) as producer:
-        result = producer.send(again)
+        result = producer.send(again(message))
     told = f"prepare resend msg. originalMsgId={message.offset_id}"
     out.say(f"{told}{result_text(result)}", originalMsgId=message.offset_id, msgId=result.id)
 

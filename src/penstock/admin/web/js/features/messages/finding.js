@@ -10,7 +10,6 @@ import { bytes, count } from "../../core/format.js";
 import { setQuery, step } from "../../core/router.js";
 import { settings } from "../../core/settings.js";
 import { button, empty, notice } from "../../widgets/ui.js";
-import { many } from "../consequences.js";
 import { localOf, menu, timeOf } from "./place.js";
 import { askToReplay } from "./replay.js";
 

@@ -11,6 +11,9 @@ const SUGGESTED_MAX = 500;
 /**
  * Asks where to, and replays: `chosen` messages, or all of `range` that match the `wish` of a search.
  * Resolves to whether all of it was done.
+ *
+ * @param {any} page
+ * @param {{topic: string, chosen?: any[], wish?: any, range?: any}} what
  */
 export async function askToReplay(page, { topic, chosen, wish, range }) {
   const replay = { topic, chosen, wish, to: "", topics: null, count: 0, bytes: 0, left: null,

@@ -17,7 +17,7 @@ const STATES = {
 };
 const ENDS = { COMMIT_MESSAGE: "committed", ROLLBACK_MESSAGE: "rolled back", UNKNOW: "not known yet" };
 
-/** @returns {(message) => vnode} the part of an opened message; asked for when its button is pressed */
+/** @returns {(message: any) => object} the part of an opened message; asked for when its button is pressed */
 export function fates(page, topic) {
   const known = new Map(); // by the broker's id
   return (message) => view(page, topic, known, message);
@@ -29,12 +29,13 @@ function view(page, topic, known, message) {
   if (!fate) return h("div", { class: "fate" }, button("What became of it?", { onclick: again }));
   return h("div", { class: "fate" },
     fate.problems.map((problem) => notice("warn", problem)),
-    fate.groups && groupsPart(page, topic, message, fate.groups),
+    fate.groups && groupsPart(topic, message, fate.groups),
     fate.trace && tracePart(fate.trace),
     button("Look again", { kind: "quiet", onclick: again }));
 }
 
 async function load(page, topic, known, { offset_id: id, unique }) {
+  /** @type {any[]} */
   const [groups, trace] = await Promise.allSettled([
     get("/api/rocketmq/tracks", { topic, id }), get("/api/rocketmq/trace", { id: unique }),
   ]);
@@ -45,20 +46,20 @@ async function load(page, topic, known, { offset_id: id, unique }) {
 
 // --- groups --------------------------------------------------------------------------------------
 
-function groupsPart(page, topic, message, groups) {
+function groupsPart(topic, message, groups) {
   return [
     h("h2", {}, "In its groups"),
     groups.length === 0 ? h("p", { class: "faint" }, "No group reads the topic on its broker.")
       : h("ul", { class: "fate-list" }, groups.map((each) => h("li", { key: each.group },
         groupLink(each.group), badge(...STATES[each.state]),
         settings.isAdmin && each.members.length > 0 && button("Consume directly", {
-          onclick: () => consume(page, topic, message, each),
+          onclick: () => consume(topic, message, each),
         })))),
   ];
 }
 
 /** Has one member handle it. */
-function consume(page, topic, { offset_id: id, unique }, { group, members }) {
+function consume(topic, { offset_id: id, unique }, { group, members }) {
   const wish = { client: members[0] };
   return ask({
     title: `Have group ${group} consume this message now?`,

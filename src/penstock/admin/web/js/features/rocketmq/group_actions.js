@@ -19,6 +19,7 @@ const BOXES = [
   ["broadcasts", "may broadcast"],
   ["notifies", "tell members when others come and go"],
 ];
+/** @type {[string, string, number, number][]} */
 const NUMBERS = [
   ["retries", "Retries of a message at most; −1: without end", -1, RETRIES_MAX],
   ["retry_queues", "Queues of its retry topic", 0, QUEUES_MAX],
@@ -69,7 +70,11 @@ function askToChange(page, { group, configs }) {
   });
 }
 
-/** `of`: the settings to begin with, of the broker that is chosen. */
+/**
+ * @param {any} wish
+ * @param {() => void} redraw
+ * @param {(broker: string) => object} [of]  the settings to begin with, of the broker that is chosen
+ */
 function settingsOf(wish, redraw, of = () => ({})) {
   const chosen = () => {
     Object.assign(wish, of(wish.broker));

@@ -109,6 +109,7 @@ function tools(state) {
 function form(state) {
   const submit = (event) => {
     event.preventDefault();
+    /** @type {Record<string, any>} */
     const given = Object.fromEntries(new FormData(event.target).entries());
     for (const name of ["begin", "end"]) if (given[name]) given[name] = new Date(given[name]).getTime();
     go(state, given);

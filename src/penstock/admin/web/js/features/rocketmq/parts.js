@@ -1,7 +1,7 @@
 /** Parts that the pages of RocketMQ share: kinds of topics, permissions, members, times. */
 
 import { h } from "../../core/dom.js";
-import { ago, count, stamp, UNKNOWN } from "../../core/format.js";
+import { ago, stamp, UNKNOWN } from "../../core/format.js";
 import { setQuery, to } from "../../core/router.js";
 import { badge, button } from "../../widgets/ui.js";
 import { many } from "../consequences.js";

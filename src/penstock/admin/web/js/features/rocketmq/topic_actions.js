@@ -48,6 +48,7 @@ function askToChange(page, { topic, brokers }) {
   const rows = brokers.map(({ broker, write_queues: write, read_queues: read, perm }) =>
     ({ broker, write, read, perm: String(perm & 6) }));
   const of = (broker) => common(rows.filter((each) => !broker || each.broker === broker), NEW);
+  /** @type {any} */
   const wish = { topic, broker: "", ...of("") };
   const path = pathOf("api", "rocketmq", "topics", topic);
   return ask({
@@ -61,7 +62,11 @@ function askToChange(page, { topic, brokers }) {
   });
 }
 
-/** `of`: the settings to begin with, of the broker that is chosen. */
+/**
+ * @param {any} wish
+ * @param {() => void} redraw
+ * @param {(broker: string) => object} [of]  the settings to begin with, of the broker that is chosen
+ */
 function settingsOf(wish, redraw, of = () => ({})) {
   const chosen = () => {
     Object.assign(wish, of(wish.broker));

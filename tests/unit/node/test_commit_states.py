@@ -1,0 +1,204 @@
+"""The tables of group commit: any publishes, reads, syncs and waits, in any order, are answered."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Iterator
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.errors import StorageError
+from penstock.net import threads
+from penstock.node import commits
+from penstock.node.commits import FEW
+from penstock.node.sync_place import SyncPlace
+from penstock.nsq.protocol.bodies import Bodies
+from penstock.storage.durability import Durability
+from penstock.storage.log import SyncJob
+
+from .benches import Bench
+
+MANY = 5
+"""As ``commits.MANY``, within the reach of a machine."""
+
+
+class Place(SyncPlace):
+    """Syncs end when they are told to."""
+
+    def __init__(self) -> None:
+        super().__init__(SYSTEM_CLOCK)
+        self.begun: list[tuple[threads.Work, threads.Done]] = []
+
+    def run(self, work: threads.Work, done: threads.Done, *, may_wait: bool) -> None:
+        self.begun.append((work, done))
+
+    def end(self) -> None:
+        work, done = self.begun.pop(0)
+        work()
+        done(None)
+
+
+class Commits(RuleBasedStateMachine):
+    """Publishes to one topic beside those that are owed an answer."""
+
+    durability: Durability
+    loop: asyncio.AbstractEventLoop
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bench = self.loop.run_until_complete(self._bench())
+        self.commits, self.topic = self.bench.commits, self.bench.topic
+        self.place = Place()
+        self.commits._place = self.place
+        self.numbers = itertools.count()
+        self.owed: set[int] = set()
+        self.is_occupied = False
+        self.is_ending = False
+
+    async def _bench(self) -> Bench:
+        return Bench(self.durability)
+
+    def teardown(self) -> None:
+        self.is_ending = True
+        if self.is_occupied:
+            self.commits.vacate(self.topic)
+        settling = self.loop.create_task(self.commits.settle())
+        while not settling.done():
+            self.pass_ends()
+            if self.place.begun:
+                self.place.end()
+        settling.result()
+        assert not self.owed
+
+    def _done(self, again: int) -> Callable[[StorageError | None], None]:
+        number = next(self.numbers)
+        self.owed.add(number)
+
+        def done(error: StorageError | None) -> None:
+            assert error is None
+            self.owed.remove(number)  # and no second time
+            if again and not self.is_ending:
+                self._publish(again - 1)
+
+        return done
+
+    def _publish(self, again: int) -> None:
+        self.commits.publish(self.topic, Bodies.single(b"x"), 0, self._done(again))
+
+    @rule(again=st.lists(st.integers(0, 2), min_size=1, max_size=MANY + 1))
+    def publish(self, again: list[int]) -> None:
+        """Some of them publish again, as soon as they are answered."""
+        for each in again:
+            self._publish(each)
+
+    @rule(count=st.integers(0, MANY + 1))
+    def read(self, count: int) -> None:
+        """What a connection has read counts as one publish."""
+        self.commits.hold()
+        for _ in range(count):
+            self._publish(0)
+            assert not self.commits.is_idle
+        left_at_once, in_pass = self.commits._at_once_left, self.commits._in_pass
+        is_left = self.commits.release()
+        assert is_left == bool(count and not left_at_once)
+        if not is_left and count:
+            assert self.commits._at_once_left <= left_at_once - 1
+        else:
+            assert self.commits._in_pass == in_pass + is_left
+
+    @precondition(lambda self: self.commits.takes_one(self.topic))
+    @rule()
+    def publish_one(self) -> None:
+        assert not self.owed
+        end = self.topic.log.next_offset
+        assert self.commits.publish_one(self.topic, Bodies.single(b"x"), 0) is None
+        assert self.topic.log.next_offset == end + 1
+
+    @rule()
+    def pass_ends(self) -> None:
+        self.loop.run_until_complete(asyncio.sleep(0))
+
+    @rule()
+    def sync(self) -> None:
+        """The end of the time for which a sync was put off; or ``--sync-timeout``."""
+        self.commits.sync(self.topic)
+
+    @precondition(lambda self: self.place.begun)
+    @rule()
+    def sync_ends(self) -> None:
+        self.place.end()
+
+    @precondition(lambda self: not self.is_occupied)
+    @rule()
+    def occupy(self) -> None:
+        self.is_occupied = True
+        self.commits.occupy(self.topic)
+
+    @precondition(lambda self: self.is_occupied)
+    @rule()
+    def vacate(self) -> None:
+        self.is_occupied = False
+        self.commits.vacate(self.topic)
+
+    @invariant()
+    def the_tables_hold(self) -> None:
+        own = self.commits
+        assert not (own._at_once_left and own._in_pass), "at once, or with the pass"
+        assert own._uncommitted < MANY
+        if own.is_idle:
+            assert not self.topic._staged
+            assert not own._dirty
+        syncs = own._syncs[self.topic]
+        assert isinstance(syncs.state, SyncJob) == bool(self.place.begun)
+        assert len(self.place.begun) <= 1
+        if syncs.state is None:
+            assert not syncs.waiting, "at rest nobody waits"
+        if not isinstance(syncs.state, SyncJob) and syncs.state is not None:
+            assert len(syncs.waiting) < syncs.state.expected
+            assert not syncs.state.timer.cancelled()
+
+    @invariant()
+    def who_is_owed_waits_for_something(self) -> None:
+        own = self.commits
+        if not self.is_occupied and not own._in_pass and own._syncs[self.topic].state is None:
+            assert not self.owed
+        if self.durability is Durability.WRITE:
+            assert self.topic.log.next_offset == self.topic.log.append_offset
+
+
+class Written(Commits):
+    """At the level ``write`` nobody waits for a sync."""
+
+    durability = Durability.WRITE
+
+
+class Synced(Commits):
+    """At the level ``fsync`` everybody does."""
+
+    durability = Durability.FSYNC
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _loop() -> Iterator[None]:
+    Commits.loop = asyncio.new_event_loop()
+    yield
+    Commits.loop.close()
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commits, "MANY", MANY)
+    monkeypatch.setattr(commits, "AT_ONCE", 2 * FEW)
+    monkeypatch.setattr(commits, "GATHER_NS_MAX", 3600 * 10**9)
+    monkeypatch.setattr(commits, "_GATHER_SHARE", 10**9)  # the timer is a rule of its own
+
+
+TestWritten = Written.TestCase
+TestWritten.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+TestSynced = Synced.TestCase
+TestSynced.settings = TestWritten.settings
