@@ -174,23 +174,38 @@ class Services:
         self.timers = Timers(topics, self.levels, store, self.files, self.clock)
         self.publisher = Publisher(store, self.levels, self.timers)
         self.transactions = Transactions(topics, self.offsets, store, self.publisher, self.clock)
-        self.checks = TransactionChecks(settings, self.clients, store, self.transactions, self.acl,
-                                        self.clock)  # fmt: skip
+        self.checks = TransactionChecks(
+            settings, self.clients, store, self.transactions, self.acl, self.clock
+        )
         self.slave_acks: SlaveAcks | None = None
         if settings.is_sync_master:
-            self.slave_acks = SlaveAcks(node.followers, store.topics, self.clock,
-                                        settings.slave_timeout,
-                                        settings.ha_slave_fallbehind_max)  # fmt: skip
+            self.slave_acks = SlaveAcks(
+                node.followers,
+                store.topics,
+                self.clock,
+                settings.slave_timeout,
+                settings.ha_slave_fallbehind_max,
+            )
         self.flush_timeouts: FlushTimeouts | None = None
         if settings.durability_level is Durability.FSYNC:
             self.flush_timeouts = FlushTimeouts(self.clock, settings.sync_flush_timeout)
         self.retries = Retries(self.stats, self.group_topics)
         cluster = properties.join({properties.CLUSTER: settings.broker_cluster_name})
         self.sends = Sends(
-            settings, topics, store, self.publisher, self.transactions, self.name_servers,
-            self.stats, self.retries, self.slave_acks, self.flush_timeouts,
-            cluster.rstrip(properties.VALUE_END), self.clock, self.chance,
-        )  # fmt: skip
+            settings,
+            topics,
+            store,
+            self.publisher,
+            self.transactions,
+            self.name_servers,
+            self.stats,
+            self.retries,
+            self.slave_acks,
+            self.flush_timeouts,
+            cluster.rstrip(properties.VALUE_END),
+            self.clock,
+            self.chance,
+        )
 
     def _make_readers(self) -> None:
         settings, topics, groups, offsets = self.settings, self.topics, self.groups, self.offsets
@@ -198,32 +213,55 @@ class Services:
         self.held_pulls = HeldPulls(settings, topics, groups, self.clients, self.search)
         self.arrivals = Arrivals(self.store)
         ordered = OrderedPops(
-            settings, topics, groups, offsets, self.stats, self.store, self.files, self.arrivals,
+            settings,
+            topics,
+            groups,
+            offsets,
+            self.stats,
+            self.store,
+            self.files,
+            self.arrivals,
             self.clock,
-        )  # fmt: skip
+        )
         self.pops = Pops(
-            settings, topics, groups, offsets, self.store, self.node.registry, self.retention,
-            self.retries, self.publisher, ordered, self.clock,
-        )  # fmt: skip
+            settings,
+            topics,
+            groups,
+            offsets,
+            self.store,
+            self.node.registry,
+            self.retention,
+            self.retries,
+            self.publisher,
+            ordered,
+            self.clock,
+        )
         self.request_modes = RequestModes()
         self.orderly_locks = OrderlyLocks(self.locks, self.clock)
         self.heartbeats = Heartbeats(
-            settings, topics, groups, self.clients, self.group_topics, self.name_servers,
+            settings,
+            topics,
+            groups,
+            self.clients,
+            self.group_topics,
+            self.name_servers,
             self.clock,
-        )  # fmt: skip
+        )
 
     def _make_views(self) -> None:
         """The views of the broker for the program around."""
         topics, offsets, store = self.topics, self.offsets, self.store
         self.log_view = RocketView(topics, offsets, store, self.group_topics, self.retention)
-        self.staging = RocketStaging(self.sends, self.settings, topics, store, self.name_servers,
-                                     self.clock)  # fmt: skip
+        self.staging = RocketStaging(
+            self.sends, self.settings, topics, store, self.name_servers, self.clock
+        )
         self.group_figures = GroupFigures(topics, offsets, self.clients, self.stats, store)
 
     def metrics(self, connections: Sized) -> BrokerMetrics:
         """The metrics of a broker with these connections."""
-        return BrokerMetrics(self.stats, self.schedule, self.timers, self.held_pulls,
-                             self.name_servers, connections)  # fmt: skip
+        return BrokerMetrics(
+            self.stats, self.schedule, self.timers, self.held_pulls, self.name_servers, connections
+        )
 
     def _log_of(self, name: str) -> Log | None:
         topic = self.store.topics.get(name)
@@ -255,8 +293,13 @@ class Services:
         store.on_append_to[names.SCHEDULE_TOPIC] = self.schedule.appended
         store.on_append_to[names.TIMER_TOPIC] = self.timers.appended
         # When a topic is deleted.
-        store.deleted += [self.stats.forget_topic, self.held_pulls.deleted, self.schedule.deleted,
-                          self.timers.deleted, self.transactions.deleted]  # fmt: skip
+        store.deleted += [
+            self.stats.forget_topic,
+            self.held_pulls.deleted,
+            self.schedule.deleted,
+            self.timers.deleted,
+            self.transactions.deleted,
+        ]
         store.deleted += [self.keys.deleted] if is_indexed else []
         store.deleted += [ordered.deleted, self.pops.deleted, self.request_modes.forget_topic]
         # When a slave has copied more.
@@ -357,7 +400,8 @@ class Services:
             self.transactions,
             self.checks,
             Periodic("offsets of popping groups", COMMIT_S, pops.commit),
-            Periodic("old batches of ordered pops", ordered_pops.OLD_SCAN_S,
-                     pops.ordered.forget_old),
+            Periodic(
+                "old batches of ordered pops", ordered_pops.OLD_SCAN_S, pops.ordered.forget_old
+            ),
             Periodic("groups that hold NSQ's topics", retention.HOLD_S, self.retention.hold),
-        ]  # fmt: skip
+        ]

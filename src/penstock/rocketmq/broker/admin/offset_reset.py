@@ -91,8 +91,9 @@ class OffsetReset:
             member.peer.tell(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext, body)
         where = topic if queue < 0 else f"queue {queue} of {topic}"
         offsets = " ".join(f"{each.queueId}:{offset}" for each, offset in table.items())
-        logger.info("%s reset the offsets of %s in %s: %s", connection.address, group, where,
-                    offsets)  # fmt: skip
+        logger.info(
+            "%s reset the offsets of %s in %s: %s", connection.address, group, where, offsets
+        )
         return json_answer(request, {"offsetTable": table})
 
     def _move(

@@ -82,8 +82,9 @@ class Schedule:
         self._failing = False
         self._moved = True
         self._time = WaitingTime(store, clock, names.SCHEDULE_TOPIC)
-        self._loop = DueLoop("delayed messages", clock, self._time.now_ms, self.step,
-                             lambda: files.save_aside(FILE))  # fmt: skip
+        self._loop = DueLoop(
+            "delayed messages", clock, self._time.now_ms, self.step, lambda: files.save_aside(FILE)
+        )
 
     def start(self) -> None:
         self._loop.start()

@@ -188,8 +188,9 @@ class Timers:
         self._retry_ms = FAR
         self._time = WaitingTime(store, clock, names.TIMER_TOPIC)
         self._ahead_ms = 0  # lead of the system's time that appointments were placed with
-        self._loop = DueLoop("timer messages", clock, self._time.now_ms, self.step,
-                             lambda: files.save_aside(FILE))  # fmt: skip
+        self._loop = DueLoop(
+            "timer messages", clock, self._time.now_ms, self.step, lambda: files.save_aside(FILE)
+        )
 
     def start(self) -> None:
         self._loop.start()

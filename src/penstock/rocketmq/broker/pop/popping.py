@@ -143,8 +143,9 @@ class Popping:
             self._pop_in_order(found, poll_ms, from_end=from_end)
             return
         channel = self.pops.channel(topic, group, from_end=from_end)
-        waiting = PopRequest(self.stats, self.clock, connection, request, channel, count,
-                             invisible_ms, subscription)  # fmt: skip
+        waiting = PopRequest(
+            self.stats, self.clock, connection, request, channel, count, invisible_ms, subscription
+        )
         if channel.waiting >= WAITING_OF_GROUP_MAX or len(self.pops) >= WAITING_MAX:
             waiting.refuse(ResponseCode.POLLING_FULL)
         elif channel.wait(waiting, invisible_ms):

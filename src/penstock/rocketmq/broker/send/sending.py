@@ -165,8 +165,12 @@ class Sends:
         )
         if config is None:
             raise permissions.no_topic(header.topic)
-        logger.info("%s made the topic %s by sending to it: %d queues", connection.address,
-                    config.name, config.write_queues)  # fmt: skip
+        logger.info(
+            "%s made the topic %s by sending to it: %d queues",
+            connection.address,
+            config.name,
+            config.write_queues,
+        )
         self.make_log(config.name)
         return config
 

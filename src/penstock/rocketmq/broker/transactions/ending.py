@@ -194,8 +194,9 @@ class Transactions:
         first = self.book.first
         while not self.ready.is_set():
             try:
-                await recovery.recover(self._topics, self._offsets, self._store, self._publisher,
-                                       self.book)  # fmt: skip
+                await recovery.recover(
+                    self._topics, self._offsets, self._store, self._publisher, self.book
+                )
                 self.ready.set()
             except StorageError as error:
                 logger.error("cannot read the transactions, trying again - %s", error)
