@@ -293,7 +293,7 @@ _LAYERS = (
     Duty("Nothing that was read before an upgrade is lost or read twice.",
          _unit("connect/wire",
                "a_handshake_byte_by_byte", "what_follows_the_last_answer_is_for_the_owner")
-         + _unit("connect/answers", "what_follows_is_not_looked_at")),
+         + _unit("connect/handshake", "what_follows_is_not_looked_at")),
     Duty("Certificates are checked, and presented where a node wants one.",
          _client("whom_to_trust", "a_node_that_wants_certificates", "a_node_without_certificates",
                  "a_node_that_wants_tls")),

@@ -94,8 +94,7 @@ class FakeRun:
         batches, self.batches = self.batches, []
         return batches
 
-    @property
-    def active(self) -> bool:
+    def keep_active(self) -> bool:
         return self.after()
 
     def ask_for_end(self) -> None:
