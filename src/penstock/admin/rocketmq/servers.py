@@ -64,8 +64,11 @@ class Servers(AdminClient):
     # --- asking ----------------------------------------------------------------------------------
 
     async def run(self, coroutine: Coroutine[Any, None, T]) -> T:
-        async with self._slots:
-            return await self._loop_hub.run(coroutine)
+        try:
+            async with self._slots:
+                return await self._loop_hub.run(coroutine)
+        finally:
+            coroutine.close()  # it never began if its caller was cancelled before there was a slot
 
     async def ask_name_server(
         self, code: RequestCode, fields: Mapping[str, object] | None = None, body: bytes = b""
