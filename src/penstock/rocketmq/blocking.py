@@ -1,4 +1,8 @@
-"""Requests to a broker or a name server without an event loop: for programs that wait anyway."""
+"""Requests to a broker or a name server without an event loop: for programs that wait anyway.
+
+Spark's executors start with it. The client's blocking hub could take its place, but to import that,
+with the client's options, makes their start a tenth longer or more.
+"""
 
 from __future__ import annotations
 

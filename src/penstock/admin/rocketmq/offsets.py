@@ -9,7 +9,12 @@ from penstock.admin.rocketmq.topics import connections
 from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.fanout import Warnings
 from penstock.rocketmq.client.admin.errors import Refused
-from penstock.rocketmq.client.admin.offsets import commit, offset_at, progress, reset_members
+from penstock.rocketmq.client.admin.offsets import (
+    commit,
+    offset_to_go_on_at,
+    progress,
+    reset_members,
+)
 from penstock.rocketmq.client.admin.topology import Broker
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.message_queue import MessageQueue
@@ -61,7 +66,7 @@ async def _plan(
     address = broker.any_address()
     rows = []
     for queue, each in (await progress(servers, address, group, topic)).items():
-        wanted = await offset_at(servers, address, queue, time_ms)
+        wanted = await offset_to_go_on_at(servers, address, queue, time_ms)
         rows.append({
             "topic": topic, "broker": queue.brokerName, "queue": queue.queueId,
             "end": each.broker_offset, "committed": each.consumer_offset, "wanted": wanted,

@@ -25,7 +25,7 @@ from penstock.rocketmq.client.config import Config
 from penstock.rocketmq.client.errors import ClientError
 from penstock.rocketmq.client.network.name_servers import listed
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
-from penstock.rocketmq.protocol.command import Command, Language
+from penstock.rocketmq.protocol.command import Command
 
 AskedT = TypeVar("AskedT")
 T = TypeVar("T")
@@ -64,22 +64,11 @@ class Servers(AdminClient):
     # --- asking ----------------------------------------------------------------------------------
 
     async def run(self, coroutine: Coroutine[Any, None, T]) -> T:
-        return await self._loop_hub.run(coroutine)
-
-    async def ask(
-        self,
-        address: str,
-        code: RequestCode,
-        fields: Mapping[str, object] | None = None,
-        body: bytes = b"",
-        *,
-        seconds: float | None = None,
-        language: Language = Language.PYTHON,
-    ) -> Command:
-        async with self._slots:
-            return await super().ask(
-                address, code, fields, body, seconds=seconds, language=language
-            )
+        try:
+            async with self._slots:
+                return await self._loop_hub.run(coroutine)
+        finally:
+            coroutine.close()  # it never began if its caller was cancelled before there was a slot
 
     async def ask_name_server(
         self, code: RequestCode, fields: Mapping[str, object] | None = None, body: bytes = b""

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import asyncio
+import inspect
+
 import pytest
 
-from penstock.admin.rocketmq.servers import Servers, gathered, name_servers
+from penstock.admin.rocketmq.servers import ASKED_AT_ONCE, Servers, gathered, name_servers
 from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.fanout import Warnings
 from penstock.core.clock import SYSTEM_CLOCK
@@ -68,3 +71,20 @@ async def test_those_that_fail_are_warnings_beside_the_answers() -> None:
         f"h:1: refused; {NotConnected.REMEDY}",
         "an answer makes no sense: is this a server of RocketMQ?",
     ]
+
+
+async def test_a_question_that_is_cancelled_while_it_waits_for_others_never_begins() -> None:
+    servers = Servers([unused_address()], [], 5, 5, SYSTEM_CLOCK)
+
+    async def wait() -> None:
+        await servers.hub.sleep(60)
+
+    others = [asyncio.create_task(servers.run(wait())) for _ in range(ASKED_AT_ONCE)]
+    asked = wait()
+    question = asyncio.create_task(servers.run(asked))
+    await asyncio.sleep(0)
+    for task in (question, *others):
+        task.cancel()
+    await asyncio.gather(question, *others, return_exceptions=True)
+    assert inspect.getcoroutinestate(asked) == inspect.CORO_CLOSED
+    await servers.close()

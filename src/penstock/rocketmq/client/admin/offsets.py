@@ -29,10 +29,17 @@ async def end_offset(client: AdminClient, address: str, queue: MessageQueue) -> 
 async def offset_at(
     client: AdminClient, address: str, queue: MessageQueue, timestamp_ms: int
 ) -> int:
-    """The offset of the first message stored at this time or later; the end for TO_THE_END."""
+    """The offset of the first message that was stored at this time or later."""
+    return (await client.ask(address, *requests.offset_at(queue, timestamp_ms))).int64("offset")
+
+
+async def offset_to_go_on_at(
+    client: AdminClient, address: str, queue: MessageQueue, timestamp_ms: int
+) -> int:
+    """The offset at which a group goes on that is set to a time, or TO_THE_END."""
     if timestamp_ms == TO_THE_END:
         return await end_offset(client, address, queue)
-    return (await client.ask(address, *requests.offset_at(queue, timestamp_ms))).int64("offset")
+    return await offset_at(client, address, queue, timestamp_ms)
 
 
 async def progress(

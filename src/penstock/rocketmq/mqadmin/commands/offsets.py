@@ -9,7 +9,7 @@ from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.client.admin.offsets import (
     TO_THE_END,
     commit,
-    offset_at,
+    offset_to_go_on_at,
     progress,
     reset_members,
 )
@@ -112,7 +112,7 @@ async def _reset_offline(admin: Admin, wish: Wish) -> list[tuple[Any, ...]]:
     for broker in (await admin.route(wish.topic)).brokers:
         address = broker.any_address()
         for queue, each in (await progress(admin, address, wish.group, wish.topic)).items():
-            at = await offset_at(admin, address, queue, wish.timestamp_ms)
+            at = await offset_to_go_on_at(admin, address, queue, wish.timestamp_ms)
             goes = wish.force or at <= each.consumer_offset
             if goes:
                 await commit(admin, address, wish.group, queue, at)

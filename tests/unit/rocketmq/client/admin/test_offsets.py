@@ -9,6 +9,7 @@ from penstock.rocketmq.client.admin.offsets import (
     end_offset,
     first_offset,
     offset_at,
+    offset_to_go_on_at,
     progress,
     reset_members,
 )
@@ -29,10 +30,14 @@ def test_bounds_and_the_offset_at_a_time() -> None:
     )  # fmt: skip
     assert admin.do(first_offset(admin, BROKER, PLACE)) == 1
     assert admin.do(end_offset(admin, BROKER, PLACE)) == 9
-    assert admin.do(offset_at(admin, BROKER, PLACE, TO_THE_END)) == 9
-    assert admin.do(offset_at(admin, BROKER, PLACE, 5)) == 6
+    assert admin.do(offset_to_go_on_at(admin, BROKER, PLACE, TO_THE_END)) == 9
+    assert admin.do(offset_to_go_on_at(admin, BROKER, PLACE, 5)) == 6
+    assert admin.do(offset_at(admin, BROKER, PLACE, TO_THE_END)) == 6
     wanted = {"topic": "T", "queueId": "0", "timestamp": "5"}
-    assert admin.fields(Code.SEARCH_OFFSET_BY_TIMESTAMP) == [wanted]
+    assert admin.fields(Code.SEARCH_OFFSET_BY_TIMESTAMP) == [
+        wanted,
+        wanted | {"timestamp": "-1"},
+    ]
 
 
 def test_a_group_that_was_never_there_is_at_the_beginning() -> None:
