@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from penstock.core.errors import PenstockError
 from penstock.net.address import show_address
-from penstock.net.budget import SMALL, Memory, Turns, TurnShare
+from penstock.net.budget import SMALL, Memory, MemoryTurn, Turns
 from penstock.net.tls.layered import LayeredTransport
 from penstock.net.tls.layers import LayerError
 from penstock.net.tls.tls_layer import ServerTls
@@ -147,8 +147,8 @@ class Connection(asyncio.Protocol):
         self._active = False
         self._has_begun = False
         self._idle_timer: asyncio.TimerHandle | None = None
-        self._share = TurnShare(server.turns, self._on_turn, self._on_late)
-        self._unsent = TurnShare(server.answer_turns, self._on_answer_turn, self._on_unread)
+        self._share = MemoryTurn(server.turns, self._on_turn, self._on_late)
+        self._unsent = MemoryTurn(server.answer_turns, self._on_answer_turn, self._on_unread)
         self.serialization = Serialization.JSON
         """The peer's header encoding; requests to it use the same."""
         self.is_congested = False

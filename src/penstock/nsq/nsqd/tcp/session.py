@@ -20,7 +20,7 @@ from penstock.core.errors import StorageError
 from penstock.core.log_limit import LogLimit
 from penstock.core.units import format_duration
 from penstock.nsq.nsqd.options import NsqdOptions
-from penstock.nsq.nsqd.tcp.connection import Connection, Handlers
+from penstock.nsq.nsqd.tcp.connection import ENDED, Connection, Handlers
 from penstock.nsq.nsqd.tcp.outbox import frames_of
 from penstock.nsq.nsqd.tcp.upgrade import Layering
 from penstock.nsq.protocol.authorizations import Authorizations
@@ -192,7 +192,7 @@ class Session:
         while True:
             self._told = turn
             connection.owed -= 1
-            if not connection.has_ended:
+            if connection.phase is not ENDED:
                 if failure is None:
                     self._outbox.answer(OK_FRAME, connection.owed > 0)
                     if self._behind:
