@@ -65,7 +65,7 @@ class Processor:
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
         self._is_slave = controller.settings.is_slave
-        self._has_straight_line = PlainSends.are_served(controller)
+        self._has_fast_path = PlainSends.are_served(controller)
         self._under_way = 0
 
     def handle(self, connection: Connection, request: Command) -> Command | None:
@@ -76,8 +76,8 @@ class Processor:
             if self._is_slave and (refused := refusal(request)) is not None:
                 return refused
             answerer = ANSWERERS.get(request.code)
-            if answerer is send.send and self._has_straight_line:
-                self._open_straight_line(connection)
+            if answerer is send.send and self._has_fast_path:
+                self._open_fast_path(connection)
             if answerer is not None:
                 return answerer(self._controller, connection, request)
             later = LATER_ANSWERERS.get(request.code)
@@ -110,10 +110,10 @@ class Processor:
     def connected(self, connection: Connection) -> None:
         logger.debug("%s connected", connection.address)
 
-    def _open_straight_line(self, connection: Connection) -> None:
+    def _open_fast_path(self, connection: Connection) -> None:
         """Give a producer's later sends their straight line; a consumer's pulls pay nothing."""
-        if connection.straight_line is None:
-            connection.straight_line = PlainSends(self._controller, connection)
+        if connection.fast_path is None:
+            connection.fast_path = PlainSends(self._controller, connection)
 
     def disconnected(self, connection: Connection) -> None:
         self._controller.held_pulls.forget(connection)

@@ -56,18 +56,13 @@ _NEVER_ANSWERED = frozenset((MpubLine, Publish, Ready, Nop))
 
 
 class Phase(Enum):
-    """What becomes of a connection's next command."""
+    """The phases of a connection, by what its next command waits for."""
 
-    HANDLING = auto()
-    """It is handled as soon as it is there."""
-    BEHIND = auto()
-    """It waits for the answers that are owed to publishes before it."""
-    SUSPENDED = auto()
-    """It waits for something that the handler of an earlier one has begun."""
-    CHOKED = auto()
-    """It waits until the client reads its answers."""
-    ENDED = auto()
-    """It is dropped; what is written may still go out."""
+    HANDLING = auto()  # for nothing
+    BEHIND = auto()  # for the answers that are owed to publishes before it
+    SUSPENDED = auto()  # for something that the handler of an earlier one has begun
+    CHOKED = auto()  # for the client to read its answers
+    ENDED = auto()  # it is dropped; what is written may still go out
 
 
 class Pause(Flag):

@@ -78,7 +78,7 @@ class Site:
         self.make("T", 4)
         self.make("%RETRY%PG", 1)
         processor = Processor(self.controller)
-        processor._has_straight_line &= is_straight
+        processor._has_fast_path &= is_straight
         server = RemotingServer(processor, gatherer=node.commits)
         self.connection: Connection = server()
         self.transport = Transport()
@@ -112,8 +112,8 @@ class Site:
     @property
     def knows_any(self) -> bool:
         """True if the connection has patterns."""
-        assert isinstance(self.connection.straight_line, PlainSends)
-        return bool(self.connection.straight_line._ways)
+        assert isinstance(self.connection.fast_path, PlainSends)
+        return bool(self.connection.fast_path._ways)
 
     def close(self) -> None:
         self.connection.connection_lost(None)
@@ -302,7 +302,7 @@ async def test_patterns_of_a_connection_are_few(tmp_path: Path) -> None:
     site = Site(tmp_path)
     for number in range(3 * plain_sends.WAYS_MAX):
         await site.play([sent(number, BINARY, text=f"P{number}\x01value")])
-    line = site.connection.straight_line
+    line = site.connection.fast_path
     assert isinstance(line, PlainSends)
     assert len(line._ways) == plain_sends.WAYS_MAX
     for number in range(plain_sends.TRIES_MAX):
@@ -317,14 +317,14 @@ async def test_patterns_of_a_connection_are_few(tmp_path: Path) -> None:
     {"acl_enable": True}, {"flush_disk_type": "SYNC_FLUSH"}, {"broker_role": "SYNC_MASTER"},
     {"broker_role": "SLAVE", "broker_id": 1},
 ])  # fmt: skip
-async def test_brokers_that_look_at_each_send_have_no_straight_line(
+async def test_brokers_that_look_at_each_send_have_no_fast_path(
     tmp_path: Path, settings: dict[str, Any]
 ) -> None:
     (tmp_path / "config").mkdir(parents=True)
     (tmp_path / "config" / "plain_acl.yml").write_text("accounts: []\n")
     site = Site(tmp_path, **settings)
     await site.play([sent(1, BINARY)])
-    assert site.connection.straight_line is None
+    assert site.connection.fast_path is None
     site.close()
 
 
@@ -332,7 +332,7 @@ async def test_a_connection_has_one_from_its_first_send_on(tmp_path: Path) -> No
     site = Site(tmp_path)
     asked = Command(RequestCode.GET_MAX_OFFSET, 1, {"topic": "T", "queueId": "0"})
     await site.play([frames.encode(asked)])
-    assert site.connection.straight_line is None
+    assert site.connection.fast_path is None
     await site.play([sent(1, BINARY)])
-    assert isinstance(site.connection.straight_line, PlainSends)
+    assert isinstance(site.connection.fast_path, PlainSends)
     site.close()
