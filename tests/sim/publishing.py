@@ -48,7 +48,7 @@ class Publishing(Machine):
 
     @rule(size=st.integers(0, 60))
     def publish_one(self, size: int) -> None:
-        """Publish a message by the straight line, where that is open."""
+        """Publish a message by the fast path, where that is open."""
         if not self.topic.takes_one:
             return
         body = self.body(size)

@@ -77,9 +77,9 @@ class Turns:
     def __init__(self, budget: Budget, stall_s: float = STALL_S) -> None:
         self.budget = budget
         self._stall_s = stall_s
-        self.first: TurnShare | None = None
-        self._waiting: dict[TurnShare, None] = {}
-        self._held: dict[TurnShare, int] = {}  # bytes at the last look, if more than SMALL
+        self.first: MemoryTurn | None = None
+        self._waiting: dict[MemoryTurn, None] = {}
+        self._held: dict[MemoryTurn, int] = {}  # bytes at the last look, if more than SMALL
         self._watch: asyncio.TimerHandle | None = None
 
     @property
@@ -87,7 +87,7 @@ class Turns:
         """True while nobody waits, and nobody holds more than a little."""
         return not self._held and self.first is None and not self._waiting
 
-    def wait(self, share: TurnShare) -> None:
+    def wait(self, share: MemoryTurn) -> None:
         """Put the connection in the queue; it is read from again when its turn comes."""
         self.budget.refused += 1
         self._waiting[share] = None
@@ -95,7 +95,7 @@ class Turns:
         if self._watch is None:
             self._look_later()
 
-    def forget(self, share: TurnShare) -> None:
+    def forget(self, share: MemoryTurn) -> None:
         """Take the connection out of the queue."""
         self._waiting.pop(share, None)
         share.waits = False
@@ -116,7 +116,7 @@ class Turns:
                 self.first = share
             share.go_on()
 
-    def changed(self, share: TurnShare, before: int) -> None:
+    def changed(self, share: MemoryTurn, before: int) -> None:
         """Note that a connection holds more than before, or less because a request is complete."""
         if share.held <= SMALL:
             self._held.pop(share, None)
@@ -151,7 +151,7 @@ class Turns:
         return asyncio.get_running_loop().time() - self._watch.when() > self._stall_s / 4
 
 
-class TurnShare(Share):
+class MemoryTurn(Share):
     """The share of a connection that waits for its turn when the budget is used up.
 
     ``go_on`` resumes reading from it. ``give_up`` ends it because it stalls while others wait.

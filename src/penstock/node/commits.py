@@ -5,30 +5,27 @@ to share with, each topic that has some commits them, its producers are told, an
 them. At the ``fsync`` level both are served after a sync; what arrives meanwhile shares the next
 one. Where followers are to have a message before its OK, both are served when they have it.
 
-Theory of operation. Two tables say all that may happen; nothing else of it is remembered.
+Theory of operation, in two tables. The first says when a publish is committed. All that a
+connection publishes between ``hold`` and ``release`` counts as one publish. ``MANY`` publishes are
+committed in any state; those to an occupied topic wait until it is vacated.
 
-When a publish is committed. A read is what a connection has published between ``hold`` and
-``release``, and counts as one publish of this table. ``MANY`` publishes are committed in any state.
+    state                        event                  then
+    n share the pass             publish                n + 1 share the pass
+    n > FEW share the pass       its end: commit        none shares the pass
+    n <= FEW share the pass      its end: commit        at once, AT_ONCE are left
+    at once, n > 1 are left      publish: commit        at once, n - 1 are left
+    at once, the last is left    publish: commit        none shares the pass
 
-    state                      event                         then
-    pass, n share it           publish                       pass, n + 1 share it
-    pass, n > FEW share it     its end: commit               pass, none share it
-    pass, n <= FEW share it    its end: commit               at once, AT_ONCE are left
-    at once, n are left        publish: commit               at once, n - 1 are left
-    at once, none is left      (is the same as)              pass, none share it
+The second is of a topic's syncs. At ``fsync`` producers wait for them. At the other levels they are
+made in the background, every now and then.
 
-An occupied topic keeps what is published to it, in any state, until it is vacated.
-
-The syncs of a topic. At ``fsync`` and with copies producers wait for them, below they are made in
-the background, and nobody waits.
-
-    state           event                                    then
-    at rest         somebody waits, or it is time            under way
-    under way       somebody waits                           under way; waits for the next one
-    under way       its end, few were told, none waits       at rest
-    under way       its end, few were told, some wait        under way
-    under way       its end, many were told                  put off: they will publish again
-    put off         as many wait, or its time is over        under way
+    state        event                                  then
+    at rest      somebody waits, or it is time          under way
+    under way    somebody waits                         under way, and more wait for the next one
+    under way    its end; more than FEW told or wait    put off, as those told will publish again
+    under way    its end; few wait                      under way again
+    under way    its end; none waits                    at rest
+    put off      as many wait, or its time is over      under way
 """
 
 from __future__ import annotations

@@ -7,6 +7,12 @@ A peer that does not read its answers is asked for nothing more: its requests wa
 that finds ``WRITE_HIGH_WATER`` bytes unsent on. All unsent answers count in one budget. When that
 is used up, requests with large answers wait for their turn.
 
+What holds a peer up, besides the end (``Pause`` is why it is not read from):
+
+    it reads no answers           none of its requests is taken    until it reads them
+    answers use up the memory     those with large answers wait    until its turn
+    requests use up the memory    it is not read from              until its turn
+
 A handler returns the answer at once, or None and sends it later with ``Connection.send``, as a pull
 that waits for messages. Either side may ask: ``Connection.invoke`` asks the client and waits.
 """
@@ -16,11 +22,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Iterable
+from enum import Flag, auto
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from penstock.core.errors import PenstockError
 from penstock.net.address import show_address
-from penstock.net.budget import SMALL, Memory, Turns, TurnShare
+from penstock.net.budget import SMALL, Memory, MemoryTurn, Turns
 from penstock.net.tls.layered import LayeredTransport
 from penstock.net.tls.layers import LayerError
 from penstock.net.tls.tls_layer import ServerTls
@@ -78,7 +85,7 @@ class Gatherer(Protocol):
         ...
 
 
-class StraightLine(Protocol):
+class FastPath(Protocol):
     """A short way for requests that are known by their bytes."""
 
     def take_lone(self, data: bytes) -> bool:
@@ -90,6 +97,15 @@ class StraightLine(Protocol):
         have. The rest goes to the parser.
         """
         ...
+
+
+class Pause(Flag):
+    """The reasons not to read from a peer."""
+
+    TURN = auto()
+    """Requests use up the memory for them, and it is not the peer's turn."""
+    FULL = auto()
+    """Requests wait for room for their answers, or the peer does not read those that it has."""
 
 
 class RemotingServer:
@@ -139,6 +155,7 @@ class Connection(asyncio.Protocol):
         self._outgoing: list[Buffer] = []
         self._outgoing_large = 0  # bytes of the large ones among them
         self._left: list[Command] = []  # read, to be taken when the answers before are sent
+        self._pauses = Pause(0)
         self._is_reading = False
         self._flushes_soon = False
         self._loop = asyncio.get_running_loop()
@@ -147,15 +164,15 @@ class Connection(asyncio.Protocol):
         self._active = False
         self._has_begun = False
         self._idle_timer: asyncio.TimerHandle | None = None
-        self._share = TurnShare(server.turns, self._on_turn, self._on_late)
-        self._unsent = TurnShare(server.answer_turns, self._on_answer_turn, self._on_unread)
+        self._turn = MemoryTurn(server.turns, self._on_turn, self._on_late)
+        self._unsent = MemoryTurn(server.answer_turns, self._on_answer_turn, self._on_unread)
         self.serialization = Serialization.JSON
         """The peer's header encoding; requests to it use the same."""
         self.is_congested = False
         """True if the peer reads more slowly than it is written to."""
         self.address = ""
         self.host = NO_HOST
-        self.straight_line: StraightLine | None = None
+        self.fast_path: FastPath | None = None
 
     # --- asyncio's side ------------------------------------------------------------------------
 
@@ -174,7 +191,7 @@ class Connection(asyncio.Protocol):
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         self._server.connections.pop(self, None)
-        self._share.close()
+        self._turn.close()
         self._unsent.close()
         self._left.clear()
         asked, self._asked = self._asked, {}
@@ -189,11 +206,11 @@ class Connection(asyncio.Protocol):
             if not self._begin(data):
                 return
         self._active = True
-        line = self.straight_line
-        if line is None or self._left or self.is_congested or self._reader.unread:
+        path = self.fast_path
+        if path is None or self._left or self.is_congested or self._reader.unread:
             self._reader.feed(data)
             self._take_all()
-        elif not (self._transport.is_closing() or line.take_lone(data)):
+        elif not (self._transport.is_closing() or path.take_lone(data)):
             self._take_all(data)
 
     def _take_all(self, data: bytes = b"") -> None:
@@ -202,20 +219,28 @@ class Connection(asyncio.Protocol):
             return
         self._take_commands(data)
         unread = self._reader.unread
-        if unread or self._share.held:
-            self._share.hold(unread)
-        if self._is_held_up:
-            self._transport.pause_reading()
+        if unread or self._turn.held:
+            if self._turn.hold(unread):
+                self._unpause(Pause.TURN)
+            else:
+                self._pause(Pause.TURN)
+        if self._unsent.waits:
+            self._pause(Pause.FULL)
 
-    @property
-    def _is_held_up(self) -> bool:
-        """True while the peer may not be read from."""
-        return self.is_congested or self._share.waits or self._unsent.waits
+    def _pause(self, reason: Pause) -> None:
+        if not self._pauses:
+            self._transport.pause_reading()
+        self._pauses |= reason
+
+    def _unpause(self, reason: Pause) -> None:
+        if self._pauses:
+            self._pauses &= ~reason
+            if not self._pauses and not self._transport.is_closing():
+                self._transport.resume_reading()
 
     def _on_turn(self) -> None:
         """Resume reading, as it is the peer's turn to use the memory for requests."""
-        if not self._is_held_up and not self._transport.is_closing():
-            self._transport.resume_reading()
+        self._unpause(Pause.TURN)
 
     def _on_answer_turn(self) -> None:
         """Take the requests that waited, as it is the peer's turn to use the memory for answers."""
@@ -227,7 +252,8 @@ class Connection(asyncio.Protocol):
             return
         if self._left or self._reader.unread:
             self._take_all()
-        self._on_turn()
+        if not self.is_congested and not self._unsent.waits:
+            self._unpause(Pause.FULL)
 
     @property
     def has_room(self) -> bool:
@@ -245,7 +271,10 @@ class Connection(asyncio.Protocol):
 
         It is empty unless the peer is congested: nothing tells when less than that has been sent.
         """
+        waited = self._unsent.waits
         self._unsent.hold(self._transport.get_write_buffer_size() if self.is_congested else 0)
+        if waited and not self._unsent.waits:  # it has left the queue, so its turn will not come
+            self._loop.call_soon(self._go_on)
 
     def _on_unread(self) -> None:
         """End a peer that reads none of its answers while others wait for its room."""
@@ -260,7 +289,7 @@ class Connection(asyncio.Protocol):
         """End a peer that stalls in the middle of a frame while others wait for its room."""
         if not self.is_congested and not self._unsent.waits:
             logger.warning("%s takes too long for a frame while %s is used up, closing",
-                         self.address, self._share.budget.flag)  # fmt: skip
+                         self.address, self._turn.budget.flag)  # fmt: skip
             self.close()
 
     def _take_commands(self, data: bytes) -> None:
@@ -270,8 +299,8 @@ class Connection(asyncio.Protocol):
             gatherer.hold()
         failure: FrameError | None = None
         try:
-            if data and self.straight_line is not None:
-                self._reader.feed(data[self.straight_line.take(data) :])
+            if data and self.fast_path is not None:
+                self._reader.feed(data[self.fast_path.take(data) :])
             while not self.is_congested and (commands := self._next_commands()):
                 self._take_each(commands)
                 if self._left:
@@ -339,7 +368,7 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.is_congested = True
-        self._transport.pause_reading()  # a peer that reads no answers asks no more
+        self._pause(Pause.FULL)  # a peer that reads no answers asks no more
 
     def resume_writing(self) -> None:
         self.is_congested = False
@@ -455,7 +484,7 @@ class Connection(asyncio.Protocol):
         self._idle_timer = loop.call_later(self._server.idle_s, self._end_if_idle)
 
     def _end_if_idle(self) -> None:
-        if self._active or self._share.waits or self._unsent.waits:
+        if self._active or self._turn.waits or self._unsent.waits:
             self._watch_idleness()
         else:
             logger.info("%s was silent for %g s, closing", self.address, self._server.idle_s)

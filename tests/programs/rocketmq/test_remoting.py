@@ -10,6 +10,7 @@ import pytest
 
 from penstock.core.errors import StorageError
 from penstock.net import tcp
+from penstock.net.budget import SMALL, Budget, MemoryTurn, Turns
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.command import Command, Serialization
 from penstock.rocketmq.protocol.errors import BodyError
@@ -278,14 +279,8 @@ class Wide(Noting):
         return request.answer(body=b"wide")
 
 
-class Narrow(Wire):
-    """Is full after the first write, until it is read from."""
-
-    connection: Connection
-
-    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
-        super().writelines(list_of_data)
-        self.connection.pause_writing()
+class Broad(Wire):
+    """Sends all at once."""
 
     def pause_reading(self) -> None: ...
 
@@ -293,6 +288,16 @@ class Narrow(Wire):
 
     def get_write_buffer_size(self) -> int:
         return 0
+
+
+class Narrow(Broad):
+    """Is full after the first write, until it is read from."""
+
+    connection: Connection
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        super().writelines(list_of_data)
+        self.connection.pause_writing()
 
 
 async def test_a_peer_that_reads_no_answers_gets_no_further_ones() -> None:
@@ -330,6 +335,25 @@ async def test_a_request_to_be_taken_again_is_not_lost_for_those_behind_it() -> 
     connection.resume_writing()
     await asyncio.sleep(0)
     assert [request.opaque for request in handler.requests] == [0, 1, 0, 2]
+    connection.connection_lost(None)
+
+
+async def test_a_large_answer_of_one_that_waits_does_not_take_its_turn_away() -> None:
+    turns = Turns(Budget("--flag", 1))
+    other = MemoryTurn(turns, lambda: None, lambda: None)
+    other.hold(2 * SMALL)
+    assert other.try_take(), "it is the first in line"
+    handler, wire = Wide(), Broad()
+    connection = RemotingServer(handler, answer_turns=turns, large_answers=(0,))()
+    connection.connection_made(wire)
+    connection.data_received(frames.encode(Command(0, 1)))
+    assert handler.requests == []
+    connection.send_large([bytes(2 * SMALL)], 2 * SMALL)  # to a request that came before
+    await asyncio.sleep(0)
+    assert handler.requests == []
+    other.hold(0)
+    await asyncio.sleep(0)
+    assert len(handler.requests) == 1
     connection.connection_lost(None)
 
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from penstock.core.settings.web_options import WebOptions
-from penstock.net.budget import SMALL, Budget, Memory, Share, Turns, TurnShare
+from penstock.net.budget import SMALL, Budget, Memory, MemoryTurn, Share, Turns
 
 KIB = 1024
 LIMIT = 1024 * KIB
@@ -17,7 +17,7 @@ class Peer:
     """A connection with its share, and a record of the calls that it got."""
 
     def __init__(self, turns: Turns) -> None:
-        self.share = TurnShare(turns, self.go_on, self.give_up)
+        self.share = MemoryTurn(turns, self.go_on, self.give_up)
         self.turns_had = 0
         self.given_up = 0
         self.has_turn = asyncio.Event()

@@ -11,7 +11,12 @@ import msgspec
 from penstock.admin.actions_api import read_strings
 from penstock.admin.history.history import History
 from penstock.admin.history.sample import look_of, sample_of
-from penstock.admin.pipelines.api import PIPELINES_MAX, NodePipelines, Past, whole_pipelines
+from penstock.admin.pipelines.api import (
+    PIPELINES_MAX,
+    NodePipelines,
+    PipelineHistory,
+    whole_pipelines,
+)
 from penstock.cluster.figures import ToldNode, figures_of
 from penstock.cluster.groups import NodeGroups, whole_groups
 from penstock.cluster.producers import ToldNodes, distinct, parse_version, united
@@ -82,7 +87,7 @@ def pipelines(data: bytes) -> None:
     except MALFORMED:
         return
     found = whole_pipelines([("n:1", told), ("m:1", told)])
-    past = Past(10)
+    past = PipelineHistory(10)
     past.take(1, found)
     assert all(past.trend(each["id"]) for each in found[:PIPELINES_MAX])
     json.loads(dumps({"pipelines": found}))

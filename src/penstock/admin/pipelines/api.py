@@ -24,7 +24,7 @@ _POINTS_MAX: Final = 720
 _TREND_POINTS: Final = 60
 
 
-class Past:
+class PipelineHistory:
     """``interval`` is the time between looks, in seconds."""
 
     def __init__(self, interval: float) -> None:
@@ -85,7 +85,7 @@ class Pipelines:
 
     def __init__(self, cluster: Cluster, interval: float) -> None:
         self._cluster = cluster
-        self._past = Past(interval) if interval else None
+        self._past = PipelineHistory(interval) if interval else None
 
     def add_routes(self, router: AdminRouter) -> None:
         router.v1("GET", "/api/pipelines", answering(self._all))

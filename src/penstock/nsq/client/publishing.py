@@ -1,8 +1,8 @@
 """The producer's sending, gathering and retrying, without I/O; both producers are built on it.
 
 A ``Request`` is one command and waits for one answer. Single messages of a topic that come while
-the way is not free are gathered (``Pile``) into one MPUB, which costs client and server a fraction
-of as many PUBs. ``Router`` says which node a request goes to, and after a failure where next.
+other requests are unanswered become one MPUB (``PendingPublishes``), which costs client and server
+a fraction of as many PUBs. ``Router`` says which node a request goes to, and after a failure where next.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Request:
         ]
 
 
-class Pile:
+class PendingPublishes:
     """Requests that were not sent yet, in the order in which they came."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 
 from penstock.net.address import show_address
-from penstock.net.budget import Turns, TurnShare
+from penstock.net.budget import MemoryTurn, Turns
 from penstock.nsq.nsqlookupd.protocol import (
     OK,
     Command,
@@ -61,7 +61,7 @@ class Session(asyncio.Protocol):
         self._name = ""
         self._closing = False
         self._is_blocked = False
-        self._share = TurnShare(server.turns, self._on_turn, self.close)
+        self._share = MemoryTurn(server.turns, self._on_turn, self.close)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]  # a stream's is always one

@@ -50,7 +50,7 @@ class Processor:
         self._commits = commits
         self._ended = ended
         self._is_slave = sends.settings.is_slave
-        self._has_straight_line = PlainSends.are_served(sends, acl)
+        self._has_fast_path = PlainSends.are_served(sends, acl)
         self._under_way = 0
 
     def handle(self, connection: Connection, request: Command) -> Command | None:
@@ -61,8 +61,8 @@ class Processor:
             if self._is_slave and (refused := refusal(request)) is not None:
                 return refused
             answerer = self._at_once.get(request.code)
-            if answerer is self._send and self._has_straight_line:
-                self._open_straight_line(connection)
+            if answerer is self._send and self._has_fast_path:
+                self._open_fast_path(connection)
             if answerer is not None:
                 return answerer(connection, request)
             later = self._later.get(request.code)
@@ -95,10 +95,10 @@ class Processor:
     def connected(self, connection: Connection) -> None:
         logger.debug("%s connected", connection.address)
 
-    def _open_straight_line(self, connection: Connection) -> None:
-        """Give a producer's later sends their straight line; a consumer's pulls pay nothing."""
-        if connection.straight_line is None:
-            connection.straight_line = PlainSends(self._sends, self._commits, connection)
+    def _open_fast_path(self, connection: Connection) -> None:
+        """Give a producer's later sends their fast path; a consumer's pulls pay nothing."""
+        if connection.fast_path is None:
+            connection.fast_path = PlainSends(self._sends, self._commits, connection)
 
     def disconnected(self, connection: Connection) -> None:
         self._ended(connection)

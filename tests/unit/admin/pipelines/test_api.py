@@ -10,7 +10,7 @@ from penstock.admin.pipelines.api import (
     HOUR_S,
     SILENT_S,
     NodePipelines,
-    Past,
+    PipelineHistory,
     whole_pipelines,
 )
 from penstock.nsq.pipeline_status import ToldStatus
@@ -21,7 +21,7 @@ def figures(id: str, **given: Any) -> dict[str, Any]:
 
 
 def test_a_point_for_each_look() -> None:
-    kept = Past(10)
+    kept = PipelineHistory(10)
     kept.take(100, [figures("a", read_per_s=5, lag=1), figures("b")])
     kept.take(110, [figures("a", read_per_s=7, lag=2)])
     series = kept.series("a")
@@ -31,7 +31,7 @@ def test_a_point_for_each_look() -> None:
 
 
 def test_before_the_first_batch_there_is_no_batch_time_and_perhaps_no_lag() -> None:
-    kept = Past(10)
+    kept = PipelineHistory(10)
     kept.take(100, [figures("a", batch=-1, lag=None)])
     kept.take(110, [figures("a", batch=-1, lag=24_540)])
     kept.take(120, [figures("a", batch_ms=40, lag=24_000)])
@@ -41,7 +41,7 @@ def test_before_the_first_batch_there_is_no_batch_time_and_perhaps_no_lag() -> N
 
 
 def test_an_hour_is_kept_and_what_was_away_for_one_is_forgotten() -> None:
-    kept = Past(600)
+    kept = PipelineHistory(600)
     for look in range(8):
         kept.take(600 * look, [figures("a"), *([figures("b")] if look == 0 else [])])
     assert kept.series("a")["times"] == [600.0 * look for look in range(2, 8)]
@@ -50,7 +50,7 @@ def test_an_hour_is_kept_and_what_was_away_for_one_is_forgotten() -> None:
 
 
 def test_a_clock_that_is_set_back_leaves_no_points_of_other_times() -> None:
-    kept = Past(10)
+    kept = PipelineHistory(10)
     kept.take(9000, [figures("a"), figures("b")])
     kept.take(9010, [figures("a")])
     for time in (5000, 5010):
@@ -60,7 +60,7 @@ def test_a_clock_that_is_set_back_leaves_no_points_of_other_times() -> None:
 
 
 def test_a_trend_has_few_points() -> None:
-    kept = Past(5)
+    kept = PipelineHistory(5)
     for look in range(130):
         kept.take(look, [figures("a", read_per_s=look)])
     trend = kept.trend("a")
@@ -71,7 +71,7 @@ def test_a_trend_has_few_points() -> None:
 
 def test_their_number_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "PIPELINES_MAX", 1)
-    kept = Past(10)
+    kept = PipelineHistory(10)
     kept.take(0, [figures("a"), figures("b")])
     assert (len(kept.trend("a")), len(kept.trend("b"))) == (1, 0)
 

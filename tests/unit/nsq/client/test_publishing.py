@@ -21,7 +21,7 @@ from penstock.nsq.client.hosts import hosts_of
 from penstock.nsq.client.publishing import (
     GATHERED_BYTES_MAX,
     WAITING_BYTES_MAX,
-    Pile,
+    PendingPublishes,
     Request,
     Router,
     Topics,
@@ -65,7 +65,7 @@ def test_the_command() -> None:
 
 
 def test_singles_of_a_topic_are_gathered_and_keep_their_order() -> None:
-    pile = Pile()
+    pile = PendingPublishes()
     for topic, body in (("t", b"1"), ("u", b"2"), ("t", b"3")):
         pile.add(topic, body, Future())
     assert pile.may_grow
@@ -83,7 +83,7 @@ def test_singles_of_a_topic_are_gathered_and_keep_their_order() -> None:
 
 
 def test_gathering_is_bounded() -> None:
-    pile = Pile()
+    pile = PendingPublishes()
     for _ in range(3):
         pile.add("t", b"x" * (GATHERED_BYTES_MAX // 2), Future())
     assert [len(r.bodies) for r in pile.take()] == [2, 1]

@@ -53,13 +53,13 @@ class MemoryHub(Hub):
 
     # --- what the core asks for ------------------------------------------------------------------
 
-    def dial(self, wire: Wire) -> None:
+    def connect(self, wire: Wire) -> None:
         self._undialled.append(wire)
 
     def flush(self, wire: Wire) -> None:
         self._unsent.append(wire)
 
-    def hang_up(self, wire: Wire) -> None:
+    def disconnect(self, wire: Wire) -> None:
         pass
 
     def rescheduled(self) -> None:

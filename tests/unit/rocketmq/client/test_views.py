@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.rocketmq.client.config import Config
 from penstock.rocketmq.client.consume.consuming import Consumption
-from penstock.rocketmq.client.consume.group import Habits
+from penstock.rocketmq.client.consume.group import ConsumerKind
 from penstock.rocketmq.client.network.jobs import Job
 from penstock.rocketmq.client.views import ConsumerView
 from penstock.rocketmq.protocol.message_queue import MessageQueue
@@ -15,7 +15,7 @@ from tests.unit.rocketmq.client.memory_hub import NAME_SERVER, MemoryHub
 class Client(ConsumerView):
     def __init__(self, hub: MemoryHub) -> None:
         self._hub = hub
-        self._core = Consumption("G", hub, Habits())
+        self._core = Consumption("G", hub, ConsumerKind())
 
 
 def test_a_consumer_shows_its_queues_and_connections() -> None:

@@ -18,7 +18,7 @@ from penstock.nsq.client.hosts import hosts_of
 from penstock.nsq.client.names import checked_addresses
 from penstock.nsq.client.publishing import (
     BODY_BYTES_MAX,
-    Pile,
+    PendingPublishes,
     Request,
     Router,
     Topics,
@@ -87,7 +87,7 @@ class Producer:
         self._max_pending = checked_bound("max_pending", max_pending)
         self._max_pending_bytes = checked_bound("max_pending_bytes", max_pending_bytes)
         self._max_body_size = max_body_size
-        self._pile = Pile()
+        self._pile = PendingPublishes()
         self._sending = False
         self._pending = 0
         self._pending_bytes = 0

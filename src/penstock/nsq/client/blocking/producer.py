@@ -18,7 +18,7 @@ from penstock.nsq.client.hosts import hosts_of
 from penstock.nsq.client.names import checked_addresses
 from penstock.nsq.client.publishing import (
     BODY_BYTES_MAX,
-    Pile,
+    PendingPublishes,
     Request,
     Router,
     Topics,
@@ -102,7 +102,7 @@ class Producer:
         self._topics = Topics()
         self._max_pending = checked_bound("max_pending", max_pending)
         self._max_body_size = max_body_size
-        self._pile = Pile()
+        self._pile = PendingPublishes()
         self._gathered = 0
         self._pending = 0
         self._stopped = False

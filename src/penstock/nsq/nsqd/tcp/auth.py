@@ -17,7 +17,7 @@ from penstock.core.quote import quote
 from penstock.net.address import host_of
 from penstock.net.tasks import spawn
 from penstock.nsq.nsqd.tcp.auth_servers import AuthServers
-from penstock.nsq.nsqd.tcp.connection import Connection, Handlers
+from penstock.nsq.nsqd.tcp.connection import ENDED, Connection, Handlers
 from penstock.nsq.nsqd.tcp.session import Session
 from penstock.nsq.protocol.auth import Credentials, auth_answer
 from penstock.nsq.protocol.authorizations import Authorizations
@@ -146,7 +146,7 @@ class GuardedSession(Session):
 
     def _asked(self, then: Granted, query: asyncio.Task[Authorizations | None]) -> None:
         self._query = None
-        if not self.connection.has_ended:
+        if self.connection.phase is not ENDED:
             failed = query.cancelled() or query.exception() is not None
             then(None if failed else query.result())
 

@@ -4,6 +4,19 @@ Commands are taken one by one from the reader and handed to the connection's ses
 have to wait: until the publishes before it have their answers, which leave in the order of the
 commands, or until its handler, having suspended the connection, says so. What the client sends
 meanwhile is held, and when that is much it is not read from the socket any more.
+
+Theory of operation. ``phase`` says what becomes of the next command:
+
+    phase         event                                               then
+    HANDLING      a command whose answer must follow others owed      BEHIND; it is ``_next``
+    BEHIND        the last of the answers owed                        HANDLING, ``_next`` first
+    HANDLING      ``suspend``, by a command's handler                 SUSPENDED
+    SUSPENDED     ``resume``                                          HANDLING, ``_next`` first
+    HANDLING      the client reads no answers, and many are unsent    CHOKED
+    CHOKED        it reads them again                                 HANDLING
+    any           ``fail``, ``close``, the socket is closed           ENDED
+
+The socket is read from while no ``Pause`` holds, in any phase.
 """
 
 from __future__ import annotations
@@ -12,11 +25,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, ClassVar, Protocol, cast
+from enum import Enum, Flag, auto
+from typing import Any, ClassVar, Final, Protocol, cast
 
 from penstock.core.units import SECOND, format_duration
 from penstock.net.address import show_address
-from penstock.net.budget import TurnShare
+from penstock.net.budget import MemoryTurn
 from penstock.net.tls.layered import LayeredTransport
 from penstock.net.tls.layers import LayerError
 from penstock.net.tls.tls_layer import TlsLayer
@@ -39,6 +53,30 @@ _HELD_BYTES_MAX = 8 * 1024 * 1024
 
 # What may go ahead of owed answers. A publish joins them; FIN, REQ and TOUCH may fail with a frame.
 _NEVER_ANSWERED = frozenset((MpubLine, Publish, Ready, Nop))
+
+
+class Phase(Enum):
+    """The phases of a connection, by what its next command waits for."""
+
+    HANDLING = auto()  # for nothing
+    BEHIND = auto()  # for the answers that are owed to publishes before it
+    SUSPENDED = auto()  # for something that the handler of an earlier one has begun
+    CHOKED = auto()  # for the client to read its answers
+    ENDED = auto()  # it is dropped; what is written may still go out
+
+
+class Pause(Flag):
+    """The reasons not to read from a client."""
+
+    TURN = auto()
+    """Requests use up the memory for them, and it is not the client's turn."""
+    FULL = auto()
+    """Many bytes wait, of commands that are not handled or of answers that it does not read."""
+
+
+# Found faster than members of their class.
+HANDLING: Final = Phase.HANDLING
+ENDED: Final = Phase.ENDED
 
 Handlers = dict[type, Callable[[Any, Any], None]]
 
@@ -85,16 +123,15 @@ class Connection(asyncio.Protocol):
         self.heard_ns = self.clock.monotonic_ns()
         """The time of the newest commands."""
         self._greeted = False
+        self.phase = Phase.HANDLING
         self.owed = 0
         """Publishes that are not answered yet."""
-        self._held: Event | None = None  # the next to be handled
-        self._suspended = False
-        self._choked = False  # the client does not read its answers
+        self._next: Event | None = None  # the first to be handled when the phase ends
         self._eof = False
-        self.has_ended = False
         self._blocked_since: int | None = None
+        self._pauses = Pause(0)
         self._beat: asyncio.TimerHandle | None = None
-        self._share = TurnShare(context.node.turns, self._on_turn, self._on_late)
+        self._turn = MemoryTurn(context.node.turns, self._on_turn, self._on_late)
 
     # --- asyncio's side ------------------------------------------------------------------------
 
@@ -117,6 +154,8 @@ class Connection(asyncio.Protocol):
         """The connection's transport with room for layers; from now on all goes through it."""
         if not isinstance(self.transport, LayeredTransport):
             self.transport = LayeredTransport(self.transport, self, self._on_garbage)
+            if self._pauses:
+                self.transport.pause_reading()
             self.outbox.use(self.transport)
         return self.transport
 
@@ -138,12 +177,12 @@ class Connection(asyncio.Protocol):
         lone = self.lone.find(data)
         if lone is not None and self._is_at_a_command and self.session.publish_lone(*lone):
             return
-        if self.has_ended:
+        if self.phase is ENDED:
             return
         self.reader.receive_data(data)
-        if not self._waits:
+        if self.phase is HANDLING:
             self._read()
-        if self.reader.unread or self._share.held or self._blocked_since is not None:
+        if self.reader.unread or self._turn.held or self._blocked_since is not None:
             self._weigh()
 
     def _weigh(self) -> None:
@@ -151,17 +190,37 @@ class Connection(asyncio.Protocol):
 
         A connection of which nothing is left, neither unread nor unsent, has nothing to weigh.
         """
-        unread = self.reader.unread
-        if (unread or self._share.held) and not self.has_ended:
-            self._share.hold(unread)
-        if not self._may_hear():
+        if self.phase is ENDED:
+            return
+        if self.reader.unread or self._turn.held:
+            self._weigh_unread()
+        is_slow = self.phase is not HANDLING or self._blocked_since is not None
+        if is_slow and self._is_overfull():
+            self._pause(Pause.FULL)
+
+    def _weigh_unread(self) -> None:
+        if self._turn.hold(self.reader.unread):
+            self._unpause(Pause.TURN)
+        else:
+            self._pause(Pause.TURN)
+
+    def _pause(self, reason: Pause) -> None:
+        if not self._pauses:
             self.transport.pause_reading()
+        self._pauses |= reason
+
+    def _unpause(self, reason: Pause) -> None:
+        if self._pauses:
+            self._pauses &= ~reason
+            if not self._pauses:
+                self.transport.resume_reading()
 
     def eof_received(self) -> bool:
         self._eof = True
         self._end_if_over()
         # Keep the way back open for what is owed.
-        return (self.owed > 0 or self._waits) and not self.has_ended
+        waits = self.owed > 0 or self.phase is not HANDLING
+        return waits and self.phase is not ENDED
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.session.lost()
@@ -180,46 +239,27 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._blocked_since = None
         self.session.set_writable(True)
-        if self._choked:
-            self._choked = False
-            if not self._waits:
-                self._go_on()
-        elif not self._waits:
-            self._hear()
-
-    @property
-    def _waits(self) -> bool:
-        """True if no command may be handled now."""
-        return self._held is not None or self._suspended or self._choked
+        if self.phase is Phase.CHOKED:
+            self._go_on()
+        elif self.phase is HANDLING or self.phase is ENDED:
+            self._unpause(Pause.FULL)
 
     @property
     def _is_at_a_command(self) -> bool:
         """True if the next byte begins a command that may be handled at once."""
-        is_slow = self._blocked_since is not None or self._share.held
-        return not (self._waits or self.has_ended or is_slow) and self.reader.is_at_a_command
-
-    def _may_hear(self) -> bool:
-        """True if the client may be read from."""
-        if self._share.waits:
-            return False
-        return not ((self._waits or self._blocked_since is not None) and self._is_overfull())
-
-    def _hear(self) -> None:
-        """Resume reading, unless the client waits for its turn."""
-        if not self._share.waits:
-            self.transport.resume_reading()
+        is_slow = self._blocked_since is not None or self._turn.held
+        return self.phase is HANDLING and not is_slow and self.reader.is_at_a_command
 
     def _on_turn(self) -> None:
         """Resume reading, as it is the client's turn to use the memory for requests."""
-        if not self.has_ended and self._may_hear():
-            self.transport.resume_reading()
+        self._unpause(Pause.TURN)
 
     def _on_late(self) -> None:
         """End a client that stalls in the middle of a command while others wait for its room."""
-        if self._waits:
+        if self.phase is not HANDLING:
             return  # the delay is ours
         logger.error("client(%s) - its command takes too long while %s is used up",
-                     self.remote_address, self._share.budget.flag)  # fmt: skip
+                     self.remote_address, self._turn.budget.flag)  # fmt: skip
         failure = self.reader.eof()
         if failure is None:
             self.close()
@@ -235,7 +275,7 @@ class Connection(asyncio.Protocol):
 
     def _read(self) -> None:
         """Handle the commands that have come, up to one that must wait."""
-        event, self._held = self._held, None
+        event, self._next = self._next, None
         if event is None:
             event = self.reader.next_event()
         if not self._greeted and self.reader.greeted:
@@ -249,14 +289,15 @@ class Connection(asyncio.Protocol):
         handlers = session.handlers
         while event is not None:
             kind = type(event)
-            if self._suspended or (self.owed and kind not in _NEVER_ANSWERED):
-                self._held = event
+            if self.owed and kind not in _NEVER_ANSWERED:
+                self._next = event
+                self.phase = Phase.BEHIND
                 return
             handlers[kind](session, event)
-            if self.has_ended or self._suspended or self._held is not None:
+            if self.phase is not HANDLING:
                 return
             if self._blocked_since is not None and self._is_overfull():
-                self._choked = True
+                self.phase = Phase.CHOKED
                 return
             event = next_event()
 
@@ -269,42 +310,42 @@ class Connection(asyncio.Protocol):
         counted. The connection may end while suspended, which makes ``resume`` do nothing; a client
         that only closed its sending side still gets its answers.
         """
-        assert not self._waits, "one wait at a time"
-        self._suspended = True
-        self._held = again
+        assert self.phase is HANDLING, "one wait at a time"
+        self.phase = Phase.SUSPENDED
+        self._next = again
 
     def resume(self, instead: Event | None = None) -> None:
         """Go on after ``suspend``, with an event in the place of what waits if one is given.
 
         Call it from the loop, not from within the handler.
         """
-        if self.has_ended or not self._suspended:
-            return
-        self._suspended = False
-        self._held = instead or self._held
-        self._go_on()
+        if self.phase is Phase.SUSPENDED:
+            self._next = instead or self._next
+            self._go_on()
 
     def answered(self) -> None:
         """An owed answer was given: go on when it was the last and a command waited for it."""
-        if self.owed or self._suspended:
+        if self.owed:
             return
-        if self._held is not None:
+        if self.phase is Phase.BEHIND:
             self._go_on()
         elif self._eof:
             self._end_if_over()
 
     def _go_on(self) -> None:
-        if self._held is not None or self.reader.unread:
+        """Handle commands again: what they have waited for is there."""
+        self.phase = Phase.HANDLING
+        if self._next is not None or self.reader.unread:
             self._read()
-        if self._share.held and not self.has_ended:
-            self._share.hold(self.reader.unread)
-        if not self._waits and not self.has_ended:
-            self._hear()
+        if self._turn.held and self.phase is not ENDED:
+            self._weigh_unread()
+        if self.phase is HANDLING:
+            self._unpause(Pause.FULL)
         self._end_if_over()
 
     def _end_if_over(self) -> None:
         """End a connection whose client sends no more, once it has all its answers."""
-        if not self._eof or self.owed or self._waits or self.has_ended:
+        if not self._eof or self.owed or self.phase is not HANDLING:
             return
         failure = self.reader.eof()
         if failure is not None:
@@ -317,13 +358,14 @@ class Connection(asyncio.Protocol):
     def fail_in_turn(self, text: str) -> None:
         """Fail, but after the answers that are owed."""
         if self.owed:
-            self._held = Failure(text.partition(" ")[0], text, True, "")
+            self._next = Failure(text.partition(" ")[0], text, True, "")
+            self.phase = Phase.BEHIND
         else:
             self.fail(text)
 
     def fail(self, text: str) -> None:
         """End the connection with an error: its frame goes out, then both sides close."""
-        if self.has_ended:
+        if self.phase is ENDED:
             return
         logger.error("client(%s) - %s", self.remote_address, text)
         self._end()
@@ -338,19 +380,20 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """End the connection without a word: the channel is deleted, or nsqd stops."""
-        if not self.has_ended:
+        if self.phase is not ENDED:
             self._end()
             self.outbox.flush()
             self.transport.close()
 
     def _end(self) -> None:
         """Neither commands nor messages from now on; by force if the client does not read."""
-        if self.has_ended:
+        if self.phase is ENDED:
             return
-        self.has_ended = True
-        self._held = None
+        self.phase = Phase.ENDED
+        self._next = None
         self.reader.forget()
-        self._share.close()
+        self._turn.close()
+        self._pauses &= ~Pause.TURN
         self._schedule_beat(0)
         self._beat = asyncio.get_running_loop().call_later(ABORT_S, self.transport.abort)
         self.session.ended()
@@ -371,7 +414,7 @@ class Connection(asyncio.Protocol):
 
     def resume_heartbeats(self) -> None:
         """Send them again, or at another interval."""
-        if not self.has_ended:
+        if self.phase is not ENDED:
             self._schedule_beat(self.identity.heartbeat_interval)
 
     def _on_beat(self) -> None:
@@ -381,8 +424,8 @@ class Connection(asyncio.Protocol):
             logger.error("client(%s) - does not read, closing", self.remote_address)
             self.transport.abort()
             return
-        waits = self._waits or self._share.waits
-        if not waits and now - self.heard_ns >= 2 * interval and not self._beats_late():
+        is_heard = self.phase is HANDLING and not self._turn.waits
+        if is_heard and now - self.heard_ns >= 2 * interval and not self._beats_late():
             self._time_out()
             return
         self.outbox.send(HEARTBEAT_FRAME)

@@ -20,7 +20,7 @@ from penstock.core.errors import StorageError
 from penstock.core.log_limit import LogLimit
 from penstock.core.units import format_duration
 from penstock.nsq.nsqd.options import NsqdOptions
-from penstock.nsq.nsqd.tcp.connection import Connection, Handlers
+from penstock.nsq.nsqd.tcp.connection import ENDED, Connection, Handlers
 from penstock.nsq.nsqd.tcp.outbox import frames_of
 from penstock.nsq.nsqd.tcp.upgrade import Layering
 from penstock.nsq.protocol.authorizations import Authorizations
@@ -146,7 +146,7 @@ class Session:
     def publish_lone(self, command: str, name: str, body: bytes) -> bool:
         """Publish a message that the parser has not looked at; False if it must.
 
-        With nobody to share a write with, this is the straight line from bytes to OK, without an
+        With nobody to share a write with, this is the fast path from bytes to OK, without an
         event and a callback.
         """
         topic = self._topics.get(name)
@@ -192,7 +192,7 @@ class Session:
         while True:
             self._told = turn
             connection.owed -= 1
-            if not connection.has_ended:
+            if connection.phase is not ENDED:
                 if failure is None:
                     self._outbox.answer(OK_FRAME, connection.owed > 0)
                     if self._behind:

@@ -1,4 +1,4 @@
-"""The straight line of a send: from its bytes to its answer, without parser, header or draft.
+"""The fast path of a send: from its bytes to its answer, without parser, header or draft.
 
 Most sends store one message in a topic that is there. Their heads are known by their pattern
 (``send_pattern``) from earlier sends of the connection, so what is left is to cut out what differs,
@@ -66,8 +66,8 @@ class PlainSends:
         self.cluster_property = sends.cluster_property
         self.commits = commits
         self.connection = connection
-        self._ways: list[_Way] = []
-        self._last: _Way | None = None
+        self._ways: list[_Route] = []
+        self._last: _Route | None = None
         self._tries = 0
 
     @staticmethod
@@ -127,7 +127,7 @@ class PlainSends:
 
     def _found(
         self, kind: int, data: bytes, start: int, end: int
-    ) -> tuple[_Way | None, PlainHead | None]:
+    ) -> tuple[_Route | None, PlainHead | None]:
         """The head at ``[start, end)`` by another pattern than the last; if none is like it, it
         makes one for those who come after.
         """
@@ -146,11 +146,11 @@ class PlainSends:
     def _learn(self, kind: int, header: bytes) -> None:
         pattern = SendPattern.of(kind, header, self.cluster_property)
         if pattern is not None:
-            self._ways.insert(0, _Way(pattern, self))
+            self._ways.insert(0, _Route(pattern, self))
             del self._ways[WAYS_MAX:]
 
 
-class _Way:
+class _Route:
     """The way of the sends of one pattern, as long as the table of topics stays as it is."""
 
     __slots__ = ("_queues", "_sends", "_version", "base", "id_digits", "packer", "pattern",
@@ -202,7 +202,7 @@ class PlainSend:
     note: ClassVar[bytes] = b""
     count: ClassVar[int] = 1
 
-    def __init__(self, sends: PlainSends, way: _Way, head: PlainHead, body: bytes) -> None:
+    def __init__(self, sends: PlainSends, way: _Route, head: PlainHead, body: bytes) -> None:
         self._sends = sends
         self._way = way
         self._head = head

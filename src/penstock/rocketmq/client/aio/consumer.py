@@ -18,7 +18,7 @@ from penstock.rocketmq.client.config import Config, config_at
 from penstock.rocketmq.client.consume.allocation import Allocate, averagely
 from penstock.rocketmq.client.consume.client_requests import ClientRequests
 from penstock.rocketmq.client.consume.consuming import Consumption, Unit
-from penstock.rocketmq.client.consume.group import Habits
+from penstock.rocketmq.client.consume.group import ConsumerKind
 from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.client.errors import ClientError
 from penstock.rocketmq.client.views import ConsumerView
@@ -57,8 +57,8 @@ class PushConsumer(ConsumerView):
         chance: Chance | None = None,
     ) -> None:
         self._hub: AioHub = AioHub(config_at(namesrv_addr, config), clock, chance)
-        habits = Habits(is_orderly=orderly, has_retries=True, allocate=allocate)
-        self._core: Consumption = Consumption(group, self._hub, habits)
+        kind = ConsumerKind(is_orderly=orderly, has_retries=True, allocate=allocate)
+        self._core: Consumption = Consumption(group, self._hub, kind)
         self._requests = ClientRequests(self._core)
         self._core.on_arrival = self._arrived
         self._waiters: deque[asyncio.Future[None]] = deque()

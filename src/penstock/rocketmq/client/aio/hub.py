@@ -128,7 +128,7 @@ class AioHub(Hub):
 
     # --- what the core asks for ------------------------------------------------------------------
 
-    def dial(self, wire: Wire) -> None:
+    def connect(self, wire: Wire) -> None:
         link = self._links[wire] = Link(self, wire)
         self._spawn(self._open(link, wire), f"rocketmq connection to {wire.address}")
 
@@ -172,7 +172,7 @@ class AioHub(Hub):
                 link.flush()
             await link.ready.wait()
 
-    def hang_up(self, wire: Wire) -> None:
+    def disconnect(self, wire: Wire) -> None:
         if (link := self._links.pop(wire, None)) is not None:
             link.close()
 

@@ -232,12 +232,12 @@ class BlockingHub(Hub):
         self.lose(link.wire, error)
 
     def lose(self, wire: Wire, error: ClientError) -> None:
-        self.hang_up(wire)
+        self.disconnect(wire)
         super().lose(wire, error)
 
     # --- connections -----------------------------------------------------------------------------
 
-    def dial(self, wire: Wire) -> None:
+    def connect(self, wire: Wire) -> None:
         self._undialled.append(wire)  # it has nothing to fail yet
 
     def _dial_all(self) -> bool:
@@ -334,7 +334,7 @@ class BlockingHub(Hub):
         if self._selector.get_key(link.socket).events != events:
             self._selector.modify(link.socket, events, link)
 
-    def hang_up(self, wire: Wire) -> None:
+    def disconnect(self, wire: Wire) -> None:
         self._end_dialling(wire)
         link = self._links.pop(wire, None)
         if link is not None:

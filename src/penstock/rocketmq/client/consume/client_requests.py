@@ -63,9 +63,9 @@ class ClientRequests:
         """The page ``consumerStatus`` of mqadmin, whose rates nsqadmin and exporters read, too."""
         core, config = self._core, self._hub.config
         properties = {
-            "PROP_CONSUMEORDERLY": "true" if core.habits.is_orderly else "false",
+            "PROP_CONSUMEORDERLY": "true" if core.kind.is_orderly else "false",
             "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
-            "PROP_CONSUME_TYPE": core.habits.consume_type,
+            "PROP_CONSUME_TYPE": core.kind.consume_type,
             "PROP_NAMESERVER_ADDR": ";".join(self._hub.name_servers.addresses),
             "PROP_THREADPOOL_CORE_SIZE": str(config.consume_threads),
             "PROP_CLIENT_VERSION": "V4_9_8",
@@ -113,7 +113,7 @@ class ClientRequests:
             outcome, remark = "CR_THROW_EXCEPTION", repr(error)
         body = {
             "autoCommit": True, "consumeResult": outcome,
-            "order": self._core.habits.is_orderly, "remark": remark,
+            "order": self._core.kind.is_orderly, "remark": remark,
             "spentTimeMills": (self._hub.clock.monotonic_ns() - began) // MILLISECOND,
         }  # fmt: skip
         if not wire.is_lost:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from penstock.core.errors import PenstockError
 from penstock.core.units import SECOND
-from penstock.rocketmq.client.consume.group import Group, Habits
+from penstock.rocketmq.client.consume.group import ConsumerKind, Group
 from penstock.rocketmq.client.consume.held import HeldQueue
 from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.client.consume.send_back import SendBack
@@ -54,8 +54,8 @@ class Unit:
 class Consumption(Group):
     """A group whose messages are handed out."""
 
-    def __init__(self, group: str, hub: Hub, habits: Habits) -> None:
-        super().__init__(group, hub, habits)
+    def __init__(self, group: str, hub: Hub, kind: ConsumerKind) -> None:
+        super().__init__(group, hub, kind)
         self.on_arrival: Callable[[int], object] = _nobody
         """Told the least number of units that can be taken more."""
         self._ready: deque[tuple[HeldQueue, deque[Received]]] = deque()
@@ -68,7 +68,7 @@ class Consumption(Group):
 
     async def begin(self) -> None:
         await super().begin()
-        if self.habits.has_retries and not self.habits.is_orderly:
+        if self.kind.has_retries and not self.kind.is_orderly:
             self.hub.spawn(self._expire_for_ever(), "consume time-outs")
 
     @property
@@ -79,7 +79,7 @@ class Consumption(Group):
     # --- what comes ------------------------------------------------------------------------------
 
     def arrived(self, held: HeldQueue, messages: list[Received]) -> None:
-        if self.habits.is_orderly:
+        if self.kind.is_orderly:
             self._queue_up(held)
         else:
             self._ready.append((held, deque(messages)))
@@ -100,7 +100,7 @@ class Consumption(Group):
 
     def take(self, most: int) -> Unit | None:
         """Take up to ``most`` messages of one queue, if there are any."""
-        unit = self._take_in_order(most) if self.habits.is_orderly else self._take_any(most)
+        unit = self._take_in_order(most) if self.kind.is_orderly else self._take_any(most)
         if unit is not None:
             self._working[unit] = None
             if self._tracer is not None:
@@ -145,7 +145,7 @@ class Consumption(Group):
         self.dismiss(unit)
         held = unit.held
         left = deque(message for message in unit.messages if held.holds(message))
-        if self.habits.is_orderly:
+        if self.kind.is_orderly:
             self._next_turn(unit)
         elif left and not held.is_dropped and not unit.is_expired:
             self._ready.appendleft((held, left))
@@ -168,7 +168,7 @@ class Consumption(Group):
         if not self._ended(unit, succeeded=False):
             return
         level = error.delay_level if isinstance(error, RetryLater) else 0
-        if self.habits.is_orderly:
+        if self.kind.is_orderly:
             self.hub.spawn(self._wait_in_order(unit, level), "suspended queue")
         elif self.is_broadcast:
             self._tell(
@@ -201,7 +201,7 @@ class Consumption(Group):
 
     def _next_turn(self, unit: Unit) -> None:
         held = unit.held
-        if self.habits.is_orderly:
+        if self.kind.is_orderly:
             held.rest()
             if held.count:
                 self._queue_up(held)
@@ -228,7 +228,7 @@ class Consumption(Group):
             if self._is_spent(message, level):
                 await self._send_aside(unit.held, message, level)
             message.reconsume_times += 1
-        if unit.held.is_dropped or self._is_closing:
+        if unit.held.is_dropped or self._is_leaving:
             unit.held.rest()
             return
         await self.hub.sleep(self.hub.config.suspend_current_queue_time)

@@ -4,6 +4,15 @@ Members tell the brokers that they are there, ask who else is, and each computes
 nobody who decides. So two may have a queue at once for a moment, unless they consume in order:
 then a queue is pulled only under a lock of its broker, and given back only when the message that is
 being handled is done and committed.
+
+Sharing is asked for by many, and done by one job at a time:
+
+    sharing      event                       then
+    at rest      ``share_soon``              set, for that time; a later call changes nothing
+    set          its time                    under way
+    under way    ``share_soon``              under way, and set
+    both         its time                    under way, and once more from the start
+    under way    its end                     at rest, or set
 """
 
 from __future__ import annotations
@@ -11,6 +20,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from enum import Enum, auto
 from functools import partial
 from typing import Any, Final
 
@@ -53,7 +63,7 @@ LATER_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Habits:
+class ConsumerKind:
     """The differences between kinds of consumers."""
 
     consume_type: str = membership.PUSHES
@@ -63,15 +73,23 @@ class Habits:
     allocate: Allocate = averagely
 
 
+class Membership(Enum):
+    """The states of a member; each becomes the next, and a member that never joined may leave."""
+
+    NEW = auto()  # its first heartbeat names what is subscribed
+    JOINED = auto()  # a heartbeat follows each change of the subscriptions
+    LEAVING = auto()  # it takes no more queues and pulls no more messages
+
+
 class Group:
     """Everything about a member but what is done with its messages."""
 
-    def __init__(self, group: str, hub: Hub, habits: Habits) -> None:
+    def __init__(self, group: str, hub: Hub, kind: ConsumerKind) -> None:
         """Check the names of a group and its topics. Raises BadName or ConfigError."""
         config = hub.config
         self.name = wrap(config.namespace, checked_group(group))
         self.hub = hub
-        self.habits = habits
+        self.kind = kind
         self.is_broadcast = config.message_model == "BROADCASTING"
         self.heartbeats = Heartbeats(hub, self._describe, self.name)
         self.subscriptions: dict[str, Subscription] = {}
@@ -94,19 +112,21 @@ class Group:
         self._done_before: dict[MessageQueue, int] = {}
         self._sharing: Job[None] | None = None
         self._share_again = False
-        self._is_joining = False
-        """True from the first heartbeat on: what is subscribed later has to be told."""
         self._soon: Timer | None = None
-        self._is_closing = False
+        self._membership = Membership.NEW
         self._told = set[MessageQueue]()
         hub.serves[RequestCode.NOTIFY_CONSUMER_IDS_CHANGED] = self._members_changed
-        if habits.is_orderly:
+        if kind.is_orderly:
             hub.on_lost.append(self._broker_lost)
 
     @property
     def is_locking(self) -> bool:
         """True if queues are consumed under locks."""
-        return self.habits.is_orderly and not self.is_broadcast
+        return self.kind.is_orderly and not self.is_broadcast
+
+    @property
+    def _is_leaving(self) -> bool:
+        return self._membership is Membership.LEAVING
 
     # --- what a kind of consumer does ------------------------------------------------------------
 
@@ -131,7 +151,7 @@ class Group:
         self._change_subscriptions()
 
     def _change_subscriptions(self) -> None:
-        if self._is_joining:
+        if self._membership is Membership.JOINED:
             self.hub.spawn(self._tell_subscriptions(), "subscriptions")
 
     async def _tell_subscriptions(self) -> None:
@@ -141,13 +161,14 @@ class Group:
     async def begin(self) -> None:
         """Join the group. Raises ClientError when a filter is refused."""
         self.hub.begin()
-        if self.habits.has_retries and not self.is_broadcast:
+        if self.kind.has_retries and not self.is_broadcast:
             name = RETRY + self.name
             self.subscriptions[name] = Subscription(name, Filter(), self.hub.now_ms)
         for topic in list(self.subscriptions):  # others may be subscribed meanwhile
             await self._look_up(topic)
         await self._check_filters()
-        self._is_joining = True
+        if not self._is_leaving:
+            self._membership = Membership.JOINED
         await self.heartbeats.beat()
         for work, name in (
             (self.heartbeats.watch(), "heartbeats"),
@@ -189,7 +210,7 @@ class Group:
         config = self.hub.config
         return membership.consuming(
             self.name, [each.as_json() for each in self.subscriptions.values()],
-            self.habits.consume_type, model=config.message_model,
+            self.kind.consume_type, model=config.message_model,
             from_where=config.consume_from_where,
         )  # fmt: skip
 
@@ -204,7 +225,7 @@ class Group:
 
     def share_soon(self, seconds: float = SOON_S) -> None:
         """Share the queues again, this soon."""
-        if self._soon is None and not self._is_closing:
+        if self._soon is None and not self._is_leaving:
             self._soon = self.hub.later(seconds, self._share)
 
     def _share(self) -> None:
@@ -227,7 +248,7 @@ class Group:
 
     async def _share_all(self) -> None:
         again = True
-        while again and not self._is_closing:
+        while again and not self._is_leaving:
             self._share_again = False
             wanted = await self._wanted()
             self._drop_all([queue for queue in self.held if queue not in wanted])
@@ -280,7 +301,7 @@ class Group:
         if self.is_broadcast:
             return list(route.readable)
         members = await self._members.of(sorted(route.brokers))
-        allocate, own = self.habits.allocate, self.hub.client_id
+        allocate, own = self.kind.allocate, self.hub.client_id
         return share_of(allocate, own, route.readable, members)
 
     async def _take_all(self, wanted: set[MessageQueue]) -> bool:
@@ -315,7 +336,7 @@ class Group:
                 topic=queue.topic, queue=queue,
             )  # fmt: skip
             return False
-        if self._is_closing:
+        if self._is_leaving:
             return False
         held = HeldQueue(queue, offset)
         held.locked_ns = locked_ns
@@ -437,7 +458,7 @@ class Group:
             not held.is_paused
             and held.count < config.pull_threshold_for_queue
             and held.nbytes < config.pull_threshold_size_for_queue
-            and (self.habits.is_orderly or held.span < config.consume_concurrently_max_span
+            and (self.kind.is_orderly or held.span < config.consume_concurrently_max_span
                  or not held.count)
         )  # fmt: skip
 
@@ -517,7 +538,7 @@ class Group:
 
     def stop(self) -> None:
         """Pull no more."""
-        self._is_closing = True
+        self._membership = Membership.LEAVING
         self._tell(logging.INFO, "closing", "the consumer shuts down")
         for held in self.held.values():
             if held.pulling is not None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from penstock.rocketmq.client.consume.allocation import Allocate, averagely
 from penstock.rocketmq.client.consume.consuming import Consumption, Unit
 from penstock.rocketmq.client.consume.filters import Filter
-from penstock.rocketmq.client.consume.group import Habits
+from penstock.rocketmq.client.consume.group import ConsumerKind
 from penstock.rocketmq.client.consume.held import HeldQueue
 from penstock.rocketmq.client.consume.offsets import QueueBounds
 from penstock.rocketmq.client.consume.pulling import Pulled
@@ -31,7 +31,7 @@ class LitePull(Consumption):
     def __init__(
         self, group: str, hub: Hub, *, allocate: Allocate = averagely, auto_commit: bool = True
     ) -> None:
-        super().__init__(group, hub, Habits(consume_type=PULLS, allocate=allocate))
+        super().__init__(group, hub, ConsumerKind(consume_type=PULLS, allocate=allocate))
         self.bounds = QueueBounds(hub)
         self._auto_commit = auto_commit
         self._polled: list[Unit] = []

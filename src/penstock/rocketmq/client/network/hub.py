@@ -63,7 +63,7 @@ class Hub:
 
     # --- what a shell does -----------------------------------------------------------------------
 
-    def dial(self, wire: Wire) -> None:
+    def connect(self, wire: Wire) -> None:
         """Begin to connect; ``wire.opened`` or ``lose`` tell how that ends."""
         raise NotImplementedError
 
@@ -71,7 +71,7 @@ class Hub:
         """See that ``wire.take_output`` is sent, soon."""
         raise NotImplementedError
 
-    def hang_up(self, wire: Wire) -> None:
+    def disconnect(self, wire: Wire) -> None:
         """Close the connection, after what was said."""
         raise NotImplementedError
 
@@ -155,7 +155,7 @@ class Hub:
         wire = Wire(address, self.config, self.clock, self.flush, self._serve)
         self._wires[address] = wire
         tell(logging.DEBUG, "connecting", "createChannel: begin to connect", address=address)
-        self.dial(wire)
+        self.connect(wire)
         return wire
 
     def _serve(self, wire: Wire, request: Command) -> None:
@@ -267,7 +267,7 @@ class Hub:
         self._jobs.clear()
         self.timers.clear()
         for wire in list(self._wires.values()):
-            self.hang_up(wire)
+            self.disconnect(wire)
         for wire in list(self._wires.values()):
             wire.lost(Stopped())
         self._wires.clear()

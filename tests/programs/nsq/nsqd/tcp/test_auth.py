@@ -16,6 +16,7 @@ import trustme
 
 from penstock.nsq.nsqd.tcp import auth as auth_module
 from penstock.nsq.nsqd.tcp.auth import GuardedSession
+from penstock.nsq.nsqd.tcp.connection import ENDED
 from penstock.nsq.protocol.encode import MAGIC_V2
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.programs.nsq.nsqd.auth_server import (
@@ -327,7 +328,7 @@ async def test_owed_answers_come_before_the_failure_of_a_later_query(
     client.send(pub("t", b"1") + pub("u", b"2"))
     assert await client.frame() == (0, b"OK")
     assert await client.error() == "E_AUTH_FAILED AUTH failed"
-    assert own.connection.has_ended
+    assert own.connection.phase is ENDED
 
 
 async def test_a_consumer_goes_on_when_its_time_is_over(nsqd: Running, auth: AuthServer) -> None:

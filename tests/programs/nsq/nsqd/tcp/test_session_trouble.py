@@ -144,7 +144,7 @@ async def test_commands_behind_a_slow_sync_are_bounded(
     own = await served(nsqd, client)
     gate.clear()
     client.send(pub("t", b"first") + b"SUB t c\n")
-    await nsqd.until(lambda: own._held is not None)
+    await nsqd.until(lambda: own.phase is connection.Phase.BEHIND)
     for _ in range(100):
         client.send(b"NOP\n" * 5_000)
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""The straight line of sends gives the bytes of the long way: in the log and in the answers."""
+"""The fast path of sends gives the bytes of the long way: in the log and in the answers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Transport:
 
 
 class Site:
-    """A broker with a topic of 4 queues and a connection to it; with a straight line or without."""
+    """A broker with a topic of 4 queues and a connection to it; with a fast path or without."""
 
     def __init__(self, path: Path, *, is_straight: bool = True, **settings: Any) -> None:
         self.settings = broker_settings(path)
@@ -79,7 +79,7 @@ class Site:
         self.make("%RETRY%PG", 1)
         processor = Processor(self.services.answers, self.services.acl, self.services.sends,
                               node.commits, self.services.disconnected)  # fmt: skip
-        processor._has_straight_line &= is_straight
+        processor._has_fast_path &= is_straight
         server = RemotingServer(processor, gatherer=node.commits)
         self.connection: Connection = server()
         self.transport = Transport()
@@ -113,8 +113,8 @@ class Site:
     @property
     def knows_any(self) -> bool:
         """True if the connection has patterns."""
-        assert isinstance(self.connection.straight_line, PlainSends)
-        return bool(self.connection.straight_line._ways)
+        assert isinstance(self.connection.fast_path, PlainSends)
+        return bool(self.connection.fast_path._ways)
 
     def close(self) -> None:
         self.connection.connection_lost(None)
@@ -303,7 +303,7 @@ async def test_patterns_of_a_connection_are_few(tmp_path: Path) -> None:
     site = Site(tmp_path)
     for number in range(3 * plain_sends.WAYS_MAX):
         await site.play([sent(number, BINARY, text=f"P{number}\x01value")])
-    line = site.connection.straight_line
+    line = site.connection.fast_path
     assert isinstance(line, PlainSends)
     assert len(line._ways) == plain_sends.WAYS_MAX
     for number in range(plain_sends.TRIES_MAX):
@@ -318,14 +318,14 @@ async def test_patterns_of_a_connection_are_few(tmp_path: Path) -> None:
     {"acl_enable": True}, {"flush_disk_type": "SYNC_FLUSH"}, {"broker_role": "SYNC_MASTER"},
     {"broker_role": "SLAVE", "broker_id": 1},
 ])  # fmt: skip
-async def test_brokers_that_look_at_each_send_have_no_straight_line(
+async def test_brokers_that_look_at_each_send_have_no_fast_path(
     tmp_path: Path, settings: dict[str, Any]
 ) -> None:
     (tmp_path / "config").mkdir(parents=True)
     (tmp_path / "config" / "plain_acl.yml").write_text("accounts: []\n")
     site = Site(tmp_path, **settings)
     await site.play([sent(1, BINARY)])
-    assert site.connection.straight_line is None
+    assert site.connection.fast_path is None
     site.close()
 
 
@@ -333,7 +333,7 @@ async def test_a_connection_has_one_from_its_first_send_on(tmp_path: Path) -> No
     site = Site(tmp_path)
     asked = Command(RequestCode.GET_MAX_OFFSET, 1, {"topic": "T", "queueId": "0"})
     await site.play([frames.encode(asked)])
-    assert site.connection.straight_line is None
+    assert site.connection.fast_path is None
     await site.play([sent(1, BINARY)])
-    assert isinstance(site.connection.straight_line, PlainSends)
+    assert isinstance(site.connection.fast_path, PlainSends)
     site.close()

@@ -9,7 +9,7 @@ import pytest
 from penstock.rocketmq.client.consume.client_requests import ClientRequests
 from penstock.rocketmq.client.consume.consuming import Consumption, RetryLater
 from penstock.rocketmq.client.consume.filters import Filter
-from penstock.rocketmq.client.consume.group import Habits
+from penstock.rocketmq.client.consume.group import ConsumerKind
 from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.client.network.jobs import Job
 from penstock.rocketmq.protocol import fastjson
@@ -28,7 +28,7 @@ def made() -> tuple[MemoryHub, Brokers, Consumption, ClientRequests]:
     brokers = Brokers(hub, "T")
     brokers.offsets[QUEUE] = 0
     brokers.put(QUEUE, b"1", b"2", b"3")
-    core = Consumption("G", hub, Habits())
+    core = Consumption("G", hub, ConsumerKind())
     requests = ClientRequests(core)
     core.subscribe("T", Filter())
     hub.does(Job(core.begin()))

@@ -10,7 +10,7 @@ import pytest
 from penstock.rocketmq.client.config import Config
 from penstock.rocketmq.client.consume.consuming import Consumption, RetryLater, Unit
 from penstock.rocketmq.client.consume.filters import Filter
-from penstock.rocketmq.client.consume.group import Habits
+from penstock.rocketmq.client.consume.group import ConsumerKind
 from penstock.rocketmq.client.network.jobs import Job
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.message_queue import MessageQueue
@@ -26,12 +26,12 @@ CONFIG = Config(
 
 
 def made(
-    *bodies: bytes, habits: dict[str, Any] | None = None, **options: Any
+    *bodies: bytes, kind: dict[str, Any] | None = None, **options: Any
 ) -> tuple[MemoryHub, Brokers, Consumption]:
     hub = MemoryHub(replace(CONFIG, **options))
     brokers = Brokers(hub, "T", queues=1)
     brokers.put(QUEUE, *bodies)
-    core = Consumption("G", hub, Habits(**(habits or {})))
+    core = Consumption("G", hub, ConsumerKind(**(kind or {})))
     core.subscribe("T", Filter())
     hub.does(Job(core.begin()))
     hub.passes(1)
@@ -96,7 +96,7 @@ def test_a_broadcast_message_that_fails_is_dropped(tmp_path: Any) -> None:
 
 
 def test_a_message_that_is_handled_for_too_long_is_sent_back() -> None:
-    hub, brokers, core = made(b"1", habits={"has_retries": True}, consume_timeout=60.0)
+    hub, brokers, core = made(b"1", kind={"has_retries": True}, consume_timeout=60.0)
     unit = taken(core)
     hub.passes(100)
     assert [request.text("delayLevel") for request in brokers.sent_back] == ["3"]
@@ -132,7 +132,7 @@ def test_what_was_pulled_of_a_lost_queue_is_not_handed_out() -> None:
 
 def test_a_failed_message_of_a_lost_queue_is_left_to_who_has_it_now() -> None:
     """Its offset is not committed: a copy in the retry topic would be a second one."""
-    hub, brokers, core = made(b"1", b"2", habits={"has_retries": True}, consume_timeout=4.0)
+    hub, brokers, core = made(b"1", b"2", kind={"has_retries": True}, consume_timeout=4.0)
     sought = taken(core)
     core.seek(core.held[QUEUE], 0)
     core.failed(sought, ValueError("no"))
@@ -150,7 +150,7 @@ def test_a_failed_message_of_a_lost_queue_is_left_to_who_has_it_now() -> None:
 
 @pytest.mark.parametrize("is_orderly", [False, True])
 def test_what_a_handler_was_stopped_at_is_handed_out_again(is_orderly: bool) -> None:
-    hub, brokers, core = made(b"1", b"2", habits={"is_orderly": is_orderly})
+    hub, brokers, core = made(b"1", b"2", kind={"is_orderly": is_orderly})
     first = taken(core, 2)
     core.held[QUEUE].done(first.messages[:1])
     assert core.take(2) is None
@@ -166,7 +166,7 @@ def test_what_a_handler_was_stopped_at_is_handed_out_again(is_orderly: bool) -> 
 
 
 def test_in_order_one_unit_of_a_queue_is_handled_at_a_time() -> None:
-    _, _, core = made(b"1", b"2", habits={"is_orderly": True})
+    _, _, core = made(b"1", b"2", kind={"is_orderly": True})
     unit = taken(core)
     assert core.take(1) is None
     core.finished(unit)
@@ -174,7 +174,7 @@ def test_in_order_one_unit_of_a_queue_is_handled_at_a_time() -> None:
 
 
 def test_in_order_a_failed_message_is_tried_again_before_those_behind_it() -> None:
-    hub, brokers, core = made(b"1", b"2", habits={"is_orderly": True})
+    hub, brokers, core = made(b"1", b"2", kind={"is_orderly": True})
     core.failed(taken(core), ValueError("no"))
     assert core.take(1) is None
     hub.passes(1.1)
@@ -184,7 +184,7 @@ def test_in_order_a_failed_message_is_tried_again_before_those_behind_it() -> No
 
 
 def test_in_order_a_spent_message_goes_aside() -> None:
-    hub, _, core = made(b"1", b"2", habits={"is_orderly": True}, max_reconsume_times=1)
+    hub, _, core = made(b"1", b"2", kind={"is_orderly": True}, max_reconsume_times=1)
     core.failed(taken(core), RetryLater())
     hub.passes(1.1)
     core.failed(taken(core), RetryLater())
@@ -195,7 +195,7 @@ def test_in_order_a_spent_message_goes_aside() -> None:
 
 
 def test_in_order_a_dead_letter_at_once() -> None:
-    hub, brokers, core = made(b"1", b"2", habits={"is_orderly": True})
+    hub, brokers, core = made(b"1", b"2", kind={"is_orderly": True})
     core.failed(taken(core), RetryLater(delay_level=-1))
     hub.passes(1.1)
     assert bodies(taken(core)) == [b"2"]
@@ -203,7 +203,7 @@ def test_in_order_a_dead_letter_at_once() -> None:
 
 
 def test_in_order_a_spent_message_that_no_broker_takes_is_tried_again() -> None:
-    hub, _, core = made(b"1", habits={"is_orderly": True}, max_reconsume_times=0)
+    hub, _, core = made(b"1", kind={"is_orderly": True}, max_reconsume_times=0)
     hub.answers[RequestCode.SEND_MESSAGE_V2] = lambda _, r: r.answer(13, "no")
     core.failed(taken(core), RetryLater())
     hub.passes(2)
@@ -221,7 +221,7 @@ def test_nothing_is_handed_out_after_the_end_has_begun() -> None:
 
 
 def test_in_order_a_handler_that_hangs_keeps_the_lock_of_its_queue() -> None:
-    hub, brokers, core = made(b"1", habits={"is_orderly": True})
+    hub, brokers, core = made(b"1", kind={"is_orderly": True})
     taken(core)
     core.stop()
     hub.does(Job(core.leave()))

@@ -9,7 +9,7 @@ import pytest
 from penstock.rocketmq.client.config import Config
 from penstock.rocketmq.client.consume.consuming import Consumption
 from penstock.rocketmq.client.consume.filters import Filter, sql
-from penstock.rocketmq.client.consume.group import Habits
+from penstock.rocketmq.client.consume.group import ConsumerKind
 from penstock.rocketmq.client.errors import BadFilter
 from penstock.rocketmq.client.network.jobs import Job
 from penstock.rocketmq.protocol import fastjson
@@ -23,16 +23,16 @@ QUEUES = [MessageQueue("a", number, "T") for number in range(4)]
 CHANGED = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
 
 
-def made(**habits: Any) -> tuple[MemoryHub, Brokers, Consumption]:
+def made(**kind: Any) -> tuple[MemoryHub, Brokers, Consumption]:
     hub = MemoryHub()
     brokers = Brokers(hub, "T", queues=4)
-    group = Consumption("G", hub, Habits(**habits))
+    group = Consumption("G", hub, ConsumerKind(**kind))
     group.subscribe("T", Filter())
     return hub, brokers, group
 
 
-def begun(**habits: Any) -> tuple[MemoryHub, Brokers, Consumption]:
-    hub, brokers, group = made(**habits)
+def begun(**kind: Any) -> tuple[MemoryHub, Brokers, Consumption]:
+    hub, brokers, group = made(**kind)
     hub.does(Job(group.begin()))
     hub.passes(1)
     return hub, brokers, group
@@ -55,7 +55,7 @@ def test_a_member_alone_has_all_queues() -> None:
 def test_a_topic_is_subscribed_while_the_group_is_being_joined() -> None:
     hub = MemoryHub()
     Brokers(hub, "T", "U")
-    group = Consumption("G", hub, Habits())
+    group = Consumption("G", hub, ConsumerKind())
     group.subscribe("T", Filter())
     joining = Job(group.begin())
     group.subscribe("U", Filter())  # as another task of the program does
@@ -66,10 +66,20 @@ def test_a_topic_is_subscribed_while_the_group_is_being_joined() -> None:
     assert [each["topic"] for each in beat["subscriptionDataSet"]] == ["T", "U"]
 
 
+def test_a_topic_that_is_subscribed_after_the_end_brings_nobody_back() -> None:
+    hub, _, group = begun()
+    group.stop()
+    hub.does(Job(group.leave()))
+    beats = len(hub.requests(RequestCode.HEART_BEAT))
+    group.subscribe("U", Filter())
+    hub.passes(1)
+    assert len(hub.requests(RequestCode.HEART_BEAT)) == beats
+
+
 def test_a_topic_that_is_subscribed_after_the_first_heartbeat_is_told() -> None:
     hub = MemoryHub()
     Brokers(hub, "T", "U")
-    group = Consumption("G", hub, Habits())
+    group = Consumption("G", hub, ConsumerKind())
     group.subscribe("T", Filter())
     hub.does(Job(group.begin()), seconds=0)
     assert not group.held
@@ -95,7 +105,7 @@ def test_queues_of_a_broker_that_is_gone_hold_up_no_others(is_orderly: bool) -> 
     hub = MemoryHub()
     Brokers(hub, *"TUVW", names="ab", queues=4)
     silenced(hub, "a")
-    group = Consumption("G", hub, Habits(is_orderly=is_orderly))
+    group = Consumption("G", hub, ConsumerKind(is_orderly=is_orderly))
     for topic in "TUVW":
         group.subscribe(topic, Filter())
     hub.does(Job(group.begin()))
@@ -253,7 +263,7 @@ def test_queues_that_others_have_locked_are_taken_when_they_are_free() -> None:
 def test_a_lock_counts_from_when_it_was_asked_for_however_long_offsets_take() -> None:
     hub = MemoryHub()
     brokers = Brokers(hub, "T", names="ab", queues=2)
-    group = Consumption("G", hub, Habits(is_orderly=True))
+    group = Consumption("G", hub, ConsumerKind(is_orderly=True))
     group.subscribe("T", Filter())
     read = hub.answers[RequestCode.QUERY_CONSUMER_OFFSET]
     hub.answers[RequestCode.QUERY_CONSUMER_OFFSET] = lambda address, request: (
@@ -383,7 +393,7 @@ def test_a_broker_that_is_not_to_hold_pulls_is_asked_now_and_then() -> None:
         return pull(address, request)
 
     hub.answers[RequestCode.PULL_MESSAGE] = once
-    group = Consumption("G", hub, Habits())
+    group = Consumption("G", hub, ConsumerKind())
     group.subscribe("T", Filter())
     hub.does(Job(group.begin()))
     hub.passes(5)
