@@ -2,7 +2,8 @@
 
 A ``Request`` is one command and waits for one answer. Single messages of a topic that come while
 other requests are unanswered become one MPUB (``PendingPublishes``), which costs client and server
-a fraction of as many PUBs. ``Router`` says which node a request goes to, and after a failure where next.
+a fraction of as many PUBs. ``Router`` says which node a request goes to, and after a failure where
+next.
 """
 
 from __future__ import annotations
