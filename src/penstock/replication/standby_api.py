@@ -6,11 +6,17 @@ All else that nsqd has is refused with 503, which says where it is.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from penstock import __version__
+from penstock.broker.channels.alarms import Alarms
+from penstock.broker.channels.channel import ChannelOptions
+from penstock.broker.topic import Topic
+from penstock.core.chance import SystemChance
+from penstock.core.clock import Clock
 from penstock.core.errors import PenstockError
 from penstock.core.settings.version import NSQ_VERSION, version_line
 from penstock.core.units import SECOND
@@ -27,7 +33,7 @@ from penstock.net.http.server.later import later_of
 from penstock.net.http.server.route import Route
 from penstock.net.http.server.service import HttpServer, Later, Request, Response
 from penstock.node.http.log_api import LogApi
-from penstock.replication.copied_topics import CopiedTopics
+from penstock.replication.copy import Copy
 from penstock.replication.hooks import HookError
 from penstock.replication.metrics import ReplicationMetrics
 from penstock.replication.primary import (
@@ -39,6 +45,37 @@ from penstock.replication.primary import (
 )
 from penstock.replication.standby import NotWholeError, Standby
 from penstock.replication.standing import Role
+
+
+class CopiedTopics(Mapping[str, Topic]):
+    """The topics of a copy by name."""
+
+    def __init__(self, copy: Copy, clock: Clock) -> None:
+        self._copy = copy
+        self._clock = clock
+        self._made: dict[str, Topic] = {}
+        copy.leaving.append(self._left)
+
+    def _left(self, name: str) -> None:
+        self._made.pop(name, None)
+
+    def __getitem__(self, name: str) -> Topic:
+        copied = self._copy.topics[name]
+        log = copied.log
+        made = self._made.get(name)
+        if made is None or made.log is not log:
+            made = self._made[name] = Topic(name, log, None, clock=self._clock,
+                                            chance=SystemChance(), alarms=Alarms(),
+                                            options=ChannelOptions())  # fmt: skip
+        made.queues = copied.queues
+        return made
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._copy.topics)
+
+    def __len__(self) -> int:
+        return len(self._copy.topics)
+
 
 logger = logging.getLogger("penstock.replication")
 

@@ -11,8 +11,7 @@ from penstock.admin.rocketmq.answers import required, said, telling, time_of
 from penstock.admin.rocketmq.beside import Beside
 from penstock.admin.rocketmq.configuration import accounts, configuration
 from penstock.admin.rocketmq.messages.finding import Wish, find
-from penstock.admin.rocketmq.messages.traces import trace
-from penstock.admin.rocketmq.messages.tracks import tracks
+from penstock.admin.rocketmq.messages.traces import trace, tracks
 from penstock.admin.rocketmq.paces import Paces
 from penstock.admin.rocketmq.servers import Servers
 from penstock.admin.router import AdminRouter

@@ -34,7 +34,6 @@ from penstock.cli.shared.client_options import client_config, config_of, without
 from penstock.cli.shared.nodes import TIMEOUT_S, Place, Where, places, tcp_address
 from penstock.cli.shared.pipes import quiet_pipe
 from penstock.cli.shared.stop import INTERRUPTED, Stop
-from penstock.cli.shared.stretches import NoLog, no_log, stretches
 from penstock.cluster.blocking import secured
 from penstock.cluster.reasons import reason_of
 from penstock.core.clock import SYSTEM_CLOCK, Clock
@@ -42,12 +41,66 @@ from penstock.core.counted import counted
 from penstock.core.errors import ConfigError, PenstockError, UsageError
 from penstock.core.redaction import without_secrets
 from penstock.core.units import SECOND
-from penstock.log_api.errors import LogError, NodeUnreachable, TopicNotFound
+from penstock.log_api.errors import LogError, NodeUnreachable, OffsetOutOfRange, TopicNotFound
 from penstock.log_api.log_client import LogClient
 from penstock.net.http.client.kept import Tls
 from penstock.nsq.client.names import checked_addresses, checked_topic
 from penstock.nsq.pieces import PIECE_MESSAGES, pieces
-from penstock.nsq.stored import Stored
+from penstock.nsq.stored import Stored, Stretch
+from penstock.storage.batch import Batch, CorruptBatchError
+
+
+class OffsetGone(PenstockError):
+    """Retention has let go of what was to be read."""
+
+
+class NoLog(PenstockError):
+    """The node is an nsqd without a log to read."""
+
+
+def stretches(
+    client: LogClient, topic: str, first: int, end: int, *, queue: int = 0
+) -> Iterator[Stretch]:
+    """Stretches of the log at offsets ``[first, end)``; what a damaged disk has lost is left out.
+
+    Raises OffsetGone, NoLog, and what ``LogClient.fetch`` does.
+    """
+    while first < end:
+        try:
+            fetched = client.fetch(topic, first, queue=queue)
+        except OffsetOutOfRange as error:
+            raise OffsetGone(
+                f"offset {first} of topic {topic!r} is gone from {client.node}, "
+                f"which holds {error.start} to {error.end - 1}"
+            ) from error
+        except LogError as error:
+            raise no_log(error) from error
+        read = first
+        for batch in _batches(fetched.data, topic, client.node):
+            low, high = max(first, batch.first_offset), min(end, batch.next_offset)
+            read = max(read, batch.next_offset)
+            if low < high:
+                yield Stretch(batch, low, high)
+        if read == first:
+            return
+        first = read
+
+
+def no_log(error: LogError) -> PenstockError:
+    """An error for users: NoLog for another nsqd, else the error as it is."""
+    if error.status == 404 and error.reason == "NOT_FOUND":
+        return NoLog(f"{error.node} is no Penstock node: it keeps no log that can be read")
+    return error
+
+
+def _batches(data: bytes, topic: str, node: str) -> Iterator[Batch]:
+    from penstock.storage.batch import iter_batches
+
+    try:
+        yield from iter_batches(data)
+    except CorruptBatchError as error:
+        raise PenstockError(f"{node} sent damaged data of topic {topic!r}: {error}") from error
+
 
 _BATCHES_PER_S: Final = 20
 

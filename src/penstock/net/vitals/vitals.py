@@ -15,6 +15,7 @@ import gc
 import math
 import platform
 import sys
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Final
 
@@ -24,9 +25,49 @@ from penstock.core.metrics import process as own
 from penstock.core.metrics.exposition import CONTENT_TYPE, Samples, labels
 from penstock.core.units import MICROSECOND, SECOND
 from penstock.net import process
-from penstock.net.gc_pauses import GcPauses
 from penstock.net.http.server.message import Request, Response, text
 from penstock.net.http.server.router import Router
+
+_KEPT: Final = 256
+
+
+class GcPauses:
+    """The durations of the last collections in this process, in nanoseconds.
+
+    Between ``start`` and ``stop`` every collection is timed, which costs about a microsecond each.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.count = 0
+        self.total_ns = 0
+        self._clock = clock
+        self._began: int | None = None
+        self._last: deque[int] = deque(maxlen=_KEPT)
+
+    def start(self) -> None:
+        gc.callbacks.append(self._note)
+
+    def stop(self) -> None:
+        if self._note in gc.callbacks:
+            gc.callbacks.remove(self._note)
+
+    def _note(self, phase: str, info: dict[str, int]) -> None:
+        now = self._clock.monotonic_ns()
+        if phase == "start":
+            self._began = now
+        elif self._began is not None:
+            self._last.append(now - self._began)
+            self.count += 1
+            self.total_ns += now - self._began
+            self._began = None
+
+    def percentile(self, percent: float) -> int:
+        """A percentile of the last 256 pauses, by Go's rule for this figure; 0 without a pause."""
+        if not self._last:
+            return 0
+        index = int(percent / 100 * len(self._last) + 0.5)
+        return sorted(self._last)[min(index, len(self._last) - 1)]
+
 
 Check = Callable[[], Iterable[str]]
 Source = Callable[[], AsyncIterator[Samples]]

@@ -27,15 +27,13 @@ from penstock.node.http.log_api import LogApi
 from penstock.node.ports import Ports
 from penstock.nsq.debug_pages import add_debug_pages, free_memory
 from penstock.nsq.nsqd.http.browse_api import BrowseApi
-from penstock.nsq.nsqd.http.config_api import ConfigApi
 from penstock.nsq.nsqd.http.damage_api import DamageApi
 from penstock.nsq.nsqd.http.dead_letters_api import DeadTopics
 from penstock.nsq.nsqd.http.log_group_api import LogGroupApi
-from penstock.nsq.nsqd.http.node_api import NodeApi
-from penstock.nsq.nsqd.http.pipelines_api import PipelinesApi
+from penstock.nsq.nsqd.http.node_api import NodeApi, PipelinesApi
 from penstock.nsq.nsqd.http.refusals import refusal
 from penstock.nsq.nsqd.http.replay_api import ReplayApi
-from penstock.nsq.nsqd.http.settings_api import SettingsApi
+from penstock.nsq.nsqd.http.settings_api import ConfigApi, SettingsApi
 from penstock.nsq.nsqd.http.stage_api import StageApi
 from penstock.nsq.nsqd.http.write_down import check_written, write_down, write_names
 from penstock.nsq.nsqd.lookup import Lookup

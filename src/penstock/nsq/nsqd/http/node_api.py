@@ -1,18 +1,47 @@
-"""/node: the machine under this nsqd, for those who compare nodes. Penstock's own."""
+"""/node, the machine under this nsqd, and /pipelines, the Spark queries that report here: ours."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from penstock import __version__
+from penstock.core.malformed import MALFORMED
 from penstock.core.units import SECOND
 from penstock.net import process
-from penstock.net.http.server.api import ApiRouter
+from penstock.net.http.server.api import ApiError, ApiRouter
 from penstock.net.http.server.service import Request
 from penstock.node.ports import Ports
+from penstock.nsq.nsqd.stats.pipelines import Pipelines
 from penstock.nsq.nsqd.stats.stat_sources import StatSources
+from penstock.nsq.pipeline_status import PipelineStatus
 from penstock.storage.files.disk_space import DiskSpace
+
+_BODY_MAX: Final = 128 << 10
+
+
+class PipelinesApi:
+    """The endpoints of one nsqd."""
+
+    def __init__(self, pipelines: Pipelines) -> None:
+        self._pipelines = pipelines
+
+    def add_routes(self, router: ApiRouter) -> None:
+        router.v1("GET", "/pipelines", self._show, quiet=True)
+        router.v1("POST", "/pipelines", self._tell, max_body=_BODY_MAX, quiet=True)
+
+    def _show(self, request: Request) -> Any:
+        return {"pipelines": self._pipelines.all()}
+
+    def _tell(self, request: Request) -> Any:
+        try:
+            status = msgspec.json.decode(request.body, type=PipelineStatus)
+        except MALFORMED:
+            raise ApiError(400, "INVALID_BODY") from None
+        self._pipelines.told(status)
+        return {}
 
 
 class NodeApi:

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from xxhash import xxh32_intdigest
 
 from penstock.rocketmq.broker.store import message_keys
+from penstock.rocketmq.broker.store.message_keys import hashes_of
 from penstock.rocketmq.protocol.ids import Host
 from penstock.rocketmq.protocol.messages import message, properties
 from penstock.rocketmq.protocol.messages.message import StoredMessage, SysFlag
 from penstock.storage.batch import Batch, Dialect
+
+
+@pytest.mark.parametrize("length", [*range(40), 56, 63, 64, 200])
+def test_the_same_hashes(length: int) -> None:
+    keys = [os.urandom(length) for _ in range(20)]
+    table = np.frombuffer(b"".join(keys), np.uint8).reshape(20, length)
+    assert hashes_of(table).tolist() == [xxh32_intdigest(key) for key in keys]
+
+
+def test_columns_of_a_wider_table() -> None:
+    table = np.arange(20 * 30, dtype=np.uint16).astype(np.uint8).reshape(20, 30)
+    wanted = [xxh32_intdigest(row[5:26].tobytes()) for row in table]
+    assert hashes_of(table[:, 5:26]).tolist() == wanted
+
 
 IPV4 = Host(bytes((127, 0, 0, 1)), 10911)
 IPV6 = Host(bytes(15) + b"\1", 10911)

@@ -6,7 +6,7 @@ import gc
 import weakref
 
 from penstock.node.http.log_views import NSQ_VIEW
-from penstock.replication.copied_topics import CopiedTopics
+from penstock.replication.standby_api import CopiedTopics
 from penstock.testing.clock import FakeClock
 from tests.unit.replication.pieces import Primary, new_copy, stored, until_whole
 
