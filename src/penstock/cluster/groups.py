@@ -108,18 +108,9 @@ class PackedGroups(NodeGroups, rename={"topics": "groups"}):
     topics: list[ToldTopic] | None = None
 
 
-class NoGroups(NodeGroups, rename={"topics": "none"}):
-    """The part that is read of an answer without groups, such as Go's: nothing."""
-
-    topics: None = None
-
-
 def groups_kind(body: bytes) -> type[NodeGroups]:
     """The type to read an answer as."""
-    if body.startswith(PACKED_MARK):
-        return PackedGroups
-    has_some = b'"consumer_groups":' in body or b'"log_groups":' in body
-    return NodeGroups if has_some else NoGroups
+    return PackedGroups if body.startswith(PACKED_MARK) else NodeGroups
 
 
 class _Key(NamedTuple):

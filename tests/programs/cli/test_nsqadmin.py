@@ -63,3 +63,9 @@ def test_a_signal_while_a_node_hangs() -> None:
     process.communicate(timeout=60)
     assert process.returncode == 0
     assert time.monotonic() - began < 50  # connecting alone is given 60
+
+
+def test_it_listens_before_numpy_is_loaded() -> None:
+    """The history needs it, which comes last; a search or a resend loads it when it is asked."""
+    code = "import sys, penstock.admin.daemon; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0

@@ -5,9 +5,7 @@ import pytest
 from penstock.cluster.asker import Asker
 from penstock.cluster.errors import UnexpectedError
 from penstock.nsq.log_bounds import Bounds, bounds_of
-from tests.programs.cluster.conftest import FakeDaemon, StartFake, asker, fake
-
-__all__ = ["asker", "fake"]
+from tests.programs.cluster.conftest import FakeDaemon, StartFake
 
 
 async def test_the_bounds_of_the_first_queue(fake: StartFake, asker: Asker) -> None:

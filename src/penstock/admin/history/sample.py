@@ -62,6 +62,7 @@ class ChannelLook(Struct, gc=False):
     timeout_count: int = 0
     client_count: int = 0
     paused: bool = False
+    e2e_processing_latency: E2e | None = None
 
 
 class TopicLook(ToldTopic, gc=False):
@@ -72,31 +73,13 @@ class TopicLook(ToldTopic, gc=False):
     message_count: int = 0
     paused: bool = False
     channels: list[ChannelLook] | None = None
+    e2e_processing_latency: E2e | None = None
 
 
 class Look(Struct):
     """The fields of an nsqd's answer at ``TARGET`` that are read."""
 
     topics: list[TopicLook] | None = None
-
-
-class TimedChannelLook(ChannelLook, gc=False):
-    """A channel with latencies."""
-
-    e2e_processing_latency: E2e | None = None
-
-
-class TimedTopicLook(TopicLook, gc=False):
-    """A topic with latencies."""
-
-    channels: list[TimedChannelLook] | None = None  # type: ignore[assignment]  # only ever read
-    e2e_processing_latency: E2e | None = None
-
-
-class TimedLook(Look):
-    """The answer of an nsqd that measures latencies."""
-
-    topics: list[TimedTopicLook] | None = None  # type: ignore[assignment]  # only ever read
 
 
 class PackedLook(Struct):
@@ -126,10 +109,8 @@ AnyLook = Look | PackedLook
 
 
 def look_of(body: bytes) -> type[AnyLook]:
-    """The type to read an answer as: without latencies a third of the time is saved."""
-    if body.startswith(PACKED_MARK):
-        return PackedLook
-    return TimedLook if b'"quantile"' in body else Look
+    """The type to read an answer as."""
+    return PackedLook if body.startswith(PACKED_MARK) else Look
 
 
 class Groups(NamedTuple):
@@ -179,7 +160,7 @@ def sample_of(look: AnyLook) -> Sample:
     names = [
         (topic.topic_name, [each.channel_name for each in topic.channels or ()]) for topic in topics
     ]
-    latencies = list(_latencies([*topics, *channels])) if isinstance(look, TimedLook) else []
+    latencies = list(_latencies([*topics, *channels]))
     return Sample(names, latencies, _groups(topics), *_columns(topics, channels))
 
 
@@ -220,7 +201,6 @@ def _latencies(
     rows: Sequence[TopicLook | ChannelLook],
 ) -> Iterable[tuple[int, list[tuple[float, float]]]]:
     for index, row in enumerate(rows):
-        assert isinstance(row, TimedTopicLook | TimedChannelLook)
         latency = row.e2e_processing_latency
         if latency is not None and latency.percentiles:
             yield index, [(each.quantile, each.value) for each in latency.percentiles]

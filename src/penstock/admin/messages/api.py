@@ -6,15 +6,14 @@ from typing import Any, Final
 
 from penstock.admin.api import answering, names, text_of
 from penstock.admin.messages.deferred import Deferred
-from penstock.admin.messages.export import Export
-from penstock.admin.messages.letters import Letters
+from penstock.admin.messages.letters import Export, Letters
 from penstock.admin.messages.nodes import Nodes
 from penstock.admin.messages.peek import Peek
 from penstock.admin.messages.publish import Publish
 from penstock.admin.messages.resend import Resend
 from penstock.admin.messages.rewind import Rewind
-from penstock.admin.messages.room import Room
 from penstock.admin.messages.search.replay import Replay
+from penstock.admin.messages.search.request import Room
 from penstock.admin.messages.search.search import Search
 from penstock.admin.notifications import Notifier
 from penstock.admin.permissions import Access

@@ -8,8 +8,7 @@ from msgspec import Struct, field
 
 from penstock.admin.messages.choice import chosen_ids, read_body
 from penstock.admin.messages.nodes import Nodes, answered
-from penstock.admin.messages.page import shown
-from penstock.admin.messages.peek import paging
+from penstock.admin.messages.peek import paging, shown
 from penstock.admin.notifications import Action, Notifier
 from penstock.admin.permissions import Access
 from penstock.cluster.exchange import target

@@ -1,15 +1,18 @@
-"""The logs of a topic on the nodes that keep one, and where a request begins in each of them."""
+"""The logs of a topic on the nodes that keep one, and places in them.
+
+Each node counts the offsets of its log by itself, so a place in all of them is an offset a node:
+``after:127.0.0.1:4151@17-17,…``.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from msgspec import Struct
 
 from penstock.admin.messages.nodes import Nodes, answered
-from penstock.admin.messages.places import NODES_MAX
 from penstock.cluster.asker import Asker
 from penstock.cluster.errors import NoAnswerError, RefusedError
 from penstock.cluster.exchange import target
@@ -22,6 +25,34 @@ NO_LOG: Final = "keeps no log to look into: it is a Go nsqd, or of an older vers
 _TIME: Final = re.compile(r"time:([0-9]{1,13})")
 _TIME_MAX: Final = (1 << 63) - 1
 _OFFSET: Final = re.compile(r"[0-9]{1,19}")
+NODES_MAX: Final = 256
+"""Nodes that one request asks."""
+_PLACE: Final = re.compile(r"([^@,]{1,300})@([0-9]{1,19})-([0-9]{1,19})")
+
+
+class Place(NamedTuple):
+    """The offsets that are still to be read on a node: ``at`` up to, not including, ``end``."""
+
+    node: str
+    at: int
+    end: int
+
+
+def text_of(kind: str, places: Iterable[Place]) -> str:
+    """The text that leads there again: ``scan:127.0.0.1:4151@17-90,…``."""
+    return f"{kind}:" + ",".join(f"{node}@{at}-{end}" for node, at, end in places)
+
+
+def read_text(kind: str, text: str) -> dict[str, Place] | None:
+    """Places by node; None if the text is of another kind. ApiError 400 INVALID_ARG_FROM."""
+    if not text.startswith(f"{kind}:"):
+        return None
+    parts = text.removeprefix(f"{kind}:").split(",")
+    found = [_PLACE.fullmatch(part) for part in parts[: NODES_MAX + 1]]
+    if len(found) > NODES_MAX or None in found:
+        raise ApiError(400, "INVALID_ARG_FROM")
+    places = (Place(each[1], int(each[2]), int(each[3])) for each in found if each)
+    return {place.node: place for place in places}
 
 
 class _At(Struct):

@@ -11,11 +11,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
-from penstock.admin.messages.logs import Logs, begin, logs_of, offset_at, time_ns
+from penstock.admin.messages.logs import (
+    Logs,
+    Place,
+    begin,
+    logs_of,
+    offset_at,
+    read_text,
+    text_of,
+    time_ns,
+)
 from penstock.admin.messages.nodes import Nodes, answered
-from penstock.admin.messages.page import shown
-from penstock.admin.messages.places import Place, read_text, text_of
 from penstock.cluster.asker import Asker
 from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.exchange import target
@@ -207,6 +215,18 @@ def _wish(topic: str, query: Query) -> Wish:
         raise ApiError(400, "INVALID_ARG_LIMIT")
     return Wish(topic, query.get("from") or "oldest", max(1, min(int(limit), LIMIT_MAX)),
                 query.get("preview"))  # fmt: skip
+
+
+def shown(page: Page, warnings: Warnings, **where: str) -> dict[str, Any]:
+    """The answer of the API: from where, the page, the warnings."""
+    counted = {} if page.count is UNSET else {"count": page.count}
+    return {
+        **where,
+        **counted,
+        "messages": page.messages,
+        "next": page.next,
+        "message": warnings.message,
+    }
 
 
 async def placed(asker: Asker, address: str, topic: str, query: Query) -> dict[str, str | None]:

@@ -27,12 +27,9 @@ from penstock.net.http.server.api import ApiError
 from penstock.net.http.server.service import Request
 from penstock.nsq.client.message import Message
 from penstock.nsq.dead_letters.letters import letters
-from penstock.nsq.dead_letters.resend import Resending, did_not_come
-from penstock.nsq.dead_letters.sending import LetterChannel
-from penstock.nsq.dead_letters.topic_log import LogReader
+from penstock.nsq.dead_letters.resend import LetterChannel, Resending, did_not_come
 from penstock.nsq.dead_letters.topics import CHANNEL, is_rocketmq
 from penstock.nsq.page import Message as Letter
-from penstock.nsq.stored import origin_topic
 
 IN_FLIGHT: Final = 250
 """Letters in hand at the same time."""
@@ -66,6 +63,9 @@ class Sending:
     def __init__(
         self, asker: Asker, node: Node, wish: Wish, outcome: Outcome, ends_at: float
     ) -> None:
+        from penstock.nsq.log_reader import LogReader  # these load numpy
+        from penstock.nsq.stored import origin_topic
+
         self._asker = asker
         self._node = node
         self._wish = wish

@@ -7,9 +7,8 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from penstock.admin.messages.choice import read_body
-from penstock.admin.messages.logs import NO_LOG, time_ns
+from penstock.admin.messages.logs import NO_LOG, NODES_MAX, time_ns
 from penstock.admin.messages.nodes import Nodes
-from penstock.admin.messages.places import NODES_MAX
 from penstock.admin.notifications import Action, Notifier
 from penstock.admin.permissions import Access
 from penstock.cluster.errors import NoAnswerError, RefusedError

@@ -75,7 +75,7 @@ def show(
     json
         A JSON object a line, with the whole body.
     """
-    from penstock.cli.dlq.choice import Choice
+    from penstock.cli.dlq.letters import Choice
     from penstock.cli.dlq.run import run_show
 
     choice = Choice(ids=id, offsets=offset, channels=channel, grep=grep, fields=filter)
@@ -131,7 +131,7 @@ def resend(
     dry_run
         Say what would be sent, and send nothing.
     """
-    from penstock.cli.dlq.choice import Choice
+    from penstock.cli.dlq.letters import Choice
     from penstock.cli.dlq.run import run_resend
 
     choice = Choice(ids=id, offsets=offset, channels=channel, grep=grep, fields=filter)
@@ -173,7 +173,7 @@ def export(
     filter
         Only JSON letters with this field, name=value (may be given several times).
     """
-    from penstock.cli.dlq.choice import Choice
+    from penstock.cli.dlq.letters import Choice
     from penstock.cli.dlq.run import run_export
 
     choice = Choice(channels=channel, grep=grep, fields=filter)

@@ -17,8 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.dlq import letters
-from penstock.cli.dlq.choice import Choice
-from penstock.cli.dlq.letters import DeadTopic, NotPenstock
+from penstock.cli.dlq.letters import Choice, DeadTopic, NotPenstock
 from penstock.cli.replay.lines import printable
 from penstock.cli.shared.client_options import client_config, config_of
 from penstock.cli.shared.nodes import Where, places, tcp_address
@@ -33,11 +32,18 @@ from penstock.core.moments import rfc3339
 from penstock.core.reasons import reason
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.names import checked_topic
-from penstock.nsq.dead_letters import pending, sending
-from penstock.nsq.dead_letters.export import FORMS
-from penstock.nsq.dead_letters.resend import IN_FLIGHT_S, Resending, Result, did_not_come
-from penstock.nsq.dead_letters.topic_log import LogReader, stored_letters
+from penstock.nsq.dead_letters.export import FORMS, stored_letters
+from penstock.nsq.dead_letters.letters import count_of, first_of, newest_of
+from penstock.nsq.dead_letters.resend import (
+    IN_FLIGHT_S,
+    WAIT_S,
+    LetterChannel,
+    Resending,
+    Result,
+    did_not_come,
+)
 from penstock.nsq.dead_letters.topics import group_of
+from penstock.nsq.log_reader import LogReader
 from penstock.nsq.pieces import PIECE_MESSAGES
 from penstock.nsq.stored import Stored
 
@@ -76,8 +82,8 @@ async def resend(
     Raises ResendError, ClientError, UpstreamError.
     """
     require_nsq(topic)
-    waits_max = int((IN_FLIGHT_S + _SPARE_S) / sending.WAIT_S)
-    channel = sending.LetterChannel(asker, topic.place.http, topic.name, config)
+    waits_max = int((IN_FLIGHT_S + _SPARE_S) / WAIT_S)
+    channel = LetterChannel(asker, topic.place.http, topic.name, config)
     async with channel.opened():
         resending = await planned(asker, topic, choice, to)
 
@@ -154,8 +160,8 @@ async def run_show(
             for topic in found:
                 runs = await letters.open_runs(asker, topic)
                 if newest and choice.takes_all:
-                    runs = pending.newest(runs, left)
-                async for letter in LogReader(asker, topic.place.http, name).letters(runs):
+                    runs = newest_of(runs, left)
+                async for letter in LogReader(asker, topic.place.http, name).messages(runs):
                     if not choice.takes(letter):
                         continue
                     if left == 0:
@@ -223,16 +229,16 @@ async def run_export(
 async def summary(asker: Asker, topic: DeadTopic) -> dict[str, Any]:
     """A dead-letter topic in figures; times are wall-clock ns, null without letters."""
     runs = await letters.open_runs(asker, topic)
-    ends = [*pending.first(runs), *pending.newest(runs, 1)]
+    ends = [*first_of(runs), *newest_of(runs, 1)]
     log = LogReader(asker, topic.place.http, topic.name)
-    at_ends = [letter async for letter in log.letters(ends)]
+    at_ends = [letter async for letter in log.messages(ends)]
     oldest, newest = (at_ends[0], at_ends[-1]) if at_ends else (None, None)
     origin = oldest.origin if oldest is not None else None
     return {
         "node": topic.place.shown,
         "topic": topic.name,
         "kind": "rocketmq" if topic.is_rocketmq else "nsq",
-        "letters": pending.count(runs),
+        "letters": count_of(runs),
         "oldest_ns": oldest.timestamp_ns if oldest else None,
         "newest_ns": newest.timestamp_ns if newest else None,
         "origin": f"{origin.topic}/{origin.channel}" if origin else group_of(topic.name),

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from penstock.cluster.figures import CHANNEL, NodeFigures, Reader, Topic
 from penstock.cluster.rates import History, Series, summed
 from penstock.cluster.stats import ClientStats
 
 ALL_NODES = ""
+_COUNTS: Final = ("depth", "lag", "in_flight", "deferred", "requeued", "timed_out", "dead",
+                  "clients")  # fmt: skip
+"""The counts that a row has in common with a reader, and that add up."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Row:
     """A line of figures. ``node`` is empty where those of several nodes are added up.
 
@@ -88,19 +92,11 @@ def _is_of(reader: Reader, node: str, row: Row) -> bool:
 def _topic_row(node: str, topic: Topic, history: History) -> Row:
     readers, series = topic.readers, history.of(node, topic.name)
     out = [history.of(node, topic.name, reader.key).rate_out for reader in readers]
-    return Row(
+    row = Row(
         topic.name,
         node=node,
-        depth=topic.depth,
-        lag=topic.lag,
         rate_in=series.rate_in,
         rate_out=None if series.rate_in is None else _rate([0.0, *out]),
-        in_flight=sum(reader.in_flight for reader in readers),
-        deferred=sum(reader.deferred for reader in readers),
-        requeued=sum(reader.requeued for reader in readers),
-        timed_out=sum(reader.timed_out for reader in readers),
-        dead=sum(reader.dead for reader in readers),
-        clients=sum(reader.clients for reader in readers),
         readers=len(readers),
         messages=topic.messages,
         nbytes=topic.nbytes,
@@ -109,29 +105,27 @@ def _topic_row(node: str, topic: Topic, history: History) -> Row:
         trend=series.trend,
         rates=tuple(series.rates_in()),
     )
+    _add_up(row, readers)
+    row.depth, row.lag = topic.depth, topic.lag  # readers of a topic wait for the same messages
+    return row
 
 
 def _reader_row(node: str, reader: Reader, series: Series) -> Row:
-    return Row(
+    row = Row(
         reader.name,
         reader.kind,
         node,
-        depth=reader.depth,
-        lag=reader.lag,
         rate_in=series.rate_in,
         rate_out=series.rate_out if reader.rate is None else reader.rate,
-        in_flight=reader.in_flight,
-        deferred=reader.deferred,
-        requeued=reader.requeued,
-        timed_out=reader.timed_out,
-        dead=reader.dead,
-        clients=reader.clients,
         messages=reader.done + reader.lag,
         paused=reader.paused,
         idle=_is_idle(reader),
         trend=series.trend,
         rates=tuple(series.rates_in()),
     )
+    for name in _COUNTS:
+        setattr(row, name, getattr(reader, name))
+    return row
 
 
 def _is_idle(reader: Reader) -> bool:
@@ -152,19 +146,11 @@ def _sum(rows: Sequence[Row]) -> Row:
     if len(rows) == 1:
         return rows[0]
     trends = {row.trend for row in rows}
-    return Row(
+    whole = Row(
         rows[0].name,
         rows[0].kind,
-        depth=sum(row.depth for row in rows),
-        lag=sum(row.lag for row in rows),
         rate_in=_rate([row.rate_in for row in rows]),
         rate_out=_rate([row.rate_out for row in rows]),
-        in_flight=sum(row.in_flight for row in rows),
-        deferred=sum(row.deferred for row in rows),
-        requeued=sum(row.requeued for row in rows),
-        timed_out=sum(row.timed_out for row in rows),
-        dead=sum(row.dead for row in rows),
-        clients=sum(row.clients for row in rows),
         readers=max(row.readers for row in rows),
         messages=sum(row.messages for row in rows),
         nbytes=sum(row.nbytes for row in rows),
@@ -174,6 +160,14 @@ def _sum(rows: Sequence[Row]) -> Row:
         trend=1 if 1 in trends else min(trends),
         rates=tuple(summed([list(row.rates) for row in rows])),
     )
+    _add_up(whole, rows)
+    return whole
+
+
+def _add_up(row: Row, parts: Sequence[Reader | Row]) -> None:
+    """Set the counts of a row to the sums of these."""
+    for name in _COUNTS:
+        setattr(row, name, sum(getattr(each, name) for each in parts))
 
 
 def _rate(rates: Iterable[float | None]) -> float | None:

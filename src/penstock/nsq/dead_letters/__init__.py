@@ -1,1 +1,1 @@
-"""Dead letters as nsqd, ``penstock dlq`` and nsqadmin see them: decisions, no I/O."""
+"""Dead letters as nsqd, ``penstock dlq`` and nsqadmin see them, and how they are sent again."""

@@ -1,12 +1,15 @@
-"""Dead letters as lines of a file."""
+"""Dead letters whole, as a node's log holds them, and as lines of a file. Needs numpy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final
 
 import msgspec
 
+from penstock.cluster.asker import Asker
+from penstock.nsq.dead_letters.letters import open_runs
+from penstock.nsq.log_reader import LogReader
 from penstock.nsq.stored import Stored, as_object
 
 
@@ -25,3 +28,11 @@ def _raw(node: str, topic: str, letter: Stored) -> bytes:
 
 FORMS: Final[dict[str, Callable[[str, str, Stored], bytes]]] = {"json": _json, "raw": _raw}
 """Functions that turn a letter into a line: JSON with where it came from, or the body alone."""
+
+
+async def stored_letters(asker: Asker, address: str, topic: str) -> AsyncGenerator[Stored, None]:
+    """The letters that are left on a node, whole and in order. Raises UpstreamError."""
+    log = LogReader(asker, address, topic)
+    async for runs in open_runs(asker, address, topic):
+        async for letter in log.messages(runs):
+            yield letter

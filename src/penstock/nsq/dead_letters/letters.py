@@ -1,4 +1,4 @@
-"""Dead letters that are still to be dealt with, as one node lists them.
+"""Dead letters that are still to be dealt with, as one node lists them, and as runs of offsets.
 
 Whatever a node does becomes an UpstreamError; another nsqd does not know the requests
 (``RefusedError.is_unknown``).
@@ -6,15 +6,14 @@ Whatever a node does becomes an UpstreamError; another nsqd does not know the re
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from typing import Final
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
 from penstock.cluster.asker import Asker
 from penstock.cluster.errors import RefusedError, UpstreamError
 from penstock.cluster.exchange import target
-from penstock.nsq.dead_letters.pending import Run, joined
 from penstock.nsq.dead_letters.topics import CHANNEL, is_rocketmq
 from penstock.nsq.log_bounds import bounds_of
 from penstock.nsq.page import Page
@@ -77,3 +76,42 @@ async def open_runs(asker: Asker, address: str, topic: str) -> AsyncGenerator[Se
         if isinstance(page.next, int) and page.next <= at:
             raise UpstreamError(f"{address}: the page after {at} is that of {page.next}")
         at = page.next
+
+
+class Run(NamedTuple):
+    """Offsets ``[first, next)``."""
+
+    first: int
+    next: int
+
+
+def joined(offsets: Iterable[int]) -> list[Run]:
+    """The runs of these offsets, which ascend."""
+    runs: list[Run] = []
+    for offset in offsets:
+        if runs and runs[-1].next == offset:
+            runs[-1] = Run(runs[-1].first, offset + 1)
+        else:
+            runs.append(Run(offset, offset + 1))
+    return runs
+
+
+def first_of(runs: Sequence[Run]) -> list[Run]:
+    """A run of the first offset; none of none."""
+    return [Run(runs[0].first, runs[0].first + 1)] if runs else []
+
+
+def newest_of(runs: Sequence[Run], count: int) -> list[Run]:
+    """The runs of the last ``count`` offsets."""
+    taken: list[Run] = []
+    for run in reversed(runs):
+        if count <= 0:
+            break
+        taken.append(Run(max(run.first, run.next - count), run.next))
+        count -= run.next - run.first
+    return taken[::-1]
+
+
+def count_of(runs: Sequence[Run]) -> int:
+    """The number of offsets."""
+    return sum(run.next - run.first for run in runs)

@@ -1,4 +1,4 @@
-"""Sending dead letters again: what becomes of each that comes from the channel. No I/O.
+"""Sending dead letters again: what becomes of each that comes from the channel.
 
 The letters are consumed from the channel ``penstock-dlq`` of the dead-letter topic: each is
 published first and finished when the node has it. What is cut off in between comes again when it
@@ -8,12 +8,19 @@ has timed out, so a crash may send a letter twice, and never loses one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from penstock.cluster.asker import Asker
+from penstock.cluster.errors import RefusedError, UpstreamError
+from penstock.cluster.exchange import target
 from penstock.core.counted import counted
 from penstock.core.errors import PenstockError
+from penstock.nsq.client.aio import Consumer, Producer
+from penstock.nsq.client.config import Config
+from penstock.nsq.client.errors import ClientError
 from penstock.nsq.client.message import Message
 from penstock.nsq.dead_letters.topics import CHANNEL
 from penstock.nsq.pieces import PIECE_MESSAGES, pieces
@@ -22,6 +29,8 @@ IN_FLIGHT_S: Final = 30.0
 """The seconds that a letter stays in flight; after them, those of a crashed run come again."""
 HOLD_S: Final = 600.0
 """The delay in seconds of a letter that was not chosen, should nobody release it at the end."""
+WAIT_S: Final = 1.0
+"""Seconds of a wait for letters."""
 
 
 class ResendError(PenstockError):
@@ -102,3 +111,81 @@ def did_not_come(count: int) -> str:
         f"{counted(count, 'letter')} did not come: another consumer of the channel {CHANNEL} "
         "holds what is missing, or it is paused"
     )
+
+
+class LetterChannel:
+    """The channel of one node's dead-letter topic; ``config`` is that of its clients."""
+
+    def __init__(
+        self, asker: Asker, http_address: str, topic: str, config: Config | None = None
+    ) -> None:
+        self._asker = asker
+        self._address = http_address
+        self._topic = topic
+        self._config = config or Config()
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[None, None]:
+        """See to it that it is there; new, it gets all that the log holds. At the end letters come
+        again that were put off because they were not chosen. Raises UpstreamError.
+        """
+        try:
+            await self._post("/channel/create", from_="oldest")
+        except RefusedError as error:
+            if error.code != "CHANNEL_EXISTS":
+                raise
+            await self._release()  # what a run that crashed has put off
+        try:
+            yield
+        finally:
+            await self._release()
+
+    async def _release(self) -> None:
+        with suppress(UpstreamError):  # they come by themselves, only later
+            await self._post("/channel/deferred/release", all="true")
+
+    async def resend(
+        self,
+        tcp_address: str,
+        resending: Resending,
+        goes_on: Callable[[int], bool],
+        *,
+        in_flight: int,
+        aim: Callable[[Sequence[Message]], Awaitable[None]] | None = None,
+    ) -> None:
+        """Send what comes for as long as it goes on, by the waits in a row that brought nothing.
+
+        Letters are shown to ``aim`` first, which may choose them. Raises ResendError, ClientError.
+        """
+        config = replace(
+            self._config, max_in_flight=in_flight, max_attempts=0, msg_timeout=IN_FLIGHT_S
+        )
+        async with (
+            Producer(tcp_address, config=self._config) as producer,
+            Consumer(
+                self._topic, CHANNEL, nsqd_tcp_addresses=[tcp_address], config=config, required=True
+            ) as consumer,
+        ):
+            waits = 0
+            while goes_on(waits):
+                delivery = await consumer.get_delivery(WAIT_S)
+                waits = waits + 1 if delivery is None else 0
+                if delivery is not None:
+                    came = list(delivery.messages())
+                    if aim is not None:
+                        await aim(came)
+                    await send(resending, came, producer)
+
+    async def _post(self, path: str, **query: str) -> None:
+        asked = target(path, topic=self._topic, channel=CHANNEL, **query)
+        await self._asker.post(self._address, asked)
+
+
+async def send(resending: Resending, letters: Sequence[Message], producer: Producer) -> None:
+    """Publish the chosen ones among these, and finish them. Raises ResendError."""
+    for where, some in resending.to_send(letters):
+        try:
+            await producer.multi_publish(where, [letter.body for letter in some])
+        except ClientError as error:
+            raise resending.refused(where, some, error) from error
+        resending.sent(where, some)

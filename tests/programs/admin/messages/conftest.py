@@ -15,7 +15,7 @@ from penstock.admin.messages.search.walk import Budget
 from penstock.cluster.producers import Producer
 from penstock.net.address import split_host_port
 from penstock.nsq.client.config import Config
-from penstock.nsq.dead_letters import sending as letter_channel
+from penstock.nsq.dead_letters import resend as letter_channel
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.unit.admin.conftest import UPSTREAM_S, FakeDaemon, Running, StartAdmin, StartFake, Two
 from tests.unit.cli.nodes_at_work import ask, kill_letters, publish

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.admin.messages.logs import Logs, begin, logs_of, time_ns
+from penstock.admin.messages.logs import Logs, begin, logs_of
 from penstock.admin.messages.nodes import Nodes
 from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.fanout import Warnings
@@ -59,9 +59,3 @@ async def test_where_to_begin(two: Two) -> None:
     alone = Logs("t", {one: Bounds(3, 9)})
     assert [(await begin(asker, alone, text, Warnings()))[one] for text in ("0", "7", "99")] == [
         3, 7, 9]  # fmt: skip
-
-
-def test_times() -> None:
-    assert time_ns("time:5") == 5_000_000
-    assert time_ns("time:9999999999999") == (1 << 63) - 1
-    assert time_ns("5") is time_ns("time:x") is None

@@ -12,7 +12,7 @@ from penstock.admin.messages.resend import Outcome, Sending, Wish
 from penstock.cluster.asker import Asker
 from penstock.net.http.server.api import json_response
 from penstock.net.http.server.service import Later
-from penstock.nsq.dead_letters import sending as letter_channel
+from penstock.nsq.dead_letters import resend as letter_channel
 from penstock.nsq.dead_letters.topics import CHANNEL
 from penstock.testing.daemons import Daemon
 from tests.unit.admin.conftest import StartAdmin, until

@@ -15,7 +15,7 @@ from penstock.cli.dlq.letters import (
 )
 from penstock.cli.shared.nodes import Place, Where
 from penstock.cluster.errors import UnreachableError
-from penstock.nsq.dead_letters.pending import Run
+from penstock.nsq.dead_letters.letters import Run
 from penstock.nsq.dead_letters.topics import CHANNEL
 from penstock.testing.daemons import run_nsqd, run_nsqlookupd
 from tests.unit.cli.nodes_at_work import ask, consume, kill_letters, make, publish

@@ -8,17 +8,16 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 import pytest
 
 from penstock.cli.dlq import run as module
-from penstock.cli.dlq.choice import Choice
-from penstock.cli.dlq.letters import DeadTopic
+from penstock.cli.dlq.letters import Choice, DeadTopic
 from penstock.cli.dlq.run import planned, require_nsq, resend
 from penstock.cli.shared.nodes import Place, Where
 from penstock.cli.shared.stop import Stop
 from penstock.cluster.asker import Asker
 from penstock.core.errors import ConfigError
 from penstock.nsq.client.aio import Producer
-from penstock.nsq.dead_letters import sending
+from penstock.nsq.dead_letters import resend as channel
+from penstock.nsq.dead_letters.export import stored_letters
 from penstock.nsq.dead_letters.resend import ResendError
-from penstock.nsq.dead_letters.topic_log import stored_letters
 from penstock.nsq.dead_letters.topics import CHANNEL
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.unit.cli.nodes_at_work import ask, consume, depths, kill_letters, make, publish
@@ -99,8 +98,8 @@ async def test_a_crash_between_publish_and_finish_doubles_and_never_loses(
 
     with Stop() as stop:
         with monkeypatch.context() as crashing:
-            crashing.setattr(sending, "Producer", Crashing)
-            crashing.setattr(sending, "IN_FLIGHT_S", 1.0)
+            crashing.setattr(channel, "Producer", Crashing)
+            crashing.setattr(channel, "IN_FLIGHT_S", 1.0)
             with pytest.raises(CrashError):
                 await resend(asker, letters(nsqd), Choice(), None, stop)
         assert len(await still_dead(asker, nsqd)) == 20
@@ -115,7 +114,8 @@ async def test_letters_that_somebody_else_holds(
 ) -> None:
     monkeypatch.setattr(module, "IN_FLIGHT_S", 1.0)
     monkeypatch.setattr(module, "_SPARE_S", 0.2)
-    monkeypatch.setattr(sending, "WAIT_S", 0.3)
+    for each in (module, channel):
+        monkeypatch.setattr(each, "WAIT_S", 0.3)
     make(nsqd, "orders.dead", CHANNEL)
     ask(nsqd, "POST", f"/channel/pause?topic=orders.dead&channel={CHANNEL}")
     with Stop() as stop:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from penstock.cluster.asker import Asker
 from penstock.cluster.exchange import Timeouts
 from penstock.net.http.server.api import error_response
-from penstock.nsq.dead_letters.letters import letters, open_letters, open_runs, topics_of
-from penstock.nsq.dead_letters.pending import Run
+from penstock.nsq.dead_letters.letters import Run, letters, open_letters, open_runs, topics_of
 from penstock.testing.daemons import run_nsqd
 from tests.programs.admin.messages.conftest import message
 from tests.programs.cluster.conftest import StartFake

@@ -11,7 +11,6 @@ from penstock.admin.history.sample import (
     Look,
     PackedLook,
     Sample,
-    TimedLook,
     look_of,
     sample_of,
 )
@@ -47,11 +46,6 @@ def test_latencies() -> None:
     latency = {"count": 1, "percentiles": [{"quantile": 0.99, "value": 7}]}
     found = sample(topic("a", channel("c", e2e_processing_latency=latency)), topic("b"))
     assert found.latencies == [(2, [(0.99, 7.0)])]
-
-
-def test_what_an_answer_is_read_as() -> None:
-    assert look_of(b'{"topics":[]}') is Look
-    assert look_of(b'{"percentiles":[{"quantile":1}]}') is TimedLook
 
 
 def packed(**changes: object) -> bytes:
@@ -102,7 +96,7 @@ def test_packed_as_nobody_should(changes: dict[str, object], said: str) -> None:
 
 
 def test_nothing() -> None:
-    for look in (Look(), Look([]), TimedLook([])):
+    for look in (Look(), Look([])):
         assert len(sample_of(look).depth) == 0
 
 

@@ -1,7 +1,12 @@
 from __future__ import annotations
 
-from penstock.admin.messages.peek import Part, merge
-from penstock.nsq.page import Message
+import msgspec
+import pytest
+
+from penstock.admin.messages.peek import Part, merge, shown
+from penstock.cluster.fanout import Warnings
+from penstock.core.gojson import dumps
+from penstock.nsq.page import Message, Page
 
 
 def part(node: str, first: int, *times: int, is_all: bool = True, back: bool = False) -> Part:
@@ -60,3 +65,26 @@ def test_a_share_without_messages_that_goes_on_stops_the_page() -> None:
 def test_a_clock_that_was_set_back_keeps_the_order_of_the_log() -> None:
     page = merge([part("a", 0, 50, 10), part("b", 0, 20)], 9, back=False)
     assert ids(page.messages) == ["b0", "a0", "a1"]
+
+
+MESSAGE = {"offset": 0, "id": "0" * 16, "timestamp": 10**18, "state": "waiting", "attempts": 0,
+           "size": 1, "body": "x"}  # fmt: skip
+
+
+def test_what_nodes_tell_is_handed_on() -> None:
+    origin = {"topic": "t", "channel": "c", "id": "0" * 16, "attempts": 5, "dead_since": 7}
+    told = {"topic": "x", "count": 9, "next": "1.2",
+            "messages": [{**MESSAGE, "deadline": 5, "remaining_ms": 1, "origin": origin,
+                          "truncated": True}],
+            "unknown": 1}  # fmt: skip
+    page = msgspec.convert(told, Page)
+    found = msgspec.json.decode(dumps(shown(page, Warnings(), node="n:1")))
+    assert found == {"node": "n:1", "count": 9, "messages": told["messages"], "next": "1.2",
+                     "message": ""}  # fmt: skip
+    assert "count" not in shown(Page([]), Warnings())
+
+
+def test_what_is_no_message_is_not() -> None:
+    for wrong in ({"offset": "1"}, {"size": None}, {"body": 5}):
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert({"messages": [MESSAGE | wrong]}, Page)

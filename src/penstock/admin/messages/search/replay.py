@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct, field
 
 from penstock.admin.messages.choice import IDS_MAX, read_body
+from penstock.admin.messages.logs import Place, text_of
 from penstock.admin.messages.nodes import Nodes
-from penstock.admin.messages.places import Place, text_of
-from penstock.admin.messages.room import Room
-from penstock.admin.messages.search.request import SCAN, WalkBody, condition, places
+from penstock.admin.messages.search.request import SCAN, Room, WalkBody, condition, places
 from penstock.admin.notifications import Action, Notifier
 from penstock.admin.permissions import Access
 from penstock.cluster.asker import Asker
@@ -168,7 +167,7 @@ async def _looked_up(
     asker: Asker, address: str, topic: str, chosen: Sequence[Chosen]
 ) -> AsyncGenerator[tuple[str, Stored | None], None]:
     """Messages of a node's log, in its order; None for what it does not hold any more."""
-    from penstock.nsq.dead_letters.topic_log import LogReader
+    from penstock.nsq.log_reader import LogReader
     from penstock.nsq.stored import Stretch
 
     log, held = LogReader(asker, address, topic), await bounds_of(asker, address, topic)

@@ -1,14 +1,15 @@
-"""A search or a replay as its request names it: the messages that are meant, and where to begin."""
+"""A search or a replay as its request names it, and room for few of them at a time."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from msgspec import Struct, field
 
-from penstock.admin.messages.logs import begin, logs_of
+from penstock.admin.messages.logs import Place, begin, logs_of, read_text
 from penstock.admin.messages.nodes import Nodes
-from penstock.admin.messages.places import Place, read_text
 from penstock.admin.messages.search.conditions import Condition, condition_of
 from penstock.cluster.fanout import Warnings
 from penstock.net.http.server.api import ApiError
@@ -58,3 +59,22 @@ async def places(nodes: Nodes, body: WalkBody, warnings: Warnings) -> list[Place
         for node, at, end in known.values()
         if node in logs.held
     ]
+
+
+class Room:
+    """Room for ``most`` requests at the same time; ApiError 503 with ``code`` for another."""
+
+    def __init__(self, most: int, code: str) -> None:
+        self._left = most
+        self._code = code
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Take a place until the end of the block."""
+        if not self._left:
+            raise ApiError(503, self._code)
+        self._left -= 1
+        try:
+            yield
+        finally:
+            self._left += 1

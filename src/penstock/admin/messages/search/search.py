@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.admin.messages.choice import read_body
+from penstock.admin.messages.logs import text_of
 from penstock.admin.messages.nodes import Nodes
-from penstock.admin.messages.places import text_of
-from penstock.admin.messages.room import Room
-from penstock.admin.messages.search.request import SCAN, WalkBody, condition, places
+from penstock.admin.messages.search.request import SCAN, Room, WalkBody, condition, places
 from penstock.cluster.fanout import Warnings
 from penstock.net.http.server.service import Request
 from penstock.nsq.page import shown_body

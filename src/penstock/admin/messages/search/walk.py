@@ -12,12 +12,12 @@ import heapq
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from penstock.admin.messages.places import Place
+from penstock.admin.messages.logs import Place
 from penstock.admin.messages.search.conditions import Condition
 from penstock.cluster.asker import Asker
 from penstock.cluster.errors import UpstreamError
 from penstock.cluster.fanout import try_all
-from penstock.nsq.dead_letters.topic_log import LogReader
+from penstock.nsq.log_reader import LogReader
 from penstock.nsq.stored import Stored, Stretch
 
 PIECE_BYTES: Final = 256 * 1024

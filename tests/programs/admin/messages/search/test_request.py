@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.admin.messages.logs import Place
 from penstock.admin.messages.nodes import Nodes
-from penstock.admin.messages.places import Place
-from penstock.admin.messages.search.request import WalkBody, condition, places
+from penstock.admin.messages.search.request import WalkBody, places
 from penstock.cluster.fanout import Warnings
 from penstock.net.http.server.api import ApiError
 from tests.programs.admin.messages.conftest import Pair
@@ -28,9 +28,3 @@ async def test_where_an_answer_ended_within_what_is_held(pair: Pair) -> None:
     assert warnings.errors == ["gone:1 is not searched any further: its log cannot be asked for"]
     with pytest.raises(ApiError, match="NODE_NOT_FOUND"):
         await places(nodes, WalkBody("t", from_="scan:gone:1@0-9"), warnings)
-
-
-def test_all_is_no_condition() -> None:
-    assert condition(WalkBody("t", kind="all")) is None
-    with pytest.raises(ApiError, match="INVALID_ARG_KIND"):
-        condition(WalkBody("t", kind="some"))

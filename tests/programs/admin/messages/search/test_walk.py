@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from penstock.admin.messages.places import Place
+from penstock.admin.messages.logs import Place
 from penstock.admin.messages.search import walk as module
 from penstock.admin.messages.search.walk import COUNTING, Budget, Hit, Scan, Walk
 from tests.programs.admin.messages.conftest import Pair

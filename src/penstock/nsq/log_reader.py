@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable
 from operator import attrgetter
 from typing import Final
 
 from penstock.cluster.asker import Asker
 from penstock.cluster.errors import UpstreamError
 from penstock.cluster.exchange import target
-from penstock.nsq.dead_letters.letters import open_runs
-from penstock.nsq.dead_letters.pending import Run
 from penstock.nsq.stored import Stored, Stretch
 from penstock.storage.batch import Batch, CorruptBatchError, iter_batches
 
@@ -48,23 +46,17 @@ class LogReader:
             text = f"{self._address} sent damaged data of topic {self._topic!r}: {error}"
             raise UpstreamError(text) from error
 
-    async def letters(self, runs: Sequence[Run]) -> AsyncGenerator[Stored, None]:
-        """The messages at these offsets; what a damaged disk has lost is left out."""
-        for run in runs:
-            at = run.first
-            while at < run.next:
+    async def messages(self, runs: Iterable[tuple[int, int]]) -> AsyncGenerator[Stored, None]:
+        """The messages at offsets ``[first, next)`` of each run, without what a damaged disk lost.
+
+        Raises UpstreamError.
+        """
+        for at, next_ in runs:
+            while at < next_:
                 batch = await self.batch(at)
                 if batch is None:
                     return
-                first, at = max(at, batch.first_offset), min(run.next, batch.next_offset)
+                first, at = max(at, batch.first_offset), min(next_, batch.next_offset)
                 if first < at:
-                    for letter in Stretch(batch, first, at).messages():
-                        yield letter
-
-
-async def stored_letters(asker: Asker, address: str, topic: str) -> AsyncGenerator[Stored, None]:
-    """The letters that are left on a node, whole and in order. Raises UpstreamError."""
-    log = LogReader(asker, address, topic)
-    async for runs in open_runs(asker, address, topic):
-        async for letter in log.letters(runs):
-            yield letter
+                    for message in Stretch(batch, first, at).messages():
+                        yield message

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.admin.messages.room import Room
+from penstock.admin.messages.search.request import Room, WalkBody, condition
 from penstock.net.http.server.api import ApiError
 
 
@@ -21,3 +21,9 @@ def test_room_is_given_back_after_an_error() -> None:
             raise KeyError
     with room.taken():
         pass
+
+
+def test_all_is_no_condition() -> None:
+    assert condition(WalkBody("t", kind="all")) is None
+    with pytest.raises(ApiError, match="INVALID_ARG_KIND"):
+        condition(WalkBody("t", kind="some"))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, cast
+from typing import Any
 
 import pytest
 
 from penstock.cluster.asker import Asker
 from penstock.cluster.exchange import Timeouts
-from penstock.nsq.dead_letters.resend import Resending
-from penstock.nsq.dead_letters.sending import LetterChannel, send
+from penstock.nsq.dead_letters.resend import LetterChannel, Resending
 from penstock.nsq.dead_letters.topics import CHANNEL
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.unit.cli.nodes_at_work import consume, depths, kill_letters
@@ -43,28 +42,3 @@ async def test_the_channel_gets_all_that_the_log_holds(nsqd: Daemon) -> None:
             await channel.resend(nsqd.tcp, resending, goes_on, in_flight=1, aim=aim)
         assert resending.result.sent == Counter(orders=2)
     assert consume(nsqd, "orders", "bill", 2) == [b"a", b"b"]
-
-
-async def test_a_letter_that_comes_again_is_not_sent_again() -> None:
-    """As when it timed out between the publish and its FIN."""
-
-    class Takes:
-        published: ClassVar[list[bytes]] = []
-
-        async def multi_publish(self, topic: str, bodies: Sequence[bytes]) -> None:
-            self.published.extend(bodies)
-
-    class Letter:
-        id = b"%016x" % 7
-        body = b"x"
-        answers: ClassVar[list[str]] = []
-
-        def finish(self) -> None:
-            self.answers.append("FIN")
-
-    resending = Resending("elsewhere")
-    resending.choose("0000000000000007", "")
-    letter: Any = Letter()
-    for _ in range(2):
-        await send(resending, [letter], cast(Any, Takes()))
-    assert (Takes.published, letter.answers) == ([b"x"], ["FIN", "FIN"])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.admin.messages.places import NODES_MAX, Place, read_text, text_of
+from penstock.admin.messages.logs import NODES_MAX, Place, read_text, text_of, time_ns
 from penstock.net.http.server.api import ApiError
 
 TWO = [Place("127.0.0.1:4151", 17, 90), Place("[::1]:4151", 0, 1 << 60)]
@@ -27,3 +27,9 @@ def test_the_text_of_another_kind_is_none() -> None:
 def test_what_leads_nowhere_is_refused(text: str) -> None:
     with pytest.raises(ApiError, match="INVALID_ARG_FROM"):
         read_text("scan", text)
+
+
+def test_times() -> None:
+    assert time_ns("time:5") == 5_000_000
+    assert time_ns("time:9999999999999") == (1 << 63) - 1
+    assert time_ns("5") is time_ns("time:x") is None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.dlq.choice import Choice
+from penstock.cli.dlq.letters import Choice
 from penstock.core.errors import ConfigError
 from penstock.nsq.page import Origin
 from penstock.nsq.stored import Stored

@@ -5,12 +5,11 @@ import pytest
 from penstock.cluster.asker import Asker
 from penstock.cluster.errors import UpstreamError
 from penstock.net.http.server.service import Response
-from penstock.nsq.dead_letters.pending import Run
-from penstock.nsq.dead_letters.topic_log import LogReader, stored_letters
+from penstock.nsq.log_reader import LogReader
 from penstock.storage.batch import iter_batches
 from penstock.testing.daemons import run_nsqd
 from tests.programs.cluster.conftest import StartFake
-from tests.unit.cli.nodes_at_work import fetched, kill_letters, make, publish
+from tests.unit.cli.nodes_at_work import fetched, make, publish
 
 
 async def test_batches_are_remembered(fake: StartFake, asker: Asker) -> None:
@@ -50,10 +49,10 @@ async def test_nonsense_is_an_error_of_the_node(fake: StartFake, asker: Asker) -
         await LogReader(asker, node.address, "t").batch(0)
 
 
-async def test_letters_in_order(asker: Asker) -> None:
+async def test_messages_of_runs(asker: Asker) -> None:
     with run_nsqd() as nsqd:
-        kill_letters(nsqd, "orders", "bill", [b"x", b"y"])
-        log = LogReader(asker, nsqd.http, "orders.dead")
-        assert [letter.body async for letter in log.letters([Run(1, 2)])] == [b"y"]
-        left = stored_letters(asker, nsqd.http, "orders.dead")
-        assert [letter.body async for letter in left] == [b"x", b"y"]
+        make(nsqd, "t")
+        publish(nsqd, "t", [b"a", b"b", b"c"])
+        publish(nsqd, "t", [b"d"])
+        found = LogReader(asker, nsqd.http, "t").messages([(1, 2), (2, 4)])
+        assert [message.body async for message in found] == [b"b", b"c", b"d"]
