@@ -4,8 +4,11 @@ import asyncio
 
 import pytest
 
+from penstock.core.errors import ConfigError
+from penstock.net.http.server.router import Router
+from penstock.net.http.server.service import HttpServer
 from penstock.net.tcp import ListenError
-from penstock.node.ports import Ports, check_ports
+from penstock.node.ports import Ports, check_ports, server_tls
 from penstock.nsq.nsqd.options import NsqdOptions
 
 
@@ -52,3 +55,32 @@ async def test_taken_ports_are_seen_before_any_is_opened() -> None:
         check_ports(options(https_address=address, tls_cert="cert.pem"))
     check_ports(options(https_address=address))  # without a certificate it is not opened
     await taken.close()
+
+
+async def test_the_port_for_followers_is_open_by_itself() -> None:
+    ports = Ports(options(), "127.0.0.1:0")
+    assert ports.replication == 0
+    await ports.open_replication(HttpServer(Router()))
+    assert ports.replication > 0
+    assert not ports.is_replication_secure
+    await ports.close()
+
+
+async def test_ports_that_the_system_chose_are_kept() -> None:
+    chosen = options(tcp_address="127.0.0.1:0", broadcast_tcp_port=4444)
+    ports = Ports(chosen)
+    await ports.open(asyncio.Protocol, asyncio.Protocol, None)
+    kept, number = ports.kept(chosen), ports.tcp
+    await ports.close()
+    assert kept.tcp_address == f"127.0.0.1:{number}"
+    assert Ports(kept).kept(kept) is kept
+
+
+def test_a_certificate_needs_its_key_and_a_key_its_certificate() -> None:
+    assert server_tls(options()) is None
+    with pytest.raises(ConfigError, match="--tls-key is missing beside --tls-cert"):
+        server_tls(options(tls_cert="cert.pem"))
+    with pytest.raises(ConfigError, match="--tls-cert is missing beside --tls-key"):
+        server_tls(options(tls_key="key.pem"))
+    with pytest.raises(ConfigError, match="/nope"):
+        server_tls(options(tls_cert="/nope", tls_key="/nope"))

@@ -46,6 +46,26 @@ def test_an_unknown_durability_is_refused(capsys: pytest.CaptureFixture[str]) ->
         ({"dead_letter_topic": "no name"}, "--dead-letter-topic=no name makes no topic name"),
         ({"group_retention": -1}, "--group-retention must not be negative"),
         ({"max_depth": -1}, "--max-depth and --max-bytes must not be negative"),
+        (
+            {
+                "e2e_processing_latency_percentiles": (0.5,),
+                "e2e_processing_latency_window_time": 0,
+            },
+            "--e2e-processing-latency-window-time must be greater than 0",
+        ),
+        (
+            {"follow": "a:4151", "durability": Durability.MEMORY},
+            "--follow needs --durability=write or fsync",
+        ),
+        (
+            {"replicas_acked": -1},
+            "--replicas-acked must not be negative, --replicas-timeout not 0",
+        ),
+        (
+            {"replicas_acked": 1, "durability": Durability.MEMORY},
+            "--replicas-acked needs --durability=write or fsync",
+        ),
+        ({"promote_hook_timeout": 0}, "--promote-hook-timeout must be greater than 0"),
     ],
 )
 def test_values_that_cannot_work_are_refused(changes: dict[str, Any], text: str) -> None:

@@ -43,6 +43,21 @@ def test_every_cut_is_noticed() -> None:
             message.decode(GOLDEN[:end])
 
 
+def test_a_record_that_is_cut_short_ends_many() -> None:
+    records = message.decode_all(GOLDEN + GOLDEN[:50])
+    assert next(records) == RECORD
+    with pytest.raises(BodyError, match=f"cut short, at byte {len(GOLDEN)}"):
+        next(records)
+
+
+def test_a_long_topic_of_a_negative_length_is_refused() -> None:
+    topic = "t" * 200
+    damaged = bytearray(message.encode(replace(RECORD, topic=topic)))
+    damaged[damaged.index(topic.encode()) - 2] = 0x80
+    with pytest.raises(BodyError, match="a length of -"):
+        message.decode(bytes(damaged))
+
+
 def test_damage_is_noticed() -> None:
     for place in (0, 4, 8, 84, 88, 93, 95):
         damaged = bytearray(GOLDEN)
@@ -55,7 +70,7 @@ def test_damage_is_noticed() -> None:
     ("place", "value", "error"),
     [(4, 0, "the magic 00A320A7"), (3, 0xFF, "255 bytes that is cut short"),
      (3, 0x60, "a stored message of 104 bytes says 96"), (88, 0, "whose body has changed"),
-     (84, 0x80, "a length of -")],
+     (84, 0x80, "a length of -"), (95, 0x80, "a length of -")],
 )  # fmt: skip
 def test_damage_is_named(place: int, value: int, error: str) -> None:
     damaged = bytearray(GOLDEN)
