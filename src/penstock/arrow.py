@@ -22,19 +22,20 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from penstock.spark import planning
 from penstock.spark.errors import OptionError
 from penstock.spark.nodes.bounds import Cluster
-from penstock.spark.read import decode, planning, reader
-from penstock.spark.read.offsets import Bounds, Nested, Offsets, Place, resolve
-from penstock.spark.read.planning import Split
+from penstock.spark.offsets import Bounds, Nested, Offsets, Place, resolve
+from penstock.spark.planning import Split
+from penstock.spark.read import decode, reader
 from penstock.spark.read.positions import offsets_at
 from penstock.spark.read.reader import restrict
-from penstock.spark.read.timestamps import nanoseconds
 from penstock.spark.rocketmq import decode as rocketmq_decode
 from penstock.spark.rocketmq import reader as rocketmq_reader
 from penstock.spark.rocketmq.routes import cluster_of
 from penstock.spark.rocketmq.settings import RocketmqSettings
 from penstock.spark.settings import Settings
+from penstock.spark.timestamps import nanoseconds
 
 Position: TypeAlias = str | int | datetime | Nested
 """``earliest``, ``latest``, an offset, a time, or offsets by topic, node and queue."""

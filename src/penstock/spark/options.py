@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from penstock.spark.errors import OptionError
 from penstock.spark.once import Once
-from penstock.spark.read.timestamps import duration_ns
+from penstock.spark.timestamps import duration_ns
 
 Parser: TypeAlias = Callable[[str, str], Any]
 """From an option's name and text to its value; raises OptionError."""

@@ -9,9 +9,8 @@ from typing import ClassVar, Final, Self
 
 from penstock.core.names import is_valid_name
 from penstock.core.units import MINUTE
-from penstock.spark.channel.settings import is_channel
 from penstock.spark.errors import OptionError
-from penstock.spark.nodes.reach import Reach
+from penstock.spark.offsets import GROUP, offsets, require_some
 from penstock.spark.options import (
     Read,
     boolean,
@@ -25,8 +24,8 @@ from penstock.spark.options import (
     texts,
     words,
 )
-from penstock.spark.read.offsets import GROUP, offsets, require_some
-from penstock.spark.read.timestamps import Timestamp, timestamp
+from penstock.spark.reach import Reach
+from penstock.spark.timestamps import Timestamp, timestamp
 
 COLUMNS: Final = ("topic", "body", "id", "timestamp", "attempts", "node", "queue", "offset")
 """The columns of every message, which are read unless others are asked for."""
@@ -243,3 +242,8 @@ class Settings(Reach):
             raise OptionError("maxTriggerDelay is of no use without minRecordsPerTrigger")
         if "group_prefix" in given and self.group is not None:
             raise OptionError("give group or groupIdPrefix, not both")
+
+
+def is_channel(options: Mapping[str, str]) -> bool:
+    """True if these options, of any case, ask for ``mode=channel``."""
+    return any(key.lower() == "mode" and value == "channel" for key, value in options.items())

@@ -25,8 +25,8 @@ from penstock.rocketmq.client.message import Message
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.messages.message import decode
+from penstock.spark.access import close_connections
 from penstock.spark.errors import SourceError
-from penstock.spark.nodes.access import close_connections
 from penstock.spark.read.stream import NsqStreamReader
 from penstock.spark.settings import Settings
 from penstock.storage.batch import iter_batches

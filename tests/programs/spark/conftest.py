@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from penstock.core.units import SECOND
-from penstock.spark.nodes import access
-from penstock.spark.nodes.access import close_connections
+from penstock.spark import access
+from penstock.spark.access import close_connections
 from penstock.spark.sink import nodes, publishing
 from penstock.spark.sink.rocketmq import publishing as rocketmq_publishing
 from penstock.testing.clock import FakeClock

@@ -10,8 +10,8 @@ from penstock.core.names import is_valid_name
 from penstock.net.address import split_host_port
 from penstock.nsq.client.config import Config
 from penstock.spark.errors import OptionError
-from penstock.spark.nodes.reach import Asking
 from penstock.spark.options import boolean, one_of, option, parse, positive, text, texts, words
+from penstock.spark.reach import Asking
 
 COLUMNS: Final = ("topic", "body", "id", "timestamp", "attempts", "node")
 """All columns that a channel has for a message."""
@@ -176,8 +176,3 @@ class ChannelSettings(Asking):
                 raise OptionError(
                     f"nsqd_tcp_address must be host:port, such as 127.0.0.1:4150, not {address!r}"
                 ) from None
-
-
-def is_channel(options: Mapping[str, str]) -> bool:
-    """True if these options, of any case, ask for ``mode=channel``."""
-    return any(key.lower() == "mode" and value == MODE for key, value in options.items())

@@ -13,8 +13,8 @@ from penstock.core.names import is_valid_name
 from penstock.core.redaction import without_secrets
 from penstock.net.http.fields import is_name
 from penstock.spark.errors import OptionError
-from penstock.spark.nodes.reach import Reach
 from penstock.spark.options import option, parse, positive, seconds, text
+from penstock.spark.reach import Reach
 from penstock.spark.sink.settings import whole_number
 
 _HEADER = "header."

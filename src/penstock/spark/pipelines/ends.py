@@ -30,11 +30,11 @@ _STREAMED: Final = (
 def check_source(source: Source, schema: StructType) -> None:
     """Raise OptionError for columns that a source of ours does not have."""
     if source.format == "nsq":
-        from penstock.spark.read.source import NsqDataSource
+        from penstock.spark.formats.nsq import NsqDataSource
 
         NsqDataSource(dict(source.options)).streamReader(schema)
     elif source.format == "rocketmq":
-        from penstock.spark.rocketmq.source import RocketmqDataSource
+        from penstock.spark.formats.rocketmq import RocketmqDataSource
 
         RocketmqDataSource(dict(source.options)).streamReader(schema)
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from penstock.spark import planning
 from penstock.spark.nodes.bounds import Cluster
-from penstock.spark.read import planning
-from penstock.spark.read.planning import Split
+from penstock.spark.planning import Split
 from penstock.spark.read.positions import span
 from penstock.spark.read.reader import read_split, restrict
 from penstock.spark.settings import Settings

@@ -10,13 +10,13 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from penstock.spark import planning
 from penstock.spark.errors import LostError, OptionError, SourceError
+from penstock.spark.offsets import Bounds, Offsets, Place
 from penstock.spark.once import Once
-from penstock.spark.read import planning
+from penstock.spark.planning import Split
 from penstock.spark.read.decode import Part, record_batch, wanted_parts
 from penstock.spark.read.fetch import fetch
-from penstock.spark.read.offsets import Bounds, Offsets, Place
-from penstock.spark.read.planning import Split
 from penstock.spark.settings import Settings
 
 _FETCH_BYTES_MIN = 64 << 10
@@ -59,7 +59,7 @@ def read_split(
         if not parts:
             return None
         behind = parts[-1].batch.first_offset + parts[-1].last
-        return record_batch(parts, split.origin, columns), behind
+        return record_batch(parts, split.place, columns), behind
 
     return walk(split, settings, decode)
 

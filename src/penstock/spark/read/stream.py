@@ -29,14 +29,10 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from penstock.core.ids import fork, is_another
+from penstock.spark import planning
 from penstock.spark.errors import SourceError
 from penstock.spark.nodes.bounds import Cluster
-from penstock.spark.once import Once
-from penstock.spark.read import planning
-from penstock.spark.read.admission import Admission
-from penstock.spark.read.batch import SplitPartition
-from penstock.spark.read.holding import Holding
-from penstock.spark.read.offsets import (
+from penstock.spark.offsets import (
     Bounds,
     Offsets,
     Place,
@@ -48,6 +44,10 @@ from penstock.spark.read.offsets import (
     renames,
     to_checkpoint,
 )
+from penstock.spark.once import Once
+from penstock.spark.read.admission import Admission
+from penstock.spark.read.batch import SplitPartition
+from penstock.spark.read.holding import Holding
 from penstock.spark.read.positions import starting
 from penstock.spark.read.reader import read_split
 from penstock.spark.settings import Settings

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from penstock.spark.read.planning import Split
+from penstock.spark.planning import Split
 from penstock.spark.read.reader import Decoded, miss, missing, walk
 from penstock.spark.rocketmq.decode import record_batch
 from penstock.spark.rocketmq.settings import RocketmqSettings
@@ -24,7 +24,7 @@ def read_split(
         miss(_holes(split, position, messages), settings)
         if not len(messages):
             return None
-        batch = record_batch(messages, split.origin, columns)
+        batch = record_batch(messages, split.place, columns)
         return batch, int(messages.queue_offsets[batch.num_rows - 1]) + 1
 
     return walk(split, settings, decode)

@@ -8,8 +8,8 @@ from typing import ClassVar, Final
 
 from penstock.net.address import split_host_port
 from penstock.rocketmq.blocking import Account
+from penstock.spark.access import Access
 from penstock.spark.errors import OptionError
-from penstock.spark.nodes.access import Access
 from penstock.spark.options import option, printable, text
 from penstock.spark.rocketmq.access import BrokerAccess
 from penstock.spark.settings import Settings

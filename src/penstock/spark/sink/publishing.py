@@ -17,8 +17,8 @@ from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.counted import counted
 from penstock.log_api.errors import LogError, NodeUnreachable, TlsNeeded
 from penstock.log_api.write_client import WriteClient
+from penstock.spark.access import tls_needed, why
 from penstock.spark.errors import OptionError, SinkError, SourceError
-from penstock.spark.nodes.access import tls_needed, why
 from penstock.spark.sink.in_flight import InFlight
 from penstock.spark.sink.nodes import Connections, Nodes
 from penstock.spark.sink.pieces import Piece, groups

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from penstock.core.names import is_valid_name
 from penstock.spark.errors import OptionError
-from penstock.spark.nodes.reach import Reach
 from penstock.spark.options import WHOLE_MAX, boolean, option, parse, positive, text, whole
+from penstock.spark.reach import Reach
 
 WRITER_LENGTH_MAX = 128
 # What Spark itself hands to a sink beside the sink's options.

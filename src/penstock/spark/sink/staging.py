@@ -27,8 +27,8 @@ from penstock.log_api.errors import (
     TopicNotFound,
 )
 from penstock.log_api.write_client import Part
+from penstock.spark.access import Access, no_dialect, persist
 from penstock.spark.errors import SinkError, SourceError
-from penstock.spark.nodes.access import Access, no_dialect, persist
 from penstock.spark.sink.in_flight import InFlight
 from penstock.spark.sink.nodes import Connections
 from penstock.spark.sink.pieces import Longs, Piece, groups

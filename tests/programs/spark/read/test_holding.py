@@ -10,13 +10,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from penstock.log_api.errors import NodeUnreachable
 from penstock.log_api.log_client import LogClient
 from penstock.nsq.client.blocking import Producer
+from penstock.spark.access import close_connections
 from penstock.spark.errors import GroupTakenError, SourceError
-from penstock.spark.nodes.access import close_connections
 from penstock.spark.nodes.bounds import Cluster
+from penstock.spark.offsets import Position
 from penstock.spark.once import Once
 from penstock.spark.read import holding
 from penstock.spark.read.holding import Holding
-from penstock.spark.read.offsets import Position
 from penstock.spark.read.stream import NsqStreamReader
 from penstock.spark.settings import Settings
 from penstock.testing.daemons import run_nsqd

@@ -17,8 +17,8 @@ from penstock.core.units import MILLISECOND
 from penstock.rocketmq.blocking import RemotingLink
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
+from penstock.spark.access import why
 from penstock.spark.errors import SinkError
-from penstock.spark.nodes.access import why
 from penstock.spark.nodes.directory import LastAnswer
 from penstock.spark.rocketmq.access import BrokerAccess
 from penstock.spark.rocketmq.routes import Routes

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from penstock.spark.errors import OptionError
-from penstock.spark.nodes.reach import Asking
 from penstock.spark.options import boolean, option, parse, positive, printable, text, texts
+from penstock.spark.reach import Asking
 from penstock.spark.rocketmq.settings import RocketmqSettings
 from penstock.spark.sink.rocketmq.names import TOPIC, invalid_topic
 from penstock.spark.sink.settings import OF_SPARK, whole_number

@@ -5,14 +5,20 @@ Files are read on the machine that asks: the driver's and each executor's.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from penstock.net.address import split_host_port
+from penstock.spark.access import Access
 from penstock.spark.errors import OptionError
-from penstock.spark.nodes.access import Access
 from penstock.spark.options import boolean, option, port, seconds, text, texts
 
 _FILE = "On every machine of the cluster"
+_NAMES: Final = re.compile(
+    r"(?i)(lookupd|nsqd)_http_address|nsqd_https_port|tls_\w+|auth_secret|timeout"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,3 +134,8 @@ def _require_port(name: str, given: str, address: str, usual: int) -> None:
         raise OptionError(
             f"{name} must be host:port, such as 127.0.0.1:{usual}, not {given!r}"
         ) from None
+
+
+def access_of(options: Mapping[str, str]) -> dict[str, str]:
+    """The options that say where nodes are and how they are asked."""
+    return {key: value for key, value in options.items() if _NAMES.fullmatch(key)}

@@ -17,10 +17,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from penstock.spark.channel.settings import ChannelSettings, is_channel
+from penstock.spark.channel.settings import ChannelSettings
 from penstock.spark.errors import OptionError
-from penstock.spark.read.schema import CHANNEL_SCHEMA, SCHEMA
-from penstock.spark.settings import Settings
+from penstock.spark.schema import CHANNEL_SCHEMA, SCHEMA
+from penstock.spark.settings import Settings, is_channel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

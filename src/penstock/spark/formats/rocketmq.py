@@ -14,7 +14,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from penstock.spark.read.source import columns_of
+from penstock.spark.formats.nsq import columns_of
 from penstock.spark.rocketmq.schema import SCHEMA
 from penstock.spark.rocketmq.settings import RocketmqSettings
 

@@ -12,8 +12,8 @@ from penstock.net.tls import renewal
 from penstock.nsq.client.blocking import Producer
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.lookup import lookup
+from penstock.spark.access import close_connections
 from penstock.spark.errors import OptionError, SourceError
-from penstock.spark.nodes.access import close_connections
 from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.read.batch import NsqBatchReader
 from penstock.spark.settings import Settings
