@@ -50,9 +50,10 @@ def check_sink(spark: SparkSession, sink: Sink, schema: StructType) -> None:
 
         Columns.of(schema, Settings.parse(sink.options).topic)
     elif sink.format == "rocketmq":
-        from penstock.spark.sink.rocketmq.writer import stream_writer
+        from penstock.spark.sink.rocketmq.writer import output
+        from penstock.spark.sink.writer import StreamWriter
 
-        stream_writer(sink.options, schema)
+        StreamWriter(output(sink.options, schema))
     elif sink.format == "http":
         from penstock.spark.http.settings import Settings as HttpSettings
         from penstock.spark.http.writer import body_column

@@ -37,7 +37,7 @@ def _check_nsq_sink(options: Mapping[str, str]) -> None:
 
 
 def _check_rocketmq_sink(options: Mapping[str, str]) -> None:
-    RocketmqSinkSettings.parse(options).staging().require_writer(streaming=True)
+    RocketmqSinkSettings.parse(options).require_writer(streaming=True)
 
 
 # Formats of ours, whose options are checked here. Those of other formats are Spark's to check.

@@ -6,12 +6,13 @@ Nothing here needs Spark: ``penstock.arrow`` reads with it as well.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from penstock.spark import planning
 from penstock.spark.errors import LostError, OptionError, SourceError
+from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.offsets import Bounds, Offsets, Place
 from penstock.spark.once import Once
 from penstock.spark.planning import Split
@@ -120,3 +121,13 @@ def missing(place: Place, offset: int, goes_on: str) -> str:
         f"missing (damaged and set aside); the log goes on {goes_on}. "
         "Set failOnDataLoss=false to skip what is missing"
     )
+
+
+class Log(NamedTuple):
+    """The logs of one dialect: the nodes that hold them, and the messages of a split."""
+
+    cluster: Callable[[Any], Cluster]
+    read_split: Callable[[Split | None, Sequence[str], Any], Iterator[pa.RecordBatch]]
+
+
+NSQ: Final = Log(Cluster, read_split)

@@ -25,9 +25,9 @@ def whole_number(name: str, given: str) -> int:
     return number
 
 
-@dataclass(frozen=True, slots=True)
-class Settings(Reach):
-    """The options of a writer."""
+@dataclass(frozen=True)
+class Writing:
+    """The options of every sink of ours: the topic, how often each row, and in which requests."""
 
     topic: str | None = option(
         "topic", text, None,
@@ -57,23 +57,10 @@ class Settings(Reach):
     )  # fmt: skip
     in_flight: int = option(
         "requestsInFlight", positive, 2,
-        "Requests of a task at a time. With 1 the rows of a partition stay in order on a node.",
+        "Requests of a task at a time. With 1 the rows of a partition stay in order on a node, and"
+        " in a queue of RocketMQ.",
         shown="2",
     )  # fmt: skip
-
-    @classmethod
-    def parse(cls, options: Mapping[str, str]) -> Settings:
-        """Settings from Spark's options, whose names are case-insensitive.
-
-        Raises OptionError for a missing, unknown or unusable option.
-        """
-        given = {key.lower(): value for key, value in options.items()}
-        if "path" in given:
-            given.setdefault("topic", given["path"])
-        settings = cls(**parse(cls, given, OF_SPARK))
-        settings.require_reach()
-        settings.require_names()
-        return settings
 
     def require_writer(self, *, streaming: bool) -> None:
         """Raise OptionError unless the writer's memory has a name where it needs one."""
@@ -94,6 +81,28 @@ class Settings(Reach):
                 "a batch write with exactlyOnce=true needs writerId and writerBatch, by which a "
                 "repeated write is known"
             )
+
+    @staticmethod
+    def given(options: Mapping[str, str]) -> dict[str, str]:
+        """Spark's options in lower case; the path of ``save("t")`` is the topic."""
+        given = {key.lower(): value for key, value in options.items()}
+        return {"topic": given["path"], **given} if "path" in given else given
+
+
+@dataclass(frozen=True)
+class Settings(Reach, Writing):
+    """The options of a writer."""
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> Settings:
+        """Settings from Spark's options, whose names are case-insensitive.
+
+        Raises OptionError for a missing, unknown or unusable option.
+        """
+        settings = cls(**parse(cls, cls.given(options), OF_SPARK))
+        settings.require_reach()
+        settings.require_names()
+        return settings
 
     def require_names(self) -> None:
         """Raise OptionError for names that no topic or writer can have."""

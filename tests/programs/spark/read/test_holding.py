@@ -17,7 +17,7 @@ from penstock.spark.offsets import Position
 from penstock.spark.once import Once
 from penstock.spark.read import holding
 from penstock.spark.read.holding import Holding
-from penstock.spark.read.stream import NsqStreamReader
+from penstock.spark.read.stream import StreamReader
 from penstock.spark.settings import Settings
 from penstock.testing.daemons import run_nsqd
 from tools.harness.fake_log_server import FakeLogServer
@@ -117,8 +117,8 @@ def test_two_queries_with_one_group_over_a_real_nsqd() -> None:
         given = {"topic": "t", "nsqd_http_address": nsqd.http, "group": "g",
                  "startingOffsets": "earliest"}  # fmt: skip
 
-        def query() -> NsqStreamReader:
-            return NsqStreamReader(Settings.parse(given), ("offset",))
+        def query() -> StreamReader:
+            return StreamReader(Settings.parse(given), ("offset",))
 
         first = query()
         end = first.latestOffset(first.initialOffset(), ALL)
