@@ -26,7 +26,7 @@ class Asking:
     """Patience and TLS; times are seconds."""
 
     timeout_s: float = option(
-        "timeout", seconds, 10.0, "Seconds to wait for a node that does not answer.", shown="10"
+        "timeout", seconds, 10.0, "Seconds to wait for a node that does not answer."
     )
     tls_v1: bool | None = option(
         "tls_v1", boolean, None,
@@ -46,7 +46,7 @@ class Asking:
         "The name in the nodes' certificates, if it is not their host's.",
     )  # fmt: skip
     tls_insecure_skip_verify: bool = option(
-        "tls_insecure_skip_verify", boolean, False, "Accept any certificate.", shown="false"
+        "tls_insecure_skip_verify", boolean, False, "Accept any certificate."
     )
 
     def require_tls(self) -> None:
@@ -79,7 +79,6 @@ class Reach(Asking):
     https_port: int = option(
         "nsqd_https_port", port, 4152,
         "HTTPS port of nodes that do not tell theirs; those with `--tls-required` do.",
-        shown="4152",
     )  # fmt: skip
     auth_secret: str = option(
         "auth_secret", text, "",
@@ -120,14 +119,15 @@ class Reach(Asking):
             )
         for address in self.nodes:
             plain = address.removeprefix("https://")
-            _require_port("nsqd_http_address", address, plain, 4151)
+            require_port("nsqd_http_address", address, plain, 4151)
         for address in self.lookupd:
             # nsqlookupd may also be given as a URL with a path.
             if "://" not in address:
-                _require_port("lookupd_http_address", address, address.partition("/")[0], 4161)
+                require_port("lookupd_http_address", address, address.partition("/")[0], 4161)
 
 
-def _require_port(name: str, given: str, address: str, usual: int) -> None:
+def require_port(name: str, given: str, address: str, usual: int) -> None:
+    """Raise OptionError for an address without a port; ``usual`` is one for the example."""
     try:
         split_host_port(address)
     except ValueError:

@@ -38,7 +38,6 @@ class Writing:
         "exactlyOnce", boolean, False,
         "`true`: each row once, staged and then committed at the nodes of `nsqd_http_address`,"
         " which must be Penstock's.",
-        shown="false",
     )  # fmt: skip
     writer: str = option(
         "writerId", text, "",
@@ -53,13 +52,11 @@ class Writing:
     request_bytes: int = option(
         "requestBytes", positive, 1 << 20,
         "Bytes of one request, about; a larger message has one for itself.",
-        shown="1048576",
     )  # fmt: skip
     in_flight: int = option(
         "requestsInFlight", positive, 2,
         "Requests of a task at a time. With 1 the rows of a partition stay in order on a node, and"
         " in a queue of RocketMQ.",
-        shown="2",
     )  # fmt: skip
 
     def require_writer(self, *, streaming: bool) -> None:

@@ -35,7 +35,6 @@ class Settings(Asking, Writing):
         printable(255),
         "spark",
         "The producers' group that brokers are told.",
-        shown="spark",
     )
 
     @classmethod
