@@ -22,7 +22,7 @@ from penstock.spark.rocketmq.access import BrokerAccess
 from penstock.spark.rocketmq.routes import Routes
 from penstock.spark.sink.idle import Idle
 from penstock.spark.sink.pieces import Piece
-from penstock.spark.sink.rocketmq.bodies import batch_of
+from penstock.spark.sink.request_bodies import batch_of
 from penstock.spark.sink.rocketmq.queues import (
     NEW_TOPIC_QUEUES,
     NoQueuesError,

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Final
 
 from penstock.spark.errors import OptionError
 from penstock.spark.options import option, parse, printable, text, texts
 from penstock.spark.reach import Asking
 from penstock.spark.rocketmq.settings import RocketmqSettings
-from penstock.spark.sink.rocketmq.names import TOPIC, invalid_topic
 from penstock.spark.sink.settings import OF_SPARK, Writing
 from penstock.spark.sink.settings import Settings as Staging
+
+TOPIC: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,127}")
+"""The names of topics that the sink accepts."""
 
 
 @dataclass(frozen=True)
@@ -98,3 +102,11 @@ class Settings(Asking, Writing):
             "tls_insecure_skip_verify": str(self.tls_insecure_skip_verify).lower(),
         }
         return RocketmqSettings.parse({name: value for name, value in given.items() if value})
+
+
+def invalid_topic(name: str) -> str:
+    """The sentence for a name that no topic can have."""
+    return (
+        f"topic name {name[:200]!r} is invalid: a name is 1 to 127 letters, digits, underscores "
+        "and dashes"
+    )

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from penstock.spark.errors import OptionError
 from penstock.spark.sink.pieces import Longs, Piece, groups
-from penstock.spark.sink.rocketmq.bodies import batch_of
+from penstock.spark.sink.request_bodies import batch_of
 from penstock.spark.sink.rocketmq.publishing import publish_rows
 from penstock.spark.sink.rocketmq.rows import ANY_QUEUE, RocketmqRows, body_column
 from penstock.spark.sink.rocketmq.settings import Settings
