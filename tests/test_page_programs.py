@@ -24,7 +24,7 @@ from penstock.nsq import client as nsq_client
 from penstock.nsq.client import Config, Consumer
 from penstock.rocketmq import client
 from penstock.rocketmq.client import Message, Producer, PushConsumer, blocking, sql
-from penstock.spark.nodes.access import close_connections
+from penstock.spark.access import close_connections
 from penstock.testing.daemons import Daemon, RocketMQ, run_nsqd, run_rocketmq
 from tests.forwarding import channel, create, publish
 from tests.page_blocks import sample, without_row

@@ -16,25 +16,23 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from penstock.spark import planning
 from penstock.spark.errors import OptionError
-from penstock.spark.nodes.bounds import Cluster
-from penstock.spark.read import decode, planning, reader
-from penstock.spark.read.offsets import Bounds, Nested, Offsets, Place, resolve
-from penstock.spark.read.planning import Split
+from penstock.spark.offsets import Bounds, Nested, Offsets, Place, resolve
+from penstock.spark.read import decode
 from penstock.spark.read.positions import offsets_at
-from penstock.spark.read.reader import restrict
-from penstock.spark.read.timestamps import nanoseconds
+from penstock.spark.read.reader import NSQ, Log, restrict
 from penstock.spark.rocketmq import decode as rocketmq_decode
-from penstock.spark.rocketmq import reader as rocketmq_reader
-from penstock.spark.rocketmq.routes import cluster_of
+from penstock.spark.rocketmq.reader import ROCKETMQ
 from penstock.spark.rocketmq.settings import RocketmqSettings
 from penstock.spark.settings import Settings
+from penstock.spark.timestamps import nanoseconds
 
 Position: TypeAlias = str | int | datetime | Nested
 """``earliest``, ``latest``, an offset, a time, or offsets by topic, node and queue."""
@@ -45,15 +43,12 @@ class _Format(NamedTuple):
 
     settings: type[Settings]
     types: Mapping[str, pa.DataType]
-    cluster: Callable[[Any], Cluster]
-    read_split: Callable[[Split, Sequence[str], Any], Iterator[pa.RecordBatch]]
+    log: Log
 
 
 _FORMATS: Final = {
-    "nsq": _Format(Settings, decode.TYPES, Cluster, reader.read_split),
-    "rocketmq": _Format(
-        RocketmqSettings, rocketmq_decode.TYPES, cluster_of, rocketmq_reader.read_split
-    ),
+    "nsq": _Format(Settings, decode.TYPES, NSQ),
+    "rocketmq": _Format(RocketmqSettings, rocketmq_decode.TYPES, ROCKETMQ),
 }
 # Connections are kept for the whole process, each for one request at a time.
 _connections = threading.Lock()
@@ -94,7 +89,7 @@ def read(
     settings = kind.settings.parse({**given, "topic": topic}, "batch")
     _require_arguments(settings)
     with _connections:
-        bounds = kind.cluster(settings).bounds()
+        bounds = kind.log.cluster(settings).bounds()
         first, last = restrict(
             _offsets(start, "start", bounds, settings),
             _offsets(end, "end", bounds, settings),
@@ -103,7 +98,7 @@ def read(
         )
     splits = planning.plan(first, last, bounds, partitions_min=1)
     schema = pa.schema([pa.field(name, kind.types[name]) for name in chosen])
-    batches = (kind.read_split(split, chosen, settings) for split in splits)
+    batches = (kind.log.read_split(split, chosen, settings) for split in splits)
     return pa.RecordBatchReader.from_batches(schema, _by_turns(batches))
 
 

@@ -4,6 +4,6 @@ Spark imports every top-level module called ``pyspark_*`` when it first looks fo
 source, and registers its ``DefaultSource``.
 """
 
-from penstock.spark.read.source import NsqDataSource as DefaultSource
+from penstock.spark.formats.nsq import NsqDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -3,6 +3,6 @@
 See ``pyspark_nsq``; a module has one source.
 """
 
-from penstock.spark.rocketmq.source import RocketmqDataSource as DefaultSource
+from penstock.spark.formats.rocketmq import RocketmqDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

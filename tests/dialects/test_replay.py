@@ -9,7 +9,8 @@ from penstock.broker.dead_letters import decode_origins
 from penstock.log_api.log_client import LogClient
 from penstock.nsq.protocol.translation import bodies as nsq_bodies
 from penstock.rocketmq.protocol.codes import RequestCode
-from penstock.spark.read.decode import Origin, record_batch, wanted_parts
+from penstock.spark.offsets import Place
+from penstock.spark.read.decode import record_batch, wanted_parts
 from penstock.storage.batch import Dialect
 from tools.harness.rocketmq.raw_client import RawClient
 
@@ -52,7 +53,7 @@ def test_spark_reads_what_is_fetched(both: Both) -> None:
     fill(both, "t")
     buffer = both.log().fetch("t", 0).data
     parts = list(wanted_parts(buffer, 1, 5))
-    rows = record_batch(parts, Origin("t", "node", 0), ("body", "id", "offset"))
+    rows = record_batch(parts, Place("t", "node", 0), ("body", "id", "offset"))
     assert rows.column(0).to_pylist() == EXPECTED[1:]
     base = both.topic("t").log.id_base
     assert rows.column(1).to_pylist() == [f"{base + offset:016x}" for offset in range(1, 5)]

@@ -17,8 +17,8 @@ from penstock import arrow
 from penstock.core.errors import PenstockError
 from penstock.log_api.log_client import LogClient
 from penstock.nsq.protocol import encode
+from penstock.spark.access import close_connections
 from penstock.spark.errors import OptionError, SourceError
-from penstock.spark.nodes.access import close_connections
 from penstock.spark.rocketmq.settings import COLUMNS as ROCKETMQ_COLUMNS
 from penstock.spark.settings import COLUMNS
 from penstock.testing.daemons import Daemon, run_nsqd
@@ -259,7 +259,7 @@ def test_errors_of_rocketmqs_topics_name_what_is_wrong(brokers: Brokers) -> None
 def test_a_process_that_is_forked_has_connections_of_its_own() -> None:
     code = (
         "import os, sys; from penstock import arrow;"
-        "from penstock.spark.nodes.access import Access, client;"
+        "from penstock.spark.access import Access, client;"
         "ours = client('h:1', Access());"
         "arrow._connections.acquire();"  # another thread is fetching
         "child = os.fork();"

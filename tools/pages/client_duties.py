@@ -335,7 +335,7 @@ _OPTIONS = (
          _unit("config", "options_by_name", "refusals",
                "values_of_a_program_are_checked_by_validate",
                "heartbeats_come_before_patience_ends")
-         + _tests("unit/net/test_client_options.py", "reading", "refused", "bounds"),
+         + _tests("unit/core/settings/test_client_options.py", "reading", "refused", "bounds"),
          "16 bits do not wrap: `max_attempts` 70000 is 70000. `topology_*` is not in NSQ 1.3."),
     Duty("Addresses of nsqlookupd: scheme, port, path and query (7.4).",
          _unit("consume/discovery", "urls", "bad_urls") + _unit("lookup", "url")),

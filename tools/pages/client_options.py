@@ -8,7 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from penstock.net.client_options import CODE_ONLY, TEXT, Option
+from penstock.core.settings.client_options import (
+    CODE_ONLY,
+    Option,
+)
+from penstock.core.settings.option_kinds import STRING
 from penstock.nsq.client.config import OPTIONS
 from penstock.rocketmq.client.config import OPTIONS as ROCKETMQ_OPTIONS
 
@@ -28,7 +32,9 @@ def default(each: Option) -> str:
 
 
 def kind(each: Option) -> str:
-    return "" if each.kind is TEXT else each.kind.word
+    if each.kind is STRING:
+        return ""
+    return "bool" if each.kind.is_switch else each.kind.placeholder
 
 
 def table(options: Mapping[str, Option]) -> str:

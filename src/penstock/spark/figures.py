@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.units import MINUTE, SECOND
-from penstock.spark.nodes.access import Access
-from penstock.spark.read.offsets import Position
+from penstock.spark.access import Access
+from penstock.spark.offsets import Position
 from penstock.spark.read.progress import observed, position
 
 PLACES_MAX: Final = 100

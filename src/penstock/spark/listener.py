@@ -20,9 +20,9 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import SECOND
 from penstock.log_api.errors import NodeUnreachable
+from penstock.spark.access import Access, connect, secured
 from penstock.spark.errors import explain
 from penstock.spark.figures import PLACES_MAX, About, QueryFigures
-from penstock.spark.nodes.access import Access, connect, secured
 from penstock.spark.once import Once
 from penstock.spark.settings import Settings
 

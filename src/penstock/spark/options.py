@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final, Literal, TypeAlias
 
 from penstock.spark.errors import OptionError
 from penstock.spark.once import Once
-from penstock.spark.read.timestamps import duration_ns
+from penstock.spark.timestamps import duration_ns
 
 Parser: TypeAlias = Callable[[str, str], Any]
 """From an option's name and text to its value; raises OptionError."""
@@ -79,14 +79,25 @@ def option(
     default: Any,
     help: str,
     *,
-    shown: str = "",
+    shown: str | None = None,
     secret: bool = False,
     aliases: tuple[str, ...] = (),
     only: Read | None = None,
 ) -> Any:
-    """A field of a dataclass that is set by the option ``name``."""
-    declared = Option(name, parse, help, shown, aliases, only)
+    """A field of a dataclass that is set by the option ``name``.
+
+    ``shown`` is the default as the documentation has it, where it is not the field's.
+    """
+    text = _shown(default) if shown is None else shown
+    declared = Option(name, parse, help, text, aliases, only)
     return dataclasses.field(default=default, repr=not secret, metadata={"option": declared})
+
+
+def _shown(default: Any) -> str:
+    """A default as its user would write it; empty where there is none."""
+    if isinstance(default, bool):
+        return str(default).lower()
+    return f"{default:g}" if isinstance(default, float) else str(default or "")
 
 
 def options_of(settings: type[Any]) -> Iterator[tuple[str, Option]]:
@@ -170,6 +181,14 @@ def table(settings: type[Any], beside: type[Any] | None = None) -> str:
     known = [declared for _, declared in options_of(beside)] if beside else []
     rows = [declared.row() for _, declared in options_of(settings) if declared not in known]
     return "\n".join(["| option | default | |", "|---|---|---|", *rows]) + "\n"
+
+
+def require_columns(asked: Sequence[str], known: Sequence[str]) -> None:
+    """Raise OptionError unless these are some of the columns that are known, each once."""
+    if not set(asked) <= set(known) or len(set(asked)) < len(asked):
+        raise OptionError(
+            f"columns must be some of {', '.join(known)}, each once, not {', '.join(asked)}"
+        )
 
 
 # --- kinds of values ------------------------------------------------------------------------------

@@ -9,9 +9,8 @@ from typing import ClassVar, Final, Self
 
 from penstock.core.names import is_valid_name
 from penstock.core.units import MINUTE
-from penstock.spark.channel.settings import is_channel
 from penstock.spark.errors import OptionError
-from penstock.spark.nodes.reach import Reach
+from penstock.spark.offsets import GROUP, offsets, require_some
 from penstock.spark.options import (
     Read,
     boolean,
@@ -22,11 +21,12 @@ from penstock.spark.options import (
     pattern,
     positive,
     printable,
+    require_columns,
     texts,
     words,
 )
-from penstock.spark.read.offsets import GROUP, offsets, require_some
-from penstock.spark.read.timestamps import Timestamp, timestamp
+from penstock.spark.reach import Reach
+from penstock.spark.timestamps import Timestamp, timestamp
 
 COLUMNS: Final = ("topic", "body", "id", "timestamp", "attempts", "node", "queue", "offset")
 """The columns of every message, which are read unless others are asked for."""
@@ -82,7 +82,7 @@ class Settings(Reach):
     )  # fmt: skip
     include_origin: bool = option(
         "includeOrigin", boolean, False,
-        "`true`: read the columns of dead letters, too.", shown="false",
+        "`true`: read the columns of dead letters, too.",
     )  # fmt: skip
     records_max: int | None = option(
         "maxRecordsPerTrigger", positive, None, "Most messages of a micro-batch.",
@@ -119,32 +119,26 @@ class Settings(Reach):
     )  # fmt: skip
     group_prefix: str = option(
         "groupIdPrefix", printable(240), "spark",
-        "The beginning of that name by chance.", shown="spark", only="stream",
+        "The beginning of that name by chance.", only="stream",
     )  # fmt: skip
     fail_on_data_loss: bool = option(
         "failOnDataLoss", boolean, True,
         "`true`: messages that are gone end the query with an error that names them. `false`: they"
         " are skipped with a warning.",
-        shown="true",
     )  # fmt: skip
     wait_for_nodes: bool = option(
         "waitForNodes", boolean, False,
         "`true`: a node that left nsqlookupd with messages to read is waited for, as long as"
         " `timeout` says. `false`: the query goes on without it, with a warning, until it is back.",
-        shown="false",
     )  # fmt: skip
     skip_without_log: bool = option(
         "skipNodesWithoutLog", boolean, False,
         "`true`: leave out nodes that have no log to read, as Go's nsqd, with a warning.",
-        shown="false",
     )  # fmt: skip
-    fetch_bytes: int = option(
-        "fetchBytes", positive, 4 << 20, "Bytes of one fetch.", shown="4194304"
-    )
+    fetch_bytes: int = option("fetchBytes", positive, 4 << 20, "Bytes of one fetch.")
     mode: str = option(
         "mode", one_of("log", "channel"), "log",
         "`log`; `channel` reads a [channel](#channels) of any nsqd, and has other options.",
-        shown="log",
     )  # fmt: skip
 
     @classmethod
@@ -175,9 +169,7 @@ class Settings(Reach):
         if asked.columns and asked.include_origin:
             raise OptionError("columns names all columns to read: leave includeOrigin out")
         known = cls.usual_columns + cls.origin_columns
-        if not set(asked.columns) <= set(known) or len(set(asked.columns)) < len(asked.columns):
-            given = ", ".join(asked.columns)
-            raise OptionError(f"columns must be some of {', '.join(known)}, each once, not {given}")
+        require_columns(asked.columns, known)
         return asked.columns or (known if asked.include_origin else cls.usual_columns)
 
     @property
@@ -243,3 +235,8 @@ class Settings(Reach):
             raise OptionError("maxTriggerDelay is of no use without minRecordsPerTrigger")
         if "group_prefix" in given and self.group is not None:
             raise OptionError("give group or groupIdPrefix, not both")
+
+
+def is_channel(options: Mapping[str, str]) -> bool:
+    """True if these options, of any case, ask for ``mode=channel``."""
+    return any(key.lower() == "mode" and value == "channel" for key, value in options.items())

@@ -25,9 +25,9 @@ from penstock.rocketmq.client.message import Message
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.messages.message import decode
+from penstock.spark.access import close_connections
 from penstock.spark.errors import SourceError
-from penstock.spark.nodes.access import close_connections
-from penstock.spark.read.stream import NsqStreamReader
+from penstock.spark.read.stream import StreamReader
 from penstock.spark.settings import Settings
 from penstock.storage.batch import iter_batches
 from penstock.testing.daemons import Daemon, MqBroker, run_mqbroker, run_mqnamesrv, run_nsqd
@@ -217,10 +217,10 @@ def publish(nsqd: Daemon, body: bytes, count: int) -> None:
     ask(nsqd, "POST", "/mpub?topic=t", b"\n".join([body] * count))
 
 
-def reader(nsqd: Daemon, **options: str) -> NsqStreamReader:
+def reader(nsqd: Daemon, **options: str) -> StreamReader:
     given = {"topic": "t", "nsqd_http_address": nsqd.http, "timeout": "60",
              "startingOffsets": "earliest", "group": "g", **options}  # fmt: skip
-    return NsqStreamReader(Settings.parse(given), ("body",))
+    return StreamReader(Settings.parse(given), ("body",))
 
 
 def test_a_backup_has_every_small_file_that_a_copy_has() -> None:

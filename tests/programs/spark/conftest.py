@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from penstock.core.units import SECOND
-from penstock.spark.nodes import access
-from penstock.spark.nodes.access import close_connections
-from penstock.spark.sink import nodes, publishing
+from penstock.spark import access
+from penstock.spark.access import close_connections
+from penstock.spark.sink import nodes, sending
 from penstock.spark.sink.rocketmq import publishing as rocketmq_publishing
 from penstock.testing.clock import FakeClock
 from tools.harness.fake_log_server import FakeLogServer
@@ -40,6 +40,6 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     clock = FakeClock()
     pauses = SimpleNamespace(sleep=lambda seconds: clock.advance(int(seconds * SECOND)))
-    for module in (access, publishing, rocketmq_publishing):
+    for module in (access, sending):
         monkeypatch.setattr(module, "SYSTEM_CLOCK", clock)
         monkeypatch.setattr(module, "time", pauses)

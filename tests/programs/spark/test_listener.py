@@ -13,11 +13,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.spark import listener
+from penstock.spark.access import Access
 from penstock.spark.errors import SourceError
 from penstock.spark.figures import About, QueryFigures
 from penstock.spark.listener import ProgressListener, Teller, attach, farewell
-from penstock.spark.nodes.access import Access
-from penstock.spark.read.offsets import Place, Position, to_checkpoint
+from penstock.spark.offsets import Place, Position, to_checkpoint
 from tools.harness.fake_log_server import FakeLogServer
 
 

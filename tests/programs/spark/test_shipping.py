@@ -19,10 +19,11 @@ for name in zipfile.ZipFile(sys.argv[1]).namelist():
 
 
 DECODE = """
-from penstock.spark.read.decode import Origin, record_batch, wanted_parts
+from penstock.spark.offsets import Place
+from penstock.spark.read.decode import record_batch, wanted_parts
 for _ in range(2):
     data = bytes.fromhex(sys.argv[2])
-    rows = record_batch(list(wanted_parts(data, 0, 9)), Origin("t", "n", 0), ["offset", "body"])
+    rows = record_batch(list(wanted_parts(data, 0, 9)), Place("t", "n", 0), ["offset", "body"])
     print(rows.to_pylist())
 """
 

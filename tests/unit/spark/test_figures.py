@@ -12,7 +12,7 @@ from penstock.core.units import SECOND
 from penstock.nsq.pipeline_status import PipelineStatus
 from penstock.spark import figures
 from penstock.spark.figures import About, QueryFigures
-from penstock.spark.read.offsets import Place, Position, to_checkpoint
+from penstock.spark.offsets import Place, Position, to_checkpoint
 from penstock.testing.clock import FakeClock
 
 

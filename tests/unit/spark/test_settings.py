@@ -8,7 +8,7 @@ from penstock.core.units import MINUTE
 from penstock.spark.errors import OptionError
 from penstock.spark.options import options_of, table
 from penstock.spark.read.decode import TYPES
-from penstock.spark.read.schema import SCHEMA
+from penstock.spark.schema import SCHEMA
 from penstock.spark.settings import COLUMNS, ORIGIN_COLUMNS, Settings
 from tools.pages.spark_options import PAGE, split
 

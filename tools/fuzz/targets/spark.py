@@ -7,7 +7,7 @@ from penstock.rocketmq.protocol.ids import Host
 from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import StoredMessage, decode_all, encode
 from penstock.spark.errors import SourceError
-from penstock.spark.read.decode import Origin
+from penstock.spark.offsets import Place
 from penstock.spark.rocketmq.decode import record_batch
 from penstock.spark.rocketmq.stored import Stored
 
@@ -20,7 +20,7 @@ _HOST, _HOST6 = Host(bytes(4), 1), Host(bytes(16), 2)
 def rows(data: bytes) -> None:
     """A pull's answer as columns: refused, or what the protocol reads message by message."""
     try:
-        found = record_batch(Stored.parse(data), Origin("t", "b", 0), _COLUMNS)
+        found = record_batch(Stored.parse(data), Place("t", "b", 0), _COLUMNS)
     except SourceError as error:
         assert "\n" not in str(error)
         return

@@ -23,13 +23,13 @@ from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.counted import counted
 from penstock.core.errors import PenstockError, UsageError
 from penstock.core.units import SECOND
+from penstock.spark.access import close_connections
 from penstock.spark.errors import OptionError
-from penstock.spark.nodes.access import close_connections
 from penstock.spark.nodes.bounds import Cluster
+from penstock.spark.offsets import Offsets
 from penstock.spark.pipelines import archive, own
 from penstock.spark.pipelines.pipeline import Pipeline
 from penstock.spark.pipelines.spec import Spec
-from penstock.spark.read.offsets import Offsets
 from penstock.spark.read.progress import BatchDone
 from penstock.spark.settings import Settings
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from penstock.cli.pipeline.local_spark import local_spark
 from penstock.cli.shared.pipes import quiet_pipe
 from penstock.core.errors import PenstockError
+from penstock.spark.access import close_connections
 from penstock.spark.errors import explain
-from penstock.spark.nodes.access import close_connections
 from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.settings import Settings
 

@@ -30,6 +30,7 @@ class Kind:
     form = ""  # how a value is written, for those who wrote another
     is_switch = False  # a switch may stand without a value, meaning true
     is_choice = False  # a choice is checked before the other values of a configuration file
+    is_checked = False  # a value that a program gives in its code is read as a text is
 
     def from_flag(self, text: str) -> Any:
         """The value of a flag's text; ValueError holds Go's reason."""

@@ -16,21 +16,19 @@ from penstock import __version__
 from penstock.core.errors import ConfigError
 from penstock.core.nearest import did_you_mean
 from penstock.core.redaction import without_secrets
-from penstock.net.client_options import (
-    ADDRESS,
+from penstock.core.settings.client_options import (
     CODE_ONLY,
     COUNT,
     FILE,
     FRACTION,
     SECONDS,
-    SWITCH,
-    TEXT,
-    WHOLE,
     OneOf,
     Option,
     option,
     options_of,
 )
+from penstock.core.settings.option_kinds import BOOL, INT, STRING, Kind
+from penstock.net.address import split_host_port
 
 if TYPE_CHECKING:
     import ssl
@@ -45,6 +43,20 @@ _BACKOFF_STRATEGY: Final = OneOf(
 _TLS_VERSION: Final = OneOf(
     "ssl3.0", "tls1.0", "tls1.1", "tls1.2", "tls1.3", empty="", refusal="{} is not a tls version"
 )
+
+
+class Address(Kind):
+    """A host and its port."""
+
+    placeholder = "host:port"
+    is_checked = True
+
+    def from_config(self, value: str) -> str:
+        split_host_port(value)
+        return value
+
+
+ADDRESS: Final = Address()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,17 +80,17 @@ class Config:
     local_addr: str = option("", ADDRESS, "Connect from this address.")
 
     # What IDENTIFY says
-    client_id: str = option("", TEXT, "The short host name when empty.")
-    hostname: str = option("", TEXT, "The machine's when empty.")
-    user_agent: str = option(f"penstock/{__version__}", TEXT, "Shown by the node's statistics.")
+    client_id: str = option("", STRING, "The short host name when empty.")
+    hostname: str = option("", STRING, "The machine's when empty.")
+    user_agent: str = option(f"penstock/{__version__}", STRING, "Shown by the node's statistics.")
     heartbeat_interval: float = option(
         30.0, SECONDS, "At most `read_timeout`; anything negative for none."
     )
     sample_rate: int = option(
-        0, WHOLE, "Percent of the messages to receive; 0 for all.", least=0, most=99
+        0, INT, "Percent of the messages to receive; 0 for all.", least=0, most=99
     )
     output_buffer_size: int = option(
-        16384, WHOLE, "How much the node may gather before it sends; -1 to gather nothing."
+        16384, INT, "How much the node may gather before it sends; -1 to gather nothing."
     )
     output_buffer_timeout: float = option(
         0.25, SECONDS, "How long the node may gather messages; negative to send each at once."
@@ -88,19 +100,19 @@ class Config:
         least=0,
     )  # fmt: skip
     max_msg_size: int = option(
-        0, WHOLE, "The longest message to accept, in bytes; 0 for 64 MiB.", least=0
+        0, INT, "The longest message to accept, in bytes; 0 for 64 MiB.", least=0
     )
     auth_secret: str = option(
-        "", TEXT, "The secret that AUTH sends if a node requires it.", shown=False
+        "", STRING, "The secret that AUTH sends if a node requires it.", shown=False
     )
     skip_lookupd_authorization: bool = option(
-        True, SWITCH,
+        True, BOOL,
         "Send the secret to nsqlookupd as well: go-nsq's name says the opposite of what it does.",
     )  # fmt: skip
 
     # Layers
     tls_v1: bool = option(
-        False, SWITCH,
+        False, BOOL,
         "TLS where a node offers it; nothing else where `tls_config`, `tls_root_ca_file` or"
         " `tls_cert` is given, or a secret is to be sent.",
     )  # fmt: skip
@@ -111,13 +123,13 @@ class Config:
     tls_cert: str = option("", FILE, "Our certificate (PEM).")
     tls_key: str = option("", FILE, "Its key (PEM), where it is not in the same file.")
     tls_server_name: str = option(
-        "", TEXT, "The name in the node's certificate, where it is not its host's."
+        "", STRING, "The name in the node's certificate, where it is not its host's."
     )
-    tls_insecure_skip_verify: bool = option(False, SWITCH, "Accept any certificate of the node.")
+    tls_insecure_skip_verify: bool = option(False, BOOL, "Accept any certificate of the node.")
     tls_min_version: str = option("tls1.2", _TLS_VERSION, "The oldest TLS to accept.")
-    deflate: bool = option(False, SWITCH, "Compress with deflate.")
-    deflate_level: int = option(6, WHOLE, "1 is quick, 9 is small.", least=1, most=9)
-    snappy: bool = option(False, SWITCH, "Compress with snappy.")
+    deflate: bool = option(False, BOOL, "Compress with deflate.")
+    deflate_level: int = option(6, INT, "1 is quick, 9 is small.", least=1, most=9)
+    snappy: bool = option(False, BOOL, "Compress with snappy.")
 
     # Finding nodes
     lookupd_poll_interval: float = option(
@@ -135,7 +147,7 @@ class Config:
 
     # Messages
     max_in_flight: int = option(
-        1, WHOLE, "How many messages may be unanswered, over all connections.", least=0
+        1, INT, "How many messages may be unanswered, over all connections.", least=0
     )
     max_attempts: int = option(
         5, COUNT, "Give up a message that comes more often; 0 for never.", least=0

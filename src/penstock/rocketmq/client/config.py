@@ -10,18 +10,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import ConfigError
-from penstock.net.client_options import (
+from penstock.core.settings.client_options import (
     CODE_ONLY,
     FILE,
     SECONDS,
-    SWITCH,
-    TEXT,
-    WHOLE,
     OneOf,
     Option,
     option,
     options_of,
 )
+from penstock.core.settings.option_kinds import BOOL, INT, STRING
 
 if TYPE_CHECKING:
     import ssl
@@ -44,10 +42,12 @@ class Config:
 
     # Finding servers
     namesrv_addr: str = option(
-        "", TEXT, "The name servers, `host:port;host:port`; `NAMESRV_ADDR` of the environment else."
+        "",
+        STRING,
+        "The name servers, `host:port;host:port`; `NAMESRV_ADDR` of the environment else.",
     )
     namesrv_url: str = option(
-        "", TEXT, "A page that lists the name servers so; asked for again every two minutes."
+        "", STRING, "A page that lists the name servers so; asked for again every two minutes."
     )
     poll_name_server_interval: float = option(
         30.0, SECONDS, "How often routes are asked for again.", least=0.01, most=HOUR
@@ -66,23 +66,25 @@ class Config:
 
     # Who it is
     instance_name: str = option(
-        "", TEXT, "Tells clients of one machine apart; process and a number when empty."
+        "", STRING, "Tells clients of one machine apart; process and a number when empty."
     )
-    unit_name: str = option("", TEXT, "A third part of the client's id.")
-    client_ip: str = option("", TEXT, "The first part of the client's id; this machine's if empty.")
-    namespace: str = option("", TEXT, "Stands before the names of topics and groups: `ns%name`.")
-    access_key: str = option("", TEXT, "The account that signs requests where ACL is in force.")
-    secret_key: str = option("", TEXT, "Its secret.", shown=False)
-    security_token: str = option("", TEXT, "Of a temporary account.", shown=False)
+    unit_name: str = option("", STRING, "A third part of the client's id.")
+    client_ip: str = option(
+        "", STRING, "The first part of the client's id; this machine's if empty."
+    )
+    namespace: str = option("", STRING, "Stands before the names of topics and groups: `ns%name`.")
+    access_key: str = option("", STRING, "The account that signs requests where ACL is in force.")
+    secret_key: str = option("", STRING, "Its secret.", shown=False)
+    security_token: str = option("", STRING, "Of a temporary account.", shown=False)
 
     # The way there
     serialization: str = option(
         "JSON", _one_of("JSON", "ROCKETMQ"), "Of headers; codes of POP are JSON always."
     )
     vip_channel_enabled: bool = option(
-        False, SWITCH, "Send to the broker's port less 2, as Java's clients before 4.5 did."
+        False, BOOL, "Send to the broker's port less 2, as Java's clients before 4.5 did."
     )
-    tls_enable: bool = option(False, SWITCH, "Speak TLS with name servers and brokers.")
+    tls_enable: bool = option(False, BOOL, "Speak TLS with name servers and brokers.")
     tls_config: ssl.SSLContext | None = option(  # noqa: RUF009 - a field, not a value
         None, CODE_ONLY, "An `ssl.SSLContext` instead of all the other `tls_*`."
     )
@@ -93,7 +95,7 @@ class Config:
     tls_key_path: str = option("", FILE, "Its key (PEM), where it is not in the same file.")
     # Java trusts anybody unless told otherwise.
     tls_auth_server: bool = option(
-        True, SWITCH, "Refuse servers that cannot prove who they are; Java's default is not to."
+        True, BOOL, "Refuse servers that cannot prove who they are; Java's default is not to."
     )
 
     # Producers
@@ -101,37 +103,37 @@ class Config:
         3.0, SECONDS, "For a send with all that is tried again.", least=0.001, most=5 * MINUTE
     )
     retry_times_when_send_failed: int = option(
-        2, WHOLE, "How often a failed send is tried again, on another broker.", least=0, most=100
+        2, INT, "How often a failed send is tried again, on another broker.", least=0, most=100
     )
     retry_another_broker_when_not_store_ok: bool = option(
-        False, SWITCH, "Also when it was stored but not synced or copied in time; that doubles it."
+        False, BOOL, "Also when it was stored but not synced or copied in time; that doubles it."
     )
     send_latency_fault_enable: bool = option(
-        False, SWITCH, "Leave brokers alone for a while that failed or were slow."
+        False, BOOL, "Leave brokers alone for a while that failed or were slow."
     )
     max_message_size: int = option(
-        4 * MIB, WHOLE, "Longer bodies, and batches, are refused or split here.", least=1
+        4 * MIB, INT, "Longer bodies, and batches, are refused or split here.", least=1
     )
     compress_msg_body_over_howmuch: int = option(
-        4096, WHOLE, "Bodies of this size or more are compressed; batches never are.", least=1
+        4096, INT, "Bodies of this size or more are compressed; batches never are.", least=1
     )
     compress_type: str = option(
         "ZLIB", _one_of("ZLIB", "LZ4", "ZSTD"), "The others need consumers of 5.x."
     )
-    compress_level: int = option(5, WHOLE, "1 is quick, 9 is small.", least=1, most=9)
+    compress_level: int = option(5, INT, "1 is quick, 9 is small.", least=1, most=9)
     default_topic_queue_nums: int = option(
-        4, WHOLE, "Queues of a topic that is created by sending to it.", least=1, most=1024
+        4, INT, "Queues of a topic that is created by sending to it.", least=1, most=1024
     )
-    create_topic_key: str = option("TBW102", TEXT, "The topic whose settings it gets.")
+    create_topic_key: str = option("TBW102", STRING, "The topic whose settings it gets.")
     max_pending: int = option(
-        1000, WHOLE, "Messages of `send_soon` that may be under way; more wait.",
+        1000, INT, "Messages of `send_soon` that may be under way; more wait.",
         least=1, most=100_000,
     )  # fmt: skip
-    max_pending_bytes: int = option(64 * MIB, WHOLE, "And their bodies' bytes.", least=1)
+    max_pending_bytes: int = option(64 * MIB, INT, "And their bodies' bytes.", least=1)
 
     # Traces
-    enable_msg_trace: bool = option(False, SWITCH, "Send a trace of each message.")
-    trace_topic: str = option("RMQ_SYS_TRACE_TOPIC", TEXT, "Where traces go.")
+    enable_msg_trace: bool = option(False, BOOL, "Send a trace of each message.")
+    trace_topic: str = option("RMQ_SYS_TRACE_TOPIC", STRING, "Where traces go.")
 
     # Consumers
     message_model: str = option(
@@ -156,20 +158,20 @@ class Config:
         5.0, SECONDS, "How often offsets are told to the broker, or written.", least=0.01, most=HOUR
     )
     offset_store_path: str = option(
-        "", TEXT, "The folder of broadcast consumers' offsets; `~/.rocketmq_offsets` when empty."
+        "", STRING, "The folder of broadcast consumers' offsets; `~/.rocketmq_offsets` when empty."
     )
     pull_batch_size: int = option(
-        32, WHOLE, "Messages of one pull; the broker may give fewer.", least=1, most=1024
+        32, INT, "Messages of one pull; the broker may give fewer.", least=1, most=1024
     )
     pull_threshold_for_queue: int = option(
-        1000, WHOLE, "Messages of a queue that may be held before it is pulled no further.",
+        1000, INT, "Messages of a queue that may be held before it is pulled no further.",
         least=1, most=65535,
     )  # fmt: skip
     pull_threshold_size_for_queue: int = option(
-        100 * MIB, WHOLE, "Bytes of a queue, likewise.", least=1
+        100 * MIB, INT, "Bytes of a queue, likewise.", least=1
     )
     consume_concurrently_max_span: int = option(
-        2000, WHOLE, "How far the newest message held may be ahead of the oldest.",
+        2000, INT, "How far the newest message held may be ahead of the oldest.",
         least=1, most=65535,
     )  # fmt: skip
     broker_suspend_max_time: float = option(
@@ -183,18 +185,16 @@ class Config:
     pull_time_delay_when_exception: float = option(
         3.0, SECONDS, "The pause after a pull that failed.", least=0.001, most=MINUTE
     )
-    consume_threads: int = option(
-        20, WHOLE, "Messages that are handled at once.", least=1, most=1000
-    )
+    consume_threads: int = option(20, INT, "Messages that are handled at once.", least=1, most=1000)
     consume_message_batch_max_size: int = option(
-        1, WHOLE, "Messages that `run_batches` hands out together.", least=1, most=1024
+        1, INT, "Messages that `run_batches` hands out together.", least=1, most=1024
     )
     consume_timeout: float = option(
         15 * MINUTE, SECONDS, "A message handled for longer is sent back; not in order.",
         least=0.01, most=24 * HOUR,
     )  # fmt: skip
     max_reconsume_times: int = option(
-        -1, WHOLE, "Retries before a message is a dead letter; -1 for 16, and in order for no end.",
+        -1, INT, "Retries before a message is a dead letter; -1 for 16, and in order for no end.",
         least=-1,
     )  # fmt: skip
     suspend_current_queue_time: float = option(

@@ -7,11 +7,20 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Self
 
 from penstock.core.names import is_valid_name
-from penstock.net.address import split_host_port
 from penstock.nsq.client.config import Config
 from penstock.spark.errors import OptionError
-from penstock.spark.nodes.reach import Asking
-from penstock.spark.options import boolean, one_of, option, parse, positive, text, texts, words
+from penstock.spark.options import (
+    boolean,
+    one_of,
+    option,
+    parse,
+    positive,
+    require_columns,
+    text,
+    texts,
+    words,
+)
+from penstock.spark.reach import Asking, require_port
 
 COLUMNS: Final = ("topic", "body", "id", "timestamp", "attempts", "node")
 """All columns that a channel has for a message."""
@@ -72,30 +81,26 @@ class ChannelSettings(Asking):
     )
     partitions_min: int = option(
         "minPartitions", positive, 1,
-        "Splits at least, when there are as many files; by default one for each 32 MiB.", shown="1",
+        "Splits at least, when there are as many files; by default one for each 32 MiB.",
     )  # fmt: skip
     in_flight_max: int = option(
         "maxInFlight", positive, 2500,
         "Most messages in flight, over all nodes; a file has about as many at most. Raise it"
         " together with the nodes' `--max-rdy-count`.",
-        shown="2500",
     )  # fmt: skip
     file_bytes: int = option(
         "maxFileBytes", positive, 16 << 20,
         "Bytes of bodies after which a file is written, however few messages they are; the driver"
         " holds about as much in memory.",
-        shown="16777216",
     )  # fmt: skip
     staged_bytes_max: int = option(
         "maxStagedBytes", positive, 1 << 30,
         "Bytes of staged files at which no more messages are taken, until batches are committed.",
-        shown="1073741824",
     )  # fmt: skip
     fail_on_data_loss: bool = option(
         "failOnDataLoss", boolean, True,
         "`true`: staged files that are missing or damaged end the query with an error that names"
         " them. `false`: they are skipped with a warning.",
-        shown="true",
     )  # fmt: skip
     tls_v1: bool | None = option(
         "tls_v1", boolean, None, "`true`: speak TLS. Another `tls_` option implies it.",
@@ -122,10 +127,7 @@ class ChannelSettings(Asking):
         """The columns that options ask for, whatever the other options are. Raises OptionError."""
         given = {key: value for key, value in options.items() if key.lower() == "columns"}
         asked: tuple[str, ...] = cls(**parse(cls, given, format=cls.format)).columns
-        if not set(asked) <= set(COLUMNS) or len(set(asked)) < len(asked):
-            raise OptionError(
-                f"columns must be some of {', '.join(COLUMNS)}, each once, not {', '.join(asked)}"
-            )
+        require_columns(asked, COLUMNS)
         return asked or COLUMNS
 
     @property
@@ -170,14 +172,4 @@ class ChannelSettings(Asking):
                 "TCP, such as 127.0.0.1:4150), one of the two"
             )
         for address in self.nodes:
-            try:
-                split_host_port(address)
-            except ValueError:
-                raise OptionError(
-                    f"nsqd_tcp_address must be host:port, such as 127.0.0.1:4150, not {address!r}"
-                ) from None
-
-
-def is_channel(options: Mapping[str, str]) -> bool:
-    """True if these options, of any case, ask for ``mode=channel``."""
-    return any(key.lower() == "mode" and value == MODE for key, value in options.items())
+            require_port("nsqd_tcp_address", address, address, 4150)

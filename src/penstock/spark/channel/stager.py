@@ -18,10 +18,10 @@ from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.nsq.client.blocking import Consumer
 from penstock.nsq.client.consume.delivery import Delivery
+from penstock.spark.access import why
 from penstock.spark.channel.folder import Folder, StagedFile
 from penstock.spark.channel.settings import ChannelSettings
 from penstock.spark.errors import SourceError
-from penstock.spark.nodes.access import why
 from penstock.spark.read.decode import TYPES
 
 FILES_MAX: Final = 10_000

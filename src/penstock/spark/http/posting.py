@@ -27,9 +27,9 @@ from penstock.core.redaction import without_secrets
 from penstock.core.units import SECOND
 from penstock.net.address import join_host_port
 from penstock.net.http.client.kept import AnswerTooLongError, KeptConnection, Tls
+from penstock.spark.access import why
 from penstock.spark.errors import OptionError, SinkError
 from penstock.spark.http.settings import Settings, require_url
-from penstock.spark.nodes.access import why
 from penstock.spark.sink.idle import Idle
 
 PAUSE_FIRST_NS: Final = SECOND // 5

@@ -13,8 +13,8 @@ from penstock.core.names import is_valid_name
 from penstock.core.redaction import without_secrets
 from penstock.net.http.fields import is_name
 from penstock.spark.errors import OptionError
-from penstock.spark.nodes.reach import Reach
 from penstock.spark.options import option, parse, positive, seconds, text
+from penstock.spark.reach import Reach
 from penstock.spark.sink.settings import whole_number
 
 _HEADER = "header."
@@ -32,14 +32,9 @@ class Settings(Reach):
     )
     content_type: str = option(
         "contentType", text, "application/octet-stream", "Of the bodies.",
-        shown="application/octet-stream",
     )  # fmt: skip
-    concurrency: int = option(
-        "concurrency", positive, 8, "Requests of a task at a time.", shown="8"
-    )
-    request_s: float = option(
-        "requestTimeout", seconds, 20.0, "Seconds to wait for an answer.", shown="20"
-    )
+    concurrency: int = option("concurrency", positive, 8, "Requests of a task at a time.")
+    request_s: float = option("requestTimeout", seconds, 20.0, "Seconds to wait for an answer.")
     retries: int | None = option(
         "retries", whole_number, None,
         "Most times that a request is sent again while the endpoint is out; then the query ends"

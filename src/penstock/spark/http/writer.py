@@ -20,6 +20,7 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 from penstock.spark.errors import OptionError, SinkError
 from penstock.spark.http.posting import Poster, Refused
 from penstock.spark.http.settings import Settings
+from penstock.spark.reach import access_of
 from penstock.spark.sink.columns import Columns
 from penstock.spark.sink.publishing import publish_rows
 from penstock.spark.sink.rows import RowReader
@@ -134,6 +135,4 @@ def letter(refused: Refused) -> bytes:
 
 
 def _nsq_settings(options: Mapping[str, str], topic: str) -> NsqSettings:
-    from penstock.spark.pipelines.spec import access_of
-
     return NsqSettings.parse({**access_of(options), "topic": topic})

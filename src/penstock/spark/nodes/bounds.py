@@ -18,14 +18,14 @@ from penstock.log_api.errors import (
     NoLog,
     TopicNotFound,
 )
+from penstock.spark import planning
+from penstock.spark.access import bounds_in, client, no_dialect, no_log, persist, secured, why
 from penstock.spark.errors import GroupTakenError, SourceError
-from penstock.spark.nodes.access import bounds_in, client, no_dialect, no_log, persist, secured, why
 from penstock.spark.nodes.at_once import at_once
 from penstock.spark.nodes.directory import Directory
+from penstock.spark.nodes.strays import Strays
+from penstock.spark.offsets import Bounds, Place, renames
 from penstock.spark.once import Once
-from penstock.spark.read import planning
-from penstock.spark.read.offsets import Bounds, Place, renames
-from penstock.spark.read.strays import Strays
 from penstock.spark.settings import Settings
 
 _GIVE_UP_S: Final = 2.0

@@ -13,8 +13,8 @@ from penstock.core.errors import PenstockError
 from penstock.core.names import is_ephemeral
 from penstock.log_api.errors import LogError, NoLog
 from penstock.nsq.client.lookup import lookup, topics_of_nodes
+from penstock.spark.access import client, no_log, persist, secured, why
 from penstock.spark.errors import SourceError
-from penstock.spark.nodes.access import client, no_log, persist, secured, why
 from penstock.spark.nodes.at_once import at_once
 from penstock.spark.once import Once
 from penstock.spark.settings import Settings

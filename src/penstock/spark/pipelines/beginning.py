@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.ids import fork
+from penstock.spark import planning
 from penstock.spark.nodes.bounds import Cluster
-from penstock.spark.pipelines import own
-from penstock.spark.read import planning
-from penstock.spark.read.offsets import (
+from penstock.spark.offsets import (
     GROUP,
     Bounds,
     Place,
@@ -23,6 +22,7 @@ from penstock.spark.read.offsets import (
     nest,
     renamed,
 )
+from penstock.spark.pipelines import own
 from penstock.spark.read.positions import starting
 from penstock.spark.settings import Settings
 

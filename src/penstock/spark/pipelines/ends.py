@@ -30,11 +30,11 @@ _STREAMED: Final = (
 def check_source(source: Source, schema: StructType) -> None:
     """Raise OptionError for columns that a source of ours does not have."""
     if source.format == "nsq":
-        from penstock.spark.read.source import NsqDataSource
+        from penstock.spark.formats.nsq import NsqDataSource
 
         NsqDataSource(dict(source.options)).streamReader(schema)
     elif source.format == "rocketmq":
-        from penstock.spark.rocketmq.source import RocketmqDataSource
+        from penstock.spark.formats.rocketmq import RocketmqDataSource
 
         RocketmqDataSource(dict(source.options)).streamReader(schema)
 
@@ -50,9 +50,10 @@ def check_sink(spark: SparkSession, sink: Sink, schema: StructType) -> None:
 
         Columns.of(schema, Settings.parse(sink.options).topic)
     elif sink.format == "rocketmq":
-        from penstock.spark.sink.rocketmq.writer import stream_writer
+        from penstock.spark.sink.rocketmq.writer import output
+        from penstock.spark.sink.writer import StreamWriter
 
-        stream_writer(sink.options, schema)
+        StreamWriter(output(sink.options, schema))
     elif sink.format == "http":
         from penstock.spark.http.settings import Settings as HttpSettings
         from penstock.spark.http.writer import body_column

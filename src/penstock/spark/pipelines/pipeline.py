@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from penstock.spark.errors import OptionError
 from penstock.spark.pipelines import ends, needed, own, parse, pinned, told
 from penstock.spark.pipelines.document import Document
-from penstock.spark.pipelines.spec import Source, Spec, access_of, read
+from penstock.spark.pipelines.spec import Source, Spec, read
+from penstock.spark.reach import access_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -146,7 +147,7 @@ class Pipeline:
             assert isinstance(schema, StructType)
             return schema
         if source.format == "nsq":
-            from penstock.spark.read.source import NsqDataSource
+            from penstock.spark.formats.nsq import NsqDataSource
 
             return NsqDataSource(dict(source.options)).schema()
         reader = spark.read.format(source.format).options(**source.options)

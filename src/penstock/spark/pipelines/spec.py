@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from penstock.core.units import DURATION_FORM, parse_duration
-from penstock.spark.channel.settings import ChannelSettings, is_channel
+from penstock.spark.channel.settings import ChannelSettings
 from penstock.spark.errors import OptionError
 from penstock.spark.http.settings import Settings as HttpSettings
 from penstock.spark.options import named
 from penstock.spark.pipelines.document import Document, filled, nearest
+from penstock.spark.reach import access_of
 from penstock.spark.rocketmq.settings import RocketmqSettings
-from penstock.spark.settings import Settings
+from penstock.spark.settings import Settings, is_channel
 from penstock.spark.sink.rocketmq.settings import Settings as RocketmqSinkSettings
 from penstock.spark.sink.settings import Settings as SinkSettings
 
@@ -36,7 +37,7 @@ def _check_nsq_sink(options: Mapping[str, str]) -> None:
 
 
 def _check_rocketmq_sink(options: Mapping[str, str]) -> None:
-    RocketmqSinkSettings.parse(options).staging().require_writer(streaming=True)
+    RocketmqSinkSettings.parse(options).require_writer(streaming=True)
 
 
 # Formats of ours, whose options are checked here. Those of other formats are Spark's to check.
@@ -62,8 +63,6 @@ _UPDATE = (
     "program of your own can write what has changed by foreachBatch"
 )
 _NAME = re.compile(r"[\w.-]{1,64}")
-# Where nodes are and how they are asked: an nsq sink without addresses takes these of the source.
-_ACCESS = re.compile(r"(?i)(lookupd|nsqd)_http_address|nsqd_https_port|tls_\w+|auth_secret|timeout")
 _ADDRESSES = ("lookupd_http_address", "nsqd_http_address")
 
 
@@ -386,11 +385,6 @@ def _place(format: str, options: Mapping[str, str]) -> str:
     """Format, and topic or folder if there is one: ``nsq clicks``, ``parquet /lake``."""
     given = {key.lower(): value for key, value in options.items()}
     return f"{format} {given.get('topic') or given.get('path') or ''}".rstrip()
-
-
-def access_of(options: Mapping[str, str]) -> dict[str, str]:
-    """The options that say where nodes are and how they are asked."""
-    return {key: value for key, value in options.items() if _ACCESS.fullmatch(key)}
 
 
 def column_error(given: str, columns: list[str]) -> str:

@@ -9,7 +9,8 @@ from penstock.core.names import is_valid_name
 from penstock.spark.figures import ANY_TOPIC, About
 from penstock.spark.nodes.directory import Directory
 from penstock.spark.pipelines import own
-from penstock.spark.pipelines.spec import Spec, access_of
+from penstock.spark.pipelines.spec import Spec
+from penstock.spark.reach import access_of
 from penstock.spark.settings import Settings
 
 _PATIENCE_S = 1.0

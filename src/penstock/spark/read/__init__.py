@@ -1,1 +1,1 @@
-"""Reading: batches and streams as Spark asks for them, offsets, splits."""
+"""Reading: batches and streams as Spark asks for them."""

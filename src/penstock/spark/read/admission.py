@@ -14,8 +14,8 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from penstock.core.clock import SYSTEM_CLOCK
-from penstock.spark.read import planning
-from penstock.spark.read.offsets import Bounds, Offsets, Place
+from penstock.spark import planning
+from penstock.spark.offsets import Bounds, Offsets, Place
 from penstock.spark.settings import Settings
 
 _ALL: Final = ReadAllAvailable()

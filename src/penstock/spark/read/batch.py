@@ -1,4 +1,4 @@
-"""``spark.read.format("nsq")``: everything between two positions, fixed when it is planned."""
+"""``spark.read``: everything between two positions, fixed when it is planned."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from penstock.spark.nodes.bounds import Cluster
-from penstock.spark.read import planning
-from penstock.spark.read.planning import Split
+from penstock.spark import planning
+from penstock.spark.planning import Split
 from penstock.spark.read.positions import span
-from penstock.spark.read.reader import read_split, restrict
+from penstock.spark.read.reader import NSQ, Log, restrict
 from penstock.spark.settings import Settings
 
 
@@ -23,20 +22,17 @@ class SplitPartition(InputPartition):
         self.split = split
 
 
-class NsqBatchReader(DataSourceReader):
+class BatchReader(DataSourceReader):
     """A reader that plans beside the driver; a copy of it reads in each task."""
 
-    def __init__(self, settings: Settings, columns: Sequence[str]) -> None:
+    def __init__(self, settings: Settings, columns: Sequence[str], log: Log = NSQ) -> None:
         self.settings = settings
         self.columns = columns
-
-    def cluster(self) -> Cluster:
-        """The nodes to read."""
-        return Cluster(self.settings)
+        self.log = log
 
     def partitions(self) -> Sequence[InputPartition]:
         settings = self.settings
-        bounds = self.cluster().bounds()
+        bounds = self.log.cluster(settings).bounds()
         start, end = restrict(*span(settings, bounds), bounds, settings)
         least, most = settings.partitions_min, settings.partition_records_max
         splits = planning.plan(start, end, bounds, least, most)
@@ -45,4 +41,4 @@ class NsqBatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, SplitPartition)
-        return read_split(partition.split, self.columns, self.settings)
+        return self.log.read_split(partition.split, self.columns, self.settings)

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.spark.errors import SourceError
+from penstock.spark.offsets import Place
 from penstock.storage.batch import Batch, Buffer, Dialect, iter_batches
 from penstock.storage.compiled import CHECKSUMS
 
@@ -124,14 +125,6 @@ TYPES: dict[str, pa.DataType] = {
 }
 
 
-class Origin(NamedTuple):
-    """The origin of messages; constant within a split."""
-
-    topic: str
-    node: str
-    queue: int
-
-
 class Part(NamedTuple):
     """The wanted messages of one batch: from index ``first`` to ``last`` (not included)."""
 
@@ -168,10 +161,10 @@ def verifies() -> bool:
     return CHECKSUMS
 
 
-def record_batch(parts: Sequence[Part], origin: Origin, columns: Sequence[str]) -> pa.RecordBatch:
+def record_batch(parts: Sequence[Part], place: Place, columns: Sequence[str]) -> pa.RecordBatch:
     """One Arrow record batch of these messages with the asked columns in the asked order."""
     frames = _Frames(parts)
-    arrays = [_BUILDERS[name](frames, origin) for name in columns]
+    arrays = [_BUILDERS[name](frames, place) for name in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
 
 
@@ -228,14 +221,14 @@ class _Frames:
         return memoryview(whole), np.concatenate(starts), np.concatenate(ends)
 
 
-_Builder: TypeAlias = Callable[[_Frames, Origin], Any]
+_Builder: TypeAlias = Callable[[_Frames, Place], Any]
 
 
 def _address(view: memoryview) -> int:
     return int(np.frombuffer(view, np.uint8).ctypes.data)
 
 
-def _body(frames: _Frames, origin: Origin) -> pa.Array:
+def _body(frames: _Frames, place: Place) -> pa.Array:
     if frames.stride:
         return _fixed(frames.strided(_BODY_FROM, frames.stride), pa.binary())
     buffer, starts, ends = frames.borders()
@@ -251,7 +244,7 @@ def _body(frames: _Frames, origin: Origin) -> pa.Array:
     return alternating.take(pa.array(np.arange(0, 2 * frames.total, 2, dtype=np.int64)))
 
 
-def _id(frames: _Frames, origin: Origin) -> pa.Array:
+def _id(frames: _Frames, place: Place) -> pa.Array:
     if frames.stride:
         return _fixed(frames.strided(_ID_FROM, _BODY_FROM), pa.string())
     buffer, starts, _ = frames.borders()
@@ -268,7 +261,7 @@ def _fixed(rows: npt.NDArray[np.uint8], kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(edges), pa.py_buffer(rows)])
 
 
-def _timestamp(frames: _Frames, origin: Origin) -> pa.Array:
+def _timestamp(frames: _Frames, place: Place) -> pa.Array:
     micros = frames.repeat([part.batch.timestamp_ns // 1000 for part in frames.parts])
     return pa.array(micros).cast(TYPES["timestamp"])
 
@@ -302,7 +295,7 @@ def _published(part: Part, origins: Origins) -> pa.Array:
 def _of_letters(kind: pa.DataType, build: Callable[[Part, Origins], pa.Array]) -> _Builder:
     """A column that is null in messages that are no dead letters."""
 
-    def column(frames: _Frames, origin: Origin) -> pa.Array:
+    def column(frames: _Frames, place: Place) -> pa.Array:
         if not any(frames.origins):
             return pa.nulls(frames.total, kind)
         return pa.concat_arrays(
@@ -321,14 +314,14 @@ def _constant(value: str | int, kind: pa.DataType, count: int) -> pa.Array:
 
 # The log holds each message once, as first sent: attempts is always 1 here.
 _BUILDERS: dict[str, _Builder] = {
-    "topic": lambda frames, origin: _constant(origin.topic, pa.string(), frames.total),
+    "topic": lambda frames, place: _constant(place.topic, pa.string(), frames.total),
     "body": _body,
     "id": _id,
     "timestamp": _timestamp,
-    "attempts": lambda frames, origin: _constant(1, pa.int32(), frames.total),
-    "node": lambda frames, origin: _constant(origin.node, pa.string(), frames.total),
-    "queue": lambda frames, origin: _constant(origin.queue, pa.int32(), frames.total),
-    "offset": lambda frames, origin: pa.array(frames.offsets()),
+    "attempts": lambda frames, place: _constant(1, pa.int32(), frames.total),
+    "node": lambda frames, place: _constant(place.node, pa.string(), frames.total),
+    "queue": lambda frames, place: _constant(place.queue, pa.int32(), frames.total),
+    "offset": lambda frames, place: pa.array(frames.offsets()),
     "origin_topic": _origin_text(lambda origins: origins.topic),
     "origin_channel": _origin_text(lambda origins: origins.channel),
     "origin_id": _origin_numbers(pa.string(), lambda origins: [f"{id:016x}" for id in origins.ids]),

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from penstock.core.ids import is_another
 from penstock.log_api.errors import LogError, NodeError, OffsetOutOfRange, TopicNotFound
 from penstock.log_api.log_client import Fetched
+from penstock.spark import planning
+from penstock.spark.access import client, persist, why
 from penstock.spark.errors import LostError, SourceError
-from penstock.spark.nodes.access import client, persist, why
-from penstock.spark.read import planning
-from penstock.spark.read.offsets import Place
-from penstock.spark.read.planning import Split
+from penstock.spark.offsets import Place
+from penstock.spark.planning import Split
 from penstock.spark.settings import Settings
 
 

@@ -14,8 +14,8 @@ from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import SECOND
 from penstock.spark.errors import GroupTakenError, SourceError
 from penstock.spark.nodes.bounds import Cluster
+from penstock.spark.offsets import Bounds, Place, Position
 from penstock.spark.once import Once
-from penstock.spark.read.offsets import Bounds, Place, Position
 
 _AGAIN_NS: Final = 20 * SECOND
 

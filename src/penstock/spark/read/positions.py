@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.spark.errors import OptionError, SourceError
 from penstock.spark.nodes.at_once import at_once
+from penstock.spark.offsets import GROUP, Bounds, Offsets, Place, resolve
 from penstock.spark.read.fetch import group_offsets, offset_at
-from penstock.spark.read.offsets import GROUP, Bounds, Offsets, Place, resolve
 from penstock.spark.settings import Settings
 
 

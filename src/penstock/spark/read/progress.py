@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.spark.read.offsets import Offsets, Position, from_checkpoint
+from penstock.spark.offsets import Offsets, Position, from_checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

@@ -6,17 +6,18 @@ Nothing here needs Spark: ``penstock.arrow`` reads with it as well.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from penstock.spark import planning
 from penstock.spark.errors import LostError, OptionError, SourceError
+from penstock.spark.nodes.bounds import Cluster
+from penstock.spark.offsets import Bounds, Offsets, Place
 from penstock.spark.once import Once
-from penstock.spark.read import planning
+from penstock.spark.planning import Split
 from penstock.spark.read.decode import Part, record_batch, wanted_parts
 from penstock.spark.read.fetch import fetch
-from penstock.spark.read.offsets import Bounds, Offsets, Place
-from penstock.spark.read.planning import Split
 from penstock.spark.settings import Settings
 
 _FETCH_BYTES_MIN = 64 << 10
@@ -59,7 +60,7 @@ def read_split(
         if not parts:
             return None
         behind = parts[-1].batch.first_offset + parts[-1].last
-        return record_batch(parts, split.origin, columns), behind
+        return record_batch(parts, split.place, columns), behind
 
     return walk(split, settings, decode)
 
@@ -120,3 +121,13 @@ def missing(place: Place, offset: int, goes_on: str) -> str:
         f"missing (damaged and set aside); the log goes on {goes_on}. "
         "Set failOnDataLoss=false to skip what is missing"
     )
+
+
+class Log(NamedTuple):
+    """The logs of one dialect: the nodes that hold them, and the messages of a split."""
+
+    cluster: Callable[[Any], Cluster]
+    read_split: Callable[[Split | None, Sequence[str], Any], Iterator[pa.RecordBatch]]
+
+
+NSQ: Final = Log(Cluster, read_split)

@@ -29,14 +29,10 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from penstock.core.ids import fork, is_another
+from penstock.spark import planning
 from penstock.spark.errors import SourceError
 from penstock.spark.nodes.bounds import Cluster
-from penstock.spark.once import Once
-from penstock.spark.read import planning
-from penstock.spark.read.admission import Admission
-from penstock.spark.read.batch import SplitPartition
-from penstock.spark.read.holding import Holding
-from penstock.spark.read.offsets import (
+from penstock.spark.offsets import (
     Bounds,
     Offsets,
     Place,
@@ -48,8 +44,12 @@ from penstock.spark.read.offsets import (
     renames,
     to_checkpoint,
 )
+from penstock.spark.once import Once
+from penstock.spark.read.admission import Admission
+from penstock.spark.read.batch import SplitPartition
+from penstock.spark.read.holding import Holding
 from penstock.spark.read.positions import starting
-from penstock.spark.read.reader import read_split
+from penstock.spark.read.reader import NSQ, Log
 from penstock.spark.settings import Settings
 
 # An idle query asks every 13 ms; waiting here makes that 10 times a second and costs no latency
@@ -57,12 +57,13 @@ from penstock.spark.settings import Settings
 _IDLE_WAIT_S = 0.1
 
 
-class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """One lives in the planner process for the whole query; copies of it read in the tasks."""
 
-    def __init__(self, settings: Settings, columns: Sequence[str]) -> None:
+    def __init__(self, settings: Settings, columns: Sequence[str], log: Log = NSQ) -> None:
         self.settings = settings
         self.columns = columns
+        self.log = log
         self._cluster: Cluster | None = None
         self._holding: Holding | None = None
         self._admission = Admission(settings)
@@ -79,7 +80,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def cluster(self) -> Cluster:
         if self._cluster is None:
-            self._cluster = Cluster(self.settings)
+            self._cluster = self.log.cluster(self.settings)
         return self._cluster
 
     @property
@@ -169,7 +170,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, SplitPartition)
-        return read_split(partition.split, self.columns, self.settings)
+        return self.log.read_split(partition.split, self.columns, self.settings)
 
     def commit(self, end: dict[str, Any]) -> None:
         if self._known:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from penstock.net.http.client.kept import Tls
 from penstock.rocketmq.blocking import Account, RemotingLink
-from penstock.spark.nodes.access import Access, LogNode
+from penstock.spark.access import Access, LogNode
 from penstock.spark.rocketmq.broker_log import BrokerLog
 
 

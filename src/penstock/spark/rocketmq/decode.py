@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import SysFlag
-from penstock.spark.read.decode import Origin
+from penstock.spark.offsets import Place
 from penstock.spark.rocketmq.arrays import binaries, texts
 from penstock.spark.rocketmq.stored import Longs, Spans, Stored
 
@@ -109,15 +109,15 @@ TYPES: dict[str, pa.DataType] = {
 }
 
 
-def record_batch(messages: Stored, origin: Origin, columns: Sequence[str]) -> pa.RecordBatch:
+def record_batch(messages: Stored, place: Place, columns: Sequence[str]) -> pa.RecordBatch:
     """Messages as columns, those asked for in their order: all, or where their bodies are too large
     when they are unpacked, the first of them. Raises SourceError.
     """
-    rows = _Rows(messages, origin)
+    rows = _Rows(messages, place)
     try:
         arrays = [_BUILDERS[name](rows) for name in columns]
     except _TooLargeError as error:
-        return record_batch(messages.first(error.fit), origin, columns)
+        return record_batch(messages.first(error.fit), place, columns)
     return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
 
 
@@ -137,9 +137,9 @@ def arrow_schema(columns: Sequence[str]) -> pa.Schema:
 class _Rows:
     """Messages, and what several columns need of them."""
 
-    def __init__(self, messages: Stored, origin: Origin) -> None:
+    def __init__(self, messages: Stored, place: Place) -> None:
         self.messages = messages
-        self.origin = origin
+        self.place = place
 
     @cached_property
     def parts(self) -> tuple[Spans, Spans]:
@@ -192,14 +192,14 @@ def _time(ms: Longs) -> pa.Array:
 
 
 _BUILDERS: dict[str, Callable[[_Rows], Any]] = {
-    "topic": lambda rows: rows.constant(rows.origin.topic, pa.string()),
+    "topic": lambda rows: rows.constant(rows.place.topic, pa.string()),
     "body": _body,
     "keys": lambda rows: rows.properties.of(properties.KEYS),
     "tags": lambda rows: rows.properties.of(properties.TAGS),
     "properties": lambda rows: rows.properties.maps(),
     "born_timestamp": lambda rows: _time(rows.messages.born_ms),
     "store_timestamp": lambda rows: _time(rows.messages.store_ms),
-    "broker": lambda rows: rows.constant(rows.origin.node, pa.string()),
-    "queue": lambda rows: rows.constant(rows.origin.queue, pa.int32()),
+    "broker": lambda rows: rows.constant(rows.place.node, pa.string()),
+    "queue": lambda rows: rows.constant(rows.place.queue, pa.int32()),
     "queue_offset": lambda rows: pa.array(rows.messages.queue_offsets),
 }

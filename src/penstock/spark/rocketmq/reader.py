@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.spark.read.planning import Split
-from penstock.spark.read.reader import Decoded, miss, missing, walk
+from penstock.spark.planning import Split
+from penstock.spark.read.reader import Decoded, Log, miss, missing, walk
 from penstock.spark.rocketmq.decode import record_batch
+from penstock.spark.rocketmq.routes import cluster_of
 from penstock.spark.rocketmq.settings import RocketmqSettings
 from penstock.spark.rocketmq.stored import Stored
 
@@ -24,7 +26,7 @@ def read_split(
         miss(_holes(split, position, messages), settings)
         if not len(messages):
             return None
-        batch = record_batch(messages, split.origin, columns)
+        batch = record_batch(messages, split.place, columns)
         return batch, int(messages.queue_offsets[batch.num_rows - 1]) + 1
 
     return walk(split, settings, decode)
@@ -39,3 +41,6 @@ def _holes(split: Split, position: int, messages: Stored) -> Iterator[str]:
     wanted = np.concatenate(([position], offsets[:-1] + 1))
     for index in np.flatnonzero(offsets != wanted):
         yield missing(split.place, int(wanted[index]), f"at {offsets[index]}")
+
+
+ROCKETMQ: Final = Log(cluster_of, read_split)

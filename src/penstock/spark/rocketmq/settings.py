@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass, fields
 from typing import ClassVar, Final
 
-from penstock.net.address import split_host_port
 from penstock.rocketmq.blocking import Account
+from penstock.spark.access import Access
 from penstock.spark.errors import OptionError
-from penstock.spark.nodes.access import Access
 from penstock.spark.options import option, printable, text
+from penstock.spark.reach import require_port
 from penstock.spark.rocketmq.access import BrokerAccess
 from penstock.spark.settings import Settings
 
@@ -108,12 +108,7 @@ class RocketmqSettings(Settings):
         if self.lookupd or self.nodes:
             raise OptionError("give namesrvAddr or addresses of Penstock nodes, not both")
         for address in self.namesrv:
-            try:
-                split_host_port(address)
-            except ValueError:
-                raise OptionError(
-                    f"namesrvAddr must be host:port, such as 127.0.0.1:9876, not {address!r}"
-                ) from None
+            require_port("namesrvAddr", address, address, 9876)
 
 
 def is_system(topic: str) -> bool:

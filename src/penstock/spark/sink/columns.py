@@ -10,7 +10,7 @@ from typing import NamedTuple
 from pyspark.sql.types import BinaryType, IntegralType, StringType, StructField, StructType
 
 from penstock.spark.errors import OptionError
-from penstock.spark.read.schema import SCHEMA
+from penstock.spark.schema import SCHEMA
 from penstock.spark.sink.packing import require_packable
 
 _BODIES = ("body", "value")

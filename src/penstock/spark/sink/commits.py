@@ -38,8 +38,8 @@ from urllib.parse import urlencode
 from penstock.log_api.errors import BatchCommitted, BatchDecided, LogError, NodeError, NoLog
 from penstock.log_api.log_client import TOPICS_MAX
 from penstock.log_api.write_client import Committed, Decision, Part, WriteClient
+from penstock.spark.access import Access, persist, why
 from penstock.spark.errors import SinkError, SourceError
-from penstock.spark.nodes.access import Access, persist, why
 from penstock.spark.nodes.at_once import at_once
 from penstock.spark.sink.nodes import Connections
 from penstock.spark.sink.staging import Batch, Place, StagedRows

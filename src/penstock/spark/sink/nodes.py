@@ -9,8 +9,8 @@ from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import SECOND
 from penstock.log_api.write_client import WriteClient
 from penstock.nsq.client.lookup import topics_of_nodes
+from penstock.spark.access import Access, connect_as, persist, secured
 from penstock.spark.errors import SinkError
-from penstock.spark.nodes.access import Access, connect_as, persist, secured
 from penstock.spark.nodes.directory import LastAnswer
 from penstock.spark.once import Once
 from penstock.spark.sink.idle import Idle

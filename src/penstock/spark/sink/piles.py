@@ -5,7 +5,7 @@ What is held is bounded: beyond that the largest pile goes out as it is.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Final, Generic, TypeVar
 
 from penstock.spark.sink.pieces import Piece, cut, joined, nbytes
@@ -14,6 +14,16 @@ _Key = TypeVar("_Key", bound=Hashable)
 _HELD_REQUESTS: Final = 16
 # Many topics make many small pieces; this is about what each costs by itself.
 _PIECE_BYTES: Final = 1024
+
+
+def in_requests(
+    rows: Iterable[tuple[_Key, Piece]], request_bytes: int
+) -> Iterator[tuple[_Key, Piece]]:
+    """The messages of each request, which have one key."""
+    piles: Piles[_Key] = Piles(request_bytes)
+    for key, piece in rows:
+        yield from piles.add(key, piece)
+    yield from piles.rest()
 
 
 class Piles(Generic[_Key]):

@@ -1,62 +1,35 @@
-"""Publishing at least once: rows go to whichever node takes them.
-
-A request that failed may have been stored all the same, and a task that is tried again publishes
-its rows a second time.
-"""
+"""Publishing at least once: rows go to whichever node takes them."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
-from functools import partial
 
 import pyarrow as pa
 
 from penstock.core.chance import SystemChance
-from penstock.core.clock import SYSTEM_CLOCK
-from penstock.core.counted import counted
 from penstock.log_api.errors import LogError, NodeUnreachable, TlsNeeded
 from penstock.log_api.write_client import WriteClient
+from penstock.spark.access import tls_needed, why
 from penstock.spark.errors import OptionError, SinkError, SourceError
-from penstock.spark.nodes.access import tls_needed, why
-from penstock.spark.sink.in_flight import InFlight
 from penstock.spark.sink.nodes import Connections, Nodes
 from penstock.spark.sink.pieces import Piece, groups
-from penstock.spark.sink.piles import Piles
 from penstock.spark.sink.refusals import refusal, too_big
 from penstock.spark.sink.request_bodies import publish_body
 from penstock.spark.sink.rows import RowReader
+from penstock.spark.sink.sending import Patience, send_rows
 from penstock.spark.sink.settings import Settings
 
-_PAUSE_S = 0.1
-_PAUSE_S_MAX = 1.0
 # A node that is down is left to the next before its HTTPS port is asked for again and again.
 _PORT_S = 1.0
 
 
 def publish_rows(batches: Iterable[pa.RecordBatch], reader: RowReader, settings: Settings) -> int:
-    """Publish all rows of a partition; their number.
-
-    Raises SinkError, which says how many rows are published nevertheless.
-    """
-    to_nodes = Connections(settings.access, _PORT_S)
-    with to_nodes as connections, InFlight(settings.in_flight) as requests:
+    """Publish all rows of a partition; their number. Raises SinkError."""
+    with Connections(settings.access, _PORT_S) as connections:
         publisher = Publisher(settings, reader.partition, connections)
-        try:
-            for topic, delay_ms, piece in _to_send(batches, reader, settings.request_bytes):
-                requests.submit(partial(publisher.publish, topic, delay_ms, piece))
-            requests.finish()
-        except SinkError as error:
-            raise SinkError(f"{error}{published(requests.done)}") from error
-    return requests.done
-
-
-def published(count: int) -> str:
-    """The end of an error's sentence, when rows are there all the same."""
-    if not count:
-        return ""
-    rows = f"{counted(count, 'row')} of the partition {'is' if count == 1 else 'are'} published"
-    return f"; {rows}, and again when it is tried again"
+        return send_rows(
+            _by_delay(batches, reader), lambda key, piece: publisher.publish(*key, piece), settings
+        )
 
 
 def _said(error: Exception) -> str:
@@ -64,27 +37,18 @@ def _said(error: Exception) -> str:
     return f"{error.status} {error.reason}" if isinstance(error, LogError) else why(error)
 
 
-def _to_send(
-    batches: Iterable[pa.RecordBatch], reader: RowReader, request_bytes: int
-) -> Iterator[tuple[str, int, Piece]]:
-    """Topic, delay in milliseconds and messages of each request."""
-    piles: Piles[tuple[str, int]] = Piles(request_bytes)
+def _by_delay(
+    batches: Iterable[pa.RecordBatch], reader: RowReader
+) -> Iterator[tuple[tuple[str, int], Piece]]:
+    """Messages by topic and delay in milliseconds."""
     for batch in batches:
-        for topic, whole in reader.read(batch):
-            for delay_ms, piece in _by_delay(whole):
-                for key, full in piles.add((topic, delay_ms), piece):
-                    yield *key, full
-    for key, rest in piles.rest():
-        yield *key, rest
-
-
-def _by_delay(piece: Piece) -> Iterator[tuple[int, Piece]]:
-    first = int(piece.delays[0])
-    if (piece.delays == first).all():
-        yield first, piece
-        return
-    for delay_ms, indices in groups(piece.delays):
-        yield delay_ms, piece.take(indices)
+        for topic, piece in reader.read(batch):
+            first = int(piece.delays[0])
+            if (piece.delays == first).all():
+                yield (topic, first), piece
+                continue
+            for delay_ms, indices in groups(piece.delays):
+                yield (topic, delay_ms), piece.take(indices)
 
 
 class Publisher:
@@ -102,8 +66,7 @@ class Publisher:
 
         Raises SinkError when one refuses them, and when none has answered for ``timeout``.
         """
-        deadline_ns = 0
-        pause_s = _PAUSE_S
+        patience = Patience(self._settings.timeout_s)
         while True:
             failures: dict[str, str] = {}
             for address in self._nodes.by_turns():
@@ -114,20 +77,9 @@ class Publisher:
                         raise
                     failures[address] = _said(error)
                     self._nodes.failed(address)
-            now_ns = SYSTEM_CLOCK.monotonic_ns()
-            deadline_ns = deadline_ns or now_ns + int(self._settings.timeout_s * 1e9)
-            if now_ns + int(pause_s * 1e9) > deadline_ns:
-                raise SinkError(self._no_node(topic, piece, failures))
-            time.sleep(pause_s)
-            pause_s = min(2 * pause_s, _PAUSE_S_MAX)
+            if not patience.pause():
+                raise patience.nobody("node", topic, piece.where(self._partition), failures)
             self._nodes.look_again()
-
-    def _no_node(self, topic: str, piece: Piece, failures: dict[str, str]) -> str:
-        said = "; ".join(f"{address}: {failure}" for address, failure in failures.items())
-        return (
-            f"{piece.where(self._partition)}: no node takes messages of topic {topic} ({said}; "
-            f"tried for {self._settings.timeout_s:g} s, option timeout)"
-        )
 
     def _at(self, address: str, topic: str, delay_ms: int, piece: Piece) -> int:
         """Publish at a node, in several requests where it takes no more at once."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import numpy as np
@@ -47,6 +47,23 @@ class Checks:
         self.refuse((numbers < 0) | (numbers > most), f"{name} is outside 0 to {most}")
         return numbers
 
+    def topics(
+        self, column: pa.Array, refused: Callable[[str], str | None]
+    ) -> Iterator[tuple[str, Longs]]:
+        """The rows of each topic by their indices; ``refused`` says why a name is not one."""
+        self.refuse(column.is_null(), "column topic is null, and there is no option topic")
+        found = column.dictionary_encode()
+        names = found.dictionary.to_pylist()
+        codes = found.indices.to_numpy().astype(np.int64)
+        for code, name in enumerate(names):
+            if said := refused(name):
+                self.refuse(codes == code, said)
+        if len(names) == 1:
+            yield names[0], np.arange(len(codes))
+            return
+        for code, indices in groups(codes):
+            yield names[code], indices
+
     def refuse(self, wrong: pa.Array | npt.NDArray[np.bool_], said: str) -> None:
         """Raise SinkError for the first row of those that are wrong."""
         mask = np.asarray(wrong)
@@ -71,7 +88,9 @@ class RowReader(Checks):
         delays = self.numbers(batch, self._columns.delay, _DELAY_MS_MAX)
         piece = Piece(self._bodies(batch), rows, delays)
         if self._topic is None:
-            yield from self._by_topic(batch.column(self._columns.topic), piece)
+            for topic, indices in self.topics(batch.column(self._columns.topic), _refused):
+                whole = len(indices) == piece.count
+                yield topic, piece if whole else piece.take(indices)
         else:
             yield self._topic, piece
         self.count += batch.num_rows
@@ -87,16 +106,6 @@ class RowReader(Checks):
             where = f"rows {self.count} to {last} of partition {self.partition}"
             raise SinkError(f"{where}: {error}") from None
 
-    def _by_topic(self, column: pa.Array, piece: Piece) -> Iterator[tuple[str, Piece]]:
-        self.refuse(column.is_null(), "column topic is null, and there is no option topic")
-        found = column.dictionary_encode()
-        names = found.dictionary.to_pylist()
-        codes = found.indices.to_numpy().astype(np.int64)
-        for code, name in enumerate(names):
-            if not is_valid_name(name):
-                self.refuse(codes == code, invalid_topic(name))
-        if len(names) == 1:
-            yield names[0], piece
-            return
-        for code, indices in groups(codes):
-            yield names[code], piece.take(indices)
+
+def _refused(name: str) -> str | None:
+    return None if is_valid_name(name) else invalid_topic(name)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from penstock.core.names import is_valid_name
 from penstock.spark.errors import OptionError
-from penstock.spark.nodes.reach import Reach
 from penstock.spark.options import WHOLE_MAX, boolean, option, parse, positive, text, whole
+from penstock.spark.reach import Reach
 
 WRITER_LENGTH_MAX = 128
 # What Spark itself hands to a sink beside the sink's options.
@@ -25,9 +25,9 @@ def whole_number(name: str, given: str) -> int:
     return number
 
 
-@dataclass(frozen=True, slots=True)
-class Settings(Reach):
-    """The options of a writer."""
+@dataclass(frozen=True)
+class Writing:
+    """The options of every sink of ours: the topic, how often each row, and in which requests."""
 
     topic: str | None = option(
         "topic", text, None,
@@ -38,7 +38,6 @@ class Settings(Reach):
         "exactlyOnce", boolean, False,
         "`true`: each row once, staged and then committed at the nodes of `nsqd_http_address`,"
         " which must be Penstock's.",
-        shown="false",
     )  # fmt: skip
     writer: str = option(
         "writerId", text, "",
@@ -53,27 +52,12 @@ class Settings(Reach):
     request_bytes: int = option(
         "requestBytes", positive, 1 << 20,
         "Bytes of one request, about; a larger message has one for itself.",
-        shown="1048576",
     )  # fmt: skip
     in_flight: int = option(
         "requestsInFlight", positive, 2,
-        "Requests of a task at a time. With 1 the rows of a partition stay in order on a node.",
-        shown="2",
+        "Requests of a task at a time. With 1 the rows of a partition stay in order on a node, and"
+        " in a queue of RocketMQ.",
     )  # fmt: skip
-
-    @classmethod
-    def parse(cls, options: Mapping[str, str]) -> Settings:
-        """Settings from Spark's options, whose names are case-insensitive.
-
-        Raises OptionError for a missing, unknown or unusable option.
-        """
-        given = {key.lower(): value for key, value in options.items()}
-        if "path" in given:
-            given.setdefault("topic", given["path"])
-        settings = cls(**parse(cls, given, OF_SPARK))
-        settings.require_reach()
-        settings.require_names()
-        return settings
 
     def require_writer(self, *, streaming: bool) -> None:
         """Raise OptionError unless the writer's memory has a name where it needs one."""
@@ -94,6 +78,28 @@ class Settings(Reach):
                 "a batch write with exactlyOnce=true needs writerId and writerBatch, by which a "
                 "repeated write is known"
             )
+
+    @staticmethod
+    def given(options: Mapping[str, str]) -> dict[str, str]:
+        """Spark's options in lower case; the path of ``save("t")`` is the topic."""
+        given = {key.lower(): value for key, value in options.items()}
+        return {"topic": given["path"], **given} if "path" in given else given
+
+
+@dataclass(frozen=True)
+class Settings(Reach, Writing):
+    """The options of a writer."""
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> Settings:
+        """Settings from Spark's options, whose names are case-insensitive.
+
+        Raises OptionError for a missing, unknown or unusable option.
+        """
+        settings = cls(**parse(cls, cls.given(options), OF_SPARK))
+        settings.require_reach()
+        settings.require_names()
+        return settings
 
     def require_names(self) -> None:
         """Raise OptionError for names that no topic or writer can have."""

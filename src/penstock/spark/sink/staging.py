@@ -27,12 +27,12 @@ from penstock.log_api.errors import (
     TopicNotFound,
 )
 from penstock.log_api.write_client import Part
+from penstock.spark.access import Access, no_dialect, persist
 from penstock.spark.errors import SinkError, SourceError
-from penstock.spark.nodes.access import Access, no_dialect, persist
 from penstock.spark.sink.in_flight import InFlight
 from penstock.spark.sink.nodes import Connections
 from penstock.spark.sink.pieces import Longs, Piece, groups
-from penstock.spark.sink.piles import Piles
+from penstock.spark.sink.piles import in_requests
 from penstock.spark.sink.refusals import refusal, too_big
 from penstock.spark.sink.request_bodies import staged_body
 from penstock.spark.sink.rows import RowReader
@@ -81,22 +81,17 @@ def stage_pieces(
     """Stage messages of topics. Raises SinkError, or SourceError for a silent node."""
     with Connections(form.access) as connections, InFlight(settings.in_flight) as requests:
         stager = Stager(settings, partition, batch, connections, form)
-        for place, piece in _to_stage(rows, settings, form):
+        placed = (
+            (Place(address, topic), piece)
+            for topic, whole in rows
+            for address, piece in by_node(whole, settings.nodes, form.hashes)
+        )
+        for place, piece in in_requests(placed, settings.request_bytes):
             # Rows before these may become several chunks, whose numbers come before theirs.
             requests.await_room()
             requests.submit(partial(stager.stage, place, stager.next_chunk(place), piece))
         requests.finish()
     return stager.staged()
-
-
-def _to_stage(
-    rows: Iterable[tuple[str, Piece]], settings: Settings, form: Form
-) -> Iterator[tuple[Place, Piece]]:
-    piles: Piles[Place] = Piles(settings.request_bytes)
-    for topic, whole in rows:
-        for address, piece in by_node(whole, settings.nodes, form.hashes):
-            yield from piles.add(Place(address, topic), piece)
-    yield from piles.rest()
 
 
 def by_body(piece: Piece) -> Longs:

@@ -82,9 +82,13 @@ class NsqOutput:
 class BatchWriter(DataSourceArrowWriter):
     """``df.write``: the whole frame is one batch."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: Output, overwrite: bool = False) -> None:
+        """Raise OptionError for what a batch write cannot do."""
+        if overwrite:
+            raise OptionError('messages of a topic cannot be overwritten: use mode("append")')
         self.output = output
         self.settings = output.settings
+        self.settings.require_writer(streaming=False)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self.output.write(iterator, current_task().partitionId(), self._batch())
@@ -107,11 +111,13 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """``df.writeStream``: a micro-batch at a time."""
+    """``df.writeStream``: a micro-batch at a time, in any output mode."""
 
     def __init__(self, output: Output) -> None:
+        """Raise OptionError for the options of a batch write."""
         self.output = output
         self.settings = output.settings
+        self.settings.require_writer(streaming=True)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         task = current_task()
@@ -146,19 +152,8 @@ def _micro_batch(task: TaskContext) -> Batch:
     return Batch(query, int(number))
 
 
-def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
-    """The writer of ``df.write``. Raises OptionError."""
-    if overwrite:
-        raise OptionError('messages of a topic cannot be overwritten: use mode("append")')
+def output(options: Mapping[str, str], schema: StructType) -> NsqOutput:
+    """The output of rows with this schema. Raises OptionError."""
     settings = Settings.parse(options)
     settings.require_fixed_nodes()
-    settings.require_writer(streaming=False)
-    return BatchWriter(NsqOutput(settings, Columns.of(schema, settings.topic)))
-
-
-def stream_writer(options: Mapping[str, str], schema: StructType) -> StreamWriter:
-    """The writer of ``df.writeStream``, in any output mode. Raises OptionError."""
-    settings = Settings.parse(options)
-    settings.require_fixed_nodes()
-    settings.require_writer(streaming=True)
-    return StreamWriter(NsqOutput(settings, Columns.of(schema, settings.topic)))
+    return NsqOutput(settings, Columns.of(schema, settings.topic))

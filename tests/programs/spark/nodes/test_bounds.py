@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.spark.access import Access, close_connections
 from penstock.spark.errors import GroupTakenError, SourceError
 from penstock.spark.nodes import bounds as bounds_module
-from penstock.spark.nodes.access import Access, close_connections
 from penstock.spark.nodes.bounds import Cluster
-from penstock.spark.read.offsets import Bounds, Place
+from penstock.spark.offsets import Bounds, Place
 from penstock.spark.settings import Settings
 from tools.harness.fake_log_server import FakeLogServer
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from penstock.spark.offsets import Place, Position, to_checkpoint
 from penstock.spark.pipelines import beginning, own
-from penstock.spark.read.offsets import Place, Position, to_checkpoint
 from tools.harness.fake_log_server import FakeLogServer
 
 

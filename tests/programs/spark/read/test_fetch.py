@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.spark.errors import LostError, SourceError
+from penstock.spark.offsets import Place
+from penstock.spark.planning import Split
 from penstock.spark.read.fetch import fetch
-from penstock.spark.read.offsets import Place
-from penstock.spark.read.planning import Split
 from penstock.spark.settings import Settings
 from tools.harness.fake_log_server import FakeLogServer
 

@@ -10,14 +10,14 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from penstock.log_api.errors import NodeUnreachable
 from penstock.log_api.log_client import LogClient
 from penstock.nsq.client.blocking import Producer
+from penstock.spark.access import close_connections
 from penstock.spark.errors import GroupTakenError, SourceError
-from penstock.spark.nodes.access import close_connections
 from penstock.spark.nodes.bounds import Cluster
+from penstock.spark.offsets import Position
 from penstock.spark.once import Once
 from penstock.spark.read import holding
 from penstock.spark.read.holding import Holding
-from penstock.spark.read.offsets import Position
-from penstock.spark.read.stream import NsqStreamReader
+from penstock.spark.read.stream import StreamReader
 from penstock.spark.settings import Settings
 from penstock.testing.daemons import run_nsqd
 from tools.harness.fake_log_server import FakeLogServer
@@ -117,8 +117,8 @@ def test_two_queries_with_one_group_over_a_real_nsqd() -> None:
         given = {"topic": "t", "nsqd_http_address": nsqd.http, "group": "g",
                  "startingOffsets": "earliest"}  # fmt: skip
 
-        def query() -> NsqStreamReader:
-            return NsqStreamReader(Settings.parse(given), ("offset",))
+        def query() -> StreamReader:
+            return StreamReader(Settings.parse(given), ("offset",))
 
         first = query()
         end = first.latestOffset(first.initialOffset(), ALL)

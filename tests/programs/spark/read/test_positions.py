@@ -8,7 +8,7 @@ from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import HOUR
 from penstock.spark.errors import OptionError, SourceError
 from penstock.spark.nodes.bounds import Cluster
-from penstock.spark.read.offsets import Offsets, Place
+from penstock.spark.offsets import Offsets, Place
 from penstock.spark.read.positions import offsets_at, span, starting
 from penstock.spark.read.reader import restrict
 from penstock.spark.settings import Settings

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from penstock.spark.errors import SourceError
+from penstock.spark.offsets import Place
 from penstock.spark.once import Once
+from penstock.spark.planning import Split
 from penstock.spark.read import reader
-from penstock.spark.read.offsets import Place
-from penstock.spark.read.planning import Split
 from penstock.spark.read.reader import read_split
 from penstock.spark.settings import Settings
 from tools.harness.fake_log_server import FakeLogServer

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from penstock.spark.errors import GroupTakenError, OptionError, SourceError
 from penstock.spark.nodes import directory
 from penstock.spark.read import holding
-from penstock.spark.read.stream import NsqStreamReader
+from penstock.spark.read.stream import StreamReader
 from penstock.spark.settings import Settings
 from tools.harness.fake_log_server import FakeLogServer
 
@@ -26,15 +26,15 @@ def leisure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(holding, "_AGAIN_NS", 1 << 62)
 
 
-def reader(server: FakeLogServer, **options: str) -> NsqStreamReader:
+def reader(server: FakeLogServer, **options: str) -> StreamReader:
     given = {"topic": "t", "nsqd_http_address": server.address, "timeout": "60",
              "startingOffsets": "earliest", "group": "g", **options}  # fmt: skip
-    return NsqStreamReader(Settings.parse(given), ("offset",))
+    return StreamReader(Settings.parse(given), ("offset",))
 
 
-def rows(stream: NsqStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
+def rows(stream: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
     # Tasks get a pickled copy.
-    copy = pickle.loads(pickle.dumps(NsqStreamReader(stream.settings, stream.columns)))
+    copy = pickle.loads(pickle.dumps(StreamReader(stream.settings, stream.columns)))
     partitions = pickle.loads(pickle.dumps(stream.partitions(start, end)))
     batches = [batch for each in partitions for batch in copy.read(each)]
     return [offset for batch in batches for offset in batch["offset"].to_pylist()]
@@ -134,9 +134,9 @@ def test_available_now_reads_a_node_that_nsqlookupd_does_not_name_any_more(
             server.producers.append(each.address)
         given = {"topic": "t", "lookupd_http_address": server.address, "timeout": "60",
                  "startingOffsets": "earliest"}  # fmt: skip
-        start = NsqStreamReader(Settings.parse(given), ("offset",)).initialOffset()
+        start = StreamReader(Settings.parse(given), ("offset",)).initialOffset()
         server.producers.remove(other.address)
-        again = NsqStreamReader(Settings.parse(given), ("offset",))
+        again = StreamReader(Settings.parse(given), ("offset",))
         again.prepareForTriggerAvailableNow()
         end = again.latestOffset(start, ALL)
         assert end["offsets"]["t"][other.node] == {"0": 10}
@@ -151,12 +151,12 @@ def test_available_now_reads_on_where_nsqlookupd_names_no_node_any_more(
     server.producers.append(server.address)
     given = {"topic": "t", "lookupd_http_address": server.address, "timeout": "60",
              "startingOffsets": "earliest"}  # fmt: skip
-    start = NsqStreamReader(Settings.parse(given), ("offset",)).initialOffset()
+    start = StreamReader(Settings.parse(given), ("offset",)).initialOffset()
     server.producers.clear()
-    again = NsqStreamReader(Settings.parse(given), ("offset",))
+    again = StreamReader(Settings.parse(given), ("offset",))
     again.prepareForTriggerAvailableNow()
     assert rows(again, start, again.latestOffset(start, ALL)) == list(range(10))
-    new = NsqStreamReader(Settings.parse(given), ("offset",))
+    new = StreamReader(Settings.parse(given), ("offset",))
     new.prepareForTriggerAvailableNow()
     with pytest.raises(SourceError, match="no node with topic t is known to nsqlookupd"):
         new.initialOffset()
@@ -187,15 +187,15 @@ def test_a_queue_that_appears_later_is_read_from_its_start_and_held(
 def test_a_group_of_its_own_is_kept_in_the_checkpoint(server: FakeLogServer) -> None:
     server.queue("t").append([b"x"])
     given = {"topic": "t", "nsqd_http_address": server.address}
-    first = NsqStreamReader(Settings.parse(given), ("offset",)).initialOffset()
-    again = NsqStreamReader(Settings.parse(given), ("offset",))
+    first = StreamReader(Settings.parse(given), ("offset",)).initialOffset()
+    again = StreamReader(Settings.parse(given), ("offset",))
     assert again.latestOffset(first, ALL)["group"] == first["group"]
     assert list(server.groups["t"]) == [first["group"]]
     # Without startingOffsets a stream begins with what comes next, as Kafka's does.
     assert first["offsets"]["t"][server.node] == {"0": 1}
     assert first["group"].startswith("spark-")
     named = Settings.parse({**given, "groupIdPrefix": "billing"})
-    group = NsqStreamReader(named, ("offset",)).initialOffset()["group"]
+    group = StreamReader(named, ("offset",)).initialOffset()["group"]
     assert group.startswith("billing-")
     assert group in server.groups["t"]
 
@@ -497,7 +497,7 @@ def test_tasks_notice_a_topic_made_again_after_planning(server: FakeLogServer) -
         start = stream.initialOffset()
         partitions = stream.partitions(start, stream.latestOffset(start, ALL))
         made_again(server, 50)
-        copy = NsqStreamReader(stream.settings, stream.columns)
+        copy = StreamReader(stream.settings, stream.columns)
         if strict == "false":
             assert [batch for each in partitions for batch in copy.read(each)] == []
             break
@@ -611,7 +611,7 @@ def test_a_query_outlives_its_nsqlookupd(
         lookupd.producers.append(server.address)
         given = {"topic": "t", "lookupd_http_address": lookupd.address, "timeout": "60"}
         settings = Settings.parse(given | {"startingOffsets": "earliest", "group": "g"})
-        stream = NsqStreamReader(settings, ("offset",))
+        stream = StreamReader(settings, ("offset",))
         start = stream.initialOffset()
         end = stream.latestOffset(start, ALL)
     queue.append([b"x"] * 5)
@@ -632,10 +632,10 @@ def test_a_named_topic_that_is_deleted_ends_the_query_or_is_skipped_until_it_is_
     server.producers.append(server.address)
     server.queue("t").append([b"x"] * 10)
 
-    def query(**options: str) -> NsqStreamReader:
+    def query(**options: str) -> StreamReader:
         given = {"topic": "t", where: server.address, "timeout": "60", "group": "g"}
         settings = Settings.parse(given | {"startingOffsets": "earliest"} | options)
-        return NsqStreamReader(settings, ("offset",))
+        return StreamReader(settings, ("offset",))
 
     strict, loose = query(), query(failOnDataLoss="false")
     end = loose.latestOffset(loose.initialOffset(), ALL)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.spark.nodes.access import close_connections
+from penstock.spark.access import close_connections
 from tests.unit.spark.rocketmq.scripted_broker import ScriptedBroker
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from penstock.spark.nodes.access import client, secured
+from penstock.spark.access import client, secured
 from penstock.spark.rocketmq.access import BrokerAccess
 from penstock.spark.rocketmq.broker_log import BrokerLog
 from tests.unit.spark.rocketmq.scripted_broker import ScriptedBroker

@@ -8,8 +8,8 @@ import pytest
 
 from penstock.rocketmq.protocol.messages.message import SysFlag
 from penstock.spark.errors import SourceError
-from penstock.spark.read.offsets import Place
-from penstock.spark.read.planning import Split
+from penstock.spark.offsets import Place
+from penstock.spark.planning import Split
 from penstock.spark.rocketmq import decode
 from penstock.spark.rocketmq.reader import read_split
 from penstock.spark.rocketmq.settings import RocketmqSettings

@@ -9,8 +9,9 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from penstock.spark.errors import SourceError
-from penstock.spark.read.batch import SplitPartition
-from penstock.spark.rocketmq.readers import RocketmqBatchReader, RocketmqStreamReader
+from penstock.spark.read.batch import BatchReader, SplitPartition
+from penstock.spark.read.stream import StreamReader
+from penstock.spark.rocketmq.reader import ROCKETMQ
 from penstock.spark.rocketmq.settings import RocketmqSettings
 from tests.unit.spark.rocketmq.scripted_broker import NAME, ScriptedBroker
 from tools.harness.fake_log_server import FakeLogServer
@@ -18,13 +19,13 @@ from tools.harness.fake_log_server import FakeLogServer
 COLUMNS = ("queue", "queue_offset")
 
 
-def stream(broker: ScriptedBroker, **options: str) -> RocketmqStreamReader:
+def stream(broker: ScriptedBroker, **options: str) -> StreamReader:
     given = {"topic": "t", "namesrvaddr": broker.address, "timeout": "60",
              "startingOffsets": "earliest", **options}  # fmt: skip
-    return RocketmqStreamReader(RocketmqSettings.parse(given), COLUMNS)
+    return StreamReader(RocketmqSettings.parse(given), COLUMNS, ROCKETMQ)
 
 
-def rows(reader: RocketmqStreamReader, start: Any, end: Any) -> list[tuple[int, int]]:
+def rows(reader: StreamReader, start: Any, end: Any) -> list[tuple[int, int]]:
     return [
         (row["queue"], row["queue_offset"])
         for partition in reader.partitions(start, end)
@@ -109,7 +110,7 @@ def test_a_stream_starts_where_a_group_of_consumers_stands(broker: ScriptedBroke
 def test_a_batch_is_planned_once(broker: ScriptedBroker) -> None:
     broker.queue(number=2).append([b"x"] * 50)
     given = {"topic": "t", "namesrvaddr": broker.address, "timeout": "60"}
-    reader = RocketmqBatchReader(RocketmqSettings.parse(given), COLUMNS)
+    reader = BatchReader(RocketmqSettings.parse(given), COLUMNS, ROCKETMQ)
     partitions = reader.partitions()
     broker.queue(number=2).append([b"x"] * 50)
     assert all(isinstance(each, SplitPartition) for each in partitions)
@@ -120,6 +121,6 @@ def test_a_batch_is_planned_once(broker: ScriptedBroker) -> None:
 def test_a_node_that_knows_nsq_only_is_named(server: FakeLogServer) -> None:
     server.queue("t").append([b"x"])
     given = {"topic": "t", "nsqd_http_address": server.address, "timeout": "60"}
-    reader = RocketmqBatchReader(RocketmqSettings.parse(given), COLUMNS)
+    reader = BatchReader(RocketmqSettings.parse(given), COLUMNS, ROCKETMQ)
     with pytest.raises(SourceError, match=f"node {server.address} does not serve RocketMQ's queue"):
         reader.partitions()

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.spark.errors import SinkError
-from penstock.spark.sink.publishing import publish_rows, published
+from penstock.spark.sink.publishing import publish_rows
+from penstock.spark.sink.sending import published
 from penstock.spark.sink.settings import Settings
 from tests.unit.spark.sink.fake_node import Answer, FakeNode, Query, unpacked
 from tests.unit.spark.sink.making import batch, reader, settings

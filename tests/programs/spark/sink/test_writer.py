@@ -7,7 +7,7 @@ from pyspark import TaskContext
 
 from penstock.spark.errors import SinkError
 from penstock.spark.sink import writer as module
-from penstock.spark.sink.writer import batch_writer, stream_writer
+from penstock.spark.sink.writer import BatchWriter, StreamWriter, output
 from tests.unit.spark.sink.fake_node import FakeNode
 from tests.unit.spark.sink.making import batch, schema
 
@@ -44,7 +44,7 @@ def options(node: FakeNode, **more: str) -> dict[str, str]:
 
 
 def test_at_least_once_there_is_nothing_to_commit(node: FakeNode, task: Task) -> None:
-    writer = stream_writer(options(node), SCHEMA)
+    writer = StreamWriter(output(options(node), SCHEMA))
     message = writer.write(iter([batch([b"a", b"b"])]))
     assert node.bodies == [b"a", b"b"]
     writer.commit([message], 5)
@@ -53,7 +53,7 @@ def test_at_least_once_there_is_nothing_to_commit(node: FakeNode, task: Task) ->
 
 
 def test_a_stream_is_remembered_by_its_query(node: FakeNode, task: Task) -> None:
-    writer = stream_writer(options(node, exactlyOnce="true"), SCHEMA)
+    writer = StreamWriter(output(options(node, exactlyOnce="true"), SCHEMA))
     message = writer.write(iter([batch([b"a", b"b"])]))
     assert node.bodies == []
     writer.commit([message, None], 5)
@@ -68,7 +68,7 @@ def test_a_stream_is_remembered_by_its_query(node: FakeNode, task: Task) -> None
 
 def test_a_batch_write_is_remembered_by_its_options(node: FakeNode, task: Task) -> None:
     given = options(node, exactlyOnce="true", writerId="w", writerBatch="0")
-    writer = batch_writer(given, SCHEMA, False)
+    writer = BatchWriter(output(given, SCHEMA))
     writer.abort([None])
     assert node.aborted == [{"writer": "w", "batch": "0", "scope": "t"}]
     writer.commit([writer.write(iter([batch([b"a"])]))])
@@ -84,7 +84,7 @@ def test_writes_of_one_number_to_several_topics_are_each_decided_by_itself(
     given = {"exactlyOnce": "true", "writerId": "w", "writerBatch": "3"}
     for _ in range(2):
         for topic in ("t", "u"):
-            writer = batch_writer(options(node, **given) | {"topic": topic}, SCHEMA, False)
+            writer = BatchWriter(output(options(node, **given) | {"topic": topic}, SCHEMA))
             writer.commit([writer.write(iter([batch([topic.encode()])]))])
     assert node.published == [("t", 0, b"t"), ("u", 0, b"u")]
 
@@ -92,4 +92,4 @@ def test_writes_of_one_number_to_several_topics_are_each_decided_by_itself(
 def test_without_a_query_there_is_no_exactly_once(node: FakeNode, task: Task) -> None:
     task.properties = {}
     with pytest.raises(SinkError, match="Spark tells no query id"):
-        stream_writer(options(node, exactlyOnce="true"), SCHEMA).write(iter([]))
+        StreamWriter(output(options(node, exactlyOnce="true"), SCHEMA)).write(iter([]))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.spark.channel.settings import COLUMNS, ChannelSettings, is_channel
+from penstock.spark.channel.settings import COLUMNS, ChannelSettings
 from penstock.spark.errors import OptionError
 from penstock.spark.options import table
+from penstock.spark.settings import is_channel
 from tools.pages.spark_options import CHANNEL, PAGE, split
 
 GIVEN = {

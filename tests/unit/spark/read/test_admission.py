@@ -12,9 +12,9 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from penstock.core.units import SECOND
+from penstock.spark.offsets import Bounds, Place
 from penstock.spark.read import admission
 from penstock.spark.read.admission import Admission
-from penstock.spark.read.offsets import Bounds, Place
 from penstock.spark.settings import Settings
 
 SMALL = Place("t", "a:1", 0)

@@ -12,8 +12,8 @@ import pytest
 from penstock.broker.dead_letters import Origins as Written
 from penstock.broker.dead_letters import encode_origins
 from penstock.core.units import HOUR, SECOND
+from penstock.spark.offsets import Place
 from penstock.spark.read.decode import (
-    Origin,
     Origins,
     arrow_schema,
     origins_in,
@@ -69,7 +69,7 @@ def test_damaged_notes_say_nothing() -> None:
     assert origins_in(b"\x91" * 5000, 1) is None
 
 
-ORIGIN = Origin("flights", "host:4151", 0)
+PLACE = Place("flights", "host:4151", 0)
 EQUAL = [b"%03d" % i * 4 for i in range(7)]
 MIXED = [b"x" * i for i in (0, 5, 1, 0, 300, 2)]
 
@@ -77,7 +77,7 @@ MIXED = [b"x" * i for i in (0, 5, 1, 0, 300, 2)]
 def decode(
     buffer: bytes, start: int = 0, end: int = 1 << 40, columns: tuple[str, ...] = COLUMNS
 ) -> pa.RecordBatch:
-    return record_batch(list(wanted_parts(buffer, start, end)), ORIGIN, columns)
+    return record_batch(list(wanted_parts(buffer, start, end)), PLACE, columns)
 
 
 @pytest.mark.parametrize("bodies", [EQUAL, MIXED, [b""], [b"", b""]])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from penstock.spark.read.offsets import Place, Position, to_checkpoint
+from penstock.spark.offsets import Place, Position, to_checkpoint
 from penstock.spark.read.progress import batch_done, fresh
 
 PLACE = Place("t", "a:1", 0)

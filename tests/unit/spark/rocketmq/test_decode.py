@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import SysFlag
-from penstock.spark.read.decode import Origin
+from penstock.spark.offsets import Place
 from penstock.spark.rocketmq import decode
 from penstock.spark.rocketmq.decode import (
     TYPES,
@@ -80,13 +80,13 @@ def test_any_text_is_read_as_the_protocol_reads_it(texts: list[str]) -> None:
     assert found.of("a").to_pylist() == [each.get("a") for each in wanted]
 
 
-ORIGIN = Origin("t", "broker-a", 3)
+PLACE = Place("t", "broker-a", 3)
 ZLIB = int(SysFlag.COMPRESSED)
 
 
 def test_every_column() -> None:
     data = stored(3, 5, b"body", KEYS="k", TAGS="T", a="b") + stored(3, 6, b"")
-    first, second = record_batch(Stored.parse(data), ORIGIN, tuple(TYPES)).to_pylist()
+    first, second = record_batch(Stored.parse(data), PLACE, tuple(TYPES)).to_pylist()
     at = datetime.fromtimestamp(STORED_MS / 1000 + 5, UTC)
     assert first == {
         "topic": "t", "body": b"body", "keys": "k", "tags": "T",
@@ -139,6 +139,6 @@ def test_bodies_that_unpack_to_too_much_are_left_for_the_next_batch(
     monkeypatch.setattr(decode, "_BODIES_BYTES_MAX", 2500)
     packed = [stored(3, offset, zlib.compress(bytes(1000)), ZLIB) for offset in range(5)]
     messages = Stored.parse(b"".join(packed[:1]) + stored(3, 1, b"plain") + b"".join(packed[2:]))
-    found = record_batch(messages, ORIGIN, ("queue_offset", "body")).to_pylist()
+    found = record_batch(messages, PLACE, ("queue_offset", "body")).to_pylist()
     assert [len(row["body"]) for row in found] == [1000, 5, 1000]
-    assert record_batch(messages, ORIGIN, ("queue_offset",)).num_rows == 5
+    assert record_batch(messages, PLACE, ("queue_offset",)).num_rows == 5

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from penstock.spark.nodes.access import close_connections
+from penstock.spark.access import close_connections
 from tests.unit.spark.sink.fake_node import FakeNode
 
 

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from penstock.spark.errors import OptionError
-from penstock.spark.read.schema import SCHEMA
+from penstock.spark.schema import SCHEMA
 from penstock.spark.sink.columns import Columns
 from tests.unit.spark.sink.making import schema
 

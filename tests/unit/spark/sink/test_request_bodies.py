@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
 from penstock.nsq.protocol import encode
+from penstock.rocketmq.protocol.messages import batch_body
+from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage
 from penstock.spark.sink.pieces import Piece
-from penstock.spark.sink.request_bodies import publish_body, staged_body
+from penstock.spark.sink.request_bodies import batch_of, publish_body, staged_body
 from tests.unit.spark.sink.making import piece
 
 BODIES = [b"one", b"\x00" * 300, b"", b"three"]
@@ -30,3 +33,15 @@ def test_a_staged_body_has_a_delay_each(kind: pa.DataType) -> None:
     for delay, body in zip([1, 2, (1 << 32) - 1], BODIES[1:], strict=True):
         wanted += struct.pack(">II", len(body), delay) + body
     assert staged_body(whole) == wanted
+
+
+TEXTED = [b"one", b"\x00" * 300, b"three"]
+TEXTS = ["KEYS\x01k\x02", "", "a\x01" + "ü" * 9000 + "\x02"]
+
+
+def test_a_batch_is_what_a_producer_of_rocketmq_sends() -> None:
+    whole = replace(piece(TEXTED), properties=pa.array([text.encode() for text in TEXTS]))
+    wanted = [BatchedMessage(*each) for each in zip(TEXTED, TEXTS, strict=True)]
+    assert batch_of(whole) == batch_body.encode(wanted)
+    assert batch_of(whole.slice(1, 3)) == batch_body.encode(wanted[1:])
+    assert batch_of(whole.slice(2, 3)) == batch_body.encode(wanted[2:])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.spark.errors import OptionError
-from penstock.spark.read.source import NsqDataSource
+from penstock.spark.formats.nsq import NsqDataSource
 from tests.unit.spark.sink.making import schema
 
 SCHEMA = schema("body binary")

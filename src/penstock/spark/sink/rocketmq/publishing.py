@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import closing
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -17,17 +15,14 @@ from penstock.core.units import MILLISECOND
 from penstock.rocketmq.blocking import RemotingLink
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
+from penstock.spark.access import why
 from penstock.spark.errors import SinkError
-from penstock.spark.nodes.access import why
 from penstock.spark.nodes.directory import LastAnswer
 from penstock.spark.rocketmq.access import BrokerAccess
 from penstock.spark.rocketmq.routes import Routes
 from penstock.spark.sink.idle import Idle
-from penstock.spark.sink.in_flight import InFlight
 from penstock.spark.sink.pieces import Piece
-from penstock.spark.sink.piles import Piles
-from penstock.spark.sink.publishing import published
-from penstock.spark.sink.rocketmq.bodies import batch_of
+from penstock.spark.sink.request_bodies import batch_of
 from penstock.spark.sink.rocketmq.queues import (
     NEW_TOPIC_QUEUES,
     NoQueuesError,
@@ -37,12 +32,11 @@ from penstock.spark.sink.rocketmq.queues import (
 )
 from penstock.spark.sink.rocketmq.rows import ANY_QUEUE, Key, RocketmqRows
 from penstock.spark.sink.rocketmq.settings import Settings
+from penstock.spark.sink.sending import Patience, send_rows
 
 # Of this process: a Python worker of Spark serves many tasks, for some of which name servers may be
 # silent.
 _routes: dict[tuple[str, ...], dict[str, LastAnswer[Any]]] = {}
-_PAUSE_S: Final = 0.1
-_PAUSE_S_MAX: Final = 1.0
 # The message is stored in each of these; the others say that a copy or a sync is late.
 _STORED: Final = (
     ResponseCode.SUCCESS,
@@ -68,25 +62,10 @@ def publish_rows(
     access = directory.access
     assert isinstance(access, BrokerAccess)
     queues = Queues(Routes(directory, _routes.setdefault(directory.namesrv, {})))
-    with closing(queues), Idle(access.link) as links, InFlight(settings.in_flight) as requests:
+    with closing(queues), Idle(access.link) as links:
         publisher = Publisher(settings, reader.partition, queues, links)
-        try:
-            for key, piece in _to_send(batches, reader, settings.request_bytes):
-                requests.submit(partial(publisher.publish, key, piece))
-            requests.finish()
-        except SinkError as error:
-            raise SinkError(f"{error}{published(requests.done)}") from error
-    return requests.done
-
-
-def _to_send(
-    batches: Iterable[pa.RecordBatch], reader: RocketmqRows, request_bytes: int
-) -> Iterator[tuple[Key, Piece]]:
-    piles: Piles[Key] = Piles(request_bytes)
-    for batch in batches:
-        for key, piece in reader.read(batch):
-            yield from piles.add(key, piece)
-    yield from piles.rest()
+        rows = (each for some in batches for each in reader.read(some))
+        return send_rows(rows, publisher.publish, settings)
 
 
 class Publisher:
@@ -107,8 +86,8 @@ class Publisher:
 
         Raises SinkError for a refusal and when nobody has taken them for ``timeout``.
         """
-        deadline_ns = done = 0
-        pause_s = _PAUSE_S
+        patience = Patience(self._settings.timeout_s)
+        done = 0
         while True:
             failures: dict[str, str] = {}
             try:
@@ -123,15 +102,12 @@ class Publisher:
                     failures[queue.address] = str(error)
                     if error.left.count < piece.count:
                         done += piece.count - error.left.count
-                        piece, deadline_ns = error.left, 0
+                        piece = error.left
+                        patience.renew()
                 except OSError as error:
                     failures[queue.address] = why(error)
-            now_ns = SYSTEM_CLOCK.monotonic_ns()
-            deadline_ns = deadline_ns or now_ns + int(self._settings.timeout_s * 1e9)
-            if now_ns + int(pause_s * 1e9) > deadline_ns:
-                raise SinkError(self._nobody(key, piece, failures))
-            time.sleep(pause_s)
-            pause_s = min(2 * pause_s, _PAUSE_S_MAX)
+            if not patience.pause():
+                raise patience.nobody("broker", key.topic, piece.where(self._partition), failures)
             self._queues.forget(key.topic)
 
     def _choice(self, key: Key) -> list[Queue]:
@@ -145,13 +121,6 @@ class Publisher:
         first = self._turn % len(queues)
         turned = [*queues[first:], *queues[:first]]
         return list({queue.address: queue for queue in reversed(turned)}.values())[::-1]
-
-    def _nobody(self, key: Key, piece: Piece, failures: dict[str, str]) -> str:
-        said = "; ".join(f"{address}: {failure}" for address, failure in failures.items())
-        return (
-            f"{piece.where(self._partition)}: no broker takes messages of topic {key.topic} "
-            f"({said}; tried for {self._settings.timeout_s:g} s, option timeout)"
-        )
 
     def _at(self, queue: Queue, key: Key, piece: Piece) -> int:
         with self._links.to(queue.address) as link:

@@ -28,7 +28,7 @@ from penstock.spark.errors import OptionError
 from penstock.spark.rocketmq.schema import SCHEMA
 from penstock.spark.sink.columns import is_one_of
 from penstock.spark.sink.pieces import Longs, Piece, edges, groups
-from penstock.spark.sink.rocketmq.names import TOPIC, invalid_topic
+from penstock.spark.sink.rocketmq.settings import TOPIC, invalid_topic
 from penstock.spark.sink.rows import Checks
 
 _KINDS: Final[dict[str, tuple[type[DataType], ...]]] = {
@@ -154,15 +154,7 @@ class RocketmqRows(Checks):
         if self._topic is not None:
             yield self._topic, np.arange(batch.num_rows)
             return
-        column = batch.column("topic")
-        self.refuse(column.is_null(), "column topic is null, and there is no option topic")
-        found = column.dictionary_encode()
-        names = found.dictionary.to_pylist()
-        codes = found.indices.to_numpy().astype(np.int64)
-        for code, indices in groups(codes):
-            if not TOPIC.fullmatch(names[code]):
-                self.refuse(codes == code, invalid_topic(names[code]))
-            yield names[code], indices
+        yield from self.topics(batch.column("topic"), _refused)
 
     def _properties(self, batch: pa.RecordBatch) -> pa.Array:
         """The text of each row's properties; of equal names the last counts."""
@@ -202,6 +194,10 @@ class RocketmqRows(Checks):
     def _refuse_marks(self, values: pa.Array, column: str) -> None:
         found = pc.fill_null(pc.match_substring_regex(values, _MARKS), False)
         self.refuse(found, _marked(column))
+
+
+def _refused(name: str) -> str | None:
+    return None if TOPIC.fullmatch(name) else invalid_topic(name)
 
 
 def _marked(column: str) -> str:

@@ -2,50 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Final
 
 from penstock.spark.errors import OptionError
-from penstock.spark.nodes.reach import Asking
-from penstock.spark.options import boolean, option, parse, positive, printable, text, texts
+from penstock.spark.options import option, parse, printable, text, texts
+from penstock.spark.reach import Asking
 from penstock.spark.rocketmq.settings import RocketmqSettings
-from penstock.spark.sink.rocketmq.names import TOPIC, invalid_topic
-from penstock.spark.sink.settings import OF_SPARK, whole_number
+from penstock.spark.sink.settings import OF_SPARK, Writing
 from penstock.spark.sink.settings import Settings as Staging
+
+TOPIC: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,127}")
+"""The names of topics that the sink accepts."""
 
 
 @dataclass(frozen=True)
-class Settings(Asking):
+class Settings(Asking, Writing):
     """The options of a writer."""
 
-    topic: str | None = option(
-        "topic", text, None,
-        "The topic to write to. It goes before a column `topic`; `save(\"t\")` and `start(\"t\")`"
-        " name it as well.",
-    )  # fmt: skip
     namesrv: str = option(
         "namesrvAddr", text, "", "Name servers, `host:port`, several separated by `;`."
     )
-    exactly_once: bool = option(
-        "exactlyOnce", boolean, False,
-        "`true`: each row once, staged and then committed at the Penstock brokers of"
-        " `nsqd_http_address`.",
-        shown="false",
-    )  # fmt: skip
     nodes: tuple[str, ...] = option(
         "nsqd_http_address", texts, (),
         "With `exactlyOnce`, in place of name servers: the HTTP ports of Penstock brokers"
         " (`nsqHttpAddress`), `host:port`, several separated by commas.",
-    )  # fmt: skip
-    writer: str = option(
-        "writerId", text, "",
-        "Batch writes with `exactlyOnce`: a name under which brokers remember the last batch. A"
-        " stream is remembered by its query id.",
-    )  # fmt: skip
-    writer_batch: int | None = option(
-        "writerBatch", whole_number, None,
-        "Batch writes with `exactlyOnce`: the number of this batch. One that is not higher than"
-        " the writer's last counts as written.",
     )  # fmt: skip
     access_key: str = option("accessKey", text, "", "The account at brokers with access rules.")
     secret_key: str = option(
@@ -56,26 +39,12 @@ class Settings(Asking):
         printable(255),
         "spark",
         "The producers' group that brokers are told.",
-        shown="spark",
     )
-    request_bytes: int = option(
-        "requestBytes", positive, 1 << 20,
-        "Bytes of one batch of messages, about; a larger message has one for itself.",
-        shown="1048576",
-    )  # fmt: skip
-    in_flight: int = option(
-        "requestsInFlight", positive, 2,
-        "Batches of a task at a time. With 1 the rows of a partition stay in order in a queue.",
-        shown="2",
-    )  # fmt: skip
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Settings:
         """Settings from Spark's options. Raises OptionError."""
-        given = {key.lower(): value for key, value in options.items()}
-        if "path" in given:
-            given.setdefault("topic", given["path"])
-        settings = cls(**parse(cls, given, OF_SPARK, format="rocketmq"))
+        settings = cls(**parse(cls, cls.given(options), OF_SPARK, format="rocketmq"))
         settings.require_tls()
         if settings.topic is not None and not TOPIC.fullmatch(settings.topic):
             raise OptionError(invalid_topic(settings.topic))
@@ -113,16 +82,9 @@ class Settings(Asking):
 
     def staging(self) -> Staging:
         """The options by which rows are staged, exactly once."""
-        asking = {each.name: getattr(self, each.name) for each in fields(Asking)}
-        return Staging(
-            **asking,
-            exactly_once=self.exactly_once,
-            nodes=self.nodes,
-            writer=self.writer,
-            writer_batch=self.writer_batch,
-            request_bytes=self.request_bytes,
-            in_flight=self.in_flight,
-        )
+        shared = [*fields(Asking), *fields(Writing)]
+        given = {each.name: getattr(self, each.name) for each in shared}
+        return Staging(**given | {"topic": None, "nodes": self.nodes})
 
     def directory(self) -> RocketmqSettings:
         """The options of a source, which finds brokers and asks them. Raises OptionError."""
@@ -140,3 +102,11 @@ class Settings(Asking):
             "tls_insecure_skip_verify": str(self.tls_insecure_skip_verify).lower(),
         }
         return RocketmqSettings.parse({name: value for name, value in given.items() if value})
+
+
+def invalid_topic(name: str) -> str:
+    """The sentence for a name that no topic can have."""
+    return (
+        f"topic name {name[:200]!r} is invalid: a name is 1 to 127 letters, digits, underscores "
+        "and dashes"
+    )

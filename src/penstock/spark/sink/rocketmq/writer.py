@@ -13,13 +13,13 @@ from pyspark.sql.types import StructType
 
 from penstock.spark.errors import OptionError
 from penstock.spark.sink.pieces import Longs, Piece, groups
-from penstock.spark.sink.rocketmq.bodies import batch_of
+from penstock.spark.sink.request_bodies import batch_of
 from penstock.spark.sink.rocketmq.publishing import publish_rows
 from penstock.spark.sink.rocketmq.rows import ANY_QUEUE, RocketmqRows, body_column
 from penstock.spark.sink.rocketmq.settings import Settings
 from penstock.spark.sink.settings import Settings as Staging
 from penstock.spark.sink.staging import Batch, Form, StagedRows, by_body, stage_pieces
-from penstock.spark.sink.writer import BatchWriter, StreamWriter, Written
+from penstock.spark.sink.writer import Written
 
 SHARDS: Final = 240
 """The number of shards that sharding keys fall into; all usual numbers of queues divide it."""
@@ -86,22 +86,6 @@ class RocketmqOutput:
         return Written(reader.count, staged)
 
 
-def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
-    """The writer of ``df.write``. Raises OptionError."""
-    if overwrite:
-        raise OptionError('messages of a topic cannot be overwritten: use mode("append")')
-    settings = Settings.parse(options)
-    settings.staging().require_writer(streaming=False)
-    return BatchWriter(_output(settings, schema))
-
-
-def stream_writer(options: Mapping[str, str], schema: StructType) -> StreamWriter:
-    """The writer of ``df.writeStream``, in any output mode. Raises OptionError."""
-    settings = Settings.parse(options)
-    settings.staging().require_writer(streaming=True)
-    return StreamWriter(_output(settings, schema))
-
-
 _NOT_EXACT: Final = {
     "delay_level": "what is delayed waits in another topic than the one that remembers the batch",
     "queue": "rows are staged before the topic's queues are known; a sharding_key keeps rows of "
@@ -109,7 +93,9 @@ _NOT_EXACT: Final = {
 }
 
 
-def _output(settings: Settings, schema: StructType) -> RocketmqOutput:
+def output(options: Mapping[str, str], schema: StructType) -> RocketmqOutput:
+    """The output of rows with this schema. Raises OptionError."""
+    settings = Settings.parse(options)
     for name, reason in _NOT_EXACT.items():
         if settings.exactly_once and name in schema.fieldNames():
             raise OptionError(

@@ -14,7 +14,7 @@ from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.ids import java_hash
 from penstock.spark.errors import SinkError
 from penstock.spark.rocketmq.routes import Routes
-from penstock.spark.sink.rocketmq import publishing
+from penstock.spark.sink import sending
 from penstock.spark.sink.rocketmq.publishing import publish_rows
 from penstock.spark.sink.rocketmq.settings import Settings
 from tests.forwarding import wait_until
@@ -113,7 +113,7 @@ class BusyBroker(ScriptedBroker):
 def test_of_delayed_messages_those_that_are_stored_do_not_go_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(publishing, "_PAUSE_S", 0.001)
+    monkeypatch.setattr(sending, "_PAUSE_S", 0.001)
     bodies, broker = BODIES[:100], BusyBroker()
     with broker:
         wanted = Settings.parse({"namesrvAddr": broker.address, "topic": "t"})

@@ -14,8 +14,9 @@ from penstock.spark.sink import writer as writers
 from penstock.spark.sink.commits import commit
 from penstock.spark.sink.rocketmq.rows import RocketmqRows
 from penstock.spark.sink.rocketmq.settings import Settings
-from penstock.spark.sink.rocketmq.writer import SHARDS, stage_rows, stream_writer
+from penstock.spark.sink.rocketmq.writer import SHARDS, output, stage_rows
 from penstock.spark.sink.staging import Batch, StagedRows
+from penstock.spark.sink.writer import StreamWriter
 from penstock.testing.daemons import run_nsqd
 from tests.programs.spark.sink.test_writer import Task
 from tests.spark.rocketmq_brokers import Brokers, run_brokers
@@ -96,7 +97,7 @@ def test_a_micro_batch_that_comes_again_is_not_written_again(
     options = {"topic": "again", "exactlyOnce": "true", "nsqd_http_address": one.broker.http}
     one.make_topic("again", 4)
     for rows in (batch(BODIES), batch(BODIES[::-1])):
-        writer = stream_writer(options, schema("body binary"))
+        writer = StreamWriter(output(options, schema("body binary")))
         writer.commit([pickle.loads(pickle.dumps(writer)).write(iter([rows])), None], 5)
     found = stored(one, "again")
     assert sorted(body for _, body, _ in found) == BODIES

@@ -8,7 +8,7 @@ from penstock.rocketmq.blocking import Account
 from penstock.spark.errors import OptionError
 from penstock.spark.options import table
 from penstock.spark.rocketmq.access import BrokerAccess
-from penstock.spark.sink.rocketmq.settings import Settings
+from penstock.spark.sink.rocketmq.settings import TOPIC, Settings, invalid_topic
 from tools.pages.spark_options import PAGE, ROCKETMQ_SINK, split
 
 SERVERS = {"namesrvAddr": "a:1;b:2"}
@@ -69,3 +69,14 @@ def test_the_documentation_has_the_options_that_there_are() -> None:
     """`make pages` writes the table."""
     _, written, _ = split(PAGE.read_text(encoding="utf-8"), ROCKETMQ_SINK)
     assert written.strip() == table(Settings).strip()
+
+
+@pytest.mark.parametrize("name", ["t", "%RETRY%g", "a-b_C|9", "x" * 127])
+def test_names_that_topics_can_have(name: str) -> None:
+    assert TOPIC.fullmatch(name)
+
+
+@pytest.mark.parametrize("name", ["", "a.b", "a b", "ü", "x" * 128])
+def test_names_that_they_cannot_have(name: str) -> None:
+    assert not TOPIC.fullmatch(name)
+    assert repr(name)[1:-1] in invalid_topic(name)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.spark.errors import OptionError
-from penstock.spark.rocketmq.source import RocketmqDataSource
+from penstock.spark.formats.rocketmq import RocketmqDataSource
 from tests.unit.spark.sink.making import schema
 
 OPTIONS = {"topic": "t", "namesrvAddr": "h:1"}

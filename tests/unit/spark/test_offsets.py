@@ -7,7 +7,7 @@ import json
 import pytest
 
 from penstock.spark.errors import OptionError
-from penstock.spark.read.offsets import (
+from penstock.spark.offsets import (
     Bounds,
     Place,
     Position,

@@ -1,8 +1,8 @@
-"""Options of a client library: the kind of each, its range, and how a text becomes its value.
+"""Options of a client library: fields of its ``Config``, set by their names from texts.
 
-An option is declared once, as a field of a client's ``Config``; tools set it by its name
-(``--consumer-opt msg_timeout,3s``), and the table of the documentation is made of the same
-declarations. The texts of refusals are go-nsq's (NSQ spec 7.1).
+A tool gives them as ``--consumer-opt msg_timeout,3s``, and the table of the documentation is made
+of the same declarations. Their kinds are those of programs' options, and a few more. The texts of
+refusals are go-nsq's (NSQ spec 7.1).
 """
 
 from __future__ import annotations
@@ -15,92 +15,39 @@ from typing import Any, Final
 
 from penstock.core.errors import ConfigError
 from penstock.core.quote import quote
-from penstock.core.settings.option_kinds import BOOL, DURATION, INT
+from penstock.core.settings.option_kinds import Duration, Float, Int, Kind
 from penstock.core.units import SECOND, format_duration
-from penstock.net.address import split_host_port
 
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _UNTYPED: Final = "invalid value type"
 
 
-class Kind:
-    """The form of one kind of value, read and shown; the base is a text."""
-
-    word = "text"
-
-    def read(self, text: str) -> Any:
-        """The value of a text; ValueError holds go-nsq's reason."""
-        return text
-
-    def show(self, value: Any) -> str:
-        """The value as ranges, refusals and the documentation show it."""
-        return str(value)
-
-
-class Switch(Kind):
-    """A switch, on or off."""
-
-    word = "bool"
-
-    def read(self, text: str) -> bool:
-        return BOOL.from_config(text)
-
-    def show(self, value: Any) -> str:
-        return BOOL.show(value)
-
-
-class Whole(Kind):
-    """A whole number within bounds."""
-
-    word = "int"
-
-    def read(self, text: str) -> int:
-        return INT.from_config(text)
-
-
-class Count(Kind):
+class Count(Int):
     """A whole number that cannot be negative."""
 
-    word = "int"
-
-    def read(self, text: str) -> int:
-        if not (text.isascii() and text.isdigit()):
-            raise ValueError(f"strconv.ParseUint: parsing {quote(text)}: invalid syntax")
-        return int(text)
+    def from_config(self, value: str) -> int:
+        if not (value.isascii() and value.isdigit()):
+            raise ValueError(f"strconv.ParseUint: parsing {quote(value)}: invalid syntax")
+        return int(value)
 
 
-class Fraction(Kind):
+class Fraction(Float):
     """A number within bounds."""
 
-    word = "float"
-
-    def read(self, text: str) -> float:
-        if not _NUMBER.fullmatch(text):
-            raise ValueError(f"strconv.ParseFloat: parsing {quote(text)}: invalid syntax")
-        return float(text)
+    def from_config(self, value: str) -> float:
+        if not _NUMBER.fullmatch(value):
+            raise ValueError(f"strconv.ParseFloat: parsing {quote(value)}: invalid syntax")
+        return float(value)
 
 
-class Seconds(Kind):
+class Seconds(Duration):
     """A duration: seconds in a program, with a unit (``250ms``, ``1m30s``) as a text."""
 
-    word = "duration"
-
-    def read(self, text: str) -> float:
-        nanoseconds: int = DURATION.from_config(text)
-        return nanoseconds / SECOND
+    def from_config(self, value: str) -> float:  # type: ignore[override]
+        return super().from_config(value) / SECOND
 
     def show(self, value: float) -> str:
         return format_duration(round(value * SECOND))
-
-
-class Address(Kind):
-    """A host and its port."""
-
-    word = "host:port"
-
-    def read(self, text: str) -> str:
-        split_host_port(text)
-        return text
 
 
 class OneOf(Kind):
@@ -108,26 +55,26 @@ class OneOf(Kind):
 
     def __init__(self, *words: str, empty: str, refusal: str) -> None:
         self.words = words
-        self.word = ", ".join(words)
+        self.placeholder = ", ".join(words)
         self._empty = empty
         self._refusal = refusal
 
-    def read(self, text: str) -> str:
-        word = text or self._empty
+    def from_config(self, value: str) -> str:
+        word = value or self._empty
         if word not in self.words:
-            raise ValueError(self._refusal.format(quote(text)))
+            raise ValueError(self._refusal.format(quote(value)))
         return word
 
 
 class File(Kind):
     """The path of a file that can be read."""
 
-    word = "path"
+    placeholder = "path"
 
-    def read(self, text: str) -> str:
+    def from_config(self, value: str) -> str:
         try:
-            with open(text, "rb"):
-                return text
+            with open(value, "rb"):
+                return value
         except OSError as error:
             raise ValueError((error.strerror or str(error)).lower()) from None
 
@@ -135,19 +82,15 @@ class File(Kind):
 class CodeOnly(Kind):
     """An object that no text can stand for."""
 
-    word = "object"
+    placeholder = "object"
 
-    def read(self, text: str) -> Any:
+    def from_config(self, value: str) -> Any:
         raise ValueError(_UNTYPED)
 
 
-TEXT: Final = Kind()
-SWITCH: Final = Switch()
-WHOLE: Final = Whole()
 COUNT: Final = Count()
 FRACTION: Final = Fraction()
 SECONDS: Final = Seconds()
-ADDRESS: Final = Address()
 FILE: Final = File()
 CODE_ONLY: Final = CodeOnly()
 
@@ -166,25 +109,21 @@ class Option:
     def read(self, value: str | bool) -> Any:
         """The value of a text, or of True for an option named without one. Raises ConfigError."""
         if isinstance(value, bool):
-            if self.kind is not SWITCH:
+            if not self.kind.is_switch:
                 raise self._unreadable("true" if value else "false", _UNTYPED)
             return value
-        try:
-            read = self.kind.read(value)
-        except ValueError as error:
-            raise self._unreadable(value, str(error)) from None
+        read = self._read(value)
         self.check(read)
         return read
 
     def check(self, value: Any) -> None:
         """Raise ConfigError for a value that this option cannot have."""
         if isinstance(self.kind, OneOf) and value not in self.kind.words:
-            raise ConfigError(f"invalid {self.name} ! {quote(str(value))} is not {self.kind.word}")
-        if self.kind is ADDRESS and value:
-            try:
-                split_host_port(value)
-            except ValueError as error:
-                raise self._unreadable(value, str(error)) from None
+            raise ConfigError(
+                f"invalid {self.name} ! {quote(str(value))} is not {self.kind.placeholder}"
+            )
+        if self.kind.is_checked and value:
+            self._read(value)
         if isinstance(value, float) and not math.isfinite(value):
             raise ConfigError(f"invalid {self.name} ! {value} is not a finite number")
         if self.least is not None and not value >= self.least:
@@ -201,6 +140,12 @@ class Option:
         if shown[1]:
             return f"{shown[0]} to {shown[1]}"
         return f"at least {shown[0]}" if shown[0] else ""
+
+    def _read(self, value: str) -> Any:
+        try:
+            return self.kind.from_config(value)
+        except ValueError as error:
+            raise self._unreadable(value, str(error)) from None
 
     def _unreadable(self, value: str, why: str) -> ConfigError:
         return ConfigError(f"failed to coerce option {self.name} ({value}) - {why}")

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.spark.errors import SourceError
-from penstock.spark.read.offsets import Bounds, Place
-from penstock.spark.read.planning import SPLIT_BYTES, SPLITS_MAX, admit, check, held, plan
+from penstock.spark.offsets import Bounds, Place
+from penstock.spark.planning import SPLIT_BYTES, SPLITS_MAX, admit, check, held, plan
 
 PLACES = [Place("t", f"n{i}:1", i) for i in range(4)]
 A, B, C, _ = PLACES

@@ -17,10 +17,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from penstock.spark.channel.settings import ChannelSettings, is_channel
+from penstock.spark.channel.settings import ChannelSettings
 from penstock.spark.errors import OptionError
-from penstock.spark.read.schema import CHANNEL_SCHEMA, SCHEMA
-from penstock.spark.settings import Settings
+from penstock.spark.schema import CHANNEL_SCHEMA, SCHEMA
+from penstock.spark.settings import Settings, is_channel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,10 +42,10 @@ class NsqDataSource(DataSource):
         return StructType([SCHEMA[name] for name in kind.columns_in(self.options)])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from penstock.spark.read.batch import NsqBatchReader
+        from penstock.spark.read.batch import BatchReader
 
         settings = Settings.parse(self.options, "batch")
-        return NsqBatchReader(settings, columns_of(schema, SCHEMA, settings))
+        return BatchReader(settings, columns_of(schema, SCHEMA, settings))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         if is_channel(self.options):
@@ -54,20 +54,20 @@ class NsqDataSource(DataSource):
             channel = ChannelSettings.parse(self.options)
             asked = columns_of(schema, CHANNEL_SCHEMA, channel)
             return ChannelStreamReader(channel, asked)
-        from penstock.spark.read.stream import NsqStreamReader
+        from penstock.spark.read.stream import StreamReader
 
         settings = Settings.parse(self.options, "stream")
-        return NsqStreamReader(settings, columns_of(schema, SCHEMA, settings))
+        return StreamReader(settings, columns_of(schema, SCHEMA, settings))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from penstock.spark.sink.writer import batch_writer
+        from penstock.spark.sink.writer import BatchWriter, output
 
-        return batch_writer(self.options, schema, overwrite)
+        return BatchWriter(output(self.options, schema), overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        from penstock.spark.sink.writer import stream_writer
+        from penstock.spark.sink.writer import StreamWriter, output
 
-        return stream_writer(self.options, schema)
+        return StreamWriter(output(self.options, schema))
 
 
 def columns_of(

@@ -12,10 +12,10 @@ from penstock.net.tls import renewal
 from penstock.nsq.client.blocking import Producer
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.lookup import lookup
+from penstock.spark.access import close_connections
 from penstock.spark.errors import OptionError, SourceError
-from penstock.spark.nodes.access import close_connections
 from penstock.spark.nodes.bounds import Cluster
-from penstock.spark.read.batch import NsqBatchReader
+from penstock.spark.read.batch import BatchReader
 from penstock.spark.settings import Settings
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 from tests.forwarding import wait_until
@@ -69,7 +69,7 @@ def options(secured: Site, files: Certificates, **more: str) -> dict[str, str]:
 
 
 def rows(given: dict[str, str]) -> int:
-    reader = NsqBatchReader(Settings.parse(given), ("offset",))
+    reader = BatchReader(Settings.parse(given), ("offset",))
     return sum(batch.num_rows for each in reader.partitions() for batch in reader.read(each))
 
 

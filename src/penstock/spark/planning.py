@@ -13,8 +13,7 @@ from typing import Final
 
 from penstock.core.ids import Fork, fork, is_another
 from penstock.spark.errors import SourceError
-from penstock.spark.read.decode import Origin
-from penstock.spark.read.offsets import Bounds, Offsets, Place
+from penstock.spark.offsets import Bounds, Offsets, Place
 
 # Without minPartitions: a fraction of a second's work, beside which starting a task costs little.
 SPLIT_BYTES: Final = 32 << 20
@@ -33,10 +32,6 @@ class Split:
     end: int
     record_bytes: float
     log: str = ""
-
-    @property
-    def origin(self) -> Origin:
-        return Origin(self.place.topic, self.place.node, self.place.queue)
 
 
 def admit(start: Offsets, end: Offsets, limit: int) -> Offsets:

@@ -9,22 +9,19 @@ from typing import Any
 import pytest
 
 from penstock.core.errors import ConfigError
-from penstock.net.client_options import (
-    ADDRESS,
+from penstock.core.settings.client_options import (
     CODE_ONLY,
     COUNT,
     FILE,
     FRACTION,
     SECONDS,
-    SWITCH,
-    TEXT,
-    WHOLE,
-    Kind,
     OneOf,
     Option,
     option,
     options_of,
 )
+from penstock.core.settings.option_kinds import BOOL, INT, STRING, Kind
+from penstock.nsq.client.config import ADDRESS
 
 COLOUR = OneOf("red", "blue", empty="red", refusal="{} is no colour")
 
@@ -32,10 +29,10 @@ COLOUR = OneOf("red", "blue", empty="red", refusal="{} is no colour")
 @pytest.mark.parametrize(
     ("kind", "text", "value"),
     [
-        (TEXT, "a b", "a b"),
-        (SWITCH, "T", True),
-        (SWITCH, "0", False),
-        (WHOLE, "-1", -1),
+        (STRING, "a b", "a b"),
+        (BOOL, "T", True),
+        (BOOL, "0", False),
+        (INT, "-1", -1),
         (COUNT, "70000", 70_000),
         (FRACTION, ".5", 0.5),
         (SECONDS, "1m30s", 90.0),
@@ -54,9 +51,9 @@ def test_reading(kind: Kind, text: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("kind", "text", "reason"),
     [
-        (SWITCH, "maybe", 'strconv.ParseBool: parsing "maybe": invalid syntax'),
-        (WHOLE, "1.5", 'strconv.ParseInt: parsing "1.5": invalid syntax'),
-        (WHOLE, str(1 << 63), f'strconv.ParseInt: parsing "{1 << 63}": value out of range'),
+        (BOOL, "maybe", 'strconv.ParseBool: parsing "maybe": invalid syntax'),
+        (INT, "1.5", 'strconv.ParseInt: parsing "1.5": invalid syntax'),
+        (INT, str(1 << 63), f'strconv.ParseInt: parsing "{1 << 63}": value out of range'),
         (COUNT, "-1", 'strconv.ParseUint: parsing "-1": invalid syntax'),
         (COUNT, "\u0665", 'strconv.ParseUint: parsing "\u0665": invalid syntax'),
         (FRACTION, "nan", 'strconv.ParseFloat: parsing "nan": invalid syntax'),
@@ -75,7 +72,7 @@ def test_refused(kind: Kind, text: str, reason: str) -> None:
 
 
 def test_only_a_switch_may_stand_without_a_value() -> None:
-    assert Option("x", False, SWITCH, "").read(True) is True
+    assert Option("x", False, BOOL, "").read(True) is True
     with pytest.raises(ConfigError, match=r"failed to coerce option x \(true\) - invalid value"):
         Option("x", 5, COUNT, "").read(True)
 
@@ -90,7 +87,7 @@ def test_bounds() -> None:
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
-@pytest.mark.parametrize("kind", [SECONDS, WHOLE, FRACTION])
+@pytest.mark.parametrize("kind", [SECONDS, INT, FRACTION])
 def test_a_number_is_finite(kind: Kind, value: float) -> None:
     for given in (Option("x", 1, kind, "", least=0.1, most=300), Option("x", 1, kind, "")):
         with pytest.raises(ConfigError, match=rf"^invalid x ! {value} is not a finite number$"):
@@ -109,17 +106,17 @@ def test_a_word_given_in_code_is_checked_too() -> None:
 
 def test_the_range_in_words() -> None:
     assert Option("x", 0, SECONDS, "", least=1, most=300).range == "1s to 5m0s"
-    assert Option("x", 0, WHOLE, "", least=0).range == "at least 0"
-    assert Option("x", 0, WHOLE, "").range == ""
+    assert Option("x", 0, INT, "", least=0).range == "at least 0"
+    assert Option("x", 0, INT, "").range == ""
 
 
 def test_declared_as_fields() -> None:
     @dataclass(frozen=True)
     class Settings:
         colour: str = option("red", COLOUR, "What it looks like.")
-        weight: int = option(3, WHOLE, least=1)
+        weight: int = option(3, INT, least=1)
 
     assert Settings().weight == 3
     declared = options_of(Settings)
     assert list(declared) == ["colour", "weight"]
-    assert declared["weight"] == Option("weight", 3, WHOLE, "", least=1)
+    assert declared["weight"] == Option("weight", 3, INT, "", least=1)

@@ -9,9 +9,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructType
 
 from penstock.spark.errors import OptionError
+from penstock.spark.formats.nsq import NsqDataSource
 from penstock.spark.read.decode import TYPES, arrow_schema
-from penstock.spark.read.schema import SCHEMA
-from penstock.spark.read.source import NsqDataSource
+from penstock.spark.schema import SCHEMA
 from penstock.spark.settings import COLUMNS
 from pyspark_nsq import DefaultSource
 

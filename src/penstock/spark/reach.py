@@ -5,14 +5,20 @@ Files are read on the machine that asks: the driver's and each executor's.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from penstock.net.address import split_host_port
+from penstock.spark.access import Access
 from penstock.spark.errors import OptionError
-from penstock.spark.nodes.access import Access
 from penstock.spark.options import boolean, option, port, seconds, text, texts
 
 _FILE = "On every machine of the cluster"
+_NAMES: Final = re.compile(
+    r"(?i)(lookupd|nsqd)_http_address|nsqd_https_port|tls_\w+|auth_secret|timeout"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +26,7 @@ class Asking:
     """Patience and TLS; times are seconds."""
 
     timeout_s: float = option(
-        "timeout", seconds, 10.0, "Seconds to wait for a node that does not answer.", shown="10"
+        "timeout", seconds, 10.0, "Seconds to wait for a node that does not answer."
     )
     tls_v1: bool | None = option(
         "tls_v1", boolean, None,
@@ -40,7 +46,7 @@ class Asking:
         "The name in the nodes' certificates, if it is not their host's.",
     )  # fmt: skip
     tls_insecure_skip_verify: bool = option(
-        "tls_insecure_skip_verify", boolean, False, "Accept any certificate.", shown="false"
+        "tls_insecure_skip_verify", boolean, False, "Accept any certificate."
     )
 
     def require_tls(self) -> None:
@@ -73,7 +79,6 @@ class Reach(Asking):
     https_port: int = option(
         "nsqd_https_port", port, 4152,
         "HTTPS port of nodes that do not tell theirs; those with `--tls-required` do.",
-        shown="4152",
     )  # fmt: skip
     auth_secret: str = option(
         "auth_secret", text, "",
@@ -114,17 +119,23 @@ class Reach(Asking):
             )
         for address in self.nodes:
             plain = address.removeprefix("https://")
-            _require_port("nsqd_http_address", address, plain, 4151)
+            require_port("nsqd_http_address", address, plain, 4151)
         for address in self.lookupd:
             # nsqlookupd may also be given as a URL with a path.
             if "://" not in address:
-                _require_port("lookupd_http_address", address, address.partition("/")[0], 4161)
+                require_port("lookupd_http_address", address, address.partition("/")[0], 4161)
 
 
-def _require_port(name: str, given: str, address: str, usual: int) -> None:
+def require_port(name: str, given: str, address: str, usual: int) -> None:
+    """Raise OptionError for an address without a port; ``usual`` is one for the example."""
     try:
         split_host_port(address)
     except ValueError:
         raise OptionError(
             f"{name} must be host:port, such as 127.0.0.1:{usual}, not {given!r}"
         ) from None
+
+
+def access_of(options: Mapping[str, str]) -> dict[str, str]:
+    """The options that say where nodes are and how they are asked."""
+    return {key: value for key, value in options.items() if _NAMES.fullmatch(key)}

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.core.units import HOUR, MINUTE, SECOND
 from penstock.spark.errors import OptionError
-from penstock.spark.read.timestamps import Timestamp, nanoseconds, timestamp
+from penstock.spark.timestamps import Timestamp, nanoseconds, timestamp
 
 NEW_YEAR = 1_767_225_600 * SECOND  # 2026-01-01T00:00:00Z
 DAY = 24 * HOUR

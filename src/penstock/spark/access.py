@@ -34,7 +34,7 @@ from penstock.net.http.client.kept import Tls
 from penstock.net.tls.renewal import Renewed
 from penstock.nsq.client.errors import LookupFailed
 from penstock.spark.errors import OptionError, SourceError
-from penstock.spark.read.offsets import Bounds, Place
+from penstock.spark.offsets import Bounds, Place
 
 _RETRY_FIRST_S = 0.1
 _RETRY_MAX_S = 1.0

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from penstock.spark.access import close_connections
 from penstock.spark.errors import SourceError
-from penstock.spark.nodes import directory
-from penstock.spark.nodes.access import close_connections
+from penstock.spark.nodes import directory, strays
 from penstock.spark.nodes.bounds import Cluster
-from penstock.spark.read import strays
-from penstock.spark.read.offsets import Place
+from penstock.spark.offsets import Place
 from penstock.spark.settings import Settings
 from tools.harness.fake_log_server import FakeLogServer
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from penstock.spark.read.schema import SCHEMA
+from penstock.spark.schema import SCHEMA
 from penstock.spark.settings import COLUMNS, ORIGIN_COLUMNS
 
 

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from penstock.spark.read.source import columns_of
+from penstock.spark.formats.nsq import columns_of
 from penstock.spark.rocketmq.schema import SCHEMA
 from penstock.spark.rocketmq.settings import RocketmqSettings
 
@@ -34,23 +34,27 @@ class RocketmqDataSource(DataSource):
         return StructType([SCHEMA[name] for name in RocketmqSettings.columns_in(self.options)])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from penstock.spark.rocketmq.readers import RocketmqBatchReader
+        from penstock.spark.read.batch import BatchReader
+        from penstock.spark.rocketmq.reader import ROCKETMQ
 
         settings = RocketmqSettings.parse(self.options, "batch")
-        return RocketmqBatchReader(settings, columns_of(schema, SCHEMA, settings))
+        return BatchReader(settings, columns_of(schema, SCHEMA, settings), ROCKETMQ)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from penstock.spark.rocketmq.readers import RocketmqStreamReader
+        from penstock.spark.read.stream import StreamReader
+        from penstock.spark.rocketmq.reader import ROCKETMQ
 
         settings = RocketmqSettings.parse(self.options, "stream")
-        return RocketmqStreamReader(settings, columns_of(schema, SCHEMA, settings))
+        return StreamReader(settings, columns_of(schema, SCHEMA, settings), ROCKETMQ)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from penstock.spark.sink.rocketmq.writer import batch_writer
+        from penstock.spark.sink.rocketmq.writer import output
+        from penstock.spark.sink.writer import BatchWriter
 
-        return batch_writer(self.options, schema, overwrite)
+        return BatchWriter(output(self.options, schema), overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        from penstock.spark.sink.rocketmq.writer import stream_writer
+        from penstock.spark.sink.rocketmq.writer import output
+        from penstock.spark.sink.writer import StreamWriter
 
-        return stream_writer(self.options, schema)
+        return StreamWriter(output(self.options, schema))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.spark.errors import OptionError
-from penstock.spark.nodes.reach import Reach
 from penstock.spark.options import parse
+from penstock.spark.reach import Reach
 
 
 def reach(**options: str) -> Reach:

@@ -12,11 +12,11 @@ from typing import Final
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import SECOND
 from penstock.log_api.errors import LogError, NodeError
+from penstock.spark import planning
+from penstock.spark.access import bounds_in, client, persist, secured, why
 from penstock.spark.errors import SourceError
-from penstock.spark.nodes.access import bounds_in, client, persist, secured, why
+from penstock.spark.offsets import Bounds, Offsets, Place
 from penstock.spark.once import Once
-from penstock.spark.read import planning
-from penstock.spark.read.offsets import Bounds, Offsets, Place
 from penstock.spark.settings import Settings
 
 _ASK_AGAIN_NS: Final = 5 * SECOND
