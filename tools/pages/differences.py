@@ -141,8 +141,8 @@ DIFFERENCES = (
         "`nsqd.dat` has `[]` where there are no topics or channels; Go's nsqd writes `null`. Both "
         "read both.",
         tests=(
-            "programs/nsq/nsqd/test_metadata.py::test_a_fresh_start_writes_the_file",
-            "programs/nsq/nsqd/test_metadata.py::test_the_file_makes_topics_and_channels",
+            "programs/node/test_metadata.py::test_a_fresh_start_writes_the_file",
+            "programs/node/test_metadata.py::test_the_file_makes_topics_and_channels",
         ),
     ),
     Difference(
