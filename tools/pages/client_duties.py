@@ -100,7 +100,7 @@ _CONFIGURATION = (
          _consumer("backoff_as_the_nodes_see_it") + _unit("names", "addresses")),
     Duty("Nodes that one or more nsqlookupds name.",
          _guide("what_all_nsqlookupds_know_together")
-         + _unit("blocking/consumer", "nodes_by_lookup")),
+         + _unit("consumer", "nodes_by_lookup")),
     Duty("The interval between polls is an option, and chance keeps consumers apart.",
          _unit("consume/discovery", "at_once_then_by_chance_then_every_interval",
                "consumers_started_together_spread")),
@@ -132,10 +132,10 @@ _DISCOVERY = (
          + _consumer("nodes_that_come_and_go_and_an_nsqlookupd_that_dies")
          + _unit("consume/discovery", "one_that_hangs_holds_up_nobody")
          + _unit("aio/consumer_handlers", "nonsense_of_nsqlookupd")
-         + _unit("blocking/consumer", "one_nsqlookupd_hangs_and_one_is_dead")),
+         + _unit("consumer", "one_nsqlookupd_hangs_and_one_is_dead")),
     Duty("They are asked again and again, and nodes that are new are connected to.",
          _consumer("nodes_that_come_and_go_and_an_nsqlookupd_that_dies")
-         + _unit("aio/consumer", "a_topic_nsqlookupd_does_not_know_yet")),
+         + _unit("consumer", "a_lookup_that_fails_is_tried_again_soon")),
     Duty("When none of them answers, they are asked before long.",
          _unit("consume/discovery", "when_nobody_answers_they_are_asked_before_long",
                "one_answer_is_enough")),
@@ -147,7 +147,7 @@ _CONNECTIONS = (
          "The first RDY is the whole share, as go-nsq's, not 1."),
     Duty("The answers to IDENTIFY and SUB are checked.",
          _unit("connect/wire", "refusals_are_the_servers_errors", "what_is_no_node")
-         + _unit("aio/consumer", "a_refused_subscription")),
+         + _unit("consumer", "a_refused_subscription")),
     Duty("What is no nsqd, its HTTP port for one, is told as such.",
          _guide("the_http_port") + _client("the_http_port", "the_https_port")
          + _unit("publishing_real_nsqd", "the_http_port_is_recognised")),
@@ -195,8 +195,7 @@ _DATA_FLOW = (
          "The blocking consumer has no thread: it must be called within two heartbeats."),
     Duty("A node that is silent for two heartbeats is left.",
          _guide("a_node_that_hangs_is_left")
-         + _unit("aio/consumer", "a_silent_server_is_left")
-         + _unit("blocking/consumer", "a_silent_server_is_left")),
+         + _unit("consumer", "a_silent_server_is_left")),
     Duty("A node that takes nothing is left; one that takes slowly is not.",
          _unit("aio/connection", "a_server_that_takes_nothing_is_gone",
                "a_server_that_takes_slowly_stays")
@@ -206,8 +205,7 @@ _DATA_FLOW = (
          + _unit("connect/wire", "the_end_and_what_led_to_it")),
     Duty("E_FIN_FAILED, E_REQ_FAILED and E_TOUCH_FAILED end nothing.",
          _guide("answers_that_come_too_late_end_nothing")
-         + _unit("aio/consumer", "heartbeats_and_errors")
-         + _unit("blocking/consumer", "error_frames_do_not_end_the_consumer")),
+         + _unit("consumer", "heartbeats_and_errors")),
 )
 
 _MESSAGES = (
@@ -230,7 +228,7 @@ _MESSAGES = (
          + _unit("consume/inbox", "what_a_lost_connection_brought_is_dropped")),
     Duty("Closing gives back at once what nobody saw.",
          _consumer("closing_gives_back_what_nobody_saw")
-         + _unit("blocking/consumer", "close_gives_back_what_nobody_saw")
+         + _unit("consumer", "close_gives_back_what_nobody_saw")
          + _unit("consume/subscription", "what_comes_late_goes_back")),
 )
 
@@ -245,7 +243,7 @@ _READY = (
     Duty("No RDY is above the node's `max_rdy_count`.",
          _consumer("no_more_than_a_node_allows")
          + _unit("connect/wire", "ready_is_capped_and_not_repeated")
-         + _unit("blocking/consumer", "ready_is_capped_by_the_server")),
+         + _unit("blocking/connection", "a_conversation")),
     Duty("RDY is renewed when a quarter of it is left.",
          _guide("ready_is_said_once_and_messages_go_on"),
          "Not needed: since NSQ 0.3 nodes do not count RDY down."),
@@ -310,20 +308,19 @@ _PRODUCERS = (
          _unit("aio/node", "answers_and_refusals")
          + _unit("aio/producer", "a_topic_keeps_its_order")),
     Duty("An answer that nobody waits for ends the connection.",
-         _unit("aio/producer", "an_answer_nobody_waits_for", "strange_answers")),
+         _unit("aio/producer", "an_answer_nobody_waits_for")
+         + _unit("producer", "strange_answers")),
     Duty("A loss fails all that is pending, or it is sent again: at most once, at least once.",
-         _unit("aio/producer", "a_loss_before_the_answer")
-         + _unit("blocking/producer", "a_loss_before_the_answer")),
+         _unit("producer", "a_loss_before_the_answer")
+         + _unit("aio/producer", "all_that_was_under_way_goes_to_another_node")),
     Duty("With several nodes, one that goes or hangs is stood in for.",
          _publishing("a_node_that_goes_while_messages_are_published")
-         + _unit("aio/producer", "another_node_stands_in",
-                 "a_node_that_cannot_store_is_passed_over")
-         + _unit("blocking/producer", "another_node_stands_in")),
+         + _unit("producer", "another_node_stands_in", "a_node_that_cannot_store_is_passed_over")),
     Duty("After its end a producer says `stopped`.",
          _unit("aio/producer", "stopped") + _unit("blocking/producer", "stopped")),
     Duty("Ping connects and says NOP.",
          _publishing("every_way_to_publish")
-         + _unit("aio/producer", "ping_finds_a_node_that_is_there")),
+         + _unit("producer", "ping_finds_a_node_that_is_there")),
     Duty("A deferred message does not come early.",
          _publishing("a_deferred_message_does_not_come_early")),
     Duty("What is pipelined is bounded, in messages and in bytes.",
@@ -349,8 +346,8 @@ _OPTIONS = (
          _unit("aio/consumer_handlers", "so_many_at_once", "cancelling",
                "close_lets_handlers_finish")),
     Duty("Where to connect from, and how long to wait for a connection and for answers (7.1).",
-         _unit("aio/connection", "the_address_it_comes_from", "refusals_and_silence_while_opening")
-         + _unit("blocking/connection", "the_address_it_comes_from", "patience")
+         _unit("connection", "the_address_it_comes_from", "no_answer_to_identify")
+         + _unit("blocking/connection", "patience")
          + _unit("aio/producer", "no_answer")),
     Duty("Closing does not take for ever (7.4).",
          _unit("aio/consumer", "close_does_not_wait_for_ever")
@@ -381,7 +378,7 @@ _ORIGINAL_TESTS = (
     Duty("go-nsq, Consumer with TLS, Deflate, Snappy, both, and client certificates.",
          _client("every_layer", "a_node_that_wants_certificates")),
     Duty("go-nsq, LookupdAuthorization.",
-         _unit("aio/consumer_handlers", "one_nsqlookupd_hangs_and_one_is_dead")
+         _unit("consumer", "one_nsqlookupd_hangs_and_one_is_dead")
          + _unit("consume/discovery", "the_secret")),
     Duty("go-nsq, ProducerConnection, Ping, Publish, MultiPublish and their asynchronous twins.",
          _publishing("every_way_to_publish") + _unit("aio/producer", "soon_and_flush", "stopped")),
@@ -421,7 +418,7 @@ _ORIGINAL_TESTS = (
     Duty("pynsq, test_reader: nsqlookupd.", _guide("what_all_nsqlookupds_know_together")),
     Duty("pynsq, test_reader: auth.", _client("auth", "auth_refused")),
     Duty("pynsq, test_writer.",
-         _unit("aio/producer", "options_are_checked", "what_no_node_would_take_is_not_sent")
+         _unit("producer", "options_are_checked", "what_no_node_would_take_is_not_sent")
          + _publishing("every_way_to_publish")),
 )
 # fmt: on

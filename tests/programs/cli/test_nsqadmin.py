@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import signal
 import subprocess
 import sys
@@ -33,20 +32,6 @@ def test_what_it_cannot_start_with(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "FATAL: failed to instantiate nsqadmin - failed to resolve" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_the_version_and_the_usage_are_quick() -> None:
-    """No web server, no numpy: nothing of what runs is imported."""
-    code = (
-        "import sys; sys.argv[1:] = ['--version']\n"
-        "from penstock.cli.nsqadmin import main\n"
-        "try: main()\nexcept SystemExit: pass\n"
-        "print(*(name for name in ('numpy', 'msgspec', 'asyncio') if name in sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
-    first, second = done.stdout.splitlines()
-    assert first == f"nsqadmin v1.3.0 (built w/python{platform.python_version()})"
-    assert second == ""
 
 
 def test_a_signal_while_a_node_hangs() -> None:

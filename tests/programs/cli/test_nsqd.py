@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import re
 import resource
@@ -58,23 +57,6 @@ def fatal(*flags: str) -> str:
 # --- start
 
 
-def test_version_is_quick(capsys: pytest.CaptureFixture[str]) -> None:
-    before = children_cpu_s()
-    ended = run("--version")
-    used = children_cpu_s() - before
-    with capsys.disabled():
-        print(f" nsqd --version: {used:.2f} s", end="")
-    assert used < 1  # 0.1 s
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert ended.stdout == f"nsqd v1.3.0 (built w/python{platform.python_version()})\n"
-
-
-def test_version_imports_no_daemon() -> None:
-    code = "import sys, penstock.cli.nsqd\nprint(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
-    assert not {b"asyncio", b"uvloop", b"numpy", b"msgspec"} & set(loaded.split())
-
-
 async def test_ping_soon_after_the_start(capsys: pytest.CaptureFixture[str]) -> None:
     begun, before = time.monotonic(), children_cpu_s()
     with run_nsqd() as daemon:
@@ -118,19 +100,6 @@ def test_it_takes_all_the_files_that_it_may() -> None:
         for peer in peers:
             assert nsq_frame(peer) == (0, b"OK")
             peer.close()
-
-
-def test_options_come_from_a_file(tmp_path: Path) -> None:
-    config = tmp_path / "nsqd.cfg"
-    config.write_text('max_rdy_count = 5\nmsg_timeout = "7s"\nunknown = 1\n')
-    body = json.dumps({"feature_negotiation": True}).encode()
-    with (
-        run_nsqd(f"--config={config}", "--msg-timeout=9s") as daemon,
-        socket.create_connection(("127.0.0.1", daemon.tcp_port), 30) as peer,
-    ):
-        peer.sendall(b"  V2IDENTIFY\n" + struct.pack(">i", len(body)) + body)
-        answer = json.loads(nsq_frame(peer)[1])
-    assert (answer["max_rdy_count"], answer["msg_timeout"]) == (5, 9000)
 
 
 # --- the end
@@ -251,65 +220,3 @@ def test_a_corrupt_nsqd_dat(tmp_path: Path, content: str) -> None:
     text = fatal(f"--data-path={tmp_path}")
     assert text.startswith(f"failed to load metadata - failed to parse metadata in {path} - ")
     assert path.read_text() == content
-
-
-@pytest.mark.parametrize(
-    ("flag", "line"),
-    [
-        ("--nope", "flag provided but not defined: -nope"),
-        ("--msg-timeout=5", 'invalid value "5" for flag -msg-timeout: parse error'),
-        ("--mem-queue-size=x", 'invalid value "x" for flag -mem-queue-size: parse error'),
-        ("--deflate=maybe", 'invalid boolean value "maybe" for -deflate: parse error'),
-        ("--mem-queue-size", "flag needs an argument: -mem-queue-size"),
-        (
-            "--log-level=loud",
-            'invalid value "loud" for flag -log-level: invalid log level '
-            "'loud' (debug, info, warn, error, fatal)",
-        ),
-    ],
-)
-def test_wrong_flags_show_the_usage(flag: str, line: str) -> None:
-    ended = completed("nsqd", flag)
-    assert ended.returncode == 2
-    assert ended.stderr.splitlines()[:2] == [line, "Usage of nsqd:"]
-    assert "Traceback" not in ended.stderr
-
-
-def test_help() -> None:
-    ended = run("-h")
-    assert (ended.returncode, ended.stdout) == (0, "")
-    assert ended.stderr.startswith("Usage of nsqd:\n  -auth-http-address ")
-
-
-@pytest.mark.parametrize(
-    ("flag", "text"),
-    [
-        ("--node-id=1024", "failed to instantiate nsqd - --node-id must be [0,1024)"),
-        (
-            "--max-deflate-level=10",
-            "failed to instantiate nsqd - --max-deflate-level must be [1,9]",
-        ),
-        ("--sync-timeout=0", "failed to instantiate nsqd - --sync-timeout must be greater than 0"),
-    ],
-)
-def test_values_that_cannot_work(tmp_path: Path, flag: str, text: str) -> None:
-    assert fatal(flag, f"--data-path={tmp_path}") == text
-
-
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        (None, "failed to load config file "),
-        ("max_rdy_count = ", "failed to load config file "),
-        ('log_level = "loud"', "failed parsing log_level loud"),
-        ('msg_timeout = "5"', 'time: missing unit in duration "5"'),
-        ('max_rdy_count = "x"', "MaxRdyCount"),
-    ],
-)
-def test_wrong_config_files(tmp_path: Path, content: str | None, text: str) -> None:
-    path = tmp_path / "nsqd.cfg"
-    if content is not None:
-        path.write_text(content)
-    code, line = refusal(f"--config={path}", f"--data-path={tmp_path}")
-    assert code == 1
-    assert text in line

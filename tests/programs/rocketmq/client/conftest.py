@@ -1,14 +1,17 @@
-"""Real servers for a module's tests."""
+"""Real servers for a module's tests, and the client libraries: asyncio's and the blocking one."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
-from tools.harness.rocketmq.servers import ELSEWHERE, Servers, shared_servers
+from penstock.rocketmq.client import Message, aio, blocking
+from tools.harness.rocketmq.servers import ELSEWHERE, QUICK, Servers, shared_servers
+from tools.harness.shells import Awaited
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -27,3 +30,43 @@ def servers() -> Iterator[Servers]:
              "transactionCheckMax": 10_000, "messageDelayLevel": " ".join(["1s"] * 18)}  # fmt: skip
     with shared_servers(traceTopicEnable="true", enablePropertyFilter="true", **quick) as found:
         yield found
+
+
+class Shell(NamedTuple):
+    """A client library, with the surface of asyncio's."""
+
+    producer: Callable[..., Any]
+    lite_pull_consumer: Callable[..., Any]
+    pop_consumer: Callable[..., Any]
+
+    async def fill(self, servers: Servers, topic: str, *bodies: bytes) -> None:
+        """Send messages to the first queue of a topic."""
+        async with self.producer("PG", servers.address, config=QUICK) as producer:
+            for body in bodies:
+                await producer.send(Message(topic, body), queue=lambda every: every[0])
+
+
+def _awaited(client: Callable[..., Any], model: type) -> Callable[..., Awaited]:
+    return lambda *arguments, **options: Awaited(client(*arguments, **options), model)
+
+
+SHELLS = {
+    "aio": Shell(aio.Producer, aio.LitePullConsumer, aio.PopConsumer),
+    "blocking": Shell(
+        _awaited(blocking.Producer, aio.Producer),
+        _awaited(blocking.LitePullConsumer, aio.LitePullConsumer),
+        _awaited(blocking.PopConsumer, aio.PopConsumer),
+    ),
+}
+
+
+@pytest.fixture(params=SHELLS)
+def shell(request: pytest.FixtureRequest) -> Shell:
+    return SHELLS[request.param]
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A topic that no other test uses, and a group's name as well."""
+    name: str = request.node.name
+    return "".join(each if each.isalnum() else "-" for each in name.removeprefix("test_"))

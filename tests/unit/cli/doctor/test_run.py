@@ -9,8 +9,6 @@ import pytest
 from penstock.cli.doctor.data_path import examine_data_path
 from penstock.cli.doctor.run import repair_data_path
 from penstock.core.clock import SYSTEM_CLOCK
-from penstock.core.errors import PenstockError
-from penstock.storage.files.disk import DirectoryLock
 from tests.unit.cli.doctor.patients import healthy, segments
 
 
@@ -29,14 +27,6 @@ def test_a_torn_tail_goes_and_damage_stays_until_it_is_accepted(
     assert len(list((folder / "quarantine").iterdir())) == 1
     report = examine_data_path(str(tmp_path), SYSTEM_CLOCK.wall_ns())
     assert [each.code for each in report.findings] == left
-
-
-def test_a_data_path_in_use_is_left_alone(tmp_path: Path) -> None:
-    healthy(tmp_path)
-    lock = DirectoryLock(str(tmp_path))
-    with pytest.raises(PenstockError, match=r"cannot be repaired: cannot flock"):
-        repair_data_path(str(tmp_path), accept_damage=True)
-    lock.release()
 
 
 def test_a_folder_that_is_not_a_data_path_is_left_alone(tmp_path: Path) -> None:

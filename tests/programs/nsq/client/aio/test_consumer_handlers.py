@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -12,23 +11,16 @@ import pytest
 from penstock.nsq.client.aio import Consumer
 from penstock.nsq.client.aio.consumer import Handler
 from penstock.nsq.client.config import Config
-from penstock.nsq.client.errors import NotConnected, SubFailed
+from penstock.nsq.client.errors import SubFailed
 from penstock.nsq.client.message import Message
 from penstock.nsq.protocol.events import Close, Ready
-from tests.programs.nsq.client.aio.test_consumer import consume, until
+from tests.programs.nsq.client.conftest import consume, until
 from tests.unit.nsq.client.fakes import (
     FakeNsqd,
     fake_http,
     fake_nsqd,
     lookup_answer,
 )
-from tools.harness.ports import unused_address
-
-
-@pytest.fixture
-def nsqd() -> Iterator[FakeNsqd]:
-    with fake_nsqd() as server:
-        yield server
 
 
 @asynccontextmanager
@@ -49,7 +41,7 @@ def readies(nsqd: FakeNsqd) -> list[int]:
 async def test_a_plain_function(nsqd: FakeNsqd) -> None:
     nsqd.put(*[b"%d" % n for n in range(50)])
     seen: list[bytes] = []
-    async with running(consume(nsqd), lambda message: seen.append(message.body)):
+    async with running(consume(Consumer, nsqd), lambda message: seen.append(message.body)):
         await until(lambda: len(nsqd.finished) == 50)
     assert seen == [b"%d" % n for n in range(50)]
     assert nsqd.requeued == []
@@ -71,7 +63,7 @@ async def test_so_many_at_once(nsqd: FakeNsqd, concurrency: int) -> None:
         await asyncio.sleep(0.005)
         under_way -= 1
 
-    async with running(consume(nsqd), handle, concurrency):
+    async with running(consume(Consumer, nsqd), handle, concurrency):
         await until(lambda: len(nsqd.finished) == 10)
     assert most == concurrency
 
@@ -82,7 +74,7 @@ async def test_a_handler_that_raises(nsqd: FakeNsqd, caplog: pytest.LogCaptureFi
             raise ValueError("no sense in it")
 
     nsqd.put(b"bad")
-    consumer = consume(nsqd, backoff_multiplier=0.01, default_requeue_delay=3)
+    consumer = consume(Consumer, nsqd, backoff_multiplier=0.01, default_requeue_delay=3)
     async with running(consumer, handle):
         await until(lambda: len(nsqd.requeued) == 1)
         assert nsqd.requeued[0][1] == 3000
@@ -110,7 +102,7 @@ async def test_a_handler_that_something_inside_of_cancels(
             raise asyncio.CancelledError  # as of a task that it waits for, not its own
 
     nsqd.put(b"bad", b"bad", b"good")
-    consumer = consume(nsqd, max_backoff_duration=0, default_requeue_delay=3)
+    consumer = consume(Consumer, nsqd, max_backoff_duration=0, default_requeue_delay=3)
     async with running(consumer, handle, concurrency):
         await until(lambda: len(nsqd.requeued) == 2 and len(nsqd.finished) == 1)
     assert "Handler returned error (CancelledError) for msg" in caplog.text
@@ -127,7 +119,7 @@ async def test_a_handler_that_hangs_is_cancelled_with_the_grace(
         await asyncio.Event().wait()
 
     nsqd.put(b"a")
-    consumer = consume(nsqd)
+    consumer = consume(Consumer, nsqd)
     running = asyncio.ensure_future(consumer.run(handle, concurrency))
     async with asyncio.timeout(30):
         await started.wait()
@@ -139,7 +131,7 @@ async def test_a_handler_that_hangs_is_cancelled_with_the_grace(
 
 async def test_a_handler_that_answers_itself(nsqd: FakeNsqd) -> None:
     nsqd.put(b"a")
-    async with running(consume(nsqd), lambda message: message.requeue(0, backoff=False)):
+    async with running(consume(Consumer, nsqd), lambda message: message.requeue(0, backoff=False)):
         await until(lambda: len(nsqd.requeued) == 1)
     assert nsqd.finished == []
     assert readies(nsqd) == [10]
@@ -153,7 +145,7 @@ async def test_close_lets_handlers_finish(nsqd: FakeNsqd) -> None:
         started.set()
         await go_on.wait()
 
-    consumer = consume(nsqd)
+    consumer = consume(Consumer, nsqd)
     task = asyncio.ensure_future(consumer.run(handle, 2))
     async with asyncio.timeout(30):
         await started.wait()
@@ -167,7 +159,7 @@ async def test_close_lets_handlers_finish(nsqd: FakeNsqd) -> None:
 
 async def test_cancelling(nsqd: FakeNsqd) -> None:
     nsqd.put(b"a", b"b")
-    consumer = consume(nsqd)
+    consumer = consume(Consumer, nsqd)
     started = asyncio.Event()
 
     async def handle(message: Message) -> None:
@@ -191,18 +183,9 @@ async def test_cancelling(nsqd: FakeNsqd) -> None:
 async def test_a_refusal_ends_run(nsqd: FakeNsqd) -> None:
     nsqd.refusals["Subscribe"] = "E_SUB_FAILED SUB failed"
     for concurrency in (1, 3):
-        async with consume(nsqd) as consumer:
+        async with consume(Consumer, nsqd) as consumer:
             with pytest.raises(SubFailed):
                 await consumer.run(lambda _: None, concurrency)
-
-
-async def test_required_nodes() -> None:
-    address = unused_address()
-    async with Consumer("t", "c", nsqd_tcp_addresses=[address], required=True) as consumer:
-        with pytest.raises(NotConnected) as caught:
-            await consumer.get(30)
-        assert caught.value.reason == f"dial tcp {address}: connect: connection refused"
-        assert consumer.last_error is caught.value
 
 
 async def test_a_required_node_may_go_later(nsqd: FakeNsqd) -> None:
@@ -218,7 +201,7 @@ async def test_spent_messages(nsqd: FakeNsqd, caplog: pytest.LogCaptureFixture) 
     given_up: list[bytes] = []
     nsqd.put(b"spent", attempts=6)
     nsqd.put(b"last chance", attempts=5)
-    async with consume(nsqd) as consumer:
+    async with consume(Consumer, nsqd) as consumer:
         consumer.on_give_up = lambda message: given_up.append(message.body)
         message = await consumer.get(30)
         assert message is not None
@@ -234,7 +217,7 @@ async def test_giving_up_fails(nsqd: FakeNsqd) -> None:
         raise OSError("disk full")
 
     nsqd.put(b"spent", attempts=6)
-    async with consume(nsqd, backoff_multiplier=0.01) as consumer:
+    async with consume(Consumer, nsqd, backoff_multiplier=0.01) as consumer:
         consumer.on_give_up = keep
         while not nsqd.requeued:
             assert await consumer.get(0.05) is None
@@ -250,7 +233,7 @@ async def test_giving_up_takes_longer_than_somebody_waits(nsqd: FakeNsqd) -> Non
             await asyncio.sleep(600)
 
     nsqd.put(b"spent", attempts=6)
-    async with consume(nsqd) as consumer:
+    async with consume(Consumer, nsqd) as consumer:
         consumer.on_give_up = keep
         while not told:
             assert await consumer.get(0.05) is None
@@ -264,7 +247,7 @@ async def test_giving_up_is_cancelled_from_within(nsqd: FakeNsqd) -> None:
         raise asyncio.CancelledError
 
     nsqd.put(b"spent", attempts=6)
-    async with consume(nsqd, backoff_multiplier=0.01) as consumer:
+    async with consume(Consumer, nsqd, backoff_multiplier=0.01) as consumer:
         consumer.on_give_up = keep
         while not nsqd.requeued:
             assert await consumer.get(0.05) is None
@@ -272,52 +255,14 @@ async def test_giving_up_is_cancelled_from_within(nsqd: FakeNsqd) -> None:
 
 async def test_never_giving_up(nsqd: FakeNsqd) -> None:
     nsqd.put(b"again", attempts=60000)
-    async with consume(nsqd, max_attempts=0) as consumer:
+    async with consume(Consumer, nsqd, max_attempts=0) as consumer:
         message = await consumer.get(30)
         assert message is not None
         message.finish()
-
-
-async def test_deliveries(nsqd: FakeNsqd) -> None:
-    nsqd.put(*[b"%02d" % n for n in range(20)])
-    bodies: list[bytes] = []
-    async with consume(nsqd, max_in_flight=20) as consumer:
-        async for delivery in consumer.deliveries():
-            assert delivery.address == nsqd.address
-            bodies += delivery.bodies()
-            delivery.finish()
-            if len(bodies) == 20:
-                break
-        await until(lambda: len(nsqd.finished) == 20)
-        assert consumer.in_flight == 0
-    assert sorted(bodies) == [b"%02d" % n for n in range(20)]
-
-
-async def test_what_can_be_seen(nsqd: FakeNsqd) -> None:
-    nsqd.put(*[b"x"] * 10)
-    async with consume(nsqd) as consumer:
-        assert consumer.connections == {}
-        message = await consumer.get(30)
-        await until(lambda: consumer.in_flight == 10)
-        assert consumer.is_starved
-        state = consumer.connections[nsqd.address]
-        assert (state.ready, state.in_flight, state.messages) == (10, 10, 10)
-        assert consumer.backoff == (0, 0)
-        assert consumer.last_error is None
-        assert message is not None
-        message.finish()
-        assert consumer.in_flight == 9
-        consumer.max_in_flight = 0
-        assert consumer.max_in_flight == 0
-        await until(lambda: readies(nsqd) == [10, 0])
-        with pytest.raises(ValueError, match="negative"):
-            consumer.max_in_flight = -1
-        message.requeue()
-        await consumer.close(0)
 
 
 async def test_starved_a_little_early(nsqd: FakeNsqd) -> None:
-    async with consume(nsqd) as consumer:
+    async with consume(Consumer, nsqd) as consumer:
         nsqd.put(*[b"x"] * 7)
         await until(lambda: consumer.in_flight == 7)
         assert not consumer.is_starved
@@ -330,7 +275,7 @@ async def test_an_exception_in_the_block_waits_for_no_answers(nsqd: FakeNsqd) ->
     nsqd.put(b"a")
 
     async def fail() -> None:
-        async with consume(nsqd) as consumer:
+        async with consume(Consumer, nsqd) as consumer:
             assert await consumer.get(30)
             raise KeyError
 
@@ -343,7 +288,7 @@ async def test_an_exception_in_the_block_waits_for_no_answers(nsqd: FakeNsqd) ->
 async def test_the_loop_gets_its_turn(nsqd: FakeNsqd) -> None:
     """FINs go out and heartbeats are answered while a backlog is worked off without waiting."""
     nsqd.put(*[b"x"] * 40)
-    async with consume(nsqd, max_in_flight=40) as consumer:
+    async with consume(Consumer, nsqd, max_in_flight=40) as consumer:
         await until(lambda: consumer.in_flight == 40)
         count = 0
         async for message in consumer:
@@ -353,21 +298,6 @@ async def test_the_loop_gets_its_turn(nsqd: FakeNsqd) -> None:
             if count == 39:
                 break
         assert consumer.connections[nsqd.address].finished > 30
-
-
-async def test_one_nsqlookupd_hangs_and_one_is_dead(nsqd: FakeNsqd) -> None:
-    nsqd.put(b"a")
-    with fake_http() as lookupd, socket.create_server(("127.0.0.1", 0)) as hanging:
-        old = {"status_code": 200, "status_txt": "OK", "data": lookup_answer(nsqd.address)}
-        lookupd.json("/lookup", old)
-        config = Config(auth_secret="secret")
-        lookupds = [f"127.0.0.1:{hanging.getsockname()[1]}", unused_address(), lookupd.address]
-        async with Consumer("t", "c", lookupd_http_addresses=lookupds, config=config) as consumer:
-            message = await consumer.get(30)
-            assert message is not None
-            message.finish()
-        assert lookupd.headers[0]["Authorization"] == "Bearer secret"
-        assert lookupd.headers[0]["Accept"] == "application/vnd.nsq; version=1.0"
 
 
 async def test_nodes_that_nsqlookupd_does_not_name_any_more_are_kept(nsqd: FakeNsqd) -> None:
@@ -409,7 +339,7 @@ async def test_a_found_node_that_refuses_ends_nothing(nsqd: FakeNsqd) -> None:
 
 async def test_closing_that_is_cancelled_still_closes(nsqd: FakeNsqd) -> None:
     nsqd.put(b"a")
-    consumer = consume(nsqd)
+    consumer = consume(Consumer, nsqd)
     assert await consumer.get(30)
     closing = asyncio.ensure_future(consumer.close())
     await until(lambda: nsqd.count(Close) == 1)
@@ -423,7 +353,7 @@ async def test_closing_that_is_cancelled_still_closes(nsqd: FakeNsqd) -> None:
 
 async def test_closing_while_a_node_is_slow_to_answer(nsqd: FakeNsqd) -> None:
     nsqd.silent = True
-    consumer = consume(nsqd)
+    consumer = consume(Consumer, nsqd)
     consumer.start()
     await until(lambda: len(nsqd.asked) == 1)
     async with asyncio.timeout(30):

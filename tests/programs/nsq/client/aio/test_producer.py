@@ -3,72 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import ExitStack
+from collections.abc import Coroutine
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from penstock.core.errors import ConfigError
 from penstock.nsq.client.aio import Producer
 from penstock.nsq.client.aio.producer import UNANSWERED_MAX
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.errors import (
     BadMessage,
-    BadTopic,
     ClientError,
-    MpubFailed,
     NotConnected,
-    PubFailed,
     Stopped,
     TimedOut,
-    Unauthorized,
 )
 from penstock.nsq.protocol import frames
 from penstock.nsq.protocol.commands import CommandReader
-from penstock.nsq.protocol.events import Identify, Nop, Publish
+from penstock.nsq.protocol.events import Identify, Publish
 from penstock.nsq.protocol.limits import Limits
 from penstock.testing.clock import FakeClock
+from tests.programs.nsq.client.conftest import bodies, until
 from tests.unit.nsq.client.fakes import FakeNsqd, fake_nsqd
 from tools.harness.ports import unused_address
 
 
-@pytest.fixture
-def nsqd() -> Iterator[FakeNsqd]:
-    with fake_nsqd() as server:
-        yield server
-
-
-@pytest.fixture
-def two() -> Iterator[list[FakeNsqd]]:
-    with ExitStack() as stack:
-        yield [stack.enter_context(fake_nsqd()) for _ in range(2)]
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110  # the condition is a matter of another thread
-            await asyncio.sleep(0.005)
-
-
 def begun(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
     return asyncio.ensure_future(coroutine)
-
-
-def bodies(nsqd: FakeNsqd) -> list[bytes]:
-    return [body for _, several in nsqd.published for body in several]
-
-
-async def test_publish(nsqd: FakeNsqd) -> None:
-    async with Producer(nsqd.address) as producer:
-        await producer.publish("t", b"one")
-        await producer.multi_publish("t", [b"two", cast(bytes, bytearray(b"three"))])
-        await producer.multi_publish("t", [])
-        await producer.deferred_publish("t", 0.29, b"four")
-        assert producer.pending == 0
-    assert nsqd.published == [("t", [b"one"]), ("t", [b"two", b"three"]), ("t", [b"four"])]
-    assert [e.delay_ns for e in nsqd.asked if isinstance(e, Publish)][-1] == 290_000_000
 
 
 async def test_side_by_side_means_together(nsqd: FakeNsqd) -> None:
@@ -171,39 +133,6 @@ async def test_who_gives_up_waiting_leaves_nothing_behind(nsqd: FakeNsqd) -> Non
     assert bodies(nsqd) == [b"2"]
 
 
-async def test_flush_and_leaving_raise_what_futures_would(nsqd: FakeNsqd) -> None:
-    nsqd.refusals["Publish"] = "E_UNAUTHORIZED AUTH failed for PUB"
-    producer = Producer(nsqd.address)
-    future = await producer.publish_soon("t", b"x")
-    with pytest.raises(Unauthorized):
-        await producer.flush()
-    assert isinstance(future.exception(), Unauthorized)
-    await producer.flush()
-    with pytest.raises(Unauthorized):
-        async with producer:
-            await producer.publish_soon("t", b"x")
-
-
-async def test_what_no_node_would_take_is_not_sent(nsqd: FakeNsqd) -> None:
-    async with Producer(nsqd.address) as producer:
-        with pytest.raises(BadTopic, match="PUB topic name"):
-            await producer.publish("two words", b"x")
-        with pytest.raises(BadMessage, match="E_BAD_MESSAGE PUB invalid message body size 0"):
-            await producer.publish("t", b"")
-        with pytest.raises(BadMessage, match="MPUB"):
-            await producer.multi_publish("t", [b"x", b""])
-        with pytest.raises(TypeError):
-            await producer.publish("t", "text")  # type: ignore[arg-type]
-        assert producer.pending == 0
-    assert nsqd.asked == []
-
-
-async def test_big_lists_become_several_commands(nsqd: FakeNsqd) -> None:
-    async with Producer(nsqd.address, max_body_size=100) as producer:
-        await producer.multi_publish("t", [b"%030d" % n for n in range(6)] + [b"x" * 200])
-    assert [len(several) for _, several in nsqd.published] == [2, 2, 2, 1]
-
-
 async def test_a_refusal_concerns_only_what_was_refused(nsqd: FakeNsqd) -> None:
     """What came behind it in the same write was not carried out, and is sent again."""
     nsqd.refuse = lambda bodies: "E_BAD_MESSAGE PUB message too big" if b"big" in bodies else ""
@@ -230,52 +159,36 @@ async def test_a_bad_message_does_not_spoil_those_it_was_gathered_with(nsqd: Fak
     assert nsqd.published == [("t", [b"1"]), ("t", [b"2"]), ("t", [b"3"])]
 
 
-async def test_another_node_stands_in(two: list[FakeNsqd]) -> None:
+async def test_which_nodes_are_connected_can_be_seen(nsqd: FakeNsqd) -> None:
     away = unused_address()
-    async with Producer(away, *(nsqd.address for nsqd in two)) as producer:
-        for n in range(9):
-            await producer.publish("t", b"%d" % n)
+    async with Producer(away, nsqd.address) as producer:
+        await producer.ping()
         state = producer.connections
-    assert sorted(bodies(two[0]) + bodies(two[1])) == [b"%d" % n for n in range(9)]
-    assert all(bodies(nsqd) for nsqd in two)
     assert state[away].is_dead
     assert not state[away].is_connected
     assert "connection refused" in str(state[away].error)
-    assert state[two[0].address].is_connected
-    assert not state[two[0].address].is_dead
-
-
-async def test_a_node_that_cannot_store_is_passed_over(two: list[FakeNsqd]) -> None:
-    two[0].refusals["Publish"] = "E_PUB_FAILED PUB failed exiting"
-    async with Producer(*(nsqd.address for nsqd in two)) as producer:
-        for _ in range(3):
-            await producer.publish("t", b"x")
-        two[1].refusals["Publish"] = "E_MPUB_FAILED MPUB failed exiting"
-        with pytest.raises((PubFailed, MpubFailed)):
-            await producer.multi_publish("t", [b"1", b"2"])
-        two[1].refusals["Publish"] = "E_PUB_FAILED PUB failed exiting"
-        with pytest.raises(PubFailed):
-            await producer.publish("t", b"1")
-    assert len(bodies(two[1])) == 3
+    assert state[nsqd.address].is_connected
+    assert not state[nsqd.address].is_dead
 
 
 @pytest.mark.parametrize("resend", [True, False])
-async def test_a_loss_before_the_answer(two: list[FakeNsqd], resend: bool) -> None:
-    addresses = [nsqd.address for nsqd in two]
-    async with Producer(*addresses, resend=resend, mode="round-robin") as producer:
-        await producer.ping()
-        await producer.ping()
-        two[0].silent = True
-        under_way = [begun(producer.publish("t", b"%d" % n)) for n in range(3)]
-        await until(lambda: two[0].count(Publish) == 1)
-        two[0].drop_connections()
-        results = await asyncio.gather(*under_way, return_exceptions=True)
-    if resend:
-        assert results == [None] * 3
-        assert bodies(two[1]) == [b"0", b"1", b"2"]
-    else:
-        assert [type(result) for result in results] == [NotConnected] * 3
-        assert bodies(two[1]) == []
+async def test_all_that_was_under_way_goes_to_another_node(nsqd: FakeNsqd, resend: bool) -> None:
+    with fake_nsqd() as other:
+        addresses = [nsqd.address, other.address]
+        async with Producer(*addresses, resend=resend, mode="round-robin") as producer:
+            await producer.ping()
+            await producer.ping()
+            nsqd.silent = True
+            under_way = [begun(producer.publish("t", b"%d" % n)) for n in range(3)]
+            await until(lambda: nsqd.count(Publish) == 1)
+            nsqd.drop_connections()
+            results = await asyncio.gather(*under_way, return_exceptions=True)
+        if resend:
+            assert results == [None] * 3
+            assert bodies(other) == [b"0", b"1", b"2"]
+        else:
+            assert [type(result) for result in results] == [NotConnected] * 3
+            assert bodies(other) == []
 
 
 class HalfClosed:
@@ -323,18 +236,6 @@ async def test_no_answer_is_taken_for_one_to_what_another_connection_took() -> N
         await producer.close()
 
 
-async def test_the_only_node_gets_it_again(nsqd: FakeNsqd) -> None:
-    async with Producer(nsqd.address) as producer:
-        await producer.publish("t", b"1")
-        nsqd.silent = True
-        second = begun(producer.publish("t", b"2"))
-        await until(lambda: nsqd.count(Publish) == 2)
-        nsqd.silent = False
-        nsqd.drop_connections()
-        await second
-    assert bodies(nsqd) == [b"1", b"2"]
-
-
 async def test_a_cancelled_publish_does_not_confuse_the_next(nsqd: FakeNsqd) -> None:
     async with Producer(nsqd.address) as producer:
         await producer.ping()
@@ -361,24 +262,6 @@ async def test_no_answer(nsqd: FakeNsqd) -> None:
             await producer.publish("t", b"1")
 
 
-async def test_nobody_there() -> None:
-    address = unused_address()
-    async with Producer(address) as producer:
-        with pytest.raises(NotConnected, match=address):
-            await producer.publish("t", b"1")
-        with pytest.raises(NotConnected, match=address):
-            await producer.ping()
-        assert address in str(producer.connections[address].error)
-
-
-async def test_a_host_whose_name_has_an_empty_part() -> None:
-    async with Producer("nsqd..example.com:4150") as producer:
-        for _ in range(2):
-            with pytest.raises(NotConnected, match=r"lookup nsqd\.\.example\.com: no such host"):
-                async with asyncio.timeout(30):
-                    await producer.publish("t", b"x")
-
-
 async def test_a_dead_node_is_not_dialled_for_each_message(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -388,12 +271,6 @@ async def test_a_dead_node_is_not_dialled_for_each_message(
             with pytest.raises(NotConnected):
                 await producer.publish("t", b"1")
     assert caplog.text.count("connecting to nsqd\n") < 5
-
-
-async def test_ping_finds_a_node_that_is_there(nsqd: FakeNsqd) -> None:
-    async with Producer(unused_address(), nsqd.address) as producer:
-        await producer.ping()
-        await until(lambda: nsqd.count(Nop) == 1)
 
 
 async def test_stopped(nsqd: FakeNsqd) -> None:
@@ -436,23 +313,6 @@ async def test_leaving_with_an_error_does_not_wait(nsqd: FakeNsqd) -> None:
         await failing()
 
 
-@pytest.mark.parametrize(
-    ("answer", "text"),
-    [(frames.response(b"WHAT"), "unexpected answer to a publish"), (b"HTTP/1.1", "NSQ frame|size")],
-)
-async def test_strange_answers(nsqd: FakeNsqd, answer: bytes, text: str) -> None:
-    async with Producer(nsqd.address, resend=False) as producer:
-        await producer.ping()
-        nsqd.silent = True
-        pending = begun(producer.publish("t", b"x"))
-        await until(lambda: nsqd.count(Publish) == 1)
-        nsqd.send(answer)
-        with pytest.raises(ClientError, match=text):
-            await pending
-        nsqd.silent = False
-        await producer.publish("t", b"y")
-
-
 async def test_an_answer_nobody_waits_for(nsqd: FakeNsqd) -> None:
     async with Producer(nsqd.address) as producer:
         await producer.publish("t", b"1")
@@ -472,14 +332,3 @@ async def test_the_http_port_is_recognised() -> None:
     async with server, Producer(f"127.0.0.1:{port}") as producer:
         with pytest.raises(ClientError, match="is this the HTTP port of nsqd"):
             await producer.publish("t", b"1")
-
-
-async def test_options_are_checked() -> None:
-    with pytest.raises(ConfigError, match="HeartbeatInterval"):
-        Producer("a:1", config=Config(heartbeat_interval=90))
-    with pytest.raises(ConfigError, match="unknown mode"):
-        Producer("a:1", mode="some")
-    with pytest.raises(ConfigError, match="no address"):
-        Producer()
-    with pytest.raises(ValueError, match="missing port"):
-        Producer("a")

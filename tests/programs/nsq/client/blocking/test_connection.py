@@ -13,9 +13,6 @@ import pytest
 from penstock.nsq.client.blocking.connection import Connection
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.errors import (
-    BadBody,
-    BadTlsOptions,
-    HandshakeFailed,
     NotConnected,
     TimedOut,
 )
@@ -23,7 +20,6 @@ from penstock.nsq.protocol import encode, frames
 from penstock.nsq.protocol.events import Nop, Ready
 from penstock.nsq.protocol.frames import MessageBlock, Response
 from tests.unit.nsq.client.fakes import fake_nsqd
-from tools.harness.ports import unused_address
 
 
 @contextlib.contextmanager
@@ -79,13 +75,6 @@ def test_messages_in_flight_are_counted() -> None:
         connection.close()
 
 
-def test_a_refused_identify() -> None:
-    with fake_nsqd() as nsqd:
-        nsqd.refusals["Identify"] = "E_BAD_BODY IDENTIFY msg timeout (5) is invalid"
-        with pytest.raises(BadBody):
-            Connection(nsqd.address, Config(msg_timeout=5))
-
-
 def test_a_lost_connection() -> None:
     with fake_nsqd() as nsqd:
         connection = Connection(nsqd.address)
@@ -105,35 +94,6 @@ def test_patience() -> None:
         with pytest.raises(TimedOut, match=r"no answer within 0.05 s$"):
             connection.receive(0.05)
         assert not connection.is_open
-        nsqd.silent = True
-        with pytest.raises(TimedOut, match=r"no answer within 0.1 s \(IDENTIFY\)"):
-            Connection(nsqd.address, Config(read_timeout=0.1))
-
-
-def test_nobody_there() -> None:
-    address = unused_address()
-    with pytest.raises(NotConnected) as found:
-        Connection(address)
-    assert found.value.reason == f"dial tcp {address}: connect: connection refused"
-    with pytest.raises(NotConnected, match="cannot assign requested address"):
-        Connection(address, Config(local_addr="192.0.2.1:0"))
-    with pytest.raises(BadTlsOptions, match="/no/such"):
-        Connection(address, Config(tls_v1=True, tls_root_ca_file="/no/such"))
-
-
-def test_the_address_it_comes_from() -> None:
-    with fake_nsqd() as nsqd:
-        connection = Connection(nsqd.address, Config(local_addr="127.0.0.2:0"))
-        assert nsqd._sessions[0].peer.getpeername()[0] == "127.0.0.2"
-        connection.close()
-
-
-def test_what_is_no_nsqd() -> None:
-    with (
-        saying(b"HTTP/1.1 400 Bad Request\r\n\r\n") as (address, _),
-        pytest.raises(HandshakeFailed, match="unexpected HTTP response"),
-    ):
-        Connection(address)
 
 
 def test_garbage_ends_it() -> None:

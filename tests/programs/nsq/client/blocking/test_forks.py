@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 import pytest
 
 from penstock.nsq.client.blocking import Consumer, Producer
 from penstock.nsq.client.errors import ClientError
 from penstock.nsq.protocol.events import Close, Subscribe
-from tests.unit.nsq.client.fakes import FakeNsqd, fake_nsqd
+from tests.unit.nsq.client.fakes import FakeNsqd
 
 # Python 3.12 and newer warn of forks beside threads, and the server has some.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
-
-
-@pytest.fixture
-def nsqd() -> Iterator[FakeNsqd]:
-    with fake_nsqd() as server:
-        yield server
 
 
 def test_a_forked_process_and_its_parent_have_connections_of_their_own(nsqd: FakeNsqd) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import struct
 import time
 from pathlib import Path
@@ -108,14 +107,6 @@ async def test_a_failed_fin_does_not_overtake_an_owed_ok(nsqd: Running) -> None:
     ]
 
 
-async def test_subscribe_ready_and_publish_in_one_packet(nsqd: Running) -> None:
-    client = await nsqd.connect()
-    client.send(b"SUB t c\nRDY 1\n" + pub("t", b"hello"))
-    frames = sorted([await client.frame() for _ in range(3)])
-    assert frames[:2] == [(0, b"OK"), (0, b"OK")]
-    assert frames[2][1].endswith(b"hello")
-
-
 async def test_an_ok_goes_before_the_messages_that_one_publishes_to_itself(nsqd: Running) -> None:
     client = await nsqd.connect()
     await client.subscribe("t", ready=100)
@@ -208,19 +199,6 @@ async def test_the_end_of_input_behind_a_held_command(nsqd: Running) -> None:
 # --- magic and heartbeats -------------------------------------------------------------------------
 
 
-async def test_a_wrong_magic(nsqd: Running) -> None:
-    client = await nsqd.connect(b"  V1")
-    assert await client.error() == "E_BAD_PROTOCOL"
-    assert await client.closed()
-
-
-async def test_the_magic_may_come_in_pieces(nsqd: Running) -> None:
-    client = await nsqd.connect(b"  ")
-    await asyncio.sleep(0.02)
-    client.send(b"V2")
-    assert await client.ask(pub("t", b"x")) == b"OK"
-
-
 async def test_without_a_magic_there_are_no_heartbeats_and_soon_an_end(start: Start) -> None:
     nsqd = await start(magic_timeout=100 * MILLISECOND)
     client = await nsqd.connect(b" ")
@@ -297,17 +275,6 @@ async def test_a_body_that_trickles_is_cut_off_with_an_error(nsqd: Running) -> N
     assert frame == (1, b"E_BAD_MESSAGE PUB failed to read message body")
 
 
-async def test_identify_answers_and_sets_the_interval(nsqd: Running) -> None:
-    client = await nsqd.connect()
-    answer = json.loads(await client.ask(identify(feature_negotiation=True, msg_timeout=2000)))
-    assert (answer["msg_timeout"], answer["max_rdy_count"]) == (2000, 2500)
-    assert answer["version"] == "1.3.0"
-    assert not answer["deflate"]
-    assert await client.ask(identify(heartbeat_interval=1000)) == b"OK"
-    async with asyncio.timeout(15):  # of the default it would be 30 s
-        assert await client.frame() == HEARTBEAT
-
-
 async def test_without_heartbeats_no_subscription(nsqd: Running) -> None:
     client = await nsqd.connect()
     assert await client.ask(identify(heartbeat_interval=-1)) == b"OK"
@@ -315,16 +282,18 @@ async def test_without_heartbeats_no_subscription(nsqd: Running) -> None:
     assert await client.error(b"SUB t c\n") == "E_INVALID cannot SUB with heartbeats disabled"
 
 
-async def test_a_bad_identify_is_fatal(nsqd: Running) -> None:
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        (identify(heartbeat_interval=1), "E_BAD_BODY IDENTIFY heartbeat interval (1) is invalid"),
+        (b"AUTH\n\0\0\0\1x", "E_AUTH_DISABLED AUTH disabled"),
+    ],
+    ids=["identify", "auth"],
+)
+async def test_a_refusal_is_fatal(nsqd: Running, command: bytes, text: str) -> None:
     client = await nsqd.connect()
-    text = "E_BAD_BODY IDENTIFY heartbeat interval (1) is invalid"
-    assert await client.error(identify(heartbeat_interval=1)) == text
+    assert await client.error(command) == text
     assert await client.closed()
-
-
-async def test_auth_is_disabled(nsqd: Running) -> None:
-    client = await nsqd.connect()
-    assert await client.error(b"AUTH\n\0\0\0\1x") == "E_AUTH_DISABLED AUTH disabled"
 
 
 async def test_a_line_too_long_is_dropped_without_a_word(nsqd: Running) -> None:
@@ -356,31 +325,6 @@ async def test_finish_requeue_and_touch(start: Start) -> None:
     assert await consumer.error() == text
     stats = await nsqd.channel("t")
     assert (stats["requeue_count"], stats["timeout_count"], stats["in_flight_count"]) == (1, 0, 0)
-
-
-async def test_a_time_out_delivers_again(start: Start) -> None:
-    clock = FakeClock()
-    nsqd = await start(clock, msg_timeout=400 * MILLISECOND)
-    await nsqd.publish("t", b"x")
-    consumer = await nsqd.consumer("t")
-    first = await consumer.message()
-    clock.advance(400 * MILLISECOND)
-    assert await consumer.message() == first._replace(attempts=2)
-    assert (await nsqd.channel("t"))["timeout_count"] == 1
-
-
-async def test_what_a_departed_consumer_held_times_out(start: Start) -> None:
-    clock = FakeClock()
-    nsqd = await start(clock, msg_timeout=500 * MILLISECOND)
-    await nsqd.publish("t", b"x")
-    gone = await nsqd.consumer("t")
-    first = await gone.message()
-    session = (await served(nsqd, gone)).session
-    gone.writer.close()
-    await nsqd.until(lambda: session not in nsqd.nsqd.sessions)
-    other = await nsqd.consumer("t")
-    clock.advance(500 * MILLISECOND)
-    assert await other.message() == first._replace(attempts=2)
 
 
 @pytest.mark.parametrize("command", ["FIN", "TOUCH", "REQ"])
@@ -425,24 +369,6 @@ async def test_cls_ends_delivery_but_not_the_messages_in_flight(nsqd: Running) -
     assert await consumer.error(b"CLS\n") == "E_INVALID cannot CLS in current state"
 
 
-async def test_too_many_consumers(start: Start) -> None:
-    nsqd = await start(max_channel_consumers=1)
-    await nsqd.consumer("t")
-    late = await nsqd.connect()
-    text = "E_SUB_FAILED SUB failed consumers for t:c exceeds limit of 1"
-    assert await late.error(b"SUB t c\n") == text
-
-
-async def test_sampling(nsqd: Running) -> None:
-    client = await nsqd.connect()
-    assert await client.ask(identify(sample_rate=10)) == b"OK"
-    await client.subscribe("t", ready=2500)
-    producer = await nsqd.connect()
-    assert await producer.ask(mpub("t", *[b"x"] * 2000)) == b"OK"
-    await nsqd.until(lambda: nsqd.nsqd.node.broker.topics["t"].channels["c"].state.depth == 0)
-    assert 120 <= (await nsqd.channel("t"))["in_flight_count"] <= 290
-
-
 async def test_messages_wait_for_the_buffer_and_a_response_takes_them_along(nsqd: Running) -> None:
     client = await nsqd.connect()
     assert await client.ask(identify(output_buffer_timeout=-1)) == b"OK"
@@ -453,13 +379,12 @@ async def test_messages_wait_for_the_buffer_and_a_response_takes_them_along(nsqd
     assert (await client.message()).body == b"x"
 
 
-async def test_a_paused_channel_lets_nothing_out(nsqd: Running) -> None:
-    consumer = await nsqd.consumer("t", ready=10)
-    assert await nsqd.post("/channel/pause?topic=t&channel=c") == (200, b"")
-    await nsqd.publish("t", b"x")
-    assert await consumer.silent(0.05)
-    assert await nsqd.post("/channel/unpause?topic=t&channel=c") == (200, b"")
-    assert (await consumer.message()).body == b"x"
+async def test_too_many_consumers(start: Start) -> None:
+    nsqd = await start(max_channel_consumers=1)
+    await nsqd.consumer("t")
+    late = await nsqd.connect()
+    text = "E_SUB_FAILED SUB failed consumers for t:c exceeds limit of 1"
+    assert await late.error(b"SUB t c\n") == text
 
 
 # --- after the end --------------------------------------------------------------------------------

@@ -308,18 +308,6 @@ async def test_what_comes_with_the_identify_belongs_to_the_next_layer(
     assert [await client.connection.frame() for _ in range(2)] == [OK, OK]
 
 
-@pytest.mark.parametrize("kind", [Snappy(restarts=True), Snappy(odd=True)], ids=["restarts", "odd"])
-async def test_streams_as_other_clients_write_them(
-    kind: Snappy, nsqd: Daemon, connect: Connect
-) -> None:
-    client = await connect(nsqd)
-    assert (await client.identify(snappy=True))["snappy"]
-    client.connection.add(kind)
-    assert await client.connection.frame() == OK
-    for _ in range(3):
-        assert await client.ask(pub("odd", b"body")) == OK
-
-
 async def test_the_golden_bytes_of_snappy(nsqd: Daemon, connect: Connect) -> None:
     client = await connect(nsqd)
     await client.identify(snappy=True)
@@ -361,15 +349,6 @@ async def logged(nsqd: Daemon, text: str) -> None:
     async with asyncio.timeout(TIMEOUT_S):
         while text not in nsqd.log():  # noqa: ASYNC110  # another process writes it
             await asyncio.sleep(0.01)
-
-
-async def test_no_tls_at_all_is_told_in_the_clear(nsqd: Daemon, connect: Connect) -> None:
-    client = await connect(nsqd)
-    await client.identify(tls_v1=True)
-    text = "E_IDENTIFY_FAILED IDENTIFY failed tls: first record does not look like a TLS handshake"
-    assert await client.ask(b"PUB t\n" + bytes(10)) == (ERROR, text.encode())
-    assert await client.connection.closed() is None
-    await logged(nsqd, text)
 
 
 async def test_an_end_instead_of_a_handshake(nsqd: Daemon, connect: Connect) -> None:
@@ -418,13 +397,6 @@ async def test_garbage_inside_tls_closes_with_an_alert(nsqd: Daemon, connect: Co
     await client.connection.send_below(b"\x17\x03\x03\x00\x20" + bytes(32))
     assert await client.connection.closed() is None
     await logged(nsqd, "bad record MAC")
-
-
-async def test_both_compressions_are_too_many(nsqd: Daemon, connect: Connect) -> None:
-    client = await connect(nsqd)
-    text = b"E_IDENTIFY_FAILED cannot enable both deflate and snappy compression"
-    asked = identify(feature_negotiation=True, snappy=True, deflate=True)
-    assert await client.ask(asked) == (ERROR, text)
 
 
 async def test_a_bomb_is_taken_in_pieces(nsqd: Daemon, connect: Connect) -> None:

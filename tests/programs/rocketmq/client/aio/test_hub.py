@@ -8,102 +8,21 @@ import socket
 import threading
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.rocketmq.client import (
     Config,
-    LitePullConsumer,
     Message,
-    NotConnected,
     Producer,
     Stopped,
 )
 from penstock.rocketmq.client.aio.hub import AioHub
-from penstock.rocketmq.client.errors import BadTlsOptions, NoNameServer, NoPermission
+from penstock.rocketmq.client.errors import NoNameServer
 from penstock.rocketmq.client.network.jobs import Promise
 from penstock.rocketmq.protocol.codes import RequestCode
-from tests.programs.rocketmq.client.secured import page, run_with_rules, run_with_tls
 from tools.harness.rocketmq.servers import QUICK, SECONDS, Servers, until
-
-
-async def test_tls_both_ways(tmp_path: Path) -> None:
-    with run_with_tls(tmp_path) as (servers, config):
-        async with Producer("PG", servers.address, config=config) as producer:
-            await producer.send(Message("Secret", b"x"))
-            states = producer.connections.values()
-            assert {state.tls for state in states if state.answers} <= {"", "TLSv1.3"}
-            assert "TLSv1.3" in {state.tls for state in states}
-        async with LitePullConsumer("G", servers.address, config=config) as consumer:
-            consumer.subscribe("Secret")
-            assert [each.body for each in await consumer.poll(timeout=60)] == [b"x"]
-        stranger = replace(config, tls_trust_cert_path="")
-        async with Producer("PG", servers.address, config=stranger) as producer:
-            with pytest.raises((NoNameServer, NotConnected), match="certificate"):
-                await producer.send(Message("Secret", b"x"))
-
-
-async def test_bad_tls_files_are_named() -> None:
-    config = Config(tls_enable=True, tls_trust_cert_path="/nowhere", namesrv_addr="127.0.0.1:1")
-    async with Producer("PG", config=config) as producer:
-        with pytest.raises((BadTlsOptions, NoNameServer), match="nowhere"):
-            await producer.send(Message("T", b"x"))
-
-
-async def test_requests_are_signed_where_access_rules_are_in_force(tmp_path: Path) -> None:
-    with run_with_rules(tmp_path) as servers:
-        known = replace(QUICK, access_key="producer1", secret_key="secret-1")
-        async with Producer("PG", servers.address, config=known) as producer:
-            await producer.send(Message("Allowed", b"x"))
-            with pytest.raises(NoPermission, match="getAclConfig what the account may do"):
-                await producer.send(Message("Denied", b"x"))
-        async with Producer("PG", servers.address, config=QUICK) as producer:
-            with pytest.raises(NoPermission, match="NO_PERMISSION"):
-                await producer.send(Message("Allowed", b"x"))
-        wrong = replace(known, secret_key="another")
-        async with Producer("PG", servers.address, config=wrong) as producer:
-            with pytest.raises(NoPermission, match=r"[Ss]ignature"):
-                await producer.send(Message("Allowed", b"x"))
-
-
-async def test_name_servers_are_found_through_a_page(servers: Servers) -> None:
-    with page(servers.address) as url:
-        async with Producer("PG", config=replace(QUICK, namesrv_url=url)) as producer:
-            await producer.send(Message("Paged", b"x"))
-        missing = replace(QUICK, namesrv_url=url + "x")
-        async with Producer("PG", config=missing) as producer:
-            with pytest.raises(NoNameServer, match=r"nsaddrx.* namesrv_url"):
-                await producer.send(Message("Paged", b"x"))
-
-
-async def test_a_stranger_and_a_silent_server() -> None:
-    served = []
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        served.append(asyncio.current_task())
-        if await reader.read(10) and says:
-            writer.write(says)
-        await reader.read()
-        writer.close()
-        await writer.wait_closed()
-
-    says = b"HTTP/1.1 400 Bad Request\r\n\r\n"
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    async with Producer("PG", address, config=QUICK) as producer:
-        with pytest.raises(NoNameServer, match="it speaks HTTP"):
-            await producer.send(Message("T", b"x"))
-    says = b""
-    quick = replace(QUICK, request_timeout=0.2)
-    async with Producer("PG", address, config=quick) as producer:
-        with pytest.raises(NoNameServer, match=r"no answer within 0\.2 s"):
-            await producer.send(Message("T", b"x"))
-    _, late = await asyncio.wait([task for task in served if task is not None], timeout=SECONDS)
-    assert not late
-    server.close()
-    await server.wait_closed()
 
 
 async def test_a_connection_on_which_nothing_comes_is_closed(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import replace
 
 from penstock.rocketmq.client import Message, PopConsumer, Popped, Producer
 from tools.harness.rocketmq.servers import QUICK, SECONDS, Servers, wait_for_route
@@ -47,19 +46,6 @@ async def _acknowledged_in_time(servers: Servers, invisible_s: float) -> bool:
     return True
 
 
-async def test_a_message_can_be_given_back_or_hidden_for_longer(servers: Servers) -> None:
-    await fill(servers, "Hidden", b"a")
-    config = replace(QUICK, namespace="")
-    async with PopConsumer("HG", "Hidden", servers.address, config=config) as consumer:
-        (found,) = await consumer.receive(wait=30)
-        await consumer.change_invisible(found, 30)
-        assert await consumer.receive(wait=0) == []
-        await consumer.change_invisible(found, 0)
-        (again,) = await consumer.receive(wait=30)
-        await consumer.ack(again)
-        assert again.body == b"a"
-
-
 async def test_tags_choose_messages(servers: Servers) -> None:
     await fill(servers, "PopTags", b"a", tags="yes")
     await fill(servers, "PopTags", b"b", tags="no")
@@ -70,18 +56,6 @@ async def test_tags_choose_messages(servers: Servers) -> None:
         await consumer.ack(found)
         assert found.body == b"a"
         assert await consumer.receive(wait=0) == []
-
-
-async def test_messages_are_iterated(servers: Servers) -> None:
-    await fill(servers, "PopMany", b"a", b"b", b"c")
-    found = set()
-    async with PopConsumer("IG", "PopMany", servers.address, config=QUICK) as consumer:
-        async for message in consumer:
-            found.add(message.body)
-            await consumer.ack(message)
-            if len(found) == 3:
-                break
-    assert found == {b"a", b"b", b"c"}
 
 
 async def test_iterating_ends_when_it_is_closed(servers: Servers) -> None:

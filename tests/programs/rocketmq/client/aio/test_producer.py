@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from penstock.core.units import SECOND
 from penstock.rocketmq.client import (
     ConfigError,
     LitePullConsumer,
     Message,
-    NoReply,
     NotConnected,
     Producer,
-    PushConsumer,
     Received,
     SendFailed,
     SendStatus,
-    Stopped,
     TransactionState,
 )
 from penstock.rocketmq.client.errors import BadMessage, BadName, NoNameServer, NoRoute
 from penstock.rocketmq.protocol.messages.properties import CHECK_IMMUNITY
-from tests.unit.rocketmq.leaping import Leaping
-from tools.harness.rocketmq.servers import QUICK, SECONDS, Servers, run_servers
+from tools.harness.rocketmq.servers import QUICK, Servers, run_servers
 
 
 async def received(servers: Servers, topic: str, count: int, group: str = "") -> list[Received]:
@@ -186,36 +180,6 @@ async def test_a_producer_without_check_sends_no_transactions(servers: Servers) 
             await producer.send_in_transaction(Message("Tx", b"x"), lambda _: 8)
 
 
-# --- request and reply ----------------------------------------------------------------------------
-
-
-async def test_a_request_gets_its_reply(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Leaping()
-    async with (
-        Producer("Asks", servers.address, config=QUICK, clock=clock) as producer,
-        Producer("Replies", servers.address, config=QUICK) as replier,
-        PushConsumer("RG", servers.address, config=QUICK) as consumer,
-    ):
-        consumer.subscribe("Questions")
-        task = asyncio.create_task(
-            consumer.run(lambda message: replier.reply(message, b"re: " + message.body))
-        )
-        answer = await producer.request(Message("Questions", b"tea?"), timeout=60)
-        assert answer.body == b"re: tea?"
-        deliver = producer._publisher.deliver
-
-        async def delivered(*arguments: Any) -> Any:
-            found = await deliver(*arguments)
-            clock.ahead_ns += round(SECONDS * SECOND)  # and no reply comes in this time
-            return found
-
-        monkeypatch.setattr(producer._publisher, "deliver", delivered)
-        with pytest.raises(NoReply, match=r"Unheard.* see that a consumer"):
-            await producer.request(Message("Unheard", b"anybody?"), timeout=SECONDS)
-        await consumer.close()
-        await task
-
-
 # --- errors ---------------------------------------------------------------------------------------
 
 
@@ -239,15 +203,6 @@ async def test_no_name_server_is_named() -> None:
     async with Producer("PG", "127.0.0.1:1", config=QUICK) as producer:
         with pytest.raises(NoNameServer, match=r"127\.0\.0\.1:1.* namesrv_addr"):
             await producer.send(Message("T", b"x"))
-
-
-async def test_a_closed_producer_says_so(servers: Servers) -> None:
-    producer = Producer("PG", servers.address, config=QUICK)
-    await producer.send(Message("T", b"x"))
-    await producer.close()
-    await producer.close()
-    with pytest.raises(Stopped, match="closed"):
-        await producer.send(Message("T", b"x"))
 
 
 async def test_traces_are_where_mqadmin_finds_them(servers: Servers) -> None:

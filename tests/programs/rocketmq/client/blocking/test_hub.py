@@ -9,59 +9,20 @@ import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import SECOND
 from penstock.rocketmq.client import Config, Message, NotConnected
-from penstock.rocketmq.client.blocking import LitePullConsumer, Producer, PushConsumer
+from penstock.rocketmq.client.blocking import Producer, PushConsumer
 from penstock.rocketmq.client.blocking.hub import BlockingHub
-from penstock.rocketmq.client.errors import ClientError, NoNameServer, NoPermission, Stopped
+from penstock.rocketmq.client.errors import ClientError, NoNameServer, Stopped
 from penstock.rocketmq.client.network.jobs import Job
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import RequestCode
-from tests.programs.rocketmq.client.secured import page, run_with_rules, run_with_tls
 from tools.harness.ports import unused_address
 from tools.harness.rocketmq.servers import QUICK, SECONDS, Servers
-
-
-def test_tls_both_ways_with_large_messages(tmp_path: Path) -> None:
-    with run_with_tls(tmp_path) as (servers, config):
-        plain = replace(config, compress_msg_body_over_howmuch=4 << 20)
-        with Producer("PG", servers.address, config=plain) as producer:
-            producer.send(Message("Secret", b"x" * 3_000_000))
-            assert "TLSv1.3" in {state.tls for state in producer.connections.values()}
-        with LitePullConsumer("G", servers.address, config=config) as consumer:
-            consumer.subscribe("Secret")
-            assert [len(each.body) for each in consumer.poll(timeout=60)] == [3_000_000]
-        stranger = replace(config, tls_trust_cert_path="")
-        with (
-            Producer("PG", servers.address, config=stranger) as producer,
-            pytest.raises((NoNameServer, NotConnected), match="certificate"),
-        ):
-            producer.send(Message("Secret", b"x"))
-
-
-def test_requests_are_signed_where_access_rules_are_in_force(tmp_path: Path) -> None:
-    with run_with_rules(tmp_path) as servers:
-        known = replace(QUICK, access_key="producer1", secret_key="secret-1")
-        with Producer("PG", servers.address, config=known) as producer:
-            producer.send(Message("Allowed", b"x"))
-            with pytest.raises(NoPermission, match="NO_PERMISSION"):
-                producer.send(Message("Denied", b"x"))
-
-
-def test_name_servers_are_found_through_a_page(servers: Servers) -> None:
-    with page(servers.address) as url:
-        with Producer("PG", config=replace(QUICK, namesrv_url=url)) as producer:
-            producer.send(Message("BPaged", b"x"))
-        with (
-            Producer("PG", config=replace(QUICK, namesrv_url=url + "x")) as producer,
-            pytest.raises(NoNameServer, match="nsaddrx"),
-        ):
-            producer.send(Message("BPaged", b"x"))
 
 
 def test_a_page_that_is_no_http_is_told_as_any_other_that_cannot_be_read() -> None:
@@ -79,27 +40,6 @@ def test_a_page_that_is_no_http_is_told_as_any_other_that_cannot_be_read() -> No
     with (
         Producer("PG", config=replace(QUICK, namesrv_url=url)) as producer,
         pytest.raises(NoNameServer, match="none is listed"),
-    ):
-        producer.send(Message("T", b"x"))
-    thread.join()
-    server.close()
-
-
-def test_a_stranger_is_named() -> None:
-    server = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        connection, _ = server.accept()
-        connection.recv(10)
-        connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        connection.close()
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    address = f"127.0.0.1:{server.getsockname()[1]}"
-    with (
-        Producer("PG", address, config=QUICK) as producer,
-        pytest.raises(NoNameServer, match="it speaks HTTP"),
     ):
         producer.send(Message("T", b"x"))
     thread.join()

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import random
 import socket
-import threading
 import time
 from contextlib import suppress
 
 import pytest
 
 from penstock.core.units import SECOND
-from penstock.rocketmq.client import Message, Received, SendFailed, Stopped, TransactionState
-from penstock.rocketmq.client.blocking import LitePullConsumer, Producer, PushConsumer
+from penstock.rocketmq.client import Message, Received, SendFailed, TransactionState
+from penstock.rocketmq.client.blocking import LitePullConsumer, Producer
 from penstock.rocketmq.client.errors import BadMessage, NotConnected
 from tests.unit.rocketmq.leaping import Leaping
-from tools.harness.rocketmq.servers import QUICK, SECONDS, Servers, patience, run_servers
+from tools.harness.rocketmq.servers import QUICK, SECONDS, Servers, run_servers
 
 
 def bodies(servers: Servers, topic: str, count: int) -> list[bytes]:
@@ -105,26 +104,6 @@ def test_transactions_and_their_checks(servers: Servers) -> None:
     assert bodies(servers, "BTx", 2) == [b"1", b"2"]
 
 
-def test_a_request_gets_its_reply(servers: Servers) -> None:
-    consumer = PushConsumer("BRG", servers.address, config=QUICK)
-
-    def answer() -> None:
-        with consumer, Producer("BR", servers.address, config=QUICK) as replier:
-            consumer.subscribe("BQuestions")
-            with patience(consumer.stop):
-                consumer.run(
-                    lambda message: replier.reply(message, b"re: " + message.body), threads=1
-                )
-
-    thread = threading.Thread(target=answer)
-    thread.start()
-    with Producer("BA", servers.address, config=QUICK) as producer:
-        found = producer.request(Message("BQuestions", b"tea?"), timeout=60)
-    consumer.stop()
-    thread.join()
-    assert found.body == b"re: tea?"
-
-
 def test_a_lost_broker_is_connected_to_again() -> None:
     with run_servers() as servers, Producer("PG", servers.address, config=QUICK) as producer:
         producer.send(Message("T", b"1"))
@@ -134,11 +113,3 @@ def test_a_lost_broker_is_connected_to_again() -> None:
         assert {type(error) for error in failed.value.errors} == {NotConnected}
         servers.broker.start()
         producer.send(Message("T", b"3"))
-
-
-def test_a_closed_producer_says_so(servers: Servers) -> None:
-    producer = Producer("PG", servers.address, config=QUICK)
-    producer.close()
-    producer.close()
-    with pytest.raises(Stopped):
-        producer.send(Message("T", b"x"))
