@@ -30,8 +30,13 @@ _REASONS: Final = {
     "Invalid \\uXXXX escape": "in \\u hexadecimal character escape",
 }
 _NAMES: Final[dict[type, str]] = {
-    str: "string", bool: "bool", list: "array", int: "number", float: "number", tuple: "object",
-}  # fmt: skip
+    str: "string",
+    bool: "bool",
+    list: "array",
+    int: "number",
+    float: "number",
+    tuple: "object",
+}
 
 
 def _refuse(word: str) -> NoReturn:

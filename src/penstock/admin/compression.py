@@ -40,6 +40,9 @@ def compressed(response: Response, accepted: bytes) -> Response:
         return response
     if any(name == "Content-Encoding" for name, _ in response.headers):
         return response
-    headers = (*response.headers, ("Content-Encoding", coding.decode()),
-               ("Vary", "Accept-Encoding"))  # fmt: skip
+    headers = (
+        *response.headers,
+        ("Content-Encoding", coding.decode()),
+        ("Vary", "Accept-Encoding"),
+    )
     return Response(response.status, _CODERS[coding](body), response.content_type, headers)

@@ -115,9 +115,12 @@ class Nsqadmin:
         from penstock.admin.rocketmq.servers import Servers
 
         servers = Servers(
-            options.rocketmq_namesrv_addresses, options.rocketmq_client_opts,
-            options.connect_s, options.request_s, self._clock,
-        )  # fmt: skip
+            options.rocketmq_namesrv_addresses,
+            options.rocketmq_client_opts,
+            options.connect_s,
+            options.request_s,
+            self._clock,
+        )
         self._groups.beside = Beside(servers, self.cluster)
         RocketmqApi(servers, access, self._groups.beside).add_routes(self._router)
         RocketmqChangesApi(servers, access, self.notifier).add_routes(self._router)

@@ -21,10 +21,24 @@ logger = logging.getLogger("penstock.nsqadmin")
 
 NOT_KNOWN: Final = "N/A"
 _ANSWER_MAX: Final = 16 << 20
-_PASSED_ON: Final = (b"accept", b"accept-language", b"accept-encoding", b"cache-control",
-                     b"if-modified-since", b"if-none-match", b"user-agent")  # fmt: skip
-_PASSED_BACK: Final = ("content-type", "content-encoding", "cache-control", "etag", "expires",
-                       "last-modified", "vary")  # fmt: skip
+_PASSED_ON: Final = (
+    b"accept",
+    b"accept-language",
+    b"accept-encoding",
+    b"cache-control",
+    b"if-modified-since",
+    b"if-none-match",
+    b"user-agent",
+)
+_PASSED_BACK: Final = (
+    "content-type",
+    "content-encoding",
+    "cache-control",
+    "etag",
+    "expires",
+    "last-modified",
+    "vary",
+)
 
 
 class _Series(msgspec.Struct):

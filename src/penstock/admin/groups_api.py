@@ -40,8 +40,9 @@ class GroupsApi:
     async def _groups(self, request: Request) -> Any:
         topic = Query.parse(request.query).get("topic") or ""
         warnings = Warnings()
-        told, others = await asyncio.gather(self._on_nodes(topic, warnings),
-                                            self._on_brokers(topic, warnings))  # fmt: skip
+        told, others = await asyncio.gather(
+            self._on_nodes(topic, warnings), self._on_brokers(topic, warnings)
+        )
         groups = whole_groups([*told, *others], topic)
         if any(group.kind == LOG for group in groups):
             readers = await self._pipelines.readers(node for node, _ in told)

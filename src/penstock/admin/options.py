@@ -31,21 +31,30 @@ class AdminOptions(WebOptions):
     dev_static_dir: str = option("", "(development only) directory of the pages' files")
 
     lookupd_http_addresses: tuple[str, ...] = option(
-        (), "HTTP address of an nsqlookupd (may be given several times)",
-        flag="lookupd-http-address", key="nsqlookupd_http_addresses",
-    )  # fmt: skip
+        (),
+        "HTTP address of an nsqlookupd (may be given several times)",
+        flag="lookupd-http-address",
+        key="nsqlookupd_http_addresses",
+    )
     nsqd_http_addresses: tuple[str, ...] = option(
-        (), "HTTP address of an nsqd (may be given several times)",
-        flag="nsqd-http-address", key="nsqd_http_addresses",
-    )  # fmt: skip
+        (),
+        "HTTP address of an nsqd (may be given several times)",
+        flag="nsqd-http-address",
+        key="nsqd_http_addresses",
+    )
     rocketmq_namesrv_addresses: tuple[str, ...] = option(
-        (), "address of a RocketMQ name server; several with ; between, or given several times",
-        flag="rocketmq-namesrv-address", key="rocketmq_namesrv_addresses",
-    )  # fmt: skip
+        (),
+        "address of a RocketMQ name server; several with ; between, or given several times",
+        flag="rocketmq-namesrv-address",
+        key="rocketmq_namesrv_addresses",
+    )
     rocketmq_client_opts: tuple[str, ...] = option(
-        (), "option of nsqadmin as a client of RocketMQ: <option>,<value>, such as access_key,me "
-        "(may be given several times)", flag="rocketmq-client-opt", key="rocketmq_client_opts",
-    )  # fmt: skip
+        (),
+        "option of nsqadmin as a client of RocketMQ: <option>,<value>, such as access_key,me "
+        "(may be given several times)",
+        flag="rocketmq-client-opt",
+        key="rocketmq_client_opts",
+    )
     http_client_connect_timeout: int = option(
         2 * SECOND, "time to connect to a node", kind=DURATION
     )
@@ -84,13 +93,19 @@ class AdminOptions(WebOptions):
         "X-Forwarded-User", "header in which a proxy says who the user is"
     )
     admin_users: tuple[str, ...] = option(
-        (), "user who may change things, as that header has it; without this flag everybody may "
-        "(may be given several times)", flag="admin-user", key="admin_users",
-    )  # fmt: skip
+        (),
+        "user who may change things, as that header has it; without this flag everybody may "
+        "(may be given several times)",
+        flag="admin-user",
+        key="admin_users",
+    )
     trusted_proxies: tuple[str, ...] = option(
-        (), "network of the proxies whose header is believed; without this flag anybody's is "
-        "(may be given several times)", flag="trusted-proxy", key="trusted_proxies",
-    )  # fmt: skip
+        (),
+        "network of the proxies whose header is believed; without this flag anybody's is "
+        "(may be given several times)",
+        flag="trusted-proxy",
+        key="trusted_proxies",
+    )
     history_interval: int = option(
         10 * SECOND, "time between looks at all nodes for the history; 0: no history", kind=DURATION
     )

@@ -84,8 +84,12 @@ class Pages:
             modules=self._links("modulepreload", ".js"),
             settings=_in_html(self._settings(request)),
         )
-        headers = (("Content-Security-Policy", _policy(self._options)), _NEVER_KEPT, _NO_GUESSES,
-                   ("Referrer-Policy", "same-origin"))  # fmt: skip
+        headers = (
+            ("Content-Security-Policy", _policy(self._options)),
+            _NEVER_KEPT,
+            _NO_GUESSES,
+            ("Referrer-Policy", "same-origin"),
+        )
         return Response(200, body.encode(), "text/html", headers)
 
     def _links(self, relation: str, suffix: str) -> str:

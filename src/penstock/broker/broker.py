@@ -33,8 +33,10 @@ _SAVE = "write down progress"
 def _damaged(topic: Topic) -> StorageError:
     found = topic.damage.pending
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return StorageError(f"topic {topic.name} is damaged: {found[0]}{more}; nothing of it is "
-                        f"deleted until POST /topic/damage/accept?topic={topic.name}")  # fmt: skip
+    return StorageError(
+        f"topic {topic.name} is damaged: {found[0]}{more}; nothing of it is "
+        f"deleted until POST /topic/damage/accept?topic={topic.name}"
+    )
 
 
 @dataclass(slots=True)
@@ -63,8 +65,12 @@ class Broker:
         self._observers: list[AppendObserver] = []
         for name in self._stored():
             self.topic(name)
-        self.store.epochs.opened({name: (topic.log.id_base, topic.log.next_offset)
-                                  for name, topic in self.topics.items()})  # fmt: skip
+        self.store.epochs.opened(
+            {
+                name: (topic.log.id_base, topic.log.next_offset)
+                for name, topic in self.topics.items()
+            }
+        )
         self._resume()
         for topic in self.damaged:
             logger.error("%s", _damaged(topic))
@@ -100,10 +106,18 @@ class Broker:
         journal: Journal | None,
         queues: Queues | None = None,
     ) -> Topic:
-        return Topic(name, log, journal, clock=self._clock, chance=self._chance,
-                     alarms=self.alarms, options=self._options.channel,
-                     bounds=self._options.bounds, queues=queues,
-                     observers=self._observers)  # fmt: skip
+        return Topic(
+            name,
+            log,
+            journal,
+            clock=self._clock,
+            chance=self._chance,
+            alarms=self.alarms,
+            options=self._options.channel,
+            bounds=self._options.bounds,
+            queues=queues,
+            observers=self._observers,
+        )
 
     def observe(self, observer: AppendObserver) -> None:
         """Tell it of what is appended to any topic from now on."""
@@ -115,8 +129,7 @@ class Broker:
         Raises StorageError.
         """
         if queues > 1 and isinstance(topic.queues, OneQueue) and isinstance(topic.log, Log):
-            topic.queues = self.store.open_queues(topic.name, topic.log, queue_offset,
-                                                   several=True)  # fmt: skip
+            topic.queues = self.store.open_queues(topic.name, topic.log, queue_offset, several=True)
         topic.spread = max(1, spread)
 
     @property

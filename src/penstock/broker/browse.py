@@ -49,8 +49,9 @@ def oldest(state: ChannelState, low: int, limit: int) -> list[Stretch]:
     """The first ``limit`` messages from offset ``low`` on that the channel needs, in order."""
     deferred = state.deferred.nearest(low, limit)
     stretches = [s for s in _stretches(state) if s.next > low and s.next > s.first]
-    stretches += [Stretch(e.first, e.next, State.DEFERRED, e.attempts, e.deadline)
-                  for e in deferred]  # fmt: skip
+    stretches += [
+        Stretch(e.first, e.next, State.DEFERRED, e.attempts, e.deadline) for e in deferred
+    ]
     found = []
     for stretch in heapq.nsmallest(limit, stretches, key=_FIRST):
         first = max(stretch.first, low)
@@ -65,8 +66,9 @@ def newest(state: ChannelState, limit: int) -> list[Stretch]:
     """The last ``limit`` messages that the channel needs, in order."""
     deferred = state.deferred.newest(limit)
     stretches = [s for s in _stretches(state) if s.next > s.first]
-    stretches += [Stretch(e.first, e.next, State.DEFERRED, e.attempts, e.deadline)
-                  for e in deferred]  # fmt: skip
+    stretches += [
+        Stretch(e.first, e.next, State.DEFERRED, e.attempts, e.deadline) for e in deferred
+    ]
     found: list[Stretch] = []
     for stretch in heapq.nlargest(limit, stretches, key=_NEXT):
         found.append(stretch._replace(first=max(stretch.first, stretch.next - limit)))
@@ -107,8 +109,9 @@ class PageReader:
         """
         for batches, _ in self._runs:
             if batches[0].first_offset <= offset < batches[-1].next_offset:
-                return _holding(batches[bisect_right(batches, offset, key=_FIRST_OFFSET) - 1],
-                                offset)  # fmt: skip
+                return _holding(
+                    batches[bisect_right(batches, offset, key=_FIRST_OFFSET) - 1], offset
+                )
         if not self._left:
             raise PageEndError
         self._left -= 1

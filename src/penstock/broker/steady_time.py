@@ -97,8 +97,9 @@ class SteadyTime:
         del self._steps[: max(0, bisect_right(self._steps, start, key=_OFFSET) - 1)]
         stops = [stop for stop in self._stops if stop[0] > start and stop[1] > STOP_NS]
         steady_ns, ahead_ns = self.now_ns, self.ahead_ns
-        return ClockRecord(self._steps, ahead_ns, steady_ns + ahead_ns, self._peak_ns,
-                           stops[-STEPS_MAX:])  # fmt: skip
+        return ClockRecord(
+            self._steps, ahead_ns, steady_ns + ahead_ns, self._peak_ns, stops[-STEPS_MAX:]
+        )
 
     def restore(self, record: ClockRecord | None, end: int, newest_ns: int) -> None:
         """Go on from the journal of a log with this end and latest stamp."""

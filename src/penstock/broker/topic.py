@@ -207,8 +207,15 @@ class Topic:
         if len(staged) > 1 and not isinstance(self.queues, OneQueue):
             staged = sorted(staged, key=_QUEUE)
         unseen = dict(self._unseen)
-        batches = batches_of(staged, self.queues, self.log.append_offset, self.log.id_base,
-                             self._stamp(), self._observers, unseen)  # fmt: skip
+        batches = batches_of(
+            staged,
+            self.queues,
+            self.log.append_offset,
+            self.log.id_base,
+            self._stamp(),
+            self._observers,
+            unseen,
+        )
         self._store(batches, unseen)
 
     def _stamp(self) -> int:
@@ -411,9 +418,17 @@ class Topic:
         self.journal.changed = True
 
     def _new_channel(self, name: str) -> Channel:
-        channel = Channel(name, self.log, self.head, clock=self._clock, chance=self._chance,
-                          alarms=self._alarms, options=self._options, topic_name=self.name,
-                          bounded=self.ephemeral)  # fmt: skip
+        channel = Channel(
+            name,
+            self.log,
+            self.head,
+            clock=self._clock,
+            chance=self._chance,
+            alarms=self._alarms,
+            options=self._options,
+            topic_name=self.name,
+            bounded=self.ephemeral,
+        )
         channel.limit_attempts(*self.config.attempts(name))
         channel.state.drops_oldest = self._drops_oldest
         return channel

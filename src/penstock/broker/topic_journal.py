@@ -161,8 +161,9 @@ class TopicJournal:
         try:
             self._file.note(self._log.extent._replace(start=start))
         except StorageError as error:  # on a full disk deleting helps
-            logger.warning("TOPIC(%s): cannot write down where the log starts - %s",
-                           self._name, error)  # fmt: skip
+            logger.warning(
+                "TOPIC(%s): cannot write down where the log starts - %s", self._name, error
+            )
 
     def close(self) -> None:
         """Save, sync and close the file. Raises StorageError."""

@@ -32,8 +32,10 @@ def run_backup(folder: Path, data_path: Path, *, keep: int) -> None:
         raise ConfigError(f"{data_path} is {NO_DATA_PATH}")
     taken = take(OsDisk(), str(data_path), str(folder), SYSTEM_CLOCK.wall_ns(), BESIDE_TOPICS, keep)
     files = counted(len(taken.manifest.entries), "file")
-    print(f"backup {taken.moment}: {files}, {counted(taken.manifest.nbytes, 'byte')}, "
-          f"{taken.copied:,} of them new")  # fmt: skip
+    print(
+        f"backup {taken.moment}: {files}, {counted(taken.manifest.nbytes, 'byte')}, "
+        f"{taken.copied:,} of them new"
+    )
 
 
 def run_list(folder: Path) -> None:
@@ -42,8 +44,10 @@ def run_list(folder: Path) -> None:
     with quiet_pipe():
         for moment in manifests.moments(disk, str(folder)):
             found = manifests.load(disk, str(folder), moment)
-            print(f"{moment}  {counted(len(found.entries), 'file')}, "
-                  f"{counted(found.nbytes, 'byte')}, of {found.data_path}")  # fmt: skip
+            print(
+                f"{moment}  {counted(len(found.entries), 'file')}, "
+                f"{counted(found.nbytes, 'byte')}, of {found.data_path}"
+            )
 
 
 def run_restore(folder: Path, data_path: Path, moment: str | None) -> None:

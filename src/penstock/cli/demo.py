@@ -122,10 +122,17 @@ class _Demo:
         batch = -(-self._events // _BATCHES)
         archive_file.write(self._folder, flights.TOPIC, daemons.lookupd_http, batch)
         # Spark needs ten seconds to start and the data one, so both begin before anything else.
-        spark = self._talker("Spark", "archive_job", self._on_spark,
-                             str(self._folder), daemons.lookupd_http)  # fmt: skip
-        replay = self._talker("replay", "replay", self._on_replay,
-                              daemons.nsqd_tcp, str(self._rate), str(self._events))  # fmt: skip
+        spark = self._talker(
+            "Spark", "archive_job", self._on_spark, str(self._folder), daemons.lookupd_http
+        )
+        replay = self._talker(
+            "replay",
+            "replay",
+            self._on_replay,
+            daemons.nsqd_tcp,
+            str(self._rate),
+            str(self._events),
+        )
         daemons.start(self.children.all)
         daemons.create_topic(flights.TOPIC)
         daemons.hold_for_archive(flights.TOPIC)

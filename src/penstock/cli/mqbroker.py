@@ -53,9 +53,11 @@ def flags() -> JavaFlags:
     """The command line."""
     parser = JavaFlags("mqbroker", "RocketMQ's broker")
     parser.add_argument(
-        "-n", "--namesrvAddr", metavar="HOST:PORT;...",
+        "-n",
+        "--namesrvAddr",
+        metavar="HOST:PORT;...",
         help="name servers (default: namesrvAddr of FILE, or $NAMESRV_ADDR)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "-m", "--printImportantConfig", action="store_true", help="print the important properties"
     )
@@ -120,8 +122,9 @@ async def _serve(settings: BrokerSettings, log_level: int) -> int:
         while not is_over:  # a broker that is promoted or fenced opens its store in another role
             turn = Turn(turn)
             async with AsyncExitStack() as running:
-                opening = Opening(settings, make_options, running, turn.ask,
-                                  is_turn=not turn.is_first)  # fmt: skip
+                opening = Opening(
+                    settings, make_options, running, turn.ask, is_turn=not turn.is_first
+                )
                 broker = await opening.open()
                 if broker is not None:
                     await broker.registered()  # who waits for the line may ask name servers next
@@ -148,8 +151,10 @@ def _reason(error: BaseException, settings: BrokerSettings) -> str:
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, LockedError):
-            return (f"another broker or nsqd uses the store {settings.store_path_root_dir}: stop "
-                    "it, or set storePathRootDir")  # fmt: skip
+            return (
+                f"another broker or nsqd uses the store {settings.store_path_root_dir}: stop "
+                "it, or set storePathRootDir"
+            )
         cause = cause.__cause__
     return str(error)
 

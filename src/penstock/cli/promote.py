@@ -60,23 +60,33 @@ def _told(address: str, answer: dict[str, Any], status: dict[str, Any]) -> list[
     if answer.get("old_primary_told"):
         lines.append(f"{before} has stepped back, but has not handed over all that it had")
     else:
-        lines.append(f"{before} could not be reached: whether it still takes publishes cannot be "
-                     f"known from here; it takes none any more once it hears of epoch {epoch}, "
-                     "which it is told as soon as it can be reached")  # fmt: skip
+        lines.append(
+            f"{before} could not be reached: whether it still takes publishes cannot be "
+            f"known from here; it takes none any more once it hears of epoch {epoch}, "
+            "which it is told as soon as it can be reached"
+        )
         if not answer.get("before_hook"):
-            lines.append(f"whether another follower of {before} was promoted too cannot be known "
-                         "from here: it has no --promote-before-hook that takes a "
-                         "lease")  # fmt: skip
+            lines.append(
+                f"whether another follower of {before} was promoted too cannot be known "
+                "from here: it has no --promote-before-hook that takes a "
+                "lease"
+            )
     if seconds is None and messages:
-        lines.append("this copy was not whole at any time since it was started: "
-                     f"at least {counted(messages, 'message')} are not here")  # fmt: skip
+        lines.append(
+            "this copy was not whole at any time since it was started: "
+            f"at least {counted(messages, 'message')} are not here"
+        )
     elif seconds is None:
         was = "was whole" if status.get("was_whole") else "was not whole"
-        lines.append(f"this copy {was} when it last heard from {before}, before it was started: "
-                     "how many messages are not here is not known")  # fmt: skip
+        lines.append(
+            f"this copy {was} when it last heard from {before}, before it was started: "
+            "how many messages are not here is not known"
+        )
     else:
-        lines.append(f"what was published in the last {seconds:g} s may not be here; it knew of "
-                     f"{counted(messages, 'message')} that it had not")  # fmt: skip
+        lines.append(
+            f"what was published in the last {seconds:g} s may not be here; it knew of "
+            f"{counted(messages, 'message')} that it had not"
+        )
     return lines
 
 

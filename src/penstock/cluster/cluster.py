@@ -202,8 +202,11 @@ class Cluster:
 
     async def groups(self, topic: str, warnings: Warnings) -> list[tuple[str, NodeGroups]]:
         """The groups of this topic, or of all, as each node reports them; by the node's address."""
-        producers = await (self.topic_producers(topic, warnings) if topic
-                           else self.producers(warnings, with_topics=False))  # fmt: skip
+        producers = await (
+            self.topic_producers(topic, warnings)
+            if topic
+            else self.producers(warnings, with_topics=False)
+        )
         if not producers:
             return []
         target = STATS + FIGURES_ONLY + (f"&topic={escaped(topic)}" if topic else "")

@@ -26,9 +26,13 @@ WARN, BAD = "warn", "bad"
 IS_FENCED, NOT_FOLLOWING, COPY_BEHIND = "fenced", "not_following", "copy_behind"
 COPY_GONE, UNCOPIED, WITHOUT_COPIES = "copy_gone", "uncopied", "without_copies"
 TROUBLES: Final = {
-    IS_FENCED: BAD, NOT_FOLLOWING: BAD, COPY_BEHIND: WARN, COPY_GONE: BAD, UNCOPIED: BAD,
+    IS_FENCED: BAD,
+    NOT_FOLLOWING: BAD,
+    COPY_BEHIND: WARN,
+    COPY_GONE: BAD,
+    UNCOPIED: BAD,
     WITHOUT_COPIES: WARN,
-}  # fmt: skip
+}
 """The kinds of what may be the matter with a node or its copies, and how bad each is."""
 
 

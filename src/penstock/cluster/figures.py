@@ -123,8 +123,14 @@ def _topic(topic: ToldTopic) -> Topic:
     readers = [_channel(channel) for channel in topic.channels or ()]
     readers += [_group(group, ROCKETMQ) for group in topic.consumer_groups or ()]
     readers += [_group(group, LOG) for group in topic.log_groups or ()]
-    return Topic(topic.topic_name, topic.depth, topic.message_count, topic.message_bytes,
-                 topic.paused, tuple(readers))  # fmt: skip
+    return Topic(
+        topic.topic_name,
+        topic.depth,
+        topic.message_count,
+        topic.message_bytes,
+        topic.paused,
+        tuple(readers),
+    )
 
 
 def _channel(channel: ToldChannel) -> Reader:

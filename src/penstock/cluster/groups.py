@@ -84,8 +84,9 @@ class ToldGroup(Struct):
         """The group on this node, as the API describes it."""
         committed = self.committed or {}
         end = sum(committed.values()) + self.lag
-        return GroupOnNode(node, self.lag, self.rate, committed, end, self.client_count or 0,
-                           self.age)  # fmt: skip
+        return GroupOnNode(
+            node, self.lag, self.rate, committed, end, self.client_count or 0, self.age
+        )
 
 
 class ToldTopic(Struct):

@@ -204,8 +204,13 @@ def channels_named(name: str, topics: Iterable[TopicStats]) -> list[ChannelStats
 
 _SUMS: Final = ("depth", "memory_depth", "backend_depth", "message_count")
 _OMITTED: Final = ("zone_local_msg_count", "region_local_msg_count", "global_msg_count")
-_OF_CHANNELS: Final = ("in_flight_count", "deferred_count", "requeue_count", "timeout_count",
-                       "client_count")  # fmt: skip
+_OF_CHANNELS: Final = (
+    "in_flight_count",
+    "deferred_count",
+    "requeue_count",
+    "timeout_count",
+    "client_count",
+)
 
 
 def _sum_topic(total: TopicStats, parts: list[TopicStats]) -> None:

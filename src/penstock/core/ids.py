@@ -74,8 +74,9 @@ class Fork(NamedTuple):
 
 def format_log_id(id_base: int, epochs: Iterable[Epoch] = ()) -> str:
     """The id of a log with these epochs, the oldest first."""
-    told = (f"{_RESTORED if each.restored else _PROMOTED}{each.first:x}.{each.mark}"
-            for each in epochs)  # fmt: skip
+    told = (
+        f"{_RESTORED if each.restored else _PROMOTED}{each.first:x}.{each.mark}" for each in epochs
+    )
     return format_id(id_base).decode() + "".join(told)
 
 
@@ -86,8 +87,10 @@ def log_of(log_id: str) -> str:
 
 def epochs_of(log_id: str) -> list[Epoch]:
     """The epochs that an id names, the oldest first."""
-    return [Epoch(int(first, 16), mark, kind == _RESTORED)
-            for kind, first, mark in _EPOCH.findall(log_id)]  # fmt: skip
+    return [
+        Epoch(int(first, 16), mark, kind == _RESTORED)
+        for kind, first, mark in _EPOCH.findall(log_id)
+    ]
 
 
 def is_another(log_id: str, other: str) -> bool:

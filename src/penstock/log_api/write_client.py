@@ -147,8 +147,9 @@ class WriteClient(LogClient):
         while more and not any(isinstance(each, NodeError) for each in found.values()):
             answer = self._json("POST", "/stage/commit", "", query | _scope(scope), b"")
             with self._understanding():
-                found |= {topic: self._committed(told, topic)
-                          for topic, told in answer["topics"].items()}  # fmt: skip
+                found |= {
+                    topic: self._committed(told, topic) for topic, told in answer["topics"].items()
+                }
                 more = bool(answer["more"])
         return found
 

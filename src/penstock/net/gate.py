@@ -49,8 +49,11 @@ class Gate:
             self._log.error(
                 "%s: too many open files, refused %d connections (limit %d, %d kept for files); "
                 "raise the limit on open files (ulimit -n)",
-                self._what, self._refused, self._limit, self._reserved,
-            )  # fmt: skip
+                self._what,
+                self._refused,
+                self._limit,
+                self._reserved,
+            )
             self._refused = 0
         return False
 

@@ -40,8 +40,11 @@ class ServiceManager:
         microseconds = environment.pop("WATCHDOG_USEC", "0")
         watched = environment.pop("WATCHDOG_PID", "") or str(os.getpid())
         if address and not address.startswith(("/", "@")):
-            logger.warning("NOTIFY_SOCKET=%s is neither a path nor an abstract socket: the service "
-                         "manager is not told when the program is ready", address)  # fmt: skip
+            logger.warning(
+                "NOTIFY_SOCKET=%s is neither a path nor an abstract socket: the service "
+                "manager is not told when the program is ready",
+                address,
+            )
             address = ""
         is_watched = microseconds.isdecimal() and watched == str(os.getpid())
         watchdog_s = int(microseconds) * MICROSECOND / SECOND if is_watched else 0.0
@@ -72,5 +75,9 @@ class ServiceManager:
                 sender.settimeout(SEND_S_MAX)
                 sender.sendto(state.encode(), address)
         except OSError as error:
-            logger.warning("%s does not reach the service manager at NOTIFY_SOCKET=%s: %s",
-                         state, self._address, error)  # fmt: skip
+            logger.warning(
+                "%s does not reach the service manager at NOTIFY_SOCKET=%s: %s",
+                state,
+                self._address,
+                error,
+            )

@@ -344,8 +344,9 @@ class Commits:
         start = topic.log.next_offset
         topic.end_sync(error)
         if topic.log.failure is not None:
-            logger.error("TOPIC(%s): sync failed, refusing publishes until a restart - %s",
-                         topic.name, error)  # fmt: skip
+            logger.error(
+                "TOPIC(%s): sync failed, refusing publishes until a restart - %s", topic.name, error
+            )
         self._note(topic, _SYNC, error)
         replicas = self._replicas
         if error is None and self._fsync and replicas is not None:
@@ -402,8 +403,9 @@ class Commits:
         """Commit what is staged and wait for the syncs under way. Nobody may publish to the topic,
         or to any, meanwhile. Publishes that still wait for copies are answered that it exits.
         """
-        await self._until(lambda: not self._occupied if topic is None
-                          else topic not in self._occupied)  # fmt: skip
+        await self._until(
+            lambda: not self._occupied if topic is None else topic not in self._occupied
+        )
         self.commit()
         while busy := self._not_at_rest(topic):
             self._moved.clear()
@@ -446,9 +448,10 @@ class Commits:
             self._failed.pop((topic, action), None)
             if self._failed and action == _WRITE:
                 self._failed = {
-                    of: failure for of, failure in self._failed.items()
+                    of: failure
+                    for of, failure in self._failed.items()
                     if not isinstance(failure, DiskFullError)
-                }  # fmt: skip
+                }
             return
         if (topic, action) not in self._failed:
             logger.error("TOPIC(%s): failed to %s - %s", topic.name, action, error)

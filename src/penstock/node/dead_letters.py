@@ -53,7 +53,12 @@ class DeadLetters:
 
     def _moved(self, channel: Channel, parcel: Parcel, error: StorageError | None) -> None:
         if error is not None:
-            logger.error("CHANNEL(%s:%s): failed to move %s to %s, trying again - %s",
-                         channel.topic_name, channel.name, counted(len(parcel.frames), "message"),
-                         channel.dead_letter_topic, error)  # fmt: skip
+            logger.error(
+                "CHANNEL(%s:%s): failed to move %s to %s, trying again - %s",
+                channel.topic_name,
+                channel.name,
+                counted(len(parcel.frames), "message"),
+                channel.dead_letter_topic,
+                error,
+            )
         channel.settle(parcel, self._clock.monotonic_ns(), moved=error is None)

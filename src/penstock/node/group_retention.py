@@ -65,10 +65,17 @@ class GroupRetention:
         log = topic.log
         offset = max(log.start_offset, topic.groups[name])
         age = topic.group_ages.age_ns(name) // SECOND * SECOND
-        logger.info("TOPIC(%s): deleting group %s, which has not moved for %s (--group-retention="
-                    "%s): it held %d messages, about %d bytes, from offset %d on", topic.name, name,
-                    format_duration(age), format_duration(self._limit_ns),
-                    log.next_offset - offset, log.bytes_from(offset), offset)  # fmt: skip
+        logger.info(
+            "TOPIC(%s): deleting group %s, which has not moved for %s (--group-retention="
+            "%s): it held %d messages, about %d bytes, from offset %d on",
+            topic.name,
+            name,
+            format_duration(age),
+            format_duration(self._limit_ns),
+            log.next_offset - offset,
+            log.bytes_from(offset),
+            offset,
+        )
         topic.delete_group(name)
         self._log_groups.deleted(topic, name)
         topic.journal.save_now()  # else a kill would restore it

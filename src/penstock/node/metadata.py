@@ -134,8 +134,11 @@ class MetadataFile:
             if data == self._content:
                 return
             self._content = None
-            logger.info("NSQ: persisting topic/channel metadata to %s/%s",
-                        self._broker.store.data_path, FILE_NAME)  # fmt: skip
+            logger.info(
+                "NSQ: persisting topic/channel metadata to %s/%s",
+                self._broker.store.data_path,
+                FILE_NAME,
+            )
             try:
                 await asyncio.to_thread(self._broker.store.replace_file, FILE_NAME, data)
             except StorageError:

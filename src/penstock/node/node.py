@@ -57,18 +57,26 @@ class Node:
         self.registry = Registry(broker, self.commits, topic_list, clock)
         self.log_groups = LogGroups(clock, options.group_retention)
         dead_letters = DeadLetters(self.registry, self.commits, clock, letters)
-        retention = GroupRetention(broker.topics, self.log_groups, options.group_retention,
-                                   clock.monotonic_ns())  # fmt: skip
-        self.housekeeping = Housekeeping(broker, self.commits, dead_letters, retention, clock,
-                                         options.sync_timeout)  # fmt: skip
+        retention = GroupRetention(
+            broker.topics, self.log_groups, options.group_retention, clock.monotonic_ns()
+        )
+        self.housekeeping = Housekeeping(
+            broker, self.commits, dead_letters, retention, clock, options.sync_timeout
+        )
         self.housekeeping.ticks.append(topic_list.tick)
         self.housekeeping.ticks.append(
             self.followers.forget_silent if self.replicas is None else self.replicas.tick
         )
         self.vitals = Vitals(program, clock, health=lambda: self.health)
         self.vitals.checks.append(self._missing)
-        metrics = NodeMetrics(broker, lambda: self.health, memory, self.log_groups, self.dialects,
-                              options.e2e_processing_latency_percentiles)  # fmt: skip
+        metrics = NodeMetrics(
+            broker,
+            lambda: self.health,
+            memory,
+            self.log_groups,
+            self.dialects,
+            options.e2e_processing_latency_percentiles,
+        )
         self.vitals.sources.append(metrics.source)
         self._is_started = False
 

@@ -35,8 +35,9 @@ def default_node_id() -> int:
 class NodeOptions(WebOptions):
     """The options of one node. Durations in nanoseconds, sizes in bytes; defaults are nsqd's."""
 
-    log_level: int = option(logging.INFO, "lowest level that is logged: debug, info, warn, error, "
-                            "fatal", kind=LOG_LEVEL)  # fmt: skip
+    log_level: int = option(
+        logging.INFO, "lowest level that is logged: debug, info, warn, error, fatal", kind=LOG_LEVEL
+    )
     log_prefix: str = option("[nsqd] ", "what every log line starts with")
     node_id: int = option(
         help="number of this node in message ids, 0 to 1023", key="id", factory=default_node_id
@@ -66,35 +67,41 @@ class NodeOptions(WebOptions):
         "(power cut)",
         kind=Choice(Durability, "durability", "level"),
     )
-    retention_time: int = option(0, "keep consumed messages for this long (0: no rule)",
-                                 kind=DURATION)  # fmt: skip
+    retention_time: int = option(
+        0, "keep consumed messages for this long (0: no rule)", kind=DURATION
+    )
     retention_bytes: int = option(
         0, "keep this many bytes of consumed messages per topic (0: no rule)"
     )
     group_retention: int = option(
-        0, "delete a group that leaves messages unread and has not moved for this long (0: never)",
+        0,
+        "delete a group that leaves messages unread and has not moved for this long (0: never)",
         kind=DURATION,
-    )  # fmt: skip
+    )
 
     follow: str = option(
-        "", "<addr>:<port> or URL of another nsqd's HTTP(S): be its copy, and take no publishes "
+        "",
+        "<addr>:<port> or URL of another nsqd's HTTP(S): be its copy, and take no publishes "
         "until promoted",
-    )  # fmt: skip
+    )
     replicas_acked: int = option(
         0, "copies that have a publish, at the node's durability, before its OK (0: none)"
     )
     replicas_timeout: int = option(
-        5 * SECOND, "time after which a publish that is not copied is answered with an error",
+        5 * SECOND,
+        "time after which a publish that is not copied is answered with an error",
         kind=DURATION,
-    )  # fmt: skip
+    )
     replicas_missing: Missing = option(
-        Missing.REFUSE, "while fewer copies follow: refuse publishes, or go-on without",
+        Missing.REFUSE,
+        "while fewer copies follow: refuse publishes, or go-on without",
         kind=Choice(Missing, "way", "way"),
-    )  # fmt: skip
+    )
     promote_before_hook: str = option(
-        "", "shell command before this follower becomes primary; an exit code other than 0 refuses "
+        "",
+        "shell command before this follower becomes primary; an exit code other than 0 refuses "
         "it, so it may take a lease",
-    )  # fmt: skip
+    )
     promote_after_hook: str = option(
         "", "shell command once this node, promoted, takes publishes; what fails is logged"
     )
@@ -106,8 +113,9 @@ class NodeOptions(WebOptions):
     )
 
     max_msg_size: int = option(1024 * 1024, "bytes of the largest message")
-    max_msg_timeout: int = option(15 * MINUTE, "longest time a message may be in flight",
-                                  kind=DURATION)  # fmt: skip
+    max_msg_timeout: int = option(
+        15 * MINUTE, "longest time a message may be in flight", kind=DURATION
+    )
     max_attempts: int = option(
         0, "deliveries of a message before it moves to --dead-letter-topic (0: any number)"
     )
@@ -120,13 +128,15 @@ class NodeOptions(WebOptions):
         Overflow.REFUSE,
         "what a topic does at --max-depth or --max-bytes: refuse (publishes) or drop-oldest",
         kind=Choice(Overflow, "overflow policy", "policy"),
-    )  # fmt: skip
+    )
 
     e2e_processing_latency_percentiles: tuple[float, ...] = option(
-        (), "quantiles of the time from publish to finish, in (0, 1], comma-separated",
-        flag="e2e-processing-latency-percentile", key="e2e_processing_latency_percentiles",
+        (),
+        "quantiles of the time from publish to finish, in (0, 1], comma-separated",
+        flag="e2e-processing-latency-percentile",
+        key="e2e_processing_latency_percentiles",
         kind=FLOATS,
-    )  # fmt: skip
+    )
     e2e_processing_latency_window_time: int = option(
         10 * MINUTE, "time that --e2e-processing-latency-percentile covers", kind=DURATION
     )
@@ -137,8 +147,7 @@ class NodeOptions(WebOptions):
         "", "client certificates: require (any) or require-verify; turns --tls-required on"
     )
     tls_root_ca_file: str = option("", "CA file (PEM) for client certificates and https")
-    tls_min_version: int = option(769, "lowest TLS version: tls1.0 to tls1.3",
-                                  kind=TLS_MIN_VERSION)  # fmt: skip
+    tls_min_version: int = option(769, "lowest TLS version: tls1.0 to tls1.3", kind=TLS_MIN_VERSION)
 
     def check(self) -> None:
         """Raise ConfigError for values that cannot work together, in nsqd's words."""

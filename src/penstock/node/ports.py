@@ -28,8 +28,10 @@ def server_tls(options: NodeOptions) -> ServerTls | None:
         if options.tls_key:
             given, missing = missing, given
         # Go's words, which its users look for, name nothing.
-        raise ConfigError("failed to build TLS config - open : no such file or directory: "
-                          f"{missing} is missing beside {given}")  # fmt: skip
+        raise ConfigError(
+            "failed to build TLS config - open : no such file or directory: "
+            f"{missing} is missing beside {given}"
+        )
     return ServerTls(
         options.tls_cert,
         options.tls_key,

@@ -85,8 +85,10 @@ class Registry:
         topic = self.topics.get(name)
         if topic is None:
             if len(self.topics) >= self._topics_max:
-                raise TooManyFilesError(f"{self._topics_max} topics are the most that the limit on "
-                                        "open files leaves room for")  # fmt: skip
+                raise TooManyFilesError(
+                    f"{self._topics_max} topics are the most that the limit on "
+                    "open files leaves room for"
+                )
             topic = self._broker.topic(name)
             logger.info("TOPIC(%s): created", name)
             self._introduce(topic)

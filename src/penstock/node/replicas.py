@@ -92,9 +92,12 @@ class Replicas:
             "replicas_acked": self.options.acked,
             "replicas_in_force": self.in_force,
             "replicas_missing": self.options.missing,
-            "messages_waiting": sum(topic.log.append_offset - topic.log.next_offset
-                                    for topic in self._held if isinstance(topic.log, Log)),
-        }  # fmt: skip
+            "messages_waiting": sum(
+                topic.log.append_offset - topic.log.next_offset
+                for topic in self._held
+                if isinstance(topic.log, Log)
+            ),
+        }
 
     # --- publishes -----------------------------------------------------------------------------
 
@@ -186,8 +189,9 @@ class Replicas:
         elif self.options.missing is Missing.REFUSE:
             logger.error("%d of %d copies follow: publishes are refused", present, acked)
         else:
-            logger.error("%d of %d copies follow: publishes are acknowledged without them",
-                         present, acked)  # fmt: skip
+            logger.error(
+                "%d of %d copies follow: publishes are acknowledged without them", present, acked
+            )
             for topic in list(self._held):
                 assert isinstance(topic.log, Log)
                 self._release(topic, topic.log.copies_end)

@@ -192,13 +192,15 @@ class Copy:
         return None
 
     def _check_foreign(self, parts: Iterable[Part]) -> None:
-        foreign = sorted({each.head.topic for each in parts
-                          if isinstance(each.head, Gone | Diverged)})  # fmt: skip
+        foreign = sorted(
+            {each.head.topic for each in parts if isinstance(each.head, Gone | Diverged)}
+        )
         if foreign and not any(self._goes_on(each.head) for each in parts):
             raise ReplicationError(
                 f"the data path {self.store.data_path} has messages that the primary has not, of "
                 f"{len(foreign)} topics, such as {foreign[0]}: give an empty data path, or one "
-                "restored from a backup of the primary")  # fmt: skip
+                "restored from a backup of the primary"
+            )
         self.refuse_foreign = False
 
     def _goes_on(self, head: Head) -> bool:
@@ -312,8 +314,13 @@ class Copy:
         if count:
             self.put_aside[copy.name] = self.put_aside.get(copy.name, 0) + count
             told = f"this node has messages that the primary has not, {count} at least; "
-        logger.error("TOPIC(%s): %sits log is now in %s/%s, a data path for nsqd, and is copied "
-                     "again", copy.name, told, self.store.data_path, folder)  # fmt: skip
+        logger.error(
+            "TOPIC(%s): %sits log is now in %s/%s, a data path for nsqd, and is copied again",
+            copy.name,
+            told,
+            self.store.data_path,
+            folder,
+        )
 
     def _leave(self, copy: TopicCopy) -> None:
         self.topics.pop(copy.name, None)
@@ -336,8 +343,9 @@ class Copy:
     @property
     def behind(self) -> dict[str, int]:
         """Messages that are known not to be here, by topic."""
-        return {name: copy.messages_behind for name, copy in self.topics.items()
-                if copy.messages_behind}  # fmt: skip
+        return {
+            name: copy.messages_behind for name, copy in self.topics.items() if copy.messages_behind
+        }
 
     @property
     def nbytes_behind(self) -> int:
@@ -346,13 +354,15 @@ class Copy:
     @property
     def ends(self) -> dict[str, tuple[int, int]]:
         """The log and its end, by topic: where a new epoch begins."""
-        return {name: (copy.log.id_base, copy.log.next_offset)
-                for name, copy in self.topics.items()}  # fmt: skip
+        return {
+            name: (copy.log.id_base, copy.log.next_offset) for name, copy in self.topics.items()
+        }
 
     def served(self) -> Iterable[Served]:
         """The copies as another node may copy them."""
-        return (Served(copy.name, copy.log, copy.journal, copy.queues)
-                for copy in self.topics.values())  # fmt: skip
+        return (
+            Served(copy.name, copy.log, copy.journal, copy.queues) for copy in self.topics.values()
+        )
 
     def sync(self) -> None:
         """Sync all that was not, here and now. Raises StorageError."""

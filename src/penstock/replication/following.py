@@ -141,8 +141,10 @@ class Pulling:
             return error
         epoch, successor = error.successor.epoch, error.successor.primary
         self.hear(epoch, successor)
-        return ReplicationError(f"{self._peer.address} is fenced: {successor} is primary in epoch "
-                                f"{epoch}, and is to be followed instead")  # fmt: skip
+        return ReplicationError(
+            f"{self._peer.address} is fenced: {successor} is primary in epoch "
+            f"{epoch}, and is to be followed instead"
+        )
 
     def hear(self, epoch: int, successor: str) -> None:
         """Note that the primary has stepped back for this node, and write it down: its epoch is
@@ -163,10 +165,13 @@ class Pulling:
         if standing.history and hello.history != standing.history:
             raise ReplicationError(
                 f"{address} has another history than this copy, perhaps a new disk: nothing was "
-                "changed here; promote this node, or give it an empty data path")  # fmt: skip
+                "changed here; promote this node, or give it an empty data path"
+            )
         if hello.epoch < standing.epoch:
-            raise ReplicationError(f"{address} is of epoch {hello.epoch}, older than this copy's, "
-                                   f"{standing.epoch}: it is no primary any more")  # fmt: skip
+            raise ReplicationError(
+                f"{address} is of epoch {hello.epoch}, older than this copy's, "
+                f"{standing.epoch}: it is no primary any more"
+            )
         standing.begin(hello.history, hello.epoch)
         self._save()
         self._copy.never_drop = not standing.is_settled

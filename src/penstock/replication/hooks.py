@@ -81,9 +81,13 @@ class Hooks:
         """The output of a command. Raises HookError."""
         try:
             hook = await asyncio.create_subprocess_shell(
-                command, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, start_new_session=True,
+                command,
+                stdin=DEVNULL,
+                stdout=PIPE,
+                stderr=STDOUT,
+                start_new_session=True,
                 env={**os.environ, **environment},
-            )  # fmt: skip
+            )
         except OSError as error:
             raise HookError(f"{flag} cannot be started: {reason(error)}") from error
         seconds = self._options.promote_hook_timeout / SECOND

@@ -179,8 +179,10 @@ def decode_fetch(body: bytes) -> Fetch:
     except MALFORMED as error:
         raise ReplicationError(f"no request of a follower: {error}") from error
     if fetch.version != VERSION:
-        raise ReplicationError(f"a follower of another version of Penstock: its messages are of "
-                               f"version {fetch.version}, ours of {VERSION}")  # fmt: skip
+        raise ReplicationError(
+            f"a follower of another version of Penstock: its messages are of "
+            f"version {fetch.version}, ours of {VERSION}"
+        )
     return fetch
 
 

@@ -31,8 +31,9 @@ class ReplicationMetrics:
             yield Samples.single(metrics.FOLLOWING, figures["error"] is None)
             yield Samples.single(metrics.LAG_MESSAGES, figures["lag_messages"])
             yield Samples.single(metrics.LAG_BYTES, figures["lag_bytes"])
-            yield Samples.single(metrics.LAG_SECONDS,
-                                 math.nan if lag_seconds is None else lag_seconds)  # fmt: skip
+            yield Samples.single(
+                metrics.LAG_SECONDS, math.nan if lag_seconds is None else lag_seconds
+            )
         if "replicas_acked" in figures:
             yield Samples.single(metrics.REPLICAS_ACKED, figures["replicas_acked"])
             yield Samples.single(metrics.REPLICAS_IN_FORCE, figures["replicas_in_force"])

@@ -99,8 +99,9 @@ class Peer:
         self._fields = {"Host": self._endpoint.address, "User-Agent": "penstock", **secret.headers}
         tls = None
         if self._endpoint.is_secure:
-            tls = renewed_client_context(options.tls_root_ca_file, cert_file=options.tls_cert,
-                                         key_file=options.tls_key)  # fmt: skip
+            tls = renewed_client_context(
+                options.tls_root_ca_file, cert_file=options.tls_cert, key_file=options.tls_key
+            )
         self._pool = HttpPool(connect_timeout=CONNECT_S, kept_per_origin=1, tls=tls)
 
     async def post(self, target: str, body: bytes, seconds: float) -> bytes:

@@ -339,8 +339,9 @@ class Primary:
         held = {each.topic: each.next for each in fetch.held}
         logs = [(each.log, held.get(each.name, 0)) for each in self._served()]
         follower.asked_ns = self._node.clock.monotonic_ns()
-        follower.messages = sum(max(0, log.next_offset - max(next_, log.start_offset))
-                                for log, next_ in logs)  # fmt: skip
+        follower.messages = sum(
+            max(0, log.next_offset - max(next_, log.start_offset)) for log, next_ in logs
+        )
         follower.nbytes = sum(log.bytes_from(max(next_, log.start_offset)) for log, next_ in logs)
         head = sum(log.next_offset for log, _ in logs)
         room = follower.pace.room(follower.asked_ns, head, follower.nbytes)
@@ -448,5 +449,8 @@ def answer_to(source: Source, fetch: Fetch) -> Response:
         pieces = source.answer(fetch)
     except StorageError:
         return json_response({"message": "INTERNAL_ERROR"}, 500)
-    return Response(200, [bytes(each) if isinstance(each, bytearray) else each for each in pieces],
-                    "application/octet-stream")  # fmt: skip
+    return Response(
+        200,
+        [bytes(each) if isinstance(each, bytearray) else each for each in pieces],
+        "application/octet-stream",
+    )

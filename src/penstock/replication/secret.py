@@ -33,8 +33,10 @@ class Secret:
         except OSError as error:
             raise ConfigError(f"--replication-secret-file={path}: {error.strerror}") from error
         if len(secret) < SECRET_MIN or not secret.isascii() or len(secret.split()) != 1:
-            raise ConfigError(f"--replication-secret-file={path}: a secret is one word of "
-                              f"{SECRET_MIN} ASCII characters or more")  # fmt: skip
+            raise ConfigError(
+                f"--replication-secret-file={path}: a secret is one word of "
+                f"{SECRET_MIN} ASCII characters or more"
+            )
         return cls(secret)
 
     @property

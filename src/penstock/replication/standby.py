@@ -59,7 +59,8 @@ class SteppedBackError(PenstockError):
         super().__init__(
             f"not promoted: {primary} has stepped back for {winner} already, in epoch {epoch}: "
             f"start this node with --follow={winner}; if that one is gone for good, promote this "
-            "one with --force")  # fmt: skip
+            "one with --force"
+        )
         self.successor = successor
 
 
@@ -111,8 +112,9 @@ class Standby:
         self._turn = turn
         self._data_path = options.data_path or os.getcwd()
         is_own = not standing.history or not standing.is_settled
-        self.copy = Copy(_open_store(options, self._data_path), never_drop=is_own,
-                         moment=f"{clock.wall_ns()}")  # fmt: skip
+        self.copy = Copy(
+            _open_store(options, self._data_path), never_drop=is_own, moment=f"{clock.wall_ns()}"
+        )
         self.copy.refuse_foreign = not standing.history and bool(self.copy.topics)
         standing.was_whole = standing.was_whole and not self.copy.is_retaking
         self._remedy = _REMEDIES[program]
@@ -147,8 +149,9 @@ class Standby:
             logger.error("%s; %s", self.refusal, self._only_here_told())
             return
         self._peer = Peer(self.standing.primary, self.options, self.secret)
-        self.pulling = Pulling(self.copy, self.standing, self._peer, self.clock, self.save,
-                               self.options.sync_timeout)  # fmt: skip
+        self.pulling = Pulling(
+            self.copy, self.standing, self._peer, self.clock, self.save, self.options.sync_timeout
+        )
         self.pulling.address = self.address
         self.pulling.start()
 
@@ -204,9 +207,11 @@ class Standby:
         standing = self.standing
         if standing.role is Role.FENCED:
             remedy = self._remedy.format(standing.primary or "HOST:PORT")
-            return (f"fenced: {standing.primary or 'another node'} is primary in epoch "
-                    f"{standing.fenced_epoch}, this node was in epoch {standing.epoch}; "
-                    f"{remedy}")  # fmt: skip
+            return (
+                f"fenced: {standing.primary or 'another node'} is primary in epoch "
+                f"{standing.fenced_epoch}, this node was in epoch {standing.epoch}; "
+                f"{remedy}"
+            )
         return f"a copy of the node at {standing.primary}, which takes publishes and consumers"
 
     def refusal_line(self) -> str:
@@ -286,12 +291,17 @@ class Standby:
     def _lacks(self) -> str:
         """The messages that this node knows a promotion would lose."""
         behind = self.copy.behind
-        known = (f"at least {counted(sum(behind.values()), 'message')} ({shown(behind)})"
-                 if behind else "how many messages is not known here")  # fmt: skip
-        return (f"not promoted: this copy is not whole, it had not got all that "
-                f"{self.standing.primary} had when it last heard from it; what would be lost: "
-                f"{known}, and topics that it has not begun; wait until it is whole, or lose them "
-                "with --force")  # fmt: skip
+        known = (
+            f"at least {counted(sum(behind.values()), 'message')} ({shown(behind)})"
+            if behind
+            else "how many messages is not known here"
+        )
+        return (
+            f"not promoted: this copy is not whole, it had not got all that "
+            f"{self.standing.primary} had when it last heard from it; what would be lost: "
+            f"{known}, and topics that it has not begun; wait until it is whole, or lose them "
+            "with --force"
+        )
 
     def _facts(self, pulling: Pulling, *, force: bool) -> dict[str, str]:
         """The state of the copy, in the environment of a hook that decides."""
@@ -379,8 +389,9 @@ def seconds_up(nanoseconds: int | None) -> float | None:
 
 def _open_store(options: NodeOptions, data_path: str) -> Store:
     """Open the store of the data path. Raises ConfigError, LaterFormatError."""
-    log_options = LogOptions(options.max_bytes_per_file, max(0, options.mem_queue_size),
-                             options.durability)  # fmt: skip
+    log_options = LogOptions(
+        options.max_bytes_per_file, max(0, options.mem_queue_size), options.durability
+    )
     try:
         return Store(OsDisk(), data_path, log_options)
     except LaterFormatError:

@@ -64,9 +64,15 @@ class CopiedTopics(Mapping[str, Topic]):
         log = copied.log
         made = self._made.get(name)
         if made is None or made.log is not log:
-            made = self._made[name] = Topic(name, log, None, clock=self._clock,
-                                            chance=SystemChance(), alarms=Alarms(),
-                                            options=ChannelOptions())  # fmt: skip
+            made = self._made[name] = Topic(
+                name,
+                log,
+                None,
+                clock=self._clock,
+                chance=SystemChance(),
+                alarms=Alarms(),
+                options=ChannelOptions(),
+            )
         made.queues = copied.queues
         return made
 
@@ -101,8 +107,13 @@ class StandbyRouter(ApiRouter):
         self.v1("POST", "/replication/fetch", self._fetch, max_body=FETCH_BODY_MAX, quiet=True)
         self.v1("POST", "/replication/fence", self._fence)
         self.v1("POST", "/replication/promote", self._promote)
-        log_api = LogApi(CopiedTopics(standby.copy, standby.clock), (), standby.ports,
-                         options.broadcast_address, standby.copy.store.epochs)  # fmt: skip
+        log_api = LogApi(
+            CopiedTopics(standby.copy, standby.clock),
+            (),
+            standby.ports,
+            options.broadcast_address,
+            standby.copy.store.epochs,
+        )
         log_api.add_routes(self)
 
     def resolve(self, method: str, path: str, query: bytes) -> tuple[Route, str]:
@@ -143,8 +154,10 @@ class StandbyRouter(ApiRouter):
             "primary": standing.primary,
         }
         if standing.role is Role.FENCED:
-            return figures | {"fenced_epoch": standing.fenced_epoch,
-                              "only_here": standby.only_here()}  # fmt: skip
+            return figures | {
+                "fenced_epoch": standing.fenced_epoch,
+                "only_here": standby.only_here(),
+            }
         return figures | {
             "error": pulling.error if pulling is not None else None,
             "whole": copy.is_whole and standing.was_whole,  # while it syncs it is not promoted yet
@@ -168,15 +181,17 @@ class StandbyRouter(ApiRouter):
             head = f"{version_line('nsqd')}\n\nHealth: {standby.health}\n\nReplication:\n"
             lines = [f"   {name:<25}\t{value}\n" for name, value in figures.items()]
             return text_response(head + "".join(lines))
-        return json_response({
-            "version": NSQ_VERSION,
-            "health": standby.health,
-            "start_time": standby.vitals.started_ns // SECOND,
-            "topics": [],
-            "memory": standby.vitals.go_memory(),
-            "producers": None,
-            "replication": figures,
-        })  # fmt: skip
+        return json_response(
+            {
+                "version": NSQ_VERSION,
+                "health": standby.health,
+                "start_time": standby.vitals.started_ns // SECOND,
+                "topics": [],
+                "memory": standby.vitals.go_memory(),
+                "producers": None,
+                "replication": figures,
+            }
+        )
 
     # --- between nodes -------------------------------------------------------------------------
 

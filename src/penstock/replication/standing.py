@@ -142,8 +142,10 @@ def read_standing(disk: Disk, data_path: str) -> Standing | None:
     try:
         standing = msgspec.json.decode(data, type=Standing)
     except MALFORMED as error:
-        raise ConfigError(f"{path} is damaged ({error}): if no other node took publishes since, "
-                          "remove it, and take its copies again") from error  # fmt: skip
+        raise ConfigError(
+            f"{path} is damaged ({error}): if no other node took publishes since, "
+            "remove it, and take its copies again"
+        ) from error
     check_version(path, standing.version, _FORMAT)
     return standing
 
@@ -160,5 +162,7 @@ def check_primary(store: Store) -> None:
     """
     standing = read_standing(store.disk, store.data_path)
     if standing is not None and standing.role is not Role.PRIMARY:
-        raise ConfigError(f"the data path {store.data_path} is that of a {standing.role} node: "
-                          f"nsqd --follow={standing.primary} opens it")  # fmt: skip
+        raise ConfigError(
+            f"the data path {store.data_path} is that of a {standing.role} node: "
+            f"nsqd --follow={standing.primary} opens it"
+        )

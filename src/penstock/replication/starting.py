@@ -63,8 +63,10 @@ def _standing_of(data_path: str) -> Standing | None:
     if not os.path.isdir(data_path):
         return None
     if not os.access(data_path, os.R_OK | os.X_OK):
-        raise ConfigError(f"failed to lock data-path: open {data_path}: permission denied; run "
-                          "this as the user whom the folder belongs to")  # fmt: skip
+        raise ConfigError(
+            f"failed to lock data-path: open {data_path}: permission denied; run "
+            "this as the user whom the folder belongs to"
+        )
     return read_standing(OsDisk(), data_path)
 
 
@@ -102,8 +104,12 @@ async def _as_follower(options: NodeOptions, standing: Standing | None, secret: 
     elif _bare(own.primary) == _bare(options.follow):
         own = await _unless_outranked(options, own, secret)
         if own.role is Role.PRIMARY:
-            logger.warning("--follow=%s has no effect: this node was promoted, and is primary in "
-                           "epoch %d; take the flag away", options.follow, own.epoch)  # fmt: skip
+            logger.warning(
+                "--follow=%s has no effect: this node was promoted, and is primary in "
+                "epoch %d; take the flag away",
+                options.follow,
+                own.epoch,
+            )
     else:
         raise ConfigError(
             f"--follow={options.follow}: this data path is a primary's, of epoch {own.epoch}, and "

@@ -42,8 +42,11 @@ async def tell_until_heard(peer: Peer, fence: Fence, heard: Callable[[], None]) 
         try:
             told = await tell(peer, fence)
         except PeerError as error:
-            logger.error("the primary before does not take that this node is primary in epoch %d: "
-                         "%s", fence.epoch, error)  # fmt: skip
+            logger.error(
+                "the primary before does not take that this node is primary in epoch %d: %s",
+                fence.epoch,
+                error,
+            )
             told = error.code in _FINAL
         if told:
             heard()

@@ -99,8 +99,15 @@ class TopicCopy:
         """The content of the copy, for the next request."""
         waiting = self._waiting
         position = -1 if waiting is not None and waiting.is_complete else self._position
-        return Held(self.name, self.log.id_base, self._next, self._mark(), self._token, position,
-                    self.log.next_offset)  # fmt: skip
+        return Held(
+            self.name,
+            self.log.id_base,
+            self._next,
+            self._mark(),
+            self._token,
+            position,
+            self.log.next_offset,
+        )
 
     @property
     def _next(self) -> int:

@@ -281,15 +281,21 @@ class Connection(asyncio.Protocol):
         held = self._unsent.held
         self._weigh_answers()
         if self._unsent.held >= held:
-            logger.warning("%s does not read its answers while %s is used up, closing",
-                         self.address, self._unsent.budget.flag)  # fmt: skip
+            logger.warning(
+                "%s does not read its answers while %s is used up, closing",
+                self.address,
+                self._unsent.budget.flag,
+            )
             self._transport.abort()
 
     def _on_late(self) -> None:
         """End a peer that stalls in the middle of a frame while others wait for its room."""
         if not self.is_congested and not self._unsent.waits:
-            logger.warning("%s takes too long for a frame while %s is used up, closing",
-                         self.address, self._turn.budget.flag)  # fmt: skip
+            logger.warning(
+                "%s takes too long for a frame while %s is used up, closing",
+                self.address,
+                self._turn.budget.flag,
+            )
             self.close()
 
     def _take_commands(self, data: bytes) -> None:

@@ -38,9 +38,12 @@ async def connect(
         host, port = split_host_port(address)
         async with asyncio.timeout(seconds):
             _, connection = await asyncio.get_running_loop().create_connection(
-                lambda: Connection(side), host, port, ssl=tls,
+                lambda: Connection(side),
+                host,
+                port,
+                ssl=tls,
                 server_hostname=host if tls is not None else None,
-            )  # fmt: skip
+            )
     except TimeoutError:
         raise UnreachableError(f"no connection within {seconds:g} s") from None
     except (OSError, ValueError) as error:

@@ -77,8 +77,11 @@ class Settings:
             hint = did_you_mean(name, settings.declared())
             logger.warning("%s: the property %s is unknown and has no effect%s", path, name, hint)
         if unknown and len(unknown) == len(java_properties.loads(text)):  # Java's starts as well
-            logger.warning("%s sets nothing that this program knows, so all properties have their "
-                           "defaults: name the right file with -c", path)  # fmt: skip
+            logger.warning(
+                "%s sets nothing that this program knows, so all properties have their "
+                "defaults: name the right file with -c",
+                path,
+            )
         return settings
 
     def update(self, values: dict[str, str]) -> list[str]:

@@ -42,11 +42,14 @@ class TlsSettings(Settings):
     def check_tls(self) -> None:
         """Raise ConfigError when the words do not fit together."""
         if self.tls_mode not in ("disabled", "permissive", "enforcing"):
-            raise ConfigError("tls.server.mode must be disabled, permissive or enforcing, "
-                              f"not {self.tls_mode!r}")  # fmt: skip
+            raise ConfigError(
+                f"tls.server.mode must be disabled, permissive or enforcing, not {self.tls_mode!r}"
+            )
         if self.tls_need_client_auth not in ("none", "require"):
-            raise ConfigError("tls.server.need.client.auth must be none or require, "
-                              f"not {self.tls_need_client_auth!r}")  # fmt: skip
+            raise ConfigError(
+                "tls.server.need.client.auth must be none or require, "
+                f"not {self.tls_need_client_auth!r}"
+            )
         if self.tls_auth_client and not self.tls_trust_cert_path:
             raise ConfigError("tls.server.authClient needs tls.server.trustCertPath")
         if bool(self.tls_cert_path) != bool(self.tls_key_path) or (
@@ -65,5 +68,9 @@ class TlsSettings(Settings):
         client_auth = ClientAuth.NONE
         if self.tls_need_client_auth == "require":
             client_auth = ClientAuth.VERIFIED if self.tls_auth_client else ClientAuth.ANY
-        return ServerTls(self.tls_cert_path, self.tls_key_path, client_auth=client_auth,
-                         ca_file=self.tls_trust_cert_path)  # fmt: skip
+        return ServerTls(
+            self.tls_cert_path,
+            self.tls_key_path,
+            client_auth=client_auth,
+            ca_file=self.tls_trust_cert_path,
+        )

@@ -83,11 +83,13 @@ class QueryFigures:
         state = report.get("stateOperators") or ()
         self._last = {
             "batches": self._last["batches"] + (report["batchId"] > self._last["batch"]),
-            "batch": int(report["batchId"]), "batch_rows": rows,
-            "batch_ms": int(report["batchDuration"]), "lag": lag,
+            "batch": int(report["batchId"]),
+            "batch_rows": rows,
+            "batch_ms": int(report["batchDuration"]),
+            "lag": lag,
             "state_rows": sum(int(each["numRowsTotal"]) for each in state),
             "state_bytes": sum(int(each["memoryUsedBytes"]) for each in state),
-        }  # fmt: skip
+        }
 
     def end(self, error: str = "") -> None:
         """The query has ended, by this error if there is one."""
@@ -107,17 +109,22 @@ class QueryFigures:
     def _status(self) -> dict[str, Any]:
         topics = sorted({topic for topic, _ in self._groups})
         return {
-            "id": self.id, "name": self._name, "state": self.state,
+            "id": self.id,
+            "name": self._name,
+            "state": self.state,
             "source": (self.about.source or f"nsq {','.join(topics)}")[:_PLACE_MAX],
-            "sink": self.about.sink[:_PLACE_MAX], "sql": self.about.sql[:_SQL_MAX],
+            "sink": self.about.sink[:_PLACE_MAX],
+            "sql": self.about.sql[:_SQL_MAX],
             "groups": sorted(self._groups or self.about.groups)[:_GROUPS_MAX],
             "started": round(self._started, 3),
-            "rows_read": self._read.total, "rows_written": self._written.total,
-            "rows_bad": self._bad.total, "error": self._error,
+            "rows_read": self._read.total,
+            "rows_written": self._written.total,
+            "rows_bad": self._bad.total,
+            "error": self._error,
             "read_per_s": self._read.rate if self.runs else 0.0,
             "written_per_s": self._written.rate if self.runs else 0.0,
             **self._last,
-        }  # fmt: skip
+        }
 
     def _note(self, end: Position) -> None:
         """Note the places that the query reads, and its group."""

@@ -111,13 +111,16 @@ def command(java: Java, memory: str, configuration: Mapping[str, str]) -> list[s
     ]
     return [
         str(java.path),
-        "-cp", str(_jars() / "*"),
+        "-cp",
+        str(_jars() / "*"),
         f"-Xmx{memory}",
         *_FLAGS,
         *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
         f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
-        "org.apache.spark.deploy.SparkSubmit", *settings, "pyspark-shell",
-    ]  # fmt: skip
+        "org.apache.spark.deploy.SparkSubmit",
+        *settings,
+        "pyspark-shell",
+    ]
 
 
 @contextmanager

@@ -146,8 +146,11 @@ def renames(
     reached: Mapping[Place, int], logs: Mapping[Place, str], bounds: Mapping[Place, Bounds]
 ) -> dict[Place, Place]:
     """The places under other names now: their logs are on nodes that call themselves otherwise."""
-    now = {(place.topic, place.queue, log_of(bound.log)): place
-           for place, bound in bounds.items() if bound.log}  # fmt: skip
+    now = {
+        (place.topic, place.queue, log_of(bound.log)): place
+        for place, bound in bounds.items()
+        if bound.log
+    }
     found = {}
     for place in reached:
         log = logs.get(place, "")

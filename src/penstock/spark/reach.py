@@ -29,22 +29,28 @@ class Asking:
         "timeout", seconds, 10.0, "Seconds to wait for a node that does not answer."
     )
     tls_v1: bool | None = option(
-        "tls_v1", boolean, None,
+        "tls_v1",
+        boolean,
+        None,
         "`true`: speak HTTPS. An `https://` address or another `tls_` option implies it.",
         shown="false",
-    )  # fmt: skip
+    )
     tls_root_ca_file: str = option(
-        "tls_root_ca_file", text, "",
+        "tls_root_ca_file",
+        text,
+        "",
         f"Who may sign the nodes' certificates (PEM), else the system's authorities. {_FILE}.",
-    )  # fmt: skip
+    )
     tls_cert: str = option("tls_cert", text, "", f"Our certificate (PEM). {_FILE}.")
     tls_key: str = option(
         "tls_key", text, "", f"Its key (PEM), where it is not in the same file. {_FILE}."
     )
     tls_server_name: str = option(
-        "tls_server_name", text, "",
+        "tls_server_name",
+        text,
+        "",
         "The name in the nodes' certificates, if it is not their host's.",
-    )  # fmt: skip
+    )
     tls_insecure_skip_verify: bool = option(
         "tls_insecure_skip_verify", boolean, False, "Accept any certificate."
     )
@@ -68,23 +74,31 @@ class Reach(Asking):
     """Addresses are ``host:port`` of HTTP."""
 
     lookupd: tuple[str, ...] = option(
-        "lookupd_http_address", texts, (),
+        "lookupd_http_address",
+        texts,
+        (),
         "nsqlookupd to ask for the nodes: `host:port` or a URL, several separated by commas. Either"
         " this or the next.",
-    )  # fmt: skip
+    )
     nodes: tuple[str, ...] = option(
-        "nsqd_http_address", texts, (),
+        "nsqd_http_address",
+        texts,
+        (),
         "The nodes: `host:port`, or `https://host:port`, several separated by commas.",
-    )  # fmt: skip
+    )
     https_port: int = option(
-        "nsqd_https_port", port, 4152,
+        "nsqd_https_port",
+        port,
+        4152,
         "HTTPS port of nodes that do not tell theirs; those with `--tls-required` do.",
-    )  # fmt: skip
+    )
     auth_secret: str = option(
-        "auth_secret", text, "",
+        "auth_secret",
+        text,
+        "",
         "Sent with every request to nodes and nsqlookupd as `Authorization: Bearer <secret>`.",
         secret=True,
-    )  # fmt: skip
+    )
 
     @property
     def access(self) -> Access:

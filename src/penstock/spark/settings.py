@@ -31,8 +31,13 @@ from penstock.spark.timestamps import Timestamp, timestamp
 COLUMNS: Final = ("topic", "body", "id", "timestamp", "attempts", "node", "queue", "offset")
 """The columns of every message, which are read unless others are asked for."""
 ORIGIN_COLUMNS: Final = (
-    "origin_topic", "origin_channel", "origin_id", "origin_timestamp", "origin_attempts", "reason",
-)  # fmt: skip
+    "origin_topic",
+    "origin_channel",
+    "origin_id",
+    "origin_timestamp",
+    "origin_attempts",
+    "reason",
+)
 """The columns of dead letters, null in other messages."""
 _OF_COLUMNS = ("columns", "includeorigin")
 
@@ -46,100 +51,142 @@ class Settings(Reach):
     origin_columns: ClassVar[tuple[str, ...]] = ORIGIN_COLUMNS
 
     topics: tuple[str, ...] = option(
-        "topic", texts, (), "One, several separated by commas, or `*` for all.",
+        "topic",
+        texts,
+        (),
+        "One, several separated by commas, or `*` for all.",
         aliases=("subscribe", "path"),
-    )  # fmt: skip
+    )
     pattern: str | None = option(
-        "topicPattern", pattern, None,
+        "topicPattern",
+        pattern,
+        None,
         "In its place: all topics whose whole name matches this regular expression (Python's), and"
         " those that come.",
         aliases=("subscribePattern",),
-    )  # fmt: skip
+    )
     starting: str | None = option(
-        "startingOffsets", offsets, None,
-        '`earliest` (default of a batch read), `latest` (default of a stream, and for streams'
-        ' only), `group` (streams only: where the `group` of the options stands), or JSON'
+        "startingOffsets",
+        offsets,
+        None,
+        "`earliest` (default of a batch read), `latest` (default of a stream, and for streams"
+        " only), `group` (streams only: where the `group` of the options stands), or JSON"
         ' `{"topic": {"node": {"0": 123}}}`, where just one node has the topic also'
         ' `{"topic": {"0": 123}}`; -2 is earliest, -1 latest.',
-    )  # fmt: skip
+    )
     starting_time: Timestamp | None = option(
-        "startingTimestamp", timestamp, None,
+        "startingTimestamp",
+        timestamp,
+        None,
         "In its place: from the first message published at this time on. `2026-01-31T12:00:00Z`"
         " (UTC where no zone is named), milliseconds since 1970, or `-1h`, `-7d`: that long ago.",
-    )  # fmt: skip
+    )
     ending: str | None = option(
         "endingOffsets", offsets, None, "`latest` or JSON as above.", shown="latest", only="batch"
     )
     ending_time: Timestamp | None = option(
-        "endingTimestamp", timestamp, None,
+        "endingTimestamp",
+        timestamp,
+        None,
         "In its place: up to the first message published at this time or later, which is left out.",
         only="batch",
-    )  # fmt: skip
+    )
     columns: tuple[str, ...] = option(
-        "columns", words, (),
+        "columns",
+        words,
+        (),
         "The columns to read, in this order, separated by commas; by default those of all messages."
         " A column that is left out costs nothing.",
-    )  # fmt: skip
+    )
     include_origin: bool = option(
-        "includeOrigin", boolean, False,
+        "includeOrigin",
+        boolean,
+        False,
         "`true`: read the columns of dead letters, too.",
-    )  # fmt: skip
+    )
     records_max: int | None = option(
-        "maxRecordsPerTrigger", positive, None, "Most messages of a micro-batch.",
-        aliases=("maxOffsetsPerTrigger",), only="stream",
-    )  # fmt: skip
+        "maxRecordsPerTrigger",
+        positive,
+        None,
+        "Most messages of a micro-batch.",
+        aliases=("maxOffsetsPerTrigger",),
+        only="stream",
+    )
     bytes_max: int | None = option(
-        "maxBytesPerTrigger", positive, None,
+        "maxBytesPerTrigger",
+        positive,
+        None,
         "Most bytes of log of a micro-batch, by the mean size of each queue's messages; of each"
         " queue at least a message.",
         only="stream",
-    )  # fmt: skip
+    )
     records_min: int | None = option(
-        "minRecordsPerTrigger", positive, None,
+        "minRecordsPerTrigger",
+        positive,
+        None,
         "Fewest messages of a micro-batch, which waits for them. A run of `AvailableNow` does not.",
-        aliases=("minOffsetsPerTrigger",), only="stream",
-    )  # fmt: skip
+        aliases=("minOffsetsPerTrigger",),
+        only="stream",
+    )
     trigger_delay_ns: int = option(
-        "maxTriggerDelay", duration, 15 * MINUTE,
+        "maxTriggerDelay",
+        duration,
+        15 * MINUTE,
         "Longest that messages wait for `minRecordsPerTrigger`, such as `30s` or `1h`.",
-        shown="15m", only="stream",
-    )  # fmt: skip
+        shown="15m",
+        only="stream",
+    )
     partitions_min: int = option(
-        "minPartitions", positive, 0,
+        "minPartitions",
+        positive,
+        0,
         "Splits at least, when there is enough to read; by default one for each 32 MiB of log.",
-    )  # fmt: skip
+    )
     partition_records_max: int | None = option(
         "maxRecordsPerPartition", positive, None, "Most messages of a split."
     )
     group: str | None = option(
-        "group", printable(256), None,
+        "group",
+        printable(256),
+        None,
         "Under this name nsqd keeps what is still to be read; each query needs another one. Without"
         " it a query gets a name by chance.",
         only="stream",
-    )  # fmt: skip
+    )
     group_prefix: str = option(
-        "groupIdPrefix", printable(240), "spark",
-        "The beginning of that name by chance.", only="stream",
-    )  # fmt: skip
+        "groupIdPrefix",
+        printable(240),
+        "spark",
+        "The beginning of that name by chance.",
+        only="stream",
+    )
     fail_on_data_loss: bool = option(
-        "failOnDataLoss", boolean, True,
+        "failOnDataLoss",
+        boolean,
+        True,
         "`true`: messages that are gone end the query with an error that names them. `false`: they"
         " are skipped with a warning.",
-    )  # fmt: skip
+    )
     wait_for_nodes: bool = option(
-        "waitForNodes", boolean, False,
+        "waitForNodes",
+        boolean,
+        False,
         "`true`: a node that left nsqlookupd with messages to read is waited for, as long as"
         " `timeout` says. `false`: the query goes on without it, with a warning, until it is back.",
-    )  # fmt: skip
+    )
     skip_without_log: bool = option(
-        "skipNodesWithoutLog", boolean, False,
+        "skipNodesWithoutLog",
+        boolean,
+        False,
         "`true`: leave out nodes that have no log to read, as Go's nsqd, with a warning.",
-    )  # fmt: skip
+    )
     fetch_bytes: int = option("fetchBytes", positive, 4 << 20, "Bytes of one fetch.")
     mode: str = option(
-        "mode", one_of("log", "channel"), "log",
+        "mode",
+        one_of("log", "channel"),
+        "log",
         "`log`; `channel` reads a [channel](#channels) of any nsqd, and has other options.",
-    )  # fmt: skip
+    )
 
     @classmethod
     def parse(cls, options: Mapping[str, str], read: Read | None = None) -> Self:

@@ -192,8 +192,10 @@ class Batch(Struct, eq=False, gc=False):
     ) -> Batch:
         """A new batch of one frame: ``build`` without its choices, in half the time."""
         stride = len(frame)
-        checked = _CHECKED.pack(offset, first_id, timestamp_ns, 0, 1, stride,
-                                dialect, _VERSION, 0, queue) + frame  # fmt: skip
+        checked = (
+            _CHECKED.pack(offset, first_id, timestamp_ns, 0, 1, stride, dialect, _VERSION, 0, queue)
+            + frame
+        )
         prefix = _PREFIX.pack(MAGIC, HEADER_BYTES + stride, xxh3_64_intdigest(checked))
         raw = memoryview(prefix + checked)
         return cls(raw, raw[HEADER_BYTES:], offset, offset + 1, first_id, timestamp_ns, 0, 1,

@@ -70,8 +70,9 @@ class LogEpochs:
         try:
             self._content = msgspec.json.decode(data, type=_Content)
         except MALFORMED as error:
-            logger.error("%s: %s; readers of the log are not told that it was restored",
-                         self._path, error)  # fmt: skip
+            logger.error(
+                "%s: %s; readers of the log are not told that it was restored", self._path, error
+            )
         check_version(self._path, self._content.version, _FORMAT)
 
     def restored(self) -> None:

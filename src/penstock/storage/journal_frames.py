@@ -77,10 +77,14 @@ _Starts = Callable[[bytes, int], Iterator[int]]
 def encode_frames(records: Sequence[bytes], queue: int, extent: Extent) -> bytes:
     """Encode one frame for each record; ``mark`` makes a frame without a record."""
     checked = _CHECKED.pack(queue, *extent)
-    return b"".join([
-        _PREFIX.pack(_MAGIC, len(record), xxh3_64_intdigest(checked + record)) + checked + record
-        for record in records
-    ])  # fmt: skip
+    return b"".join(
+        [
+            _PREFIX.pack(_MAGIC, len(record), xxh3_64_intdigest(checked + record))
+            + checked
+            + record
+            for record in records
+        ]
+    )
 
 
 def mark(queue: int, extent: Extent) -> bytes:

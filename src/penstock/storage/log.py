@@ -215,8 +215,9 @@ class Log:
             slow, waited = "the disk is", "sync"
             if self.options.awaits_copies:
                 slow, waited = "its copies are", "copy"
-            raise StorageError(f"{self.directory}: {slow} too slow: {self._unseen_bytes} "
-                               f"bytes wait for a {waited}")  # fmt: skip
+            raise StorageError(
+                f"{self.directory}: {slow} too slow: {self._unseen_bytes} bytes wait for a {waited}"
+            )
 
     def begin_append(self, nbytes: int) -> LongAppend:
         """Begin to append about ``nbytes``, which need not be in memory together.

@@ -214,8 +214,9 @@ class Segment:
 
     def encode_index(self) -> bytes:
         """The content of the index file for the segment as it is now."""
-        return self.index.encode(self.file.size, self.next_offset, self.last_timestamp_ns,
-                                 self.first_id)  # fmt: skip
+        return self.index.encode(
+            self.file.size, self.next_offset, self.last_timestamp_ns, self.first_id
+        )
 
     @property
     def first_id(self) -> int:

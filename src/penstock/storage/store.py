@@ -118,8 +118,13 @@ class Store:
         damage = DamageRecord(self.disk, directory)
         identity = read_identity(self.disk, directory, new_id_base)
         is_expected = identity.has_journal and bool(segments_in(self.disk, directory))
-        journal = Journal(self.disk, os.path.join(directory, JOURNAL_FILE), identity.id_base,
-                          damage, is_expected=is_expected)  # fmt: skip
+        journal = Journal(
+            self.disk,
+            os.path.join(directory, JOURNAL_FILE),
+            identity.id_base,
+            damage,
+            is_expected=is_expected,
+        )
         if journal.is_named:
             note_journal(self.disk, directory, identity)
         known = journal.extent if journal.tells_extent and not is_copy else None
@@ -172,8 +177,7 @@ class Store:
         Raises StorageError.
         """
         directory = os.path.join(self.data_path, queue_directory(topic, 0))
-        return open_queues(self.disk, directory, log, several=several, stated=stated,
-                           firsts=firsts)  # fmt: skip
+        return open_queues(self.disk, directory, log, several=several, stated=stated, firsts=firsts)
 
     def read_file(self, name: str) -> bytes | None:
         """A file directly under the data path; None when it is not there."""

@@ -165,8 +165,9 @@ class History:
         times, values = ring.series(row, rows.born[row])
         if is_part or not values:
             return Series(times, values, values[_DEPTH] if values else [], [0] * len(times))
-        return Series(times, values, self._waiting(key, times, values[_DEPTH]),
-                      self.lost.partial(row, times))  # fmt: skip
+        return Series(
+            times, values, self._waiting(key, times, values[_DEPTH]), self.lost.partial(row, times)
+        )
 
     def dialects(self) -> dict[tuple[str, str], str]:
         """The kind of each group, by its topic and its name with the mark."""
@@ -186,9 +187,14 @@ class History:
         """The depths of a topic with those of its channels; of anything else they are told."""
         if not key.topic or key.channel or not times:
             return depths
-        rows = np.array([row for row, each in enumerate(self.sums.keys)
-                         if each and each.topic == key.topic
-                         and not each.channel.startswith(GROUP_MARK)], np.intp)  # fmt: skip
+        rows = np.array(
+            [
+                row
+                for row, each in enumerate(self.sums.keys)
+                if each and each.topic == key.topic and not each.channel.startswith(GROUP_MARK)
+            ],
+            np.intp,
+        )
         found = self.lags(rows, times[0])[1]
         nothing = np.isnan(found).all(axis=1)
         waiting: list[float] = np.where(nothing, np.nan, np.nansum(found, axis=1)).tolist()
@@ -248,8 +254,11 @@ class History:
                 self._full.discard(what)
             elif what not in self._full:
                 self._full.add(what)
-                logger.warning("history: it has room for %d %s; what is more is not recorded",
-                             rows.capacity, what)  # fmt: skip
+                logger.warning(
+                    "history: it has room for %d %s; what is more is not recorded",
+                    rows.capacity,
+                    what,
+                )
 
     def _turn_back(self, time: float) -> None:
         """The clock was set back: without this nothing would be kept until it is as late again."""

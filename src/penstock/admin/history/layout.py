@@ -52,11 +52,14 @@ class Layout:
             if key is None:
                 continue
             kind = (
-                others if not key.topic
-                else topics if not key.channel
-                else groups if key.channel.startswith(GROUP_MARK)
+                others
+                if not key.topic
+                else topics
+                if not key.channel
+                else groups
+                if key.channel.startswith(GROUP_MARK)
                 else channels
-            )  # fmt: skip
+            )
             kind.append(row)
         self.topics, self.channels = self.mask(topics), self.mask(channels)
         self.groups, self.others = np.array(groups, np.intp), np.array(others, np.intp)
@@ -76,8 +79,9 @@ class Layout:
     def read(self, groups: Iterable[int]) -> Mask:
         """The topics that these groups read."""
         keys = [key for row in groups if (key := self.keys[row])]
-        return self.mask([self._topic_rows[key.topic] for key in keys
-                           if key.topic in self._topic_rows])  # fmt: skip
+        return self.mask(
+            [self._topic_rows[key.topic] for key in keys if key.topic in self._topic_rows]
+        )
 
     def stays(self, before: Layout) -> Mask:
         """The mask of the rows that have the same keys as before."""

@@ -110,8 +110,10 @@ class LostNodes:
         """The clock was set back to this time: nothing was later."""
         for each in self:
             each.at = min(each.at, time)
-        self.given_up = [each._replace(at=min(each.at, time), dropped_at=min(each.dropped_at, time))
-                         for each in self.given_up]  # fmt: skip
+        self.given_up = [
+            each._replace(at=min(each.at, time), dropped_at=min(each.dropped_at, time))
+            for each in self.given_up
+        ]
         for loss in self._losses:
             loss.since = min(loss.since, time)
 
@@ -124,8 +126,13 @@ class LostNodes:
         del self._nodes[lost.node]
         self._close(time, lost.node)
         self.given_up.append(GivenUp(lost.node, lost.at, time, lost.depth))
-        logger.warning("history: gives up %s, silent for %d s: %d messages that waited there are "
-                     "counted no more", lost.node, time - lost.at, lost.depth)  # fmt: skip
+        logger.warning(
+            "history: gives up %s, silent for %d s: %d messages that waited there are "
+            "counted no more",
+            lost.node,
+            time - lost.at,
+            lost.depth,
+        )
 
     def _close(self, time: float, node: str) -> None:
         if (loss := self._open.pop(node, None)) is not None:

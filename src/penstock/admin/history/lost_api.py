@@ -15,10 +15,14 @@ from penstock.net.http.server.api import Query
 from penstock.net.http.server.service import Request
 
 _COUNTS: Final = {
-    "depth": "depth", "backend_depth": "backend_depth", "in_flight_count": "in_flight",
-    "deferred_count": "deferred", "message_count": "messages", "requeue_count": "requeues",
+    "depth": "depth",
+    "backend_depth": "backend_depth",
+    "in_flight_count": "in_flight",
+    "deferred_count": "deferred",
+    "message_count": "messages",
+    "requeue_count": "requeues",
     "timeout_count": "timeouts",
-}  # fmt: skip
+}
 """Keys of the API, and the columns of a look that they come from."""
 _MOST: Final = 2.0**62
 
@@ -48,15 +52,23 @@ class LostApi:
 
 
 def _told(lost: Lost, topics: list[NodeTopic]) -> dict[str, Any]:
-    return {"node": lost.node, "at": lost.at, "until": lost.until, "depth": lost.depth,
-            "topics": topics}  # fmt: skip
+    return {
+        "node": lost.node,
+        "at": lost.at,
+        "until": lost.until,
+        "depth": lost.depth,
+        "topics": topics,
+    }
 
 
 def _one(lost: Lost, topic: str) -> list[NodeTopic]:
     """The topic of this name with its channels, unless the node has no message of it."""
     opened = {topic: channels_of(lost.sample, topic, lost.node)}
-    return [each for each in node_topics(lost.sample, opened)
-            if each.topic_name == topic and _holds(each)]  # fmt: skip
+    return [
+        each
+        for each in node_topics(lost.sample, opened)
+        if each.topic_name == topic and _holds(each)
+    ]
 
 
 def _holds(topic: NodeTopic) -> bool:

@@ -26,9 +26,16 @@ Latencies = list[tuple[int, list[tuple[float, float]]]]
 """Rows that have some, each with pairs of a quantile and nanoseconds."""
 
 FIGURES: Final = (
-    "depth", "backend_depth", "in_flight_count", "deferred_count", "message_count",
-    "requeue_count", "timeout_count", "client_count", "paused",
-)  # fmt: skip
+    "depth",
+    "backend_depth",
+    "in_flight_count",
+    "deferred_count",
+    "message_count",
+    "requeue_count",
+    "timeout_count",
+    "client_count",
+    "paused",
+)
 """The figures read of a topic or channel, in the order of the columns; topics have some of them."""
 TARGET: Final = STATS + FIGURES_ONLY
 GROUP_MARK: Final = "@"
@@ -168,12 +175,19 @@ def _columns(topics: Sequence[TopicLook], channels: Sequence[ChannelLook]) -> Co
     """``FIGURES`` by topics and channels."""
     flat: list[int] = []
     for topic in topics:
-        flat += (topic.depth, topic.backend_depth, 0, 0, topic.message_count, 0, 0, 0,
-                 topic.paused)  # fmt: skip
+        flat += (topic.depth, topic.backend_depth, 0, 0, topic.message_count, 0, 0, 0, topic.paused)
     for each in channels:
-        flat += (each.depth, each.backend_depth, each.in_flight_count, each.deferred_count,
-                 each.message_count, each.requeue_count, each.timeout_count, each.client_count,
-                 each.paused)  # fmt: skip
+        flat += (
+            each.depth,
+            each.backend_depth,
+            each.in_flight_count,
+            each.deferred_count,
+            each.message_count,
+            each.requeue_count,
+            each.timeout_count,
+            each.client_count,
+            each.paused,
+        )
     try:  # twice as fast as numpy's own way from a list
         rows = np.frombuffer(struct.pack(f"<{len(flat)}q", *flat), "<i8").astype(np.float64)
     except struct.error:  # from a node that is not what it should be

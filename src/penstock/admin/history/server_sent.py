@@ -93,8 +93,11 @@ class Events:
         made: dict[Wish, bytes] = {}
         for stream, wish in list(self._watchers.items()):
             if wish not in made:
-                made[wish] = self._state(wish) if wish.level == OVERVIEW else (
-                    self._refresh(wish, changed, left))  # fmt: skip
+                made[wish] = (
+                    self._state(wish)
+                    if wish.level == OVERVIEW
+                    else (self._refresh(wish, changed, left))
+                )
             stream.send(made[wish])
 
     def _state(self, wish: Wish) -> bytes:
@@ -140,8 +143,9 @@ class Events:
             came, out, requeues, timeouts = (
                 self._steady.rates if len(depth) else np.empty((len(_RATES), 0))
             )
-            figures = Figures(depth, clients, paused, channels, came, out, requeues, timeouts,
-                              self._growth)  # fmt: skip
+            figures = Figures(
+                depth, clients, paused, channels, came, out, requeues, timeouts, self._growth
+            )
             self._attention = Attention(figures, self._layout, self._history.dialects())
         return self._attention
 

@@ -67,8 +67,12 @@ class Deferred:
             raise ApiError(400, "INVALID_ACTION")
         ids = chosen_ids(body.ids, body.all)
         address = await self._nodes.address(body.node, warnings)
-        asked = target(f"/channel/deferred/{body.action}", topic=body.topic, channel=body.channel,
-                       all="true" if body.all else None)  # fmt: skip
+        asked = target(
+            f"/channel/deferred/{body.action}",
+            topic=body.topic,
+            channel=body.channel,
+            all="true" if body.all else None,
+        )
         content = dumps(ids) if ids else b""
         settled = await answered(self._nodes.asker.post_as(address, asked, content, Settled))
         action = Action(f"{body.action}_deferred", body.topic, body.channel, body.node)

@@ -37,8 +37,15 @@ class Letters:
         topics: dict[str, dict[str, Any]] = {}
         for producer, dead in await self._all(warnings):
             for each in dead:
-                row = topics.setdefault(each.topic, {"topic": each.topic, "letters": 0,
-                                        "is_rocketmq": each.is_rocketmq, "nodes": []})  # fmt: skip
+                row = topics.setdefault(
+                    each.topic,
+                    {
+                        "topic": each.topic,
+                        "letters": 0,
+                        "is_rocketmq": each.is_rocketmq,
+                        "nodes": [],
+                    },
+                )
                 row["letters"] += each.letters
                 row["nodes"].append({"node": producer.http_address, "letters": each.letters})
         return {"topics": [topics[name] for name in sorted(topics)], "message": warnings.message}

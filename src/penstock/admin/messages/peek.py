@@ -56,8 +56,11 @@ async def page_of_all(nodes: Nodes, wish: Wish) -> dict[str, Any]:
     if places is None:
         at = await begin(nodes.asker, logs, wish.start, warnings)
     else:
-        at = {node: logs.clamped(node, place.at) for node, place in places.items()
-              if node in logs.held}  # fmt: skip
+        at = {
+            node: logs.clamped(node, place.at)
+            for node, place in places.items()
+            if node in logs.held
+        }
     back = wish.start == "newest" or wish.start.startswith(f"{BEFORE}:")
 
     async def ask(node: str) -> Part:
@@ -130,8 +133,13 @@ class _Share(NamedTuple):
         return Part(self.node, self.at, found, edge, edge <= self.held.start)
 
     async def _peek(self, first: int, limit: int) -> Page:
-        asked = target("/topic/peek", topic=self.wish.topic, from_=first, limit=limit,
-                       preview=self.wish.preview)  # fmt: skip
+        asked = target(
+            "/topic/peek",
+            topic=self.wish.topic,
+            from_=first,
+            limit=limit,
+            preview=self.wish.preview,
+        )
         return await self.asker.get(self.node, asked, Page)
 
 
@@ -202,8 +210,12 @@ class Peek:
         if channel is not None:
             where["channel"] = channel
         place = await placed(self._nodes.asker, address, topic, query)
-        asked = target("/topic/peek" if channel is None else "/channel/peek",
-                       topic=topic, channel=channel, **place)  # fmt: skip
+        asked = target(
+            "/topic/peek" if channel is None else "/channel/peek",
+            topic=topic,
+            channel=channel,
+            **place,
+        )
         page = await answered(self._nodes.asker.get(address, asked, Page))
         return shown(page, warnings, **where)
 
@@ -213,8 +225,12 @@ def _wish(topic: str, query: Query) -> Wish:
     limit = query.get("limit") or LIMIT
     if _NUMBER.fullmatch(limit) is None:
         raise ApiError(400, "INVALID_ARG_LIMIT")
-    return Wish(topic, query.get("from") or "oldest", max(1, min(int(limit), LIMIT_MAX)),
-                query.get("preview"))  # fmt: skip
+    return Wish(
+        topic,
+        query.get("from") or "oldest",
+        max(1, min(int(limit), LIMIT_MAX)),
+        query.get("preview"),
+    )
 
 
 def shown(page: Page, warnings: Warnings, **where: str) -> dict[str, Any]:

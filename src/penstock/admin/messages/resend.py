@@ -104,8 +104,9 @@ class Sending:
 
     async def _choose(self) -> bool:
         """Find the letters that are named; false if there is nothing to send."""
-        page = await letters(self._asker, self._node.http_address, self._wish.topic,
-                             limit=1, preview=0)  # fmt: skip
+        page = await letters(
+            self._asker, self._node.http_address, self._wish.topic, limit=1, preview=0
+        )
         if not page.messages:
             self._todo = 0
             self._outcome.not_found += self._wish.ids

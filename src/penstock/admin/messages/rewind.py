@@ -51,8 +51,9 @@ class Rewind:
         """GET: what would come of it on each node that has the channel; nothing changes."""
         query, warnings = Query.parse(request.query), Warnings()
         topic, channel = query.required("topic"), query.required("channel")
-        asked = target("/channel/seek", topic=topic, channel=channel,
-                       **_position(query.required("from")))  # fmt: skip
+        asked = target(
+            "/channel/seek", topic=topic, channel=channel, **_position(query.required("from"))
+        )
         addresses = [each.http_address for each in await self._nodes.of_topic(topic, warnings)]
 
         async def ask(address: str) -> Effect | str | None:
@@ -79,12 +80,17 @@ class Rewind:
             "topic": topic,
             "channel": channel,
             "nodes": [
-                {"node": node, "offset": each.offset, "delivered": each.delivered,
-                 "again": each.again, "skipped": each.skipped}
+                {
+                    "node": node,
+                    "offset": each.offset,
+                    "delivered": each.delivered,
+                    "again": each.again,
+                    "skipped": each.skipped,
+                }
                 for node, each in effects.items()
             ],
             "message": warnings.message,
-        }  # fmt: skip
+        }
 
     async def act(self, request: Request) -> Any:
         """POST: each node goes on from the offset that is given for it, and no other."""

@@ -115,8 +115,9 @@ def rows_of(found: dict[str, Replication], asked: list[str], seen: set[str]) -> 
 
     A primary comes before its followers.
     """
-    followers = {each.address: (name, each) for name, told in found.items()
-                 for each in told.followers}  # fmt: skip
+    followers = {
+        each.address: (name, each) for name, told in found.items() for each in told.followers
+    }
     rows = [_row(name, told, followers.get(name)) for name, told in found.items()]
     silent = [name for name in asked if name not in found and (name in followers or name in seen)]
     rows += [_silent_row(name, followers.get(name)) for name in silent]
@@ -125,12 +126,19 @@ def rows_of(found: dict[str, Replication], asked: list[str], seen: set[str]) -> 
 
 def _row(name: str, told: Replication, seen: tuple[str, Told] | None) -> Copy:
     row = Copy(
-        name, True, told.role, told.epoch, told.primary,
+        name,
+        True,
+        told.role,
+        told.epoch,
+        told.primary,
         followers=[each.address for each in told.followers],
-        replicas_acked=told.replicas_acked, replicas_in_force=told.replicas_in_force,
-        replicas_missing=told.replicas_missing, messages_waiting=told.messages_waiting,
-        only_here=told.only_here, verdicts=_verdicts(told.trouble),
-    )  # fmt: skip
+        replicas_acked=told.replicas_acked,
+        replicas_in_force=told.replicas_in_force,
+        replicas_missing=told.replicas_missing,
+        messages_waiting=told.messages_waiting,
+        only_here=told.only_here,
+        verdicts=_verdicts(told.trouble),
+    )
     if told.role == FOLLOWER:
         row.lag_messages, row.lag_bytes = told.lag_messages, told.lag_bytes
         row.lag_seconds, row.error = told.lag_seconds, told.error

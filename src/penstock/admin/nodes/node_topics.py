@@ -91,8 +91,9 @@ def node_topics(sample: Sample, opened: Mapping[str, list[ChannelStats]]) -> lis
 
 
 def _rows(sample: Sample, opened: Mapping[str, list[ChannelStats]]) -> Iterator[NodeTopic]:
-    depth, disk, messages, paused = _whole(sample.depth, sample.backend_depth, sample.messages,
-                                           sample.paused)  # fmt: skip
+    depth, disk, messages, paused = _whole(
+        sample.depth, sample.backend_depth, sample.messages, sample.paused
+    )
     counts = [len(channels) for _, channels in sample.names]
     of = np.repeat(np.arange(len(counts)), counts)
     columns = (sample.depth, sample.in_flight, sample.deferred, sample.clients)
@@ -101,21 +102,31 @@ def _rows(sample: Sample, opened: Mapping[str, list[ChannelStats]]) -> Iterator[
     latencies = dict(sample.latencies)
     for row, (name, channels) in enumerate(sample.names):
         yield NodeTopic(
-            name, depth[row], depth[row] - disk[row], disk[row], messages[row], bool(paused[row]),
-            channels, InChannels(*within[row]), _latency(latencies.get(row)), opened.get(name),
-        )  # fmt: skip
+            name,
+            depth[row],
+            depth[row] - disk[row],
+            disk[row],
+            messages[row],
+            bool(paused[row]),
+            channels,
+            InChannels(*within[row]),
+            _latency(latencies.get(row)),
+            opened.get(name),
+        )
 
 
 def _whole(*columns: Column) -> list[list[int]]:
     """The columns as integers, which JSON writes without a fraction."""
-    return [np.nan_to_num(each).clip(-(2.0**62), 2.0**62).astype(np.int64).tolist()
-            for each in columns]  # fmt: skip
+    return [
+        np.nan_to_num(each).clip(-(2.0**62), 2.0**62).astype(np.int64).tolist() for each in columns
+    ]
 
 
 def _latency(quantiles: list[tuple[float, float]] | None) -> Latency | None:
     """Quantiles as the API has them; known here is whether any were measured, not how many."""
     if not quantiles:
         return None
-    values = [Percentile(value, int(value > 0), value, value, quantile)
-              for quantile, value in quantiles]  # fmt: skip
+    values = [
+        Percentile(value, int(value > 0), value, value, quantile) for quantile, value in quantiles
+    ]
     return Latency(max(each.count for each in values), values)

@@ -42,8 +42,11 @@ async def configuration(servers: Servers) -> dict[str, Any]:
 
 async def _settings_of(servers: Servers, broker: Broker, address: str) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "broker": broker.name, "address": address, "settings": None, "reason": "",
-    }  # fmt: skip
+        "broker": broker.name,
+        "address": address,
+        "settings": None,
+        "reason": "",
+    }
     try:
         found = await broker_config(servers, address)
     except Refused as error:

@@ -66,10 +66,16 @@ async def all_groups(servers: Servers, paces: Paces) -> dict[str, Any]:
     for row in rows:
         group = row["group"]
         row["letters"] = letters.get(group, Letters()).kept
-        row["verdicts"] = of_group(Facts(
-            row["lag"], row["members"], row["model"], paces.of(group), consuming.get(group, True),
-            *letters.get(group, ()),
-        ))  # fmt: skip
+        row["verdicts"] = of_group(
+            Facts(
+                row["lag"],
+                row["members"],
+                row["model"],
+                paces.of(group),
+                consuming.get(group, True),
+                *letters.get(group, ()),
+            )
+        )
     return {"groups": rows, "message": warnings.message}
 
 
@@ -104,8 +110,12 @@ def _row(reading: Reading, online: dict[str, Any] | None) -> dict[str, Any]:
 def _members(told: list[dict[str, Any]]) -> dict[str, Any]:
     """A group as all brokers together know it; members by their ids."""
     whole: dict[str, Any] = {
-        "members": {}, "type": "", "model": "", "from_where": "", "subscriptions": {},
-    }  # fmt: skip
+        "members": {},
+        "type": "",
+        "model": "",
+        "from_where": "",
+        "subscriptions": {},
+    }
     for each in filter(None, told):
         whole["type"] = str(each.get("consumeType") or "")
         whole["model"] = str(each.get("messageModel") or "")
@@ -156,9 +166,14 @@ async def one_group(servers: Servers, paces: Paces, group: str) -> dict[str, Any
     kept = await _kept(servers, answered, group, warnings)
     dead = kept[DEAD]
     facts = Facts(
-        stats.lag, len(whole["members"]), whole["model"], paces.of(group),
-        all(config["consumes"] for config in configs), dead["kept"], dead["last_ms"],
-    )  # fmt: skip
+        stats.lag,
+        len(whole["members"]),
+        whole["model"],
+        paces.of(group),
+        all(config["consumes"] for config in configs),
+        dead["kept"],
+        dead["last_ms"],
+    )
     return {
         "group": group,
         **{name: whole[name] for name in ("type", "model", "from_where")},

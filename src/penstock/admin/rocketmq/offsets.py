@@ -67,10 +67,16 @@ async def _plan(
     rows = []
     for queue, each in (await progress(servers, address, group, topic)).items():
         wanted = await offset_to_go_on_at(servers, address, queue, time_ms)
-        rows.append({
-            "topic": topic, "broker": queue.brokerName, "queue": queue.queueId,
-            "end": each.broker_offset, "committed": each.consumer_offset, "wanted": wanted,
-        })  # fmt: skip
+        rows.append(
+            {
+                "topic": topic,
+                "broker": queue.brokerName,
+                "queue": queue.queueId,
+                "end": each.broker_offset,
+                "committed": each.consumer_offset,
+                "wanted": wanted,
+            }
+        )
     return rows
 
 

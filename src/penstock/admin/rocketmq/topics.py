@@ -245,14 +245,17 @@ async def _producers(
                 continue
             for each in members or ():
                 client = str(each["clientId"])
-                row = rows.setdefault((str(group), client), {
-                    "group": str(group),
-                    "client": client,
-                    "address": str(each.get("remoteIP", "")).lstrip("/"),
-                    "language": str(each["language"]),
-                    "version": version_name(int(each["version"])),
-                    "last_ms": int(each["lastUpdateTimestamp"]),
-                    "brokers": [],
-                })  # fmt: skip
+                row = rows.setdefault(
+                    (str(group), client),
+                    {
+                        "group": str(group),
+                        "client": client,
+                        "address": str(each.get("remoteIP", "")).lstrip("/"),
+                        "language": str(each["language"]),
+                        "version": version_name(int(each["version"])),
+                        "last_ms": int(each["lastUpdateTimestamp"]),
+                        "brokers": [],
+                    },
+                )
                 row["brokers"].append(broker.name)
     return [rows[key] for key in sorted(rows)]

@@ -59,9 +59,11 @@ class Attention:
         paused = (layout.topics | layout.channels) & (figures.paused > 0)
         waiting = Waiting(figures.depth, self._growth, figures.out, figures.clients)
         self._outlook = outlook(waiting)
-        kinds = [*_about_topics(figures, layout, paused),
-                 *_of_rule(figures, layout, self._outlook, paused),
-                 *_storms(figures, layout)]  # fmt: skip
+        kinds = [
+            *_about_topics(figures, layout, paused),
+            *_of_rule(figures, layout, self._outlook, paused),
+            *_storms(figures, layout),
+        ]
         rows = [np.flatnonzero(kind.rows) for kind in kinds]
         self._names = [kind.name for kind in kinds]
         self._kinds = np.repeat(np.arange(len(kinds)), [len(each) for each in rows])
@@ -117,8 +119,10 @@ def _of_rule(figures: Figures, layout: Layout, found: Outlook, paused: Mask) -> 
     """The verdicts on channels that are not paused, and on groups."""
     judged = (layout.channels & ~paused) | layout.mask(layout.groups)
     judged = judged & (found.is_bad | found.is_warned)
-    return [_Kind(name, judged & (found.kinds == number), found.is_bad, figures.depth)
-            for number, name in enumerate(KINDS)]  # fmt: skip
+    return [
+        _Kind(name, judged & (found.kinds == number), found.is_bad, figures.depth)
+        for number, name in enumerate(KINDS)
+    ]
 
 
 def _storms(figures: Figures, layout: Layout) -> list[_Kind]:
@@ -126,7 +130,11 @@ def _storms(figures: Figures, layout: Layout) -> list[_Kind]:
     never = np.zeros(len(tried), bool)
     with np.errstate(divide="ignore"):
         return [
-            _Kind(name, layout.channels & (rate >= LIMITS.storm)
-                  & (rate / tried >= LIMITS.storm_share), never, rate)
+            _Kind(
+                name,
+                layout.channels & (rate >= LIMITS.storm) & (rate / tried >= LIMITS.storm_share),
+                never,
+                rate,
+            )
             for name, rate in (("requeues", figures.requeues), ("timeouts", figures.timeouts))
-        ]  # fmt: skip
+        ]

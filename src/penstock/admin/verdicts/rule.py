@@ -21,8 +21,16 @@ Verdict = dict[str, Any]
 GOOD: Final = ""
 WARN: Final = "warn"
 BAD: Final = "bad"
-KINDS: Final = ("caught_up", "unattended", "keeps_up", "unknown", "catching_up", "stopped",
-                "growing", "level")  # fmt: skip
+KINDS: Final = (
+    "caught_up",
+    "unattended",
+    "keeps_up",
+    "unknown",
+    "catching_up",
+    "stopped",
+    "growing",
+    "level",
+)
 """The verdicts in the order in which they are tried; the last fits whatever the others do not."""
 _CAUGHT_UP, _UNATTENDED, _KEEPS_UP, _UNKNOWN, _CATCHING_UP, _STOPPED, _GROWING, _LEVEL = range(8)
 
@@ -72,9 +80,16 @@ def outlook(waiting: Waiting) -> Outlook:
     )
     is_deep = depth >= LIMITS.backlog
     is_bad = is_deep & np.isin(kinds, (_UNATTENDED, _STOPPED, _GROWING))
-    is_warned = ~is_bad & ((kinds == _UNATTENDED) | (is_deep & (
-        np.isin(kinds, (_UNKNOWN, _LEVEL))
-        | ((kinds == _CATCHING_UP) & (seconds > LIMITS.empties_in)))))  # fmt: skip
+    is_warned = ~is_bad & (
+        (kinds == _UNATTENDED)
+        | (
+            is_deep
+            & (
+                np.isin(kinds, (_UNKNOWN, _LEVEL))
+                | ((kinds == _CATCHING_UP) & (seconds > LIMITS.empties_in))
+            )
+        )
+    )
     read = np.where((kinds == _UNKNOWN) & (out > 0), depth / out, np.nan)
     seconds = np.where(kinds == _CATCHING_UP, seconds, read)
     return Outlook(kinds, is_bad, is_warned, seconds)
@@ -88,8 +103,10 @@ def verdict(
     It has a ``kind`` of ``KINDS``, a ``level`` (bad, warn, or empty), a ``weight`` (the greater,
     the worse), and the figures that words are made of: ``depth``, ``growth`` a second, ``seconds``.
     """
-    columns = (np.array([np.nan if each is None else each], np.float64)
-               for each in (depth, growth, out, readers))  # fmt: skip
+    columns = (
+        np.array([np.nan if each is None else each], np.float64)
+        for each in (depth, growth, out, readers)
+    )
     found = outlook(Waiting(*columns))
     seconds = float(found.seconds[0])
     return {

@@ -280,16 +280,18 @@ class Deferred:
 
     def _range(self, row: int) -> DeferredRange:
         first = self._firsts[row]
-        return DeferredRange(self._deadlines[row] + EARLIEST, first, first + self._counts[row],
-                             self._attempts[row])  # fmt: skip
+        return DeferredRange(
+            self._deadlines[row] + EARLIEST, first, first + self._counts[row], self._attempts[row]
+        )
 
     def _ranges(self, rows: Rows) -> list[DeferredRange]:
         firsts = self._column(self._firsts)[rows]
         nexts = firsts + self._column(self._counts)[rows]
         deadlines = [since + EARLIEST for since in self._column(self._deadlines)[rows].tolist()]
         attempts = self._column(self._attempts)[rows]
-        return list(map(DeferredRange, deadlines, firsts.tolist(), nexts.tolist(),
-                        attempts.tolist()))  # fmt: skip
+        return list(
+            map(DeferredRange, deadlines, firsts.tolist(), nexts.tolist(), attempts.tolist())
+        )
 
 
 def _since_earliest(deadline: int) -> int:

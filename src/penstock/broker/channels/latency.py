@@ -27,8 +27,16 @@ class Latency:
     ``count`` and ``total_ns`` are of all finished messages since the start, not of the window.
     """
 
-    __slots__ = ("_before", "_clock", "_half_ns", "_now", "_publish_times", "_turned_ns", "count",
-                 "total_ns")  # fmt: skip
+    __slots__ = (
+        "_before",
+        "_clock",
+        "_half_ns",
+        "_now",
+        "_publish_times",
+        "_turned_ns",
+        "count",
+        "total_ns",
+    )
 
     def __init__(self, window_ns: int, clock: Clock, in_flight: InFlight) -> None:
         assert window_ns > 0

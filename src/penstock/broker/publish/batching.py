@@ -107,8 +107,9 @@ def _batch(group: list[Staged], first_offset: int, id_base: int, timestamp_ns: i
     if is_one and 0 < first.stride <= ONE_BYTES_MAX:
         first_id = id_base + first_offset
         frame, _ = first.encode(first_id, timestamp_ns)
-        return Batch.of_one(first_offset, first_id, timestamp_ns, frame, first.dialect,
-                            group[0].queue)  # fmt: skip
+        return Batch.of_one(
+            first_offset, first_id, timestamp_ns, frame, first.dialect, group[0].queue
+        )
     stride = first.stride
     frames: list[Buffer] = []
     table: Positions | None = None

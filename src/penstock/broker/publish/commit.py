@@ -78,9 +78,15 @@ class Commit:
             before, its_queue = self._held
             offset = self.end - before.count
             self.written.write(
-                before.moved(offset, self.log.id_base + offset, self.timestamp_ns, its_queue,
-                             goes_on=True, went_before=offset > self.first)
-            )  # fmt: skip
+                before.moved(
+                    offset,
+                    self.log.id_base + offset,
+                    self.timestamp_ns,
+                    its_queue,
+                    goes_on=True,
+                    went_before=offset > self.first,
+                )
+            )
         self.end += batch.count
         self._held = batch, queue
         return nbytes

@@ -143,8 +143,11 @@ class Limiter:
         self._untold += dropped
         now = self._clock.monotonic_ns()
         if self._untold and now >= self._log_at:
-            logger.warning("TOPIC(%s): full: dropped %s, the oldest first",
-                           self._topic.name, counted(self._untold, "message"))  # fmt: skip
+            logger.warning(
+                "TOPIC(%s): full: dropped %s, the oldest first",
+                self._topic.name,
+                counted(self._untold, "message"),
+            )
             self._untold = 0
             self._log_at = now + DROPS_LOGGED_EVERY_NS
 

@@ -169,8 +169,11 @@ class Parts:
 
     def committed(self, topic: str, writer: str, batch: int) -> list[StagedBatch]:
         """The batches that a commit has made needless: this one and earlier ones of the writer."""
-        return [each for each in self if (each.topic, each.writer) == (topic, writer)
-                and each.batch <= batch]  # fmt: skip
+        return [
+            each
+            for each in self
+            if (each.topic, each.writer) == (topic, writer) and each.batch <= batch
+        ]
 
     def of_topic_batch(self, topic: str, writer: str, batch: int) -> StagedBatch | None:
         """A writer's batch for a topic; None if nothing of it is staged."""

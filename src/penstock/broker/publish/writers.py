@@ -92,8 +92,11 @@ class Writers:
         journal must forget them before more is synced. Raises StorageError.
         """
         lost = [each for each in log.damage.lost_ranges() if each[1] > journal.extent.synced]
-        kept = [record for record in progress.writers
-                if not any(first < record.end <= next_ for first, next_ in lost)]  # fmt: skip
+        kept = [
+            record
+            for record in progress.writers
+            if not any(first < record.end <= next_ for first, next_ in lost)
+        ]
         for record in kept:
             self._put(record)
         start = progress.writers_end

@@ -282,8 +282,14 @@ def _print_result(topic: DeadTopic, result: Result, done: str) -> None:
 
 def _print_table(rows: Sequence[dict[str, Any]], now_ns: int) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title, justify in (("NODE", "left"), ("TOPIC", "left"), ("LETTERS", "right"),
-                           ("OLDEST", "right"), ("NEWEST", "right"), ("FROM", "left")):  # fmt: skip
+    for title, justify in (
+        ("NODE", "left"),
+        ("TOPIC", "left"),
+        ("LETTERS", "right"),
+        ("OLDEST", "right"),
+        ("NEWEST", "right"),
+        ("FROM", "left"),
+    ):
         table.add_column(title, justify="right" if justify == "right" else "left", no_wrap=True)
     for row in rows:
         ages = [_age(row[name], now_ns) for name in ("oldest_ns", "newest_ns")]

@@ -42,20 +42,31 @@ def examine_traffic(node: Node) -> Iterator[Finding]:
 
 def _dead(where: str, name: str, letters: int) -> Iterator[Finding]:
     if letters:
-        yield warning("dead-letters", where, f"{counted(letters, 'dead letter')}",
-                      f"Look with: penstock dlq show {name}. When the cause is mended: "
-                      f"penstock dlq resend {name} --all")  # fmt: skip
+        yield warning(
+            "dead-letters",
+            where,
+            f"{counted(letters, 'dead letter')}",
+            f"Look with: penstock dlq show {name}. When the cause is mended: "
+            f"penstock dlq resend {name} --all",
+        )
 
 
 def _topic(where: str, topic: ToldTopic) -> Iterator[Finding]:
     """Look at what waits for a channel; RocketMQ's consumers need none."""
     if topic.paused and topic.depth:
-        yield warning("paused", where, f"it is paused, and {_wait(topic.depth)}",
-                      f"POST {target('/topic/unpause', topic=topic.topic_name)}")  # fmt: skip
+        yield warning(
+            "paused",
+            where,
+            f"it is paused, and {_wait(topic.depth)}",
+            f"POST {target('/topic/unpause', topic=topic.topic_name)}",
+        )
     elif topic.depth and topic.consumer_groups is None and not (topic.channels or topic.log_groups):
-        yield warning("no-channel", where, f"{_wait(topic.depth)}, and there is no channel",
-                      "The first consumer that subscribes gets them: start it, or empty or delete "
-                      "the topic.")  # fmt: skip
+        yield warning(
+            "no-channel",
+            where,
+            f"{_wait(topic.depth)}, and there is no channel",
+            "The first consumer that subscribes gets them: start it, or empty or delete the topic.",
+        )
 
 
 def _channel(where: str, topic: ToldTopic, channel: ToldChannel) -> Iterator[Finding]:
@@ -63,24 +74,40 @@ def _channel(where: str, topic: ToldTopic, channel: ToldChannel) -> Iterator[Fin
     if not channel.depth:
         return
     if channel.paused:
-        yield warning("paused", where, f"it is paused, and {_wait(channel.depth)}",
-                      f"POST {target('/channel/unpause', **names)}")  # fmt: skip
+        yield warning(
+            "paused",
+            where,
+            f"it is paused, and {_wait(channel.depth)}",
+            f"POST {target('/channel/unpause', **names)}",
+        )
     elif not channel.client_count:
-        yield warning("unread", where, f"{_wait(channel.depth)}, and nobody reads it",
-                      "Start its consumers. A channel that nobody needs holds its messages for "
-                      f"ever: POST {target('/channel/delete', **names)}")  # fmt: skip
+        yield warning(
+            "unread",
+            where,
+            f"{_wait(channel.depth)}, and nobody reads it",
+            "Start its consumers. A channel that nobody needs holds its messages for "
+            f"ever: POST {target('/channel/delete', **names)}",
+        )
 
 
 def _group(where: str, topic: str, group: ToldGroup) -> Iterator[Finding]:
     if group.age is not None and group.stale:
         age = format_duration(group.age * SECOND)
         deleting = target("/log/group/delete", topic=topic, group=group.group_name)
-        yield warning("unread", where, f"{_wait(group.lag)}, and it has not moved for {age}",
-                      "Start the job that reads with it. A group that nobody needs holds the log: "
-                      f"POST {deleting}")  # fmt: skip
+        yield warning(
+            "unread",
+            where,
+            f"{_wait(group.lag)}, and it has not moved for {age}",
+            "Start the job that reads with it. A group that nobody needs holds the log: "
+            f"POST {deleting}",
+        )
     elif group.age is None and group.lag and not group.client_count:
-        yield warning("unread", where, f"{_wait(group.lag)}, and it has no member",
-                      "Start its consumers, or remove it: mqadmin deleteSubGroup")  # fmt: skip
+        yield warning(
+            "unread",
+            where,
+            f"{_wait(group.lag)}, and it has no member",
+            "Start its consumers, or remove it: mqadmin deleteSubGroup",
+        )
 
 
 def _wait(number: int) -> str:
@@ -139,10 +166,15 @@ async def _lookupds(
         try:
             told[lookupd] = await asker.get(of_lookupd(lookupd), "/nodes", ToldNodes)
         except UpstreamError as problem:
-            found.append(error(
-                "lookupd-unreachable", f"nsqlookupd {lookupd}", str(problem),
-                "Start it, or take its address out of the flags of nsqds and consumers: these go "
-                "on with the others."))  # fmt: skip
+            found.append(
+                error(
+                    "lookupd-unreachable",
+                    f"nsqlookupd {lookupd}",
+                    str(problem),
+                    "Start it, or take its address out of the flags of nsqds and consumers: these "
+                    "go on with the others.",
+                )
+            )
     return told, found
 
 
@@ -151,11 +183,16 @@ def _tombstones(told: dict[str, ToldNodes]) -> Iterator[Finding]:
         for node in (each.producer() for each in answer.producers or ()):
             for topic in node.topics or ():
                 if topic.tombstoned:
-                    yield warning("tombstone", f"nsqlookupd {lookupd}", f"the topic {topic.topic} "
-                                  f"is tombstoned at {node.http_address}: consumers are not sent "
-                                  "there", "It ends after --tombstone-lifetime. If the node is to "
-                                  "have the topic no more, delete it there; publishers must have "
-                                  "gone first.")  # fmt: skip
+                    yield warning(
+                        "tombstone",
+                        f"nsqlookupd {lookupd}",
+                        f"the topic {topic.topic} "
+                        f"is tombstoned at {node.http_address}: consumers are not sent "
+                        "there",
+                        "It ends after --tombstone-lifetime. If the node is to "
+                        "have the topic no more, delete it there; publishers must have "
+                        "gone first.",
+                    )
 
 
 def _same_address(told: dict[str, ToldNodes], nodes: Sequence[Node]) -> Iterator[Finding]:
@@ -167,54 +204,90 @@ def _same_address(told: dict[str, ToldNodes], nodes: Sequence[Node]) -> Iterator
         addresses = Counter(each.http_address for each in infos)
         for address, count in addresses.items():
             if count > 1:
-                yield error("same-identity", where, f"{count} nodes say that they are {address}",
-                            "Consumers reach one of them. Give each a --broadcast-address, or "
-                            "ports, that no other has.")  # fmt: skip
+                yield error(
+                    "same-identity",
+                    where,
+                    f"{count} nodes say that they are {address}",
+                    "Consumers reach one of them. Give each a --broadcast-address, or "
+                    "ports, that no other has.",
+                )
 
 
 def _reach(node: Node, lookupds: list[str]) -> Iterator[Finding]:
     where = f"nsqd {node.address}"
     if node.failure:
         by = f", as {', '.join(node.named_by)} names it" if node.named_by else ""
-        yield error("unreachable", where, f"{node.failure}{by}", "Start it. If it runs, its "
-                    "--broadcast-address, or a firewall, is wrong: consumers are sent "
-                    "there.")  # fmt: skip
+        yield error(
+            "unreachable",
+            where,
+            f"{node.failure}{by}",
+            "Start it. If it runs, its "
+            "--broadcast-address, or a firewall, is wrong: consumers are sent "
+            "there.",
+        )
         return
     for address in node.unreachable:
-        yield error("unreachable", where, f"others are told {address}, where nobody answers",
-                    "Set --broadcast-address to what consumers reach, and "
-                    "--broadcast-tcp-port where a port is mapped.")  # fmt: skip
+        yield error(
+            "unreachable",
+            where,
+            f"others are told {address}, where nobody answers",
+            "Set --broadcast-address to what consumers reach, and "
+            "--broadcast-tcp-port where a port is mapped.",
+        )
     missing = [each for each in lookupds if each not in node.named_by]
     if missing and node.is_primary and not any(node.unreachable):
-        yield warning("not-registered", where, f"{', '.join(missing)} does not know it",
-                      "Consumers that ask there do not find it: give it "
-                      "--lookupd-tcp-address.")  # fmt: skip
+        yield warning(
+            "not-registered",
+            where,
+            f"{', '.join(missing)} does not know it",
+            "Consumers that ask there do not find it: give it --lookupd-tcp-address.",
+        )
 
 
 def _machine(node: Node, used_max: int) -> Iterator[Finding]:
     where = f"nsqd {node.address}"
     if node.health != "OK" and node.is_primary:
-        yield error("unhealthy", where, node.health, "Its log says more. Damage: look with "
-                    "GET /damage, and with --data-path once it is stopped.")  # fmt: skip
+        yield error(
+            "unhealthy",
+            where,
+            node.health,
+            "Its log says more. Damage: look with "
+            "GET /damage, and with --data-path once it is stopped.",
+        )
     if abs(node.ahead_ns) > SKEW_NS + node.doubt_ns:
         off = format_duration(abs(node.ahead_ns) // SECOND * SECOND)
         side = "ahead of" if node.ahead_ns > 0 else "behind"
-        yield warning("clock", where, f"its clock is {off} {side} this machine's", "Set both by "
-                      "NTP: times of messages, deferrals and seeks follow them.")  # fmt: skip
+        yield warning(
+            "clock",
+            where,
+            f"its clock is {off} {side} this machine's",
+            "Set both by NTP: times of messages, deferrals and seeks follow them.",
+        )
     yield from disk_space(node.disk, where, used_max)
     own = node.options.get("msg_timeout", 0), node.options.get("max_msg_timeout", 0)
     if own[0] > own[1]:
-        yield warning("time-outs", where, f"--msg-timeout {format_duration(own[0])} is more than "
-                      f"--max-msg-timeout {format_duration(own[1])}", "A consumer that asks for "
-                      "nothing gets more time than one may ask for: raise the latter.")  # fmt: skip
+        yield warning(
+            "time-outs",
+            where,
+            f"--msg-timeout {format_duration(own[0])} is more than "
+            f"--max-msg-timeout {format_duration(own[1])}",
+            "A consumer that asks for "
+            "nothing gets more time than one may ask for: raise the latter.",
+        )
 
 
 def _versions(nodes: Sequence[Node]) -> Iterator[Finding]:
-    found = {node.address: f"{node.info.version} (Penstock {node.penstock_version or 'none'})"
-             for node in nodes}  # fmt: skip
+    found = {
+        node.address: f"{node.info.version} (Penstock {node.penstock_version or 'none'})"
+        for node in nodes
+    }
     if len(set(found.values())) > 1:
-        yield warning("versions", "the cluster", _by_value(found), "Upgrade one node after the "
-                      "other until all are of one version.")  # fmt: skip
+        yield warning(
+            "versions",
+            "the cluster",
+            _by_value(found),
+            "Upgrade one node after the other until all are of one version.",
+        )
 
 
 def _options(nodes: Sequence[Node]) -> Iterator[Finding]:
@@ -224,10 +297,12 @@ def _options(nodes: Sequence[Node]) -> Iterator[Finding]:
         shown = format_duration if is_time else str
         found = {n.address: shown(n.options[option]) for n in nodes if option in n.options}
         if len(set(found.values())) > 1:
-            yield warning("time-outs" if is_time else "options", "the cluster",
-                          f"--{option.replace('_', '-')} differs: {_by_value(found)}",
-                          "A consumer of a topic on several nodes meets both: set one "
-                          "value.")  # fmt: skip
+            yield warning(
+                "time-outs" if is_time else "options",
+                "the cluster",
+                f"--{option.replace('_', '-')} differs: {_by_value(found)}",
+                "A consumer of a topic on several nodes meets both: set one value.",
+            )
 
 
 def _by_value(found: dict[str, str]) -> str:
@@ -272,10 +347,13 @@ async def _same_log(asker: Asker, nodes: Sequence[Node]) -> list[Finding]:
             for queue in each.queues[:1]:
                 places.setdefault((each.topic, log_of(queue.log)), []).append(node.address)
     return [
-        error("same-identity", ", ".join(f"nsqd {each}" for each in addresses),
-              f"their topic {topic} is the same log: one data path is a copy of the other",
-              "Messages of both have the same ids, and readers that keep offsets mix them up: stop "
-              "one, and start it on an empty data path.")
+        error(
+            "same-identity",
+            ", ".join(f"nsqd {each}" for each in addresses),
+            f"their topic {topic} is the same log: one data path is a copy of the other",
+            "Messages of both have the same ids, and readers that keep offsets mix them up: stop "
+            "one, and start it on an empty data path.",
+        )
         for (topic, _), addresses in places.items()
         if len({histories[each] for each in addresses}) > 1
-    ]  # fmt: skip
+    ]

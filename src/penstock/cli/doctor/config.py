@@ -137,10 +137,14 @@ def _refusals(options: Options) -> Iterator[str]:
 
 def _nsqd(where: str, options: NsqdOptions) -> Iterator[Finding]:
     if options.msg_timeout > options.max_msg_timeout:
-        yield warning("time-outs", where, f"msg_timeout is {format_duration(options.msg_timeout)}, "
-                      f"max_msg_timeout {format_duration(options.max_msg_timeout)}",
-                      "A consumer that asks for nothing gets more time than one may ask for: raise "
-                      "max_msg_timeout.")  # fmt: skip
+        yield warning(
+            "time-outs",
+            where,
+            f"msg_timeout is {format_duration(options.msg_timeout)}, "
+            f"max_msg_timeout {format_duration(options.max_msg_timeout)}",
+            "A consumer that asks for nothing gets more time than one may ask for: raise "
+            "max_msg_timeout.",
+        )
     if options.data_path:
         yield from _data_path(where, options.data_path)
 
@@ -149,13 +153,20 @@ def _data_path(where: str, path: str) -> Iterator[Finding]:
     try:
         is_there = is_directory(path)
     except OSError as problem:
-        yield warning("unreadable", where, f"data_path {path} cannot be reached: "
-                      f"{system_words(problem)}", "Run this as the user that nsqd runs "
-                      "as.")  # fmt: skip
+        yield warning(
+            "unreadable",
+            where,
+            f"data_path {path} cannot be reached: {system_words(problem)}",
+            "Run this as the user that nsqd runs as.",
+        )
         return
     if not is_there:
-        yield error("no-data-path", where, f"data_path {path} is no directory",
-                    f"nsqd makes none: mkdir -p {shlex.quote(path)}")  # fmt: skip
+        yield error(
+            "no-data-path",
+            where,
+            f"data_path {path} is no directory",
+            f"nsqd makes none: mkdir -p {shlex.quote(path)}",
+        )
 
 
 def _properties(where: str, text: str) -> tuple[str, list[Finding]]:

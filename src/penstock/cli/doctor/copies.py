@@ -93,23 +93,40 @@ def _follower(node: Node, primary: Known | None) -> Iterator[Finding]:
             remedy,
         )
     elif primary.said.role == FENCED:
-        yield error("follows-fenced", where, f"it follows {said.primary}, which is fenced: "
-                    f"{primary.said.primary} is primary in epoch {primary.said.fenced_epoch}",
-                    f"Start it with --follow={primary.said.primary}.")  # fmt: skip
+        yield error(
+            "follows-fenced",
+            where,
+            f"it follows {said.primary}, which is fenced: "
+            f"{primary.said.primary} is primary in epoch {primary.said.fenced_epoch}",
+            f"Start it with --follow={primary.said.primary}.",
+        )
     elif said.trouble == NOT_FOLLOWING:
-        yield error("not-following", where, f"{said.error}; {_age(said)}", "Its log says since "
-                    "when. Look at the address in --follow, the secret, TLS and the disks of "
-                    "both; a primary with a new disk has another history.")  # fmt: skip
+        yield error(
+            "not-following",
+            where,
+            f"{said.error}; {_age(said)}",
+            "Its log says since "
+            "when. Look at the address in --follow, the secret, TLS and the disks of "
+            "both; a primary with a new disk has another history.",
+        )
     elif said.trouble == COPY_BEHIND:
-        yield warning("copy-behind", where, f"it lacks {_lacks(said)} of {said.primary}; "
-                      f"{_age(said)}", "A first copy takes its time. "
-                      "Else the network or this node's disk is slower than the publishes. If the "
-                      "primary is lost, so is what is lacking.")  # fmt: skip
+        yield warning(
+            "copy-behind",
+            where,
+            f"it lacks {_lacks(said)} of {said.primary}; {_age(said)}",
+            "A first copy takes its time. "
+            "Else the network or this node's disk is slower than the publishes. If the "
+            "primary is lost, so is what is lacking.",
+        )
     if said.put_aside:
-        yield warning("put-aside", where, "messages that its primary has not were put aside: "
-                      f"{_shown(said.put_aside)}", "They are in aside/ of its data path, a data "
-                      "path each: read it with nsqd, or publish it again with penstock replay, "
-                      "and remove it. This is said until the next start.")  # fmt: skip
+        yield warning(
+            "put-aside",
+            where,
+            f"messages that its primary has not were put aside: {_shown(said.put_aside)}",
+            "They are in aside/ of its data path, a data "
+            "path each: read it with nsqd, or publish it again with penstock replay, "
+            "and remove it. This is said until the next start.",
+        )
 
 
 def _age(said: Replication) -> str:
@@ -120,10 +137,14 @@ def _age(said: Replication) -> str:
 
 def _promotion(address: str, said: Replication) -> str:
     if said.was_whole:
-        return (f"If it is gone, and takes no publishes any more: penstock promote {address}; what "
-                "it acknowledged since this one was whole is lost")  # fmt: skip
-    return (f"This copy is not whole: penstock promote {address} --force loses {_lacks(said)}. "
-            "A backup may have more")  # fmt: skip
+        return (
+            f"If it is gone, and takes no publishes any more: penstock promote {address}; what "
+            "it acknowledged since this one was whole is lost"
+        )
+    return (
+        f"This copy is not whole: penstock promote {address} --force loses {_lacks(said)}. "
+        "A backup may have more"
+    )
 
 
 def _lacks(said: Replication) -> str:
@@ -135,9 +156,13 @@ def _lacks(said: Replication) -> str:
 
 def _fenced(where: str, said: Replication) -> Iterator[Finding]:
     own = f"; messages that only it has: {_shown(said.only_here)}" if said.only_here else ""
-    yield error("fenced", where, f"it takes no publishes: {said.primary} is primary in epoch "
-                f"{said.fenced_epoch}{own}", f"Start it with --follow={said.primary}: it becomes a "
-                "copy, and puts what only it has into aside/ of its data path.")  # fmt: skip
+    yield error(
+        "fenced",
+        where,
+        f"it takes no publishes: {said.primary} is primary in epoch {said.fenced_epoch}{own}",
+        f"Start it with --follow={said.primary}: it becomes a "
+        "copy, and puts what only it has into aside/ of its data path.",
+    )
 
 
 def _primary(where: str, said: Replication) -> Iterator[Finding]:
@@ -148,11 +173,19 @@ def _primary(where: str, said: Replication) -> Iterator[Finding]:
     follow = f"fewer than {said.replicas_acked:,} {copies} as --replicas-acked wants"
     remedy = "Start the followers, with --durability=fsync if it has that."
     if said.trouble == WITHOUT_COPIES:
-        yield warning("without-copies", where, f"{follow}: publishes are acknowledged without them",
-                      f"{remedy} What comes until then is on this node alone.")  # fmt: skip
+        yield warning(
+            "without-copies",
+            where,
+            f"{follow}: publishes are acknowledged without them",
+            f"{remedy} What comes until then is on this node alone.",
+        )
     else:
-        yield error("without-copies", where, f"{follow}: publishes are refused", f"{remedy} Or let "
-                    "it go on without them: --replicas-missing=go-on.")  # fmt: skip
+        yield error(
+            "without-copies",
+            where,
+            f"{follow}: publishes are refused",
+            f"{remedy} Or let it go on without them: --replicas-missing=go-on.",
+        )
 
 
 def _two_primaries(known: Iterable[Known]) -> Iterator[Finding]:
@@ -168,16 +201,23 @@ def _two_primaries(known: Iterable[Known]) -> Iterator[Finding]:
         shown = ", ".join(f"{each.address} (epoch {each.said.epoch})" for each in nodes)
         newest = max(nodes, key=lambda each: each.said.epoch).address
         if len(epochs) > 1:
-            remedy = (f"{newest} tells the one before it by itself when it can reach it: mend the "
-                      "network, or stop the others, and start them with "
-                      f"--follow={newest}")  # fmt: skip
+            remedy = (
+                f"{newest} tells the one before it by itself when it can reach it: mend the "
+                "network, or stop the others, and start them with "
+                f"--follow={newest}"
+            )
         else:
-            remedy = ("Two followers were promoted at once. Choose one, stop the others, and start "
-                      "them with --follow: what only they have is put aside. A lease in "
-                      "--promote-before-hook prevents it")  # fmt: skip
-        yield error("two-primaries", ", ".join(f"nsqd {each.address}" for each in nodes),
-                    f"they are copies of one another, and all take publishes: {shown}",
-                    f"{remedy}.")  # fmt: skip
+            remedy = (
+                "Two followers were promoted at once. Choose one, stop the others, and start "
+                "them with --follow: what only they have is put aside. A lease in "
+                "--promote-before-hook prevents it"
+            )
+        yield error(
+            "two-primaries",
+            ", ".join(f"nsqd {each.address}" for each in nodes),
+            f"they are copies of one another, and all take publishes: {shown}",
+            f"{remedy}.",
+        )
 
 
 def _shown(counts: Mapping[str, int]) -> str:

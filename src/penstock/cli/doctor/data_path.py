@@ -100,16 +100,22 @@ def disk_space(space: DiskSpace | None, where: str, used_max: int) -> Iterator[F
     if space is None or space.used_share * 100 < used_max:
         return
     level = error if space.used_share >= _FULL else warning
-    yield level("disk-space", where, f"its file system is {space.used_share:.0%} full, "
-                f"{space.free >> 20:,} MiB are free; publishes are refused when it is full",
-                "Make room, let consumers catch up, or bound the log: --retention-bytes, "
-                "--max-bytes.")  # fmt: skip
+    yield level(
+        "disk-space",
+        where,
+        f"its file system is {space.used_share:.0%} full, "
+        f"{space.free >> 20:,} MiB are free; publishes are refused when it is full",
+        "Make room, let consumers catch up, or bound the log: --retention-bytes, --max-bytes.",
+    )
 
 
 def _locked(path: str, where: str) -> Finding:
-    return warning("locked", where, f"it is in use by {holder_of(path)}, so its files were not "
-                   "examined", "Ask the running node itself (--nsqd-http-address=HOST:PORT), or "
-                   "stop it first.")  # fmt: skip
+    return warning(
+        "locked",
+        where,
+        f"it is in use by {holder_of(path)}, so its files were not examined",
+        "Ask the running node itself (--nsqd-http-address=HOST:PORT), or stop it first.",
+    )
 
 
 def is_directory(path: str) -> bool:
@@ -124,8 +130,12 @@ def _no_data_path(path: str, where: str) -> Finding | None:
     """The finding for a folder on which no node has run; None for a data path."""
     try:
         if not is_directory(path):
-            return error("no-data-path", where, "there is no such directory", "Make it (mkdir -p "
-                         f"{shlex.quote(path)}), or name the right one: --data-path.")  # fmt: skip
+            return error(
+                "no-data-path",
+                where,
+                "there is no such directory",
+                f"Make it (mkdir -p {shlex.quote(path)}), or name the right one: --data-path.",
+            )
     except OSError as problem:
         return _unreadable(where, f"it cannot be reached: {system_words(problem)}")
     try:
@@ -134,14 +144,22 @@ def _no_data_path(path: str, where: str) -> Finding | None:
         what = f"it is {NO_DATA_PATH}" if os.listdir(path) else "it is empty: no node has run on it"
     except OSError as problem:
         return _unreadable(where, f"it cannot be read: {system_words(problem)}")
-    return error("no-data-path", where, what, "Name the folder that nsqd has as --data-path, or "
-                 "mqbroker as storePathRootDir.")  # fmt: skip
+    return error(
+        "no-data-path",
+        where,
+        what,
+        "Name the folder that nsqd has as --data-path, or mqbroker as storePathRootDir.",
+    )
 
 
 def _unreadable(where: str, problem: str) -> Finding:
-    return error("unreadable", where, problem,
-                 "Run this as the user that nsqd runs as; if it is the disk, replace it and "
-                 "restore a backup.")  # fmt: skip
+    return error(
+        "unreadable",
+        where,
+        problem,
+        "Run this as the user that nsqd runs as; if it is the disk, replace it and "
+        "restore a backup.",
+    )
 
 
 def _names(store: Store) -> Iterator[Finding]:
@@ -150,37 +168,56 @@ def _names(store: Store) -> Iterator[Finding]:
     try:
         entries = metadata.read(store)
     except (ConfigError, StorageError) as problem:
-        yield error("metadata", where, str(problem), "nsqd does not start. Put back a good copy, "
-                    "or move the file away: topics and channels come from the log and its "
-                    "cursors, only pauses are forgotten.")  # fmt: skip
+        yield error(
+            "metadata",
+            where,
+            str(problem),
+            "nsqd does not start. Put back a good copy, "
+            "or move the file away: topics and channels come from the log and its "
+            "cursors, only pauses are forgotten.",
+        )
         return
     topics = {topic for topic, _ in store.queues()}
     for entry in entries:
         for name in (entry.name, *(channel for channel, _ in entry.channels)):
             if not is_valid_name(name):
-                yield warning("name", where, f"{name!r} is no name of a topic or channel",
-                              "A start leaves it out; correct it.")  # fmt: skip
+                yield warning(
+                    "name",
+                    where,
+                    f"{name!r} is no name of a topic or channel",
+                    "A start leaves it out; correct it.",
+                )
         if topics and is_valid_name(entry.name) and entry.name not in topics:
-            yield warning("no-files", where, f"the topic {entry.name} is listed and has no files",
-                          "A start makes it, empty. If it had messages, restore a backup "
-                          "first.")  # fmt: skip
+            yield warning(
+                "no-files",
+                where,
+                f"the topic {entry.name} is listed and has no files",
+                "A start makes it, empty. If it had messages, restore a backup first.",
+            )
 
 
 def _go_files(disk: DryDisk, path: str) -> Iterator[Finding]:
     queues = find_queues(disk.list(path))
     if queues:
-        yield warning("old-format", f"data path {path}", f"{counted(len(queues), 'queue')} of Go's "
-                      f"nsqd are not imported yet: {_listed([each.name for each in queues])}",
-                      "The next start of nsqd imports them, all or none, and moves Go's files "
-                      "aside.")  # fmt: skip
+        yield warning(
+            "old-format",
+            f"data path {path}",
+            f"{counted(len(queues), 'queue')} of Go's "
+            f"nsqd are not imported yet: {_listed([each.name for each in queues])}",
+            "The next start of nsqd imports them, all or none, and moves Go's files aside.",
+        )
 
 
 def _leftovers(path: str, removed: set[str]) -> Iterator[Finding]:
     if removed:
         names = sorted(os.path.relpath(each, path) for each in removed)
-        yield warning("leftovers", f"data path {path}", f"{counted(len(names), 'file')} that a "
-                      f"killed process has left: {_listed(names)}", "They hold nothing that was "
-                      "promised. The next start removes them; --repair does it now.")  # fmt: skip
+        yield warning(
+            "leftovers",
+            f"data path {path}",
+            f"{counted(len(names), 'file')} that a killed process has left: {_listed(names)}",
+            "They hold nothing that was "
+            "promised. The next start removes them; --repair does it now.",
+        )
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -326,17 +363,30 @@ def examine_tables(disk: Disk, data_path: str) -> Iterator[Finding]:
             continue
         if _is_readable(disk.read_file(path)):
             if seal.is_broken(disk.read_file(path) or b""):
-                yield warning("table", path, "it is not as the broker wrote it",
-                              f"A start takes its previous content from {name}{BACKUP} if that is "
-                              "as it was written. If you have edited it, delete its member "
-                              f"{seal.MEMBER}.")  # fmt: skip
+                yield warning(
+                    "table",
+                    path,
+                    "it is not as the broker wrote it",
+                    f"A start takes its previous content from {name}{BACKUP} if that is "
+                    "as it was written. If you have edited it, delete its member "
+                    f"{seal.MEMBER}.",
+                )
         elif _is_readable(disk.read_file(path + BACKUP)):
-            yield warning("table", path, "it is damaged", "A start takes its previous content from "
-                          f"{name}{BACKUP}; changes after that are lost.")  # fmt: skip
+            yield warning(
+                "table",
+                path,
+                "it is damaged",
+                "A start takes its previous content from "
+                f"{name}{BACKUP}; changes after that are lost.",
+            )
         else:
-            yield error("table", path, f"it is damaged, and so is {name}{BACKUP}, or it is missing",
-                        "The broker does not start. Put back a good copy of one, or delete both "
-                        "to begin without their content.")  # fmt: skip
+            yield error(
+                "table",
+                path,
+                f"it is damaged, and so is {name}{BACKUP}, or it is missing",
+                "The broker does not start. Put back a good copy of one, or delete both "
+                "to begin without their content.",
+            )
 
 
 def _is_readable(data: bytes | None) -> bool:

@@ -30,9 +30,16 @@ async def examine_name_servers(
         whole = await cluster(servers)
         groups = await all_groups(servers, Paces())
     except NoAnswerError as problem:
-        return Report([error("unreachable", f"name server {'; '.join(servers.addresses)}",
-                             str(problem), "Start it: brokers go on, but clients that "
-                             "start find none.")])  # fmt: skip
+        return Report(
+            [
+                error(
+                    "unreachable",
+                    f"name server {'; '.join(servers.addresses)}",
+                    str(problem),
+                    "Start it: brokers go on, but clients that start find none.",
+                )
+            ]
+        )
     finally:
         await servers.close()
     findings = [*_name_servers(whole["name_servers"])]
@@ -43,8 +50,11 @@ async def examine_name_servers(
         findings += group(each)
     answered = [each for each in whole["name_servers"] if each["answers"]]
     checked = [f"name server {each['address']}" for each in answered]
-    checked += [f"broker {each['broker']}, {each['address']}: {each['version']}"
-                for each in whole["brokers"] if each["answers"]]  # fmt: skip
+    checked += [
+        f"broker {each['broker']}, {each['address']}: {each['version']}"
+        for each in whole["brokers"]
+        if each["answers"]
+    ]
     checked += [f"{counted(len(groups['groups']), 'group')} of RocketMQ"]
     return Report(findings, checked)
 
@@ -55,26 +65,41 @@ def _name_servers(rows: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
     for each in rows:
         where = f"name server {each['address']}"
         if not each["answers"]:
-            yield error("unreachable", where, "it does not answer", "Start it, or take its address "
-                        "out of those that brokers and clients are given: they go on with the "
-                        "others.")  # fmt: skip
+            yield error(
+                "unreachable",
+                where,
+                "it does not answer",
+                "Start it, or take its address "
+                "out of those that brokers and clients are given: they go on with the "
+                "others.",
+            )
         elif each["brokers"] < most:
-            yield warning("not-registered", where, f"it knows {each['brokers']} of "
-                          f"{counted(most, 'broker')}", "Clients that ask there do not find the "
-                          "others: give each broker all name servers.")  # fmt: skip
+            yield warning(
+                "not-registered",
+                where,
+                f"it knows {each['brokers']} of {counted(most, 'broker')}",
+                "Clients that ask there do not find the others: give each broker all name servers.",
+            )
 
 
 def _broker(row: Mapping[str, Any]) -> Iterator[Finding]:
     where = f"broker {row['broker']}, {row['address']}"
     for each in row["verdicts"]:
         if each["kind"] == _SILENT:
-            yield error("unreachable", where, "it is registered, and does not answer there",
-                        "Start it. If it runs, its brokerIP1, or a firewall, is wrong: clients are "
-                        "sent there.")  # fmt: skip
+            yield error(
+                "unreachable",
+                where,
+                "it is registered, and does not answer there",
+                "Start it. If it runs, its brokerIP1, or a firewall, is wrong: clients are "
+                "sent there.",
+            )
         else:
-            yield warning("disk-space", where, f"{each['share']:.0%} of its disk is used",
-                          "Make room, or lower fileReservedTime: when it is full, it refuses what "
-                          "is sent.")  # fmt: skip
+            yield warning(
+                "disk-space",
+                where,
+                f"{each['share']:.0%} of its disk is used",
+                "Make room, or lower fileReservedTime: when it is full, it refuses what is sent.",
+            )
 
 
 def versions(rows: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
@@ -85,8 +110,12 @@ def versions(rows: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
             found.setdefault(each["version"], []).append(each["broker"])
     if len(found) > 1:
         told = "; ".join(f"{version} at {', '.join(places)}" for version, places in found.items())
-        yield warning("versions", "RocketMQ's brokers", told, "Upgrade one broker after the other "
-                      "until all are of one version.")  # fmt: skip
+        yield warning(
+            "versions",
+            "RocketMQ's brokers",
+            told,
+            "Upgrade one broker after the other until all are of one version.",
+        )
 
 
 def group(row: Mapping[str, Any]) -> Iterator[Finding]:
@@ -96,18 +125,35 @@ def group(row: Mapping[str, Any]) -> Iterator[Finding]:
     for each in row["verdicts"]:
         match each["kind"]:
             case "unattended":
-                yield warning("unread", where, f"{waiting} in {', '.join(row['topics'])}, and it "
-                              "has no member", "Start its consumers, or remove it: mqadmin "
-                              f"deleteSubGroup -g {row['group']}")  # fmt: skip
+                yield warning(
+                    "unread",
+                    where,
+                    f"{waiting} in {', '.join(row['topics'])}, and it has no member",
+                    f"Start its consumers, or remove it: mqadmin deleteSubGroup -g {row['group']}",
+                )
             case "disabled":
-                yield warning("paused", where, f"{waiting}, and it may not consume", "Let it: "
-                              f"mqadmin updateSubGroup -g {row['group']} -s true")  # fmt: skip
+                yield warning(
+                    "paused",
+                    where,
+                    f"{waiting}, and it may not consume",
+                    f"Let it: mqadmin updateSubGroup -g {row['group']} -s true",
+                )
             case "letters":
                 letters = counted(each["letters"], "dead letter")
-                yield warning("dead-letters", where, letters, "Look at the topic "
-                              f"%DLQ%{row['group']}, and send them again, in nsqadmin; or: mqadmin "
-                              f"consumeMessage -t %DLQ%{row['group']}")  # fmt: skip
+                yield warning(
+                    "dead-letters",
+                    where,
+                    letters,
+                    "Look at the topic "
+                    f"%DLQ%{row['group']}, and send them again, in nsqadmin; or: mqadmin "
+                    f"consumeMessage -t %DLQ%{row['group']}",
+                )
             case _:
-                yield warning("lag", where, waiting, "Look whether it becomes less: mqadmin "
-                              f"consumerProgress -g {row['group']}. More consumers help, up to the "
-                              "number of queues.")  # fmt: skip
+                yield warning(
+                    "lag",
+                    where,
+                    waiting,
+                    "Look whether it becomes less: mqadmin "
+                    f"consumerProgress -g {row['group']}. More consumers help, up to the "
+                    "number of queues.",
+                )

@@ -94,8 +94,9 @@ def distinct(nodes: Iterable[Node]) -> list[Node]:
         known = found.setdefault(own if not node.failure else (node.address, None), node)
         if known is not node:
             known.named_by += node.named_by
-            known.unreachable += [each for each in node.unreachable
-                                  if each not in known.unreachable]  # fmt: skip
+            known.unreachable += [
+                each for each in node.unreachable if each not in known.unreachable
+            ]
     return list(found.values())
 
 

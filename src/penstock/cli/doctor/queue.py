@@ -58,9 +58,13 @@ class Queue:
             yield error("later-format", self._where, str(problem), LATER_REMEDY)
             return
         except StorageError as problem:
-            yield error("unreadable", self._where, str(problem),
-                        "Run this as the user that nsqd runs as; if it is the disk, replace it "
-                        "and restore a backup.")  # fmt: skip
+            yield error(
+                "unreadable",
+                self._where,
+                str(problem),
+                "Run this as the user that nsqd runs as; if it is the disk, replace it "
+                "and restore a backup.",
+            )
             return
         self.messages = log.next_offset - log.start_offset
         yield from self._damage(log.damage, on_record, known)
@@ -73,29 +77,45 @@ class Queue:
         self, record: DamageRecord, on_record: list[Damage], known: list[Damage]
     ) -> Iterator[Finding]:
         accepting = target("/topic/damage/accept", topic=self._topic)
-        accept = (f"Nothing of the topic is deleted, and the node is unhealthy, until you accept "
-                  f"the damage: POST {accepting} at the running node, "
-                  "or --accept-damage here.")  # fmt: skip
+        accept = (
+            f"Nothing of the topic is deleted, and the node is unhealthy, until you accept "
+            f"the damage: POST {accepting} at the running node, "
+            "or --accept-damage here."
+        )
         for damage in record.pending:
             if damage in on_record:
                 yield error("damage-pending", self._where, f"on record: {damage}", accept)
             else:
-                yield error("damage", self._where, _uncopied(damage), "nsqd keeps all that can be "
-                            f"read, and copies damaged bytes to {QUARANTINE}/ when it meets them; "
-                            "the doctor has changed nothing. Restore a backup if what is lost "
-                            f"matters. {accept}")  # fmt: skip
+                yield error(
+                    "damage",
+                    self._where,
+                    _uncopied(damage),
+                    "nsqd keeps all that can be "
+                    f"read, and copies damaged bytes to {QUARANTINE}/ when it meets them; "
+                    "the doctor has changed nothing. Restore a backup if what is lost "
+                    f"matters. {accept}",
+                )
         for damage in record.known:
             if damage not in known:
-                yield warning("damage-unsynced", self._where, _uncopied(damage), "It was never "
-                              "synced, so a power cut may take it; choose --durability=fsync "
-                              "where it must not. The next start goes on by itself.")  # fmt: skip
+                yield warning(
+                    "damage-unsynced",
+                    self._where,
+                    _uncopied(damage),
+                    "It was never "
+                    "synced, so a power cut may take it; choose --durability=fsync "
+                    "where it must not. The next start goes on by itself.",
+                )
 
     def _torn(self, nbytes: int) -> Iterator[Finding]:
         if nbytes:
-            yield warning("torn-tail", self._where, f"{counted(nbytes, 'byte')} at the end are of "
-                          "a write that a crash has cut short", "It was never acknowledged. The "
-                          "next start cuts it off and keeps a copy; --repair does it "
-                          "now.")  # fmt: skip
+            yield warning(
+                "torn-tail",
+                self._where,
+                f"{counted(nbytes, 'byte')} at the end are of a write that a crash has cut short",
+                "It was never acknowledged. The "
+                "next start cuts it off and keeps a copy; --repair does it "
+                "now.",
+            )
 
     def _identity(self, data: bytes | None, log: Log, journal: Journal) -> Iterator[Finding]:
         try:
@@ -104,12 +124,19 @@ class Queue:
             identity = None
         if identity is None or identity.id_base != log.id_base:
             found = "another topic's" if identity else "damaged" if data else "missing"
-            yield warning("identity", self._where, f"its {IDENTITY_FILE} is {found}",
-                          "The next start takes the ids from the messages; --repair does it "
-                          "now.")  # fmt: skip
+            yield warning(
+                "identity",
+                self._where,
+                f"its {IDENTITY_FILE} is {found}",
+                "The next start takes the ids from the messages; --repair does it now.",
+            )
         if journal.is_old:
-            yield warning("old-format", self._where, "its cursor journal is of an earlier version",
-                          "The next start of nsqd writes it again; nothing is lost.")  # fmt: skip
+            yield warning(
+                "old-format",
+                self._where,
+                "its cursor journal is of an earlier version",
+                "The next start of nsqd writes it again; nothing is lost.",
+            )
 
     def _indexes(self, log: Log) -> Iterator[Finding]:
         for first in segments_in(self._disk, self._directory):
@@ -119,16 +146,24 @@ class Queue:
                 if data is not None:
                     BlockIndex.decode(data, log.id_base + first)
             except CorruptBatchError as problem:
-                yield warning("index", self._where, f"{os.path.basename(path)}: {problem}",
-                              "It is only there for speed: the next start reads the segment "
-                              "instead, and writes it again.")  # fmt: skip
+                yield warning(
+                    "index",
+                    self._where,
+                    f"{os.path.basename(path)}: {problem}",
+                    "It is only there for speed: the next start reads the segment "
+                    "instead, and writes it again.",
+                )
 
     def _clock(self, log: Log, now_ns: int) -> Iterator[Finding]:
         if log.newest_ns > now_ns + AHEAD_NS:
-            yield warning("clock", self._where, "its newest message was published at "
-                          f"{rfc3339(log.newest_ns)}, which is yet to come",
-                          "The clock of this machine is slow, or was fast then. Set it right "
-                          "(chrony, ntpd): seeks by time follow it.")  # fmt: skip
+            yield warning(
+                "clock",
+                self._where,
+                "its newest message was published at "
+                f"{rfc3339(log.newest_ns)}, which is yet to come",
+                "The clock of this machine is slow, or was fast then. Set it right "
+                "(chrony, ntpd): seeks by time follow it.",
+            )
 
 
 def _uncopied(damage: Damage) -> str:

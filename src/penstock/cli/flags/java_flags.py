@@ -28,10 +28,18 @@ class JavaFlags(argparse.ArgumentParser):
         self.add_argument(
             "-p", "--printConfigItem", action="store_true", help="print all properties"
         )
-        self.add_argument("--log-level", default="info", metavar="LEVEL",
-                          help="debug, info (default), warn, error or fatal")  # fmt: skip
-        self.add_argument("--log-format", default="text", metavar="FORMAT",
-                          help="lines of the log: text (default) or json")  # fmt: skip
+        self.add_argument(
+            "--log-level",
+            default="info",
+            metavar="LEVEL",
+            help="debug, info (default), warn, error or fatal",
+        )
+        self.add_argument(
+            "--log-format",
+            default="text",
+            metavar="FORMAT",
+            help="lines of the log: text (default) or json",
+        )
         self.add_argument("--version", action="version", version=introduction(program))
 
     def words(self, argv: Sequence[str] | None = None) -> argparse.Namespace:

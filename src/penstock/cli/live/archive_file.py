@@ -32,13 +32,16 @@ def write(folder: Path, topic: str, lookupd: str, rows_per_batch: int | None = N
     source = f'lookupd_http_address = "${{{_LOOKUPD}:-{lookupd}}}"'
     if rows_per_batch is not None:
         source += f"\nmaxRecordsPerTrigger = {rows_per_batch}"
-    text = _edited(template("archive"), {
-        "topic": f"topic = {_quoted(topic)}",
-        "nsqd_http_address": source,
-        "path": f"path = {_quoted(str(folder / 'archive'))}",
-        "every": 'every = "500ms"',
-        "checkpoint": f"checkpoint = {_quoted(str(folder / 'checkpoint'))}",
-    })  # fmt: skip
+    text = _edited(
+        template("archive"),
+        {
+            "topic": f"topic = {_quoted(topic)}",
+            "nsqd_http_address": source,
+            "path": f"path = {_quoted(str(folder / 'archive'))}",
+            "every": 'every = "500ms"',
+            "checkpoint": f"checkpoint = {_quoted(str(folder / 'checkpoint'))}",
+        },
+    )
     try:
         data = text.encode()
         with file.open("xb") as made:

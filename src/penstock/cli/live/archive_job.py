@@ -97,8 +97,7 @@ class _Job:
             for batch in self._run.finished():
                 archived += batch.rows
                 reached = sum(batch.end.values())
-                report(archived=archived, batch=batch.batch, rows=batch.rows,
-                       rate=batch.rows_per_s)  # fmt: skip
+                report(archived=archived, batch=batch.batch, rows=batch.rows, rate=batch.rows_per_s)
             if not active:
                 raise PenstockError("the archive query ended before its time")
 

@@ -39,10 +39,12 @@ class Daemons:
             node.data.mkdir(parents=True, exist_ok=True)
         board.services += [
             Service("nsqlookupd", detail=f"tcp {ports.lookupd_tcp}  http {ports.lookupd_http}"),
-            *(Service(node.name, detail=f"tcp {node.ports.tcp}  http {node.ports.http}")
-              for node in self.nodes),
+            *(
+                Service(node.name, detail=f"tcp {node.ports.tcp}  http {node.ports.http}")
+                for node in self.nodes
+            ),
             Service("nsqadmin", detail=self.admin),
-        ]  # fmt: skip
+        ]
 
     @property
     def nsqd_tcp(self) -> str:
@@ -55,21 +57,29 @@ class Daemons:
 
     def start(self, children: list[Child]) -> None:
         """Start them, adding them to ``children`` at once, and return when all answer."""
-        lookupd = self._begin(children, "nsqlookupd", [
-            f"--tcp-address={self._lookupd_tcp}",
-            f"--http-address={self.lookupd_http}",
-            f"--broadcast-address={HOST}",
-        ])  # fmt: skip
+        lookupd = self._begin(
+            children,
+            "nsqlookupd",
+            [
+                f"--tcp-address={self._lookupd_tcp}",
+                f"--http-address={self.lookupd_http}",
+                f"--broadcast-address={HOST}",
+            ],
+        )
         registered = [f"--lookupd-tcp-address={self._lookupd_tcp}", *self._nsqd_flags]
         nsqds = [
             self._begin(children, node.name, [*node.flags, *registered], program="nsqd")
             for node in self.nodes
         ]
-        admin = self._begin(children, "nsqadmin", [
-            f"--http-address={self._admin_http}",
-            f"--lookupd-http-address={self.lookupd_http}",
-            "--history-interval=5s",
-        ])  # fmt: skip
+        admin = self._begin(
+            children,
+            "nsqadmin",
+            [
+                f"--http-address={self._admin_http}",
+                f"--lookupd-http-address={self.lookupd_http}",
+                "--history-interval=5s",
+            ],
+        )
         addresses = [self.lookupd_http, *(node.http for node in self.nodes), self._admin_http]
         for child, address in zip([lookupd, *nsqds, admin], addresses, strict=True):
             wait_for_ping(child, address)

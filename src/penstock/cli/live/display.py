@@ -80,9 +80,15 @@ class Board:
 _PLAIN_EVERY_NS = 2_000_000_000
 _REDRAW_PER_S = 5
 _COLOURS = {
-    "ready": "green", "running": "green", "done": "green", "starting": "yellow",
-    "waiting": "bright_black", "stopping": "yellow", "stopped": "bright_black", "failed": "red",
-}  # fmt: skip
+    "ready": "green",
+    "running": "green",
+    "done": "green",
+    "starting": "yellow",
+    "waiting": "bright_black",
+    "stopping": "yellow",
+    "stopped": "bright_black",
+    "failed": "red",
+}
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _LOCAL_MODES = 3
 

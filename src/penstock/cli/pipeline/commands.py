@@ -83,7 +83,7 @@ def archive(
         source["maxRecordsPerTrigger"] = str(max_records_per_trigger)
     run_archive(
         source, str(to), str(checkpoint), format=format, available_now=available_now, every=trigger
-    )  # fmt: skip
+    )
 
 
 @pipeline.command

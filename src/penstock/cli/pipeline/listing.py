@@ -95,9 +95,14 @@ def _described(file: Path, spec: Spec | PipelineFileError, state: str) -> dict[s
     if not isinstance(spec, Spec):
         return {"file": str(file), "state": state, "error": str(spec)}
     return {
-        "name": spec.name, "file": str(file), "source": str(spec.source), "sink": str(spec.sink),
-        "tests": len(spec.tests), "checkpoint": spec.run.checkpoint, "state": state,
-    }  # fmt: skip
+        "name": spec.name,
+        "file": str(file),
+        "source": str(spec.source),
+        "sink": str(spec.sink),
+        "tests": len(spec.tests),
+        "checkpoint": spec.run.checkpoint,
+        "state": state,
+    }
 
 
 def _print(heads: Sequence[str], rows: list[list[str]], right: set[int]) -> None:

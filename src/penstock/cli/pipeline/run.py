@@ -269,9 +269,12 @@ class _View:
         for gauge in (self.read, self.written):
             gauge.set(gauge.done)
         self._status.tell(
-            rows_read=self.read.done, rows_written=self.written.done, rows_bad=self._bad,
-            read_per_s=round(self.read.rate), written_per_s=round(self.written.rate),
-        )  # fmt: skip
+            rows_read=self.read.done,
+            rows_written=self.written.done,
+            rows_bad=self._bad,
+            read_per_s=round(self.read.rate),
+            written_per_s=round(self.written.rate),
+        )
 
     def _show_batch(self, batch: BatchDone) -> None:
         facts = self._board.facts
@@ -283,9 +286,12 @@ class _View:
         if self._bad:
             facts["did not parse"] = f"{self._bad:,}"
         self._status.tell(
-            batch=batch.batch, batch_ms=batch.duration_ms, lag=batch.lag,
-            state_rows=batch.state_rows, state_bytes=batch.state_bytes,
-        )  # fmt: skip
+            batch=batch.batch,
+            batch_ms=batch.duration_ms,
+            lag=batch.lag,
+            state_rows=batch.state_rows,
+            state_bytes=batch.state_bytes,
+        )
 
     def _say_how_long(self, run: PipelineRun) -> None:
         """Say that a batch takes long, as one does whose sink waits for an endpoint."""

@@ -92,8 +92,10 @@ class Nodes:
         from penstock.cli.shared.nodes import Where
 
         nsqds = self.nsqd_http_address
-        for flag, addresses in (("--nsqd-http-address", nsqds),
-                                ("--lookupd-http-address", self.lookupd_http_address)):  # fmt: skip
+        for flag, addresses in (
+            ("--nsqd-http-address", nsqds),
+            ("--lookupd-http-address", self.lookupd_http_address),
+        ):
             for each in addresses:
                 check_address(flag, each)
         return Where(nsqds, self.lookupd_http_address, (asking or Asking()).access(nsqds))

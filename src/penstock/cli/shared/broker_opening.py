@@ -82,8 +82,9 @@ class Opening:
         with starting(FAILED):
             ports = Ports(options, self._replication_address(), settings.ha_tls())
             check_ports(options)
-            standby = await standby_for(options, self._turn, is_turn=self._is_turn, ports=ports,
-                                        program=PROGRAM)  # fmt: skip
+            standby = await standby_for(
+                options, self._turn, is_turn=self._is_turn, ports=ports, program=PROGRAM
+            )
         if standby is None:
             broker: RocketBroker | None = await self._master(options, ports)
         else:

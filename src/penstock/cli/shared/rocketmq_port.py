@@ -17,10 +17,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger("penstock.nsqd")
 
 _NSQDS_OWN: Final = (
-    "storePathRootDir", "durability", "flushDiskType", "flushIntervalCommitLog",
-    "listenPort", "bindAddress", "nsqTcpAddress", "nsqHttpAddress",
-    "nsqGroupRetention", "monitoringAddress",
-)  # fmt: skip
+    "storePathRootDir",
+    "durability",
+    "flushDiskType",
+    "flushIntervalCommitLog",
+    "listenPort",
+    "bindAddress",
+    "nsqTcpAddress",
+    "nsqHttpAddress",
+    "nsqGroupRetention",
+    "monitoringAddress",
+)
 """Properties for which nsqd has flags."""
 
 
@@ -28,12 +35,16 @@ def rocketmq_settings(options: NsqdOptions) -> BrokerSettings:
     """The settings of the broker that nsqd's flags ask for. Raises ConfigError."""
     settings = _settings(options)
     if settings.is_slave:
-        raise ConfigError(f"{options.rocketmq_config}: brokerRole=SLAVE is for mqbroker; nsqd "
-                          "copies RocketMQ's part of a node too with --follow")  # fmt: skip
+        raise ConfigError(
+            f"{options.rocketmq_config}: brokerRole=SLAVE is for mqbroker; nsqd "
+            "copies RocketMQ's part of a node too with --follow"
+        )
     if settings.is_sync_master:
-        raise ConfigError(f"{options.rocketmq_config}: brokerRole=SYNC_MASTER is for mqbroker; "
-                          "with nsqd's --replicas-acked=1 all publishes wait for a "
-                          "copy")  # fmt: skip
+        raise ConfigError(
+            f"{options.rocketmq_config}: brokerRole=SYNC_MASTER is for mqbroker; "
+            "with nsqd's --replicas-acked=1 all publishes wait for a "
+            "copy"
+        )
     check_open_doors(options, settings)
     if settings.acl_enable and not options.auth_http_addresses:
         logger.warning("aclEnable=true does not protect NSQ's TCP port; --auth-http-address does")
@@ -45,8 +56,11 @@ def _settings(options: NsqdOptions) -> BrokerSettings:
     defaults = BrokerSettings()
     for name, attribute in settings.declared().items():
         if name in _NSQDS_OWN and getattr(settings, attribute) != getattr(defaults, attribute):
-            logger.warning("%s: the property %s has no effect here, nsqd's flags say it",
-                         options.rocketmq_config, name)  # fmt: skip
+            logger.warning(
+                "%s: the property %s has no effect here, nsqd's flags say it",
+                options.rocketmq_config,
+                name,
+            )
     try:
         host, port = split_host_port(options.rocketmq_address)
     except ValueError as error:

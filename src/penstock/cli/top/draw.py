@@ -204,8 +204,10 @@ def _client_lines(clients: list[tuple[str, str, ClientStats]], room: int) -> lis
 
 
 def _client(reader: str, client: ClientStats) -> tuple[str, ...]:
-    figures = map(grid.number, (client.ready_count, client.in_flight_count, client.finish_count,
-                                client.requeue_count))  # fmt: skip
+    figures = map(
+        grid.number,
+        (client.ready_count, client.in_flight_count, client.finish_count, client.requeue_count),
+    )
     own = map(one_line, (client.client_id, reader, client.remote_address))  # as strangers wrote it
     return (*own, *figures, one_line(client.software))
 

@@ -79,13 +79,17 @@ def as_object(cluster: Cluster) -> dict[str, Any]:
     ]
     return {
         "nodes": [
-            {"address": node.address, "version": node.version, "health": node.health,
-             "error": node.error}
+            {
+                "address": node.address,
+                "version": node.version,
+                "health": node.health,
+                "error": node.error,
+            }
             for node in nodes
         ],
         "troubles": cluster.troubles,
         "topics": topics,
-    }  # fmt: skip
+    }
 
 
 def _shown(row: Row) -> dict[str, Any]:

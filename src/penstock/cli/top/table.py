@@ -11,8 +11,16 @@ from penstock.cluster.rates import History, Series, summed
 from penstock.cluster.stats import ClientStats
 
 ALL_NODES = ""
-_COUNTS: Final = ("depth", "lag", "in_flight", "deferred", "requeued", "timed_out", "dead",
-                  "clients")  # fmt: skip
+_COUNTS: Final = (
+    "depth",
+    "lag",
+    "in_flight",
+    "deferred",
+    "requeued",
+    "timed_out",
+    "dead",
+    "clients",
+)
 """The counts that a row has in common with a reader, and that add up."""
 
 

@@ -139,8 +139,16 @@ class View:
 
 
 _FAR = 1 << 30
-_MOVES = {"up": -1, "down": 1, "k": -1, "j": 1, "page up": -10, "page down": 10,
-          "home": -_FAR, "end": _FAR}  # fmt: skip
+_MOVES = {
+    "up": -1,
+    "down": 1,
+    "k": -1,
+    "j": 1,
+    "page up": -10,
+    "page down": 10,
+    "home": -_FAR,
+    "end": _FAR,
+}
 _ACTIONS = {
     "q": View._quit,
     "enter": View._open,

@@ -18,10 +18,14 @@ REGISTRATIONS: Final = LIST.counter(
     "mqnamesrv_registrations_total", "Registrations of brokers; each repeats its own every 30 s."
 )
 BROKERS_GONE: Final = LIST.counter(
-    "mqnamesrv_brokers_gone_total", "Brokers taken out without a farewell, by the reason.",
-    COUNT, "reason",
-)  # fmt: skip
+    "mqnamesrv_brokers_gone_total",
+    "Brokers taken out without a farewell, by the reason.",
+    COUNT,
+    "reason",
+)
 ROUTES: Final = LIST.counter(
-    "mqnamesrv_routes_total", "Answers with a topic's route, by whether there is one.",
-    COUNT, "found",
-)  # fmt: skip
+    "mqnamesrv_routes_total",
+    "Answers with a topic's route, by whether there is one.",
+    COUNT,
+    "found",
+)

@@ -59,13 +59,17 @@ TOPIC_BYTES: Final = LIST.counter(
     "nsqd_topic_message_bytes_total", "Bytes of their bodies.", BYTES, *_OF_TOPIC
 )
 TOPIC_REFUSED: Final = LIST.counter(
-    "nsqd_topic_refused_total", "Messages of publishes refused by a full topic.",
-    MESSAGES, *_OF_TOPIC,
-)  # fmt: skip
+    "nsqd_topic_refused_total",
+    "Messages of publishes refused by a full topic.",
+    MESSAGES,
+    *_OF_TOPIC,
+)
 TOPIC_DROPPED: Final = LIST.counter(
-    "nsqd_topic_dropped_total", "Messages dropped from a full topic, once a channel.",
-    MESSAGES, *_OF_TOPIC,
-)  # fmt: skip
+    "nsqd_topic_dropped_total",
+    "Messages dropped from a full topic, once a channel.",
+    MESSAGES,
+    *_OF_TOPIC,
+)
 TOPIC_LOST: Final = LIST.counter(
     "nsqd_topic_lost_total", "Messages lost to damage or a power cut.", MESSAGES, *_OF_TOPIC
 )
@@ -92,16 +96,20 @@ CHANNEL_MESSAGES: Final = LIST.counter(
     "nsqd_channel_messages_total", "Messages that the channel was given.", MESSAGES, *_OF_CHANNEL
 )
 CHANNEL_DELIVERIES: Final = LIST.counter(
-    "nsqd_channel_deliveries_total", "Messages sent to consumers, again or not.",
-    MESSAGES, *_OF_CHANNEL,
-)  # fmt: skip
+    "nsqd_channel_deliveries_total",
+    "Messages sent to consumers, again or not.",
+    MESSAGES,
+    *_OF_CHANNEL,
+)
 CHANNEL_REQUEUES: Final = LIST.counter(
     "nsqd_channel_requeues_total", "Messages that consumers gave back.", MESSAGES, *_OF_CHANNEL
 )
 CHANNEL_TIMEOUTS: Final = LIST.counter(
-    "nsqd_channel_timeouts_total", "Messages that were not finished in time.",
-    MESSAGES, *_OF_CHANNEL,
-)  # fmt: skip
+    "nsqd_channel_timeouts_total",
+    "Messages that were not finished in time.",
+    MESSAGES,
+    *_OF_CHANNEL,
+)
 CHANNEL_LOST: Final = LIST.counter(
     "nsqd_channel_lost_total", "Messages that were damaged in the log.", MESSAGES, *_OF_CHANNEL
 )
@@ -109,9 +117,11 @@ CHANNEL_DROPPED: Final = LIST.counter(
     "nsqd_channel_dropped_total", "Messages dropped for want of room.", MESSAGES, *_OF_CHANNEL
 )
 CHANNEL_DEAD_LETTERS: Final = LIST.counter(
-    "nsqd_channel_dead_letters_total", "Messages moved to the dead-letter topic.",
-    MESSAGES, *_OF_CHANNEL,
-)  # fmt: skip
+    "nsqd_channel_dead_letters_total",
+    "Messages moved to the dead-letter topic.",
+    MESSAGES,
+    *_OF_CHANNEL,
+)
 CHANNEL_CLIENTS: Final = LIST.gauge(
     "nsqd_channel_clients", "Subscribed connections.", COUNT, *_OF_CHANNEL
 )
@@ -135,5 +145,7 @@ LOG_GROUP_LAG: Final = LIST.gauge(
 )
 LOG_GROUP_AGE: Final = LIST.gauge(
     "nsqd_log_group_age_seconds",
-    "Seconds since a log group moved last or had nothing to read.", SECONDS, *_OF_GROUP,
-)  # fmt: skip
+    "Seconds since a log group moved last or had nothing to read.",
+    SECONDS,
+    *_OF_GROUP,
+)

@@ -47,16 +47,20 @@ AUTH_DENIALS: Final = LIST.counter(
 )
 
 PIPELINE_RUNNING: Final = LIST.gauge(
-    "nsqd_pipeline_running", "1 while the pipeline runs, by what it told last.",
-    FLAG, *_OF_PIPELINE,
-)  # fmt: skip
+    "nsqd_pipeline_running",
+    "1 while the pipeline runs, by what it told last.",
+    FLAG,
+    *_OF_PIPELINE,
+)
 PIPELINE_FAILED: Final = LIST.gauge(
     "nsqd_pipeline_failed", "1 after it ended with an error.", FLAG, *_OF_PIPELINE
 )
 PIPELINE_AGE: Final = LIST.gauge(
-    "nsqd_pipeline_age_seconds", "Time since it told how it is; every 10 s while it runs.",
-    SECONDS, *_OF_PIPELINE,
-)  # fmt: skip
+    "nsqd_pipeline_age_seconds",
+    "Time since it told how it is; every 10 s while it runs.",
+    SECONDS,
+    *_OF_PIPELINE,
+)
 PIPELINE_ROWS_READ: Final = LIST.counter(
     "nsqd_pipeline_rows_read_total", "Rows from its source in this run.", _ROWS, *_OF_PIPELINE
 )
@@ -67,13 +71,17 @@ PIPELINE_ROWS_BAD: Final = LIST.counter(
     "nsqd_pipeline_rows_bad_total", "Rows in this run that did not parse.", _ROWS, *_OF_PIPELINE
 )
 PIPELINE_READ_RATE: Final = LIST.gauge(
-    "nsqd_pipeline_read_rate", "Rows a second from its source, of a minute.",
-    _ROW_RATE, *_OF_PIPELINE,
-)  # fmt: skip
+    "nsqd_pipeline_read_rate",
+    "Rows a second from its source, of a minute.",
+    _ROW_RATE,
+    *_OF_PIPELINE,
+)
 PIPELINE_WRITTEN_RATE: Final = LIST.gauge(
-    "nsqd_pipeline_written_rate", "Rows a second to its sink, of a minute.",
-    _ROW_RATE, *_OF_PIPELINE,
-)  # fmt: skip
+    "nsqd_pipeline_written_rate",
+    "Rows a second to its sink, of a minute.",
+    _ROW_RATE,
+    *_OF_PIPELINE,
+)
 PIPELINE_LAG: Final = LIST.gauge(
     "nsqd_pipeline_lag", "Messages on this node that it has not read.", MESSAGES, *_OF_PIPELINE
 )
@@ -84,13 +92,17 @@ PIPELINE_BATCH_SECONDS: Final = LIST.gauge(
     "nsqd_pipeline_batch_seconds", "Time of its last micro-batch.", SECONDS, *_OF_PIPELINE
 )
 PIPELINE_STATE_ROWS: Final = LIST.gauge(
-    "nsqd_pipeline_state_rows", "Rows that windows, joins and unique rows remember.",
-    _ROWS, *_OF_PIPELINE,
-)  # fmt: skip
+    "nsqd_pipeline_state_rows",
+    "Rows that windows, joins and unique rows remember.",
+    _ROWS,
+    *_OF_PIPELINE,
+)
 PIPELINE_STATE_BYTES: Final = LIST.gauge(
     "nsqd_pipeline_state_bytes", "Memory of these rows.", BYTES, *_OF_PIPELINE
 )
 PIPELINE_ERROR_TIME: Final = LIST.gauge(
     "nsqd_pipeline_error_time_seconds",
-    "Time of its last error in seconds since 1970; 0: there was none.", TIMESTAMP, *_OF_PIPELINE,
-)  # fmt: skip
+    "Time of its last error in seconds since 1970; 0: there was none.",
+    TIMESTAMP,
+    *_OF_PIPELINE,
+)

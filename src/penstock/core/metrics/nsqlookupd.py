@@ -26,6 +26,8 @@ PRODUCERS_GONE: Final = LIST.counter(
     "nsqlookupd_producers_gone_total", "Connections of nsqds that have ended."
 )
 LOOKUPS: Final = LIST.counter(
-    "nsqlookupd_lookups_total", "Answers to /lookup, by whether the topic is known.",
-    COUNT, "found",
-)  # fmt: skip
+    "nsqlookupd_lookups_total",
+    "Answers to /lookup, by whether the topic is known.",
+    COUNT,
+    "found",
+)

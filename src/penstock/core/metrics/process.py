@@ -12,9 +12,13 @@ from penstock.core.metrics.declared import BYTES, FLAG, SECONDS, TIMESTAMP, Metr
 LIST: Final = MetricList()
 
 INFO: Final = LIST.gauge(
-    "penstock_info", "The program and its versions; the value is always 1.", FLAG,
-    "program", "version", "python",
-)  # fmt: skip
+    "penstock_info",
+    "The program and its versions; the value is always 1.",
+    FLAG,
+    "program",
+    "version",
+    "python",
+)
 READY: Final = LIST.gauge("penstock_ready", "1 while /ready answers OK.", FLAG)
 CPU: Final = LIST.counter(
     "process_cpu_seconds_total", "Processor time in user and system mode.", SECONDS

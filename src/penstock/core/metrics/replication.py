@@ -29,18 +29,25 @@ REPLICAS_ACKED: Final = LIST.gauge(
 )
 REPLICAS_IN_FORCE: Final = LIST.gauge("nsqd_replicas_in_force", "Copies that an OK promises now.")
 REPLICAS_WAITING: Final = LIST.gauge(
-    "nsqd_replicas_messages_waiting", "Messages that are neither acknowledged nor visible, as they "
-    "are not copied.", MESSAGES,
-)  # fmt: skip
+    "nsqd_replicas_messages_waiting",
+    "Messages that are neither acknowledged nor visible, as they are not copied.",
+    MESSAGES,
+)
 FOLLOWER_MESSAGES: Final = LIST.gauge(
-    "nsqd_follower_lag_messages", "Messages that a follower had not, when it asked last.",
-    MESSAGES, "follower",
-)  # fmt: skip
+    "nsqd_follower_lag_messages",
+    "Messages that a follower had not, when it asked last.",
+    MESSAGES,
+    "follower",
+)
 FOLLOWER_BYTES: Final = LIST.gauge(
-    "nsqd_follower_lag_bytes", "Bytes that a follower had not, when it asked last.",
-    BYTES, "follower",
-)  # fmt: skip
+    "nsqd_follower_lag_bytes",
+    "Bytes that a follower had not, when it asked last.",
+    BYTES,
+    "follower",
+)
 FOLLOWER_ASKED: Final = LIST.gauge(
-    "nsqd_follower_asked_seconds", "Time since a follower asked last, each second while it has "
-    "everything.", SECONDS, "follower",
-)  # fmt: skip
+    "nsqd_follower_asked_seconds",
+    "Time since a follower asked last, each second while it has everything.",
+    SECONDS,
+    "follower",
+)

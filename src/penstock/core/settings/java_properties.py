@@ -86,8 +86,9 @@ def _unescape(text: str) -> str:
     try:  # a character beyond U+FFFF is two escapes
         return plain.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
-        raise ConfigError(f"{text[:100]!r} has half a character: \\ud800 to \\udfff come in pairs"
-                          ) from None  # fmt: skip
+        raise ConfigError(
+            f"{text[:100]!r} has half a character: \\ud800 to \\udfff come in pairs"
+        ) from None
 
 
 def _plain(found: re.Match[str]) -> str:

@@ -226,8 +226,11 @@ def _warn_of_words(words: Sequence[str], program: str) -> None:
     from penstock.core.logs import warn
 
     shown = without_secrets(" ".join(words))
-    warn(f"[{program}] ", f"no flag, so this and all behind it has no effect: {shown} (a switch is "
-         "given as -name or -name=false)")  # fmt: skip
+    warn(
+        f"[{program}] ",
+        f"no flag, so this and all behind it has no effect: {shown} (a switch is "
+        "given as -name or -name=false)",
+    )
 
 
 def _warn_of_unknown_keys(

@@ -42,14 +42,21 @@ class WebOptions(Options):
     """The origins and hosts that a daemon allows, and the memory that its clients may hold."""
 
     http_allowed_origins: tuple[str, ...] = option(
-        (), "<scheme>://<host>[:<port>] of another site whose pages may change things, or * for "
-        "any (may be given several times)", flag="http-allowed-origin", key="http_allowed_origins",
+        (),
+        "<scheme>://<host>[:<port>] of another site whose pages may change things, or * for "
+        "any (may be given several times)",
+        flag="http-allowed-origin",
+        key="http_allowed_origins",
         kind=ORIGINS,
-    )  # fmt: skip
+    )
     http_allowed_hosts: tuple[str, ...] = option(
-        (), "<name>[:<port>] that the Host header may have; without this flag any (may be given "
-        "several times)", flag="http-allowed-host", key="http_allowed_hosts", kind=HOSTS,
-    )  # fmt: skip
+        (),
+        "<name>[:<port>] that the Host header may have; without this flag any (may be given "
+        "several times)",
+        flag="http-allowed-host",
+        key="http_allowed_hosts",
+        kind=HOSTS,
+    )
     metrics: bool = option(default=False, help="offer /metrics, for Prometheus")
     max_request_memory: int = option(
         MEMORY, "bytes that all incomplete requests may hold together (0: any number)"

@@ -290,8 +290,10 @@ class _Handshake:
         self._end(self._layer.cut_short())
 
     def _time_out(self) -> None:
-        ends = [show_address(self._owner.get_extra_info(name) or "") for name in
-                ("sockname", "peername")]  # fmt: skip
+        ends = [
+            show_address(self._owner.get_extra_info(name) or "")
+            for name in ("sockname", "peername")
+        ]
         self._end(TlsError(f"read tcp {ends[0]}->{ends[1]}: i/o timeout"))
 
     def _end(self, error: TlsError | None) -> None:

@@ -74,9 +74,12 @@ class Config:
         60.0, SECONDS, "How long an answer may take.", least=0.1, most=5 * MINUTE
     )
     write_timeout: float = option(
-        1.0, SECONDS, "How long the node may refuse to take what is sent.",
-        least=0.1, most=5 * MINUTE,
-    )  # fmt: skip
+        1.0,
+        SECONDS,
+        "How long the node may refuse to take what is sent.",
+        least=0.1,
+        most=5 * MINUTE,
+    )
     local_addr: str = option("", ADDRESS, "Connect from this address.")
 
     # What IDENTIFY says
@@ -96,9 +99,11 @@ class Config:
         0.25, SECONDS, "How long the node may gather messages; negative to send each at once."
     )
     msg_timeout: float = option(
-        0.0, SECONDS, "How long a message may stay unanswered; 0 for the node's own choice.",
+        0.0,
+        SECONDS,
+        "How long a message may stay unanswered; 0 for the node's own choice.",
         least=0,
-    )  # fmt: skip
+    )
     max_msg_size: int = option(
         0, INT, "The longest message to accept, in bytes; 0 for 64 MiB.", least=0
     )
@@ -106,16 +111,18 @@ class Config:
         "", STRING, "The secret that AUTH sends if a node requires it.", shown=False
     )
     skip_lookupd_authorization: bool = option(
-        True, BOOL,
+        True,
+        BOOL,
         "Send the secret to nsqlookupd as well: go-nsq's name says the opposite of what it does.",
-    )  # fmt: skip
+    )
 
     # Layers
     tls_v1: bool = option(
-        False, BOOL,
+        False,
+        BOOL,
         "TLS where a node offers it; nothing else where `tls_config`, `tls_root_ca_file` or"
         " `tls_cert` is given, or a secret is to be sent.",
-    )  # fmt: skip
+    )
     tls_config: ssl.SSLContext | None = option(  # noqa: RUF009 - a field, not a value
         None, CODE_ONLY, "An `ssl.SSLContext` instead of all the other `tls_*`."
     )
@@ -133,14 +140,19 @@ class Config:
 
     # Finding nodes
     lookupd_poll_interval: float = option(
-        60.0, SECONDS,
+        60.0,
+        SECONDS,
         "Also how long to wait before a node given directly is tried again, at most.",
-        least=0.01, most=5 * MINUTE,
-    )  # fmt: skip
+        least=0.01,
+        most=5 * MINUTE,
+    )
     lookupd_poll_jitter: float = option(
-        0.3, FRACTION, "The first poll is late by up to this part of the interval.",
-        least=0, most=1,
-    )  # fmt: skip
+        0.3,
+        FRACTION,
+        "The first poll is late by up to this part of the interval.",
+        least=0,
+        most=1,
+    )
     lookupd_poll_timeout: float = option(
         60.0, SECONDS, "For a whole request to nsqlookupd; 0 for as long as it takes."
     )
@@ -162,17 +174,22 @@ class Config:
         "exponential", _BACKOFF_STRATEGY, "Twice as long each time, or anything up to that."
     )
     backoff_multiplier: float = option(
-        1.0, SECONDS, "What is doubled: a backoff of level n lasts this times 2^n.",
-        least=0, most=HOUR,
-    )  # fmt: skip
+        1.0,
+        SECONDS,
+        "What is doubled: a backoff of level n lasts this times 2^n.",
+        least=0,
+        most=HOUR,
+    )
     max_backoff_duration: float = option(
         120.0, SECONDS, "The longest backoff; 0 for no backoff.", least=0, most=HOUR
     )
     low_rdy_idle_timeout: float = option(
-        10.0, SECONDS,
+        10.0,
+        SECONDS,
         "With fewer messages in flight than nodes: a node that is silent for this time is left.",
-        least=1, most=5 * MINUTE,
-    )  # fmt: skip
+        least=1,
+        most=5 * MINUTE,
+    )
     low_rdy_timeout: float = option(
         30.0, SECONDS, "And any other node after this time.", least=1, most=5 * MINUTE
     )

@@ -73,13 +73,24 @@ class Nsqd(Observer):
         self.pipelines = Pipelines(node.clock, GroupsHere(node.broker.topics, node.log_groups))
         self.ports = ports or Ports(options)
         self._hostname = socket.gethostname()
-        self.lookup = lookup.Lookup(self._identity, self._registrations, options.max_body_size,
-                                    options.http_client_connect_timeout,
-                                    options.http_client_request_timeout)  # fmt: skip
+        self.lookup = lookup.Lookup(
+            self._identity,
+            self._registrations,
+            options.max_body_size,
+            options.http_client_connect_timeout,
+            options.http_client_request_timeout,
+        )
         self.primary = Primary.of(node, options, turn)
         self._replication: ReplicationPort | None = None
-        sources = StatSources(node, options, self.sessions, self.staged_parts, self.pipelines,
-                              self.auth_servers, self.primary.figures)  # fmt: skip
+        sources = StatSources(
+            node,
+            options,
+            self.sessions,
+            self.staged_parts,
+            self.pipelines,
+            self.auth_servers,
+            self.primary.figures,
+        )
         self._metrics = NsqdMetrics(sources, self.lookup)
         self.statsd = StatsdPush(sources, self.ports)
         router = NsqdApi(sources, self.lookup, self.ports, self._hostname, self.primary).router()
@@ -179,8 +190,13 @@ class Nsqd(Observer):
     # --- what nsqlookupd is told ---------------------------------------------------------------
 
     def _identity(self) -> bytes:
-        return lookup.identity(self.options, self._hostname, self.ports.broadcast_tcp,
-                               self.ports.broadcast_http, NSQ_VERSION)  # fmt: skip
+        return lookup.identity(
+            self.options,
+            self._hostname,
+            self.ports.broadcast_tcp,
+            self.ports.broadcast_http,
+            NSQ_VERSION,
+        )
 
     def _registrations(self) -> list[tuple[str, str | None]]:
         pairs: list[tuple[str, str | None]] = []

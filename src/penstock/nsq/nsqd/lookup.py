@@ -193,8 +193,9 @@ class Lookup:
             spawn(self.peers.pop(address).close(), f"leave lookupd {address}")
         for address in wanted:
             if address not in self.peers:
-                self.peers[address] = LookupPeer(address, self._identity, self._registrations,
-                                                 self._limit, self._registered)  # fmt: skip
+                self.peers[address] = LookupPeer(
+                    address, self._identity, self._registrations, self._limit, self._registered
+                )
 
     def _registered(self) -> None:
         self._was_registered = True
@@ -232,11 +233,14 @@ class Lookup:
 
     async def channels(self, topic: str) -> list[str]:
         """The channels that any nsqlookupd knows for a topic, ephemeral ones left out."""
-        urls = [f"http://{address}/channels?topic={quote(topic, safe='')}"
-                for address in self.http_addresses()]  # fmt: skip
+        urls = [
+            f"http://{address}/channels?topic={quote(topic, safe='')}"
+            for address in self.http_addresses()
+        ]
         if self.peers and not urls:
-            logger.error("no available nsqlookupd to query for channels to pre-create for topic %s",
-                         topic)  # fmt: skip
+            logger.error(
+                "no available nsqlookupd to query for channels to pre-create for topic %s", topic
+            )
         answers = await asyncio.gather(*(self._fetch(url) for url in urls))
         names = {name for answer in answers for name in answer}
         return sorted(name for name in names if is_valid_name(name) and not is_ephemeral(name))

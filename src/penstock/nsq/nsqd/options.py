@@ -25,18 +25,22 @@ class NsqdOptions(NodeOptions):
         "", "<addr>:<port> for clients of RocketMQ, over the same topics; empty: off"
     )
     rocketmq_namesrv_addresses: tuple[str, ...] = option(
-        (), "address of a RocketMQ name server (may be given several times)",
-        flag="rocketmq-namesrv-address", key="rocketmq_namesrv_addresses",
-    )  # fmt: skip
+        (),
+        "address of a RocketMQ name server (may be given several times)",
+        flag="rocketmq-namesrv-address",
+        key="rocketmq_namesrv_addresses",
+    )
     rocketmq_config: str = option("", "properties file with further settings for RocketMQ")
     rocketmq_open: bool = option(
         default=False,
         help="allow an open RocketMQ port although TLS or AUTH protect nsqd's ports",
     )
     lookupd_tcp_addresses: tuple[str, ...] = option(
-        (), "TCP address of an nsqlookupd (may be given several times)",
-        flag="lookupd-tcp-address", key="nsqlookupd_tcp_addresses",
-    )  # fmt: skip
+        (),
+        "TCP address of an nsqlookupd (may be given several times)",
+        flag="lookupd-tcp-address",
+        key="nsqlookupd_tcp_addresses",
+    )
     http_client_connect_timeout: int = option(
         2 * SECOND, "time to connect to nsqlookupd's HTTP or an auth server", kind=DURATION
     )
@@ -53,25 +57,33 @@ class NsqdOptions(NodeOptions):
         24 * HOUR, "drop what was staged and not committed for this long", kind=DURATION
     )
 
-    msg_timeout: int = option(1 * MINUTE, "time until an unfinished message is delivered again",
-                              kind=DURATION)  # fmt: skip
-    max_req_timeout: int = option(1 * HOUR, "longest deferral of a message (2562047h: any)",
-                                  kind=DURATION)  # fmt: skip
+    msg_timeout: int = option(
+        1 * MINUTE, "time until an unfinished message is delivered again", kind=DURATION
+    )
+    max_req_timeout: int = option(
+        1 * HOUR, "longest deferral of a message (2562047h: any)", kind=DURATION
+    )
     max_body_size: int = option(5 * 1024 * 1024, "bytes of the largest command body")
-    max_heartbeat_interval: int = option(1 * MINUTE, "longest heartbeat interval of a client",
-                                         kind=DURATION)  # fmt: skip
+    max_heartbeat_interval: int = option(
+        1 * MINUTE, "longest heartbeat interval of a client", kind=DURATION
+    )
     max_rdy_count: int = option(2500, "largest RDY of a client")
     magic_timeout: int = option(
-        1 * MINUTE, "time for a new connection to say which protocol it speaks", kind=DURATION,
+        1 * MINUTE,
+        "time for a new connection to say which protocol it speaks",
+        kind=DURATION,
         hidden=True,
-    )  # fmt: skip
+    )
     max_output_buffer_size: int = option(64 * 1024, "largest output buffer of a client")
-    max_output_buffer_timeout: int = option(30 * SECOND, "longest output delay of a client",
-                                            kind=DURATION)  # fmt: skip
-    min_output_buffer_timeout: int = option(25 * MILLISECOND, "shortest output delay of a client",
-                                            kind=DURATION)  # fmt: skip
-    output_buffer_timeout: int = option(250 * MILLISECOND, "output delay of a client that asks "
-                                        "for none", kind=DURATION)  # fmt: skip
+    max_output_buffer_timeout: int = option(
+        30 * SECOND, "longest output delay of a client", kind=DURATION
+    )
+    min_output_buffer_timeout: int = option(
+        25 * MILLISECOND, "shortest output delay of a client", kind=DURATION
+    )
+    output_buffer_timeout: int = option(
+        250 * MILLISECOND, "output delay of a client that asks for none", kind=DURATION
+    )
     max_channel_consumers: int = option(0, "consumers of one channel (0: any number)")
 
     statsd_address: str = option("", "UDP <addr>:<port> of a statsd; empty: off")
@@ -84,14 +96,17 @@ class NsqdOptions(NodeOptions):
     )
 
     auth_http_addresses: tuple[str, ...] = option(
-        (), "address or URL of an auth server (may be given several times)",
-        flag="auth-http-address", key="auth_http_addresses",
-    )  # fmt: skip
+        (),
+        "address or URL of an auth server (may be given several times)",
+        flag="auth-http-address",
+        key="auth_http_addresses",
+    )
     auth_http_request_method: str = option("get", "how auth servers are asked: get or post")
     tls_required: TlsRequired = option(
-        TlsRequired.NO, "who must use TLS: true (all), tcp-https (all but plain HTTP) or false",
+        TlsRequired.NO,
+        "who must use TLS: true (all), tcp-https (all but plain HTTP) or false",
         kind=TLS_REQUIRED,
-    )  # fmt: skip
+    )
     deflate: bool = option(default=True, help="offer deflate compression")
     max_deflate_level: int = option(6, "highest deflate level, 1 to 9")
     snappy: bool = option(default=True, help="offer snappy compression")

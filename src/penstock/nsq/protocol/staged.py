@@ -61,10 +61,14 @@ def _of_one_size(body: bytes, count: int, max_msg_size: int, max_delay_ns: int) 
         raise _bad_delay(int(wrong[0]))
     borders = [0, *(np.flatnonzero(np.diff(delays)) + 1).tolist(), count]
     return [
-        Run(Bodies.at_even_distances(body, 4 + first * distance + _HEAD_BYTES, distance, size,
-                                     next_ - first), int(delays[first]))
+        Run(
+            Bodies.at_even_distances(
+                body, 4 + first * distance + _HEAD_BYTES, distance, size, next_ - first
+            ),
+            int(delays[first]),
+        )
         for first, next_ in pairwise(borders)
-    ]  # fmt: skip
+    ]
 
 
 def _walk(body: bytes, count: int, max_msg_size: int, max_delay_ns: int) -> list[Run]:

@@ -44,9 +44,11 @@ def stamp(
 @cache
 def _stamps() -> np.dtype[np.void]:
     """Time stamp and id, where a message frame has them."""
-    return np.dtype({
-        "names": ["timestamp", "id"],
-        "formats": [">i8", "V16"],
-        "offsets": [_TIMESTAMP_AT, ID_AT],
-        "itemsize": BODY_AT,
-    })  # fmt: skip
+    return np.dtype(
+        {
+            "names": ["timestamp", "id"],
+            "formats": [">i8", "V16"],
+            "offsets": [_TIMESTAMP_AT, ID_AT],
+            "itemsize": BODY_AT,
+        }
+    )

@@ -69,8 +69,15 @@ def records(
         if old is None:
             found.append(_record(name, begin, head, queued.unfinished, skips))
         else:
-            found.append(_record(name, old.cursor, head, [*old.unfinished, *queued.unfinished],
-                                 [*old.skips, *skips]))  # fmt: skip
+            found.append(
+                _record(
+                    name,
+                    old.cursor,
+                    head,
+                    [*old.unfinished, *queued.unfinished],
+                    [*old.skips, *skips],
+                )
+            )
     return found
 
 
@@ -81,5 +88,6 @@ def _union(*names: Iterable[str]) -> list[str]:
 def _record(
     name: str, cursor: int, head: int, unfinished: list[Unfinished], skips: list[Range]
 ) -> ChannelRecord:
-    return ChannelRecord(name, cursor, head, unfinished, skips, reset=False, deferred=[],
-                         undeferred=[])  # fmt: skip
+    return ChannelRecord(
+        name, cursor, head, unfinished, skips, reset=False, deferred=[], undeferred=[]
+    )

@@ -165,8 +165,9 @@ def batches(records: Records, first_offset: int, id_base: int, now_ns: int) -> l
             table = np.zeros(len(part) + 1, np.uint32)
             np.cumsum(part.sizes + _MORE_THAN_BODY, out=table[1:])
         stride = size + _MORE_THAN_BODY if equal else 0
-        made.append(Batch.build(first_offset, first_id, newest, len(part), stride, [frames],
-                                table=table))  # fmt: skip
+        made.append(
+            Batch.build(first_offset, first_id, newest, len(part), stride, [frames], table=table)
+        )
         first_offset += len(part)
     return made
 

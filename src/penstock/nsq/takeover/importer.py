@@ -89,8 +89,12 @@ def _warn_of_old_files(names: Sequence[str]) -> None:
     if metadata.FILE_NAME in names:
         return  # an old one beside it is what nsqd 1.0 to 1.2 kept for those that go back
     for name in filter(_OLD_METADATA.fullmatch, names):
-        logger.warning("IMPORT: %s is of an nsqd before 1.0 and not read; rename it to %s to have "
-                       "its topics and channels", name, metadata.FILE_NAME)  # fmt: skip
+        logger.warning(
+            "IMPORT: %s is of an nsqd before 1.0 and not read; rename it to %s to have "
+            "its topics and channels",
+            name,
+            metadata.FILE_NAME,
+        )
 
 
 class _Import:
@@ -125,8 +129,9 @@ class _Import:
         for topic in topics.values():
             entry = entries.get(topic.name)
             if entry is None:
-                logger.warning("IMPORT: topic %s is not in nsqd.dat; made from its files",
-                               topic.name)  # fmt: skip
+                logger.warning(
+                    "IMPORT: topic %s is not in nsqd.dat; made from its files", topic.name
+                )
                 continue
             topic.paused = entry.paused
             for name, _ in entry.channels:
@@ -141,8 +146,11 @@ class _Import:
         channels = sum(len(topic.channels) for topic in self._topics.values())
         logger.info(
             "IMPORT: found the queues of a Go nsqd: %d topics, %d channels, %.1f MB; importing "
-            "them before listening", len(self._topics), channels, self._progress.total / _MB,
-        )  # fmt: skip
+            "them before listening",
+            len(self._topics),
+            channels,
+            self._progress.total / _MB,
+        )
         moves.begin(self._disk, self._store.data_path)
         try:
             for topic in self._topics.values():
@@ -154,8 +162,10 @@ class _Import:
         directory = self._set_aside()
         moves.commit(self._disk, self._store.data_path, self._moves)
         self._progress.report("imported")
-        logger.info("IMPORT: done; Go's files are now in %s, which you may delete",
-                    os.path.join(self._store.data_path, directory))  # fmt: skip
+        logger.info(
+            "IMPORT: done; Go's files are now in %s, which you may delete",
+            os.path.join(self._store.data_path, directory),
+        )
         return self._progress.messages
 
     # --- one topic -----------------------------------------------------------------------------
@@ -196,8 +206,9 @@ class _Import:
 
     def _continued(self, topic: _Topic) -> tuple[list[bytes], Log, int]:
         """Journal records, log and its start for a known topic: the log goes on where ours ends."""
-        logger.warning("IMPORT: topic %s is in our log too; what Go's nsqd has of it is appended",
-                       topic.name)  # fmt: skip
+        logger.warning(
+            "IMPORT: topic %s is in our log too; what Go's nsqd has of it is appended", topic.name
+        )
         log, journal, _ = self._store.open_queue(topic.name, 0, 0)
         known = journal.records
         journal.close()
@@ -277,6 +288,12 @@ class _Progress:
     def report(self, what: str) -> None:
         self._told = self._clock.monotonic_ns()
         seconds = max(self._told - self._started, 1) / SECOND
-        logger.info("IMPORT: %s: %d messages, %.1f of %.1f MB, %.0f messages/s, %.1f MB/s", what,
-                    self.messages, self._nbytes / _MB, self.total / _MB, self.messages / seconds,
-                    self._nbytes / _MB / seconds)  # fmt: skip
+        logger.info(
+            "IMPORT: %s: %d messages, %.1f of %.1f MB, %.0f messages/s, %.1f MB/s",
+            what,
+            self.messages,
+            self._nbytes / _MB,
+            self.total / _MB,
+            self.messages / seconds,
+            self._nbytes / _MB / seconds,
+        )

@@ -57,10 +57,11 @@ class RocketBroker(Observer):
         self.port = port
         """The port that clients are told."""
         self._files = StateFiles(
-            disk, f"{settings.store_path_root_dir}/config",
+            disk,
+            f"{settings.store_path_root_dir}/config",
             lambda: settings.flush_consumer_offset_interval / 1000,
             own=(files.OFFSETS,) if settings.is_slave else None,
-        )  # fmt: skip
+        )
         self.services = made = Services(settings, node, self._files, _address(settings, port))
         made.name_servers.introduction.ha_port = ha_port
         self.log_view = made.log_view
@@ -94,8 +95,9 @@ class RocketBroker(Observer):
             # Before all else: the port may be left to the system, and is a part of message ids.
             sock = tcp.bind(join_host_port(settings.bind_address, settings.listen_port))
         except tcp.ListenError as error:
-            raise PenstockError(f"the broker cannot start: {error}; listenPort and "
-                                "bindAddress set another") from error  # fmt: skip
+            raise PenstockError(
+                f"the broker cannot start: {error}; listenPort and bindAddress set another"
+            ) from error
         try:
             broker = cls(settings, node, disk or OsDisk(), sock.getsockname()[1], ha_port)
         except PenstockError:
@@ -141,10 +143,13 @@ class RocketBroker(Observer):
         """The topics and groups that every broker has."""
         settings, services = self.settings, self.services
         services.topics.add_system_topics(
-            settings.broker_cluster_name, settings.broker_name, services.now_ms,
-            auto_create=settings.auto_create_topic_enable, trace=settings.trace_topic_enable,
+            settings.broker_cluster_name,
+            settings.broker_name,
+            services.now_ms,
+            auto_create=settings.auto_create_topic_enable,
+            trace=settings.trace_topic_enable,
             template_queues=settings.default_topic_queue_nums,
-        )  # fmt: skip
+        )
         for group in names.PREDEFINED_GROUPS:
             if group not in services.groups.configs:
                 services.groups.put(GroupConfig(group), services.now_ms)
@@ -163,8 +168,9 @@ class RocketBroker(Observer):
         services = self.services
         unknown = [topic for topic in topics if services.topics.get(topic.name) is None]
         queues = {topic.name: max(topic.queues.firsts or (0,)) + 1 for topic in unknown}
-        theirs = [topic.name for topic in unknown
-                  if queues[topic.name] == 1 and not _is_rocketmqs(topic)]  # fmt: skip
+        theirs = [
+            topic.name for topic in unknown if queues[topic.name] == 1 and not _is_rocketmqs(topic)
+        ]
         if theirs:
             services.retention.made_by_nsq(theirs)
         new = {name: count for name, count in queues.items() if names.topic_problem(name) is None}

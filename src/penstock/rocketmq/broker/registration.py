@@ -297,8 +297,12 @@ class _Link:
 
     def _failed(self, error: Exception) -> None:
         if not self._failures:
-            logger.error("name server %s: not registered - %s; trying again", self._address, error,
-                       exc_info=not isinstance(error, PenstockError))  # fmt: skip
+            logger.error(
+                "name server %s: not registered - %s; trying again",
+                self._address,
+                error,
+                exc_info=not isinstance(error, PenstockError),
+            )
         self._failures += 1
         self._drop()
 

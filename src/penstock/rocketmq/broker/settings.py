@@ -326,17 +326,25 @@ class BrokerSettings(TlsSettings):
         """Warnings for the user, in one line each. Raises ConfigError."""
         self.check_values()
         if self.broker_role not in (*MASTERS, SLAVE):
-            raise ConfigError("brokerRole must be ASYNC_MASTER, SYNC_MASTER or SLAVE, not "
-                              f"{self.broker_role!r}")  # fmt: skip
+            raise ConfigError(
+                f"brokerRole must be ASYNC_MASTER, SYNC_MASTER or SLAVE, not {self.broker_role!r}"
+            )
         if self.promoted_broker_role not in MASTERS:
-            raise ConfigError("promotedBrokerRole must be ASYNC_MASTER or SYNC_MASTER, not "
-                              f"{self.promoted_broker_role!r}")  # fmt: skip
+            raise ConfigError(
+                "promotedBrokerRole must be ASYNC_MASTER or SYNC_MASTER, not "
+                f"{self.promoted_broker_role!r}"
+            )
         self._check_ha_tls()
         warnings = []
         if self.is_sync_master and not self.ha_address():
-            raise ConfigError("brokerRole=SYNC_MASTER with " + (
-                f"{self.closed_by} needs {_SHUT}" if self.closed_by
-                else "durability=memory would wait for ever: nothing of it is copied"))  # fmt: skip
+            raise ConfigError(
+                "brokerRole=SYNC_MASTER with "
+                + (
+                    f"{self.closed_by} needs {_SHUT}"
+                    if self.closed_by
+                    else "durability=memory would wait for ever: nothing of it is copied"
+                )
+            )
         if self.msg_trace_topic_name != names.TRACE_TOPIC:
             warnings.append(f"msgTraceTopicName has no effect: traces are in {names.TRACE_TOPIC}")
         if self.broker_role == SLAVE:
@@ -345,11 +353,15 @@ class BrokerSettings(TlsSettings):
             warnings.append(f"brokerId={self.broker_id} becomes 0, a master's")
             self.broker_id = 0
         if self.max_message_size > FRAME_MAX - _FRAME_ROOM:
-            warnings.append(f"maxMessageSize={self.max_message_size}: clients cannot send more "
-                            f"than {FRAME_MAX} bytes in one frame")  # fmt: skip
+            warnings.append(
+                f"maxMessageSize={self.max_message_size}: clients cannot send more "
+                f"than {FRAME_MAX} bytes in one frame"
+            )
         if self.tls_mode == "enforcing" and self.ha_address() and not self.tls_ha_enable:
-            warnings.append("slaves copy without TLS what tls.server.mode=enforcing encrypts: "
-                            "tls.ha.enable=true encrypts that too")  # fmt: skip
+            warnings.append(
+                "slaves copy without TLS what tls.server.mode=enforcing encrypts: "
+                "tls.ha.enable=true encrypts that too"
+            )
         self._check_nsq_ports()
         return warnings
 
@@ -376,16 +388,19 @@ class BrokerSettings(TlsSettings):
         if self.durability_level is Durability.MEMORY:
             raise ConfigError("brokerRole=SLAVE needs durability=write or fsync")
         if not (self.ha_master_address or self.name_servers()):
-            raise ConfigError("brokerRole=SLAVE needs namesrvAddr, to find the master there, or "
-                              "haMasterAddress")  # fmt: skip
+            raise ConfigError(
+                "brokerRole=SLAVE needs namesrvAddr, to find the master there, or haMasterAddress"
+            )
         if not self.may_be_copied:
             raise ConfigError(f"brokerRole=SLAVE with {self.closed_by} needs {_SHUT}")
 
     def _check_ha_tls(self) -> None:
         """Raise ConfigError when the properties of TLS between master and slaves do not fit."""
         if self.tls_ha_need_client_auth not in ("none", "require"):
-            raise ConfigError("tls.ha.need.client.auth must be none or require, not "
-                              f"{self.tls_ha_need_client_auth!r}")  # fmt: skip
+            raise ConfigError(
+                "tls.ha.need.client.auth must be none or require, not "
+                f"{self.tls_ha_need_client_auth!r}"
+            )
         needs_certificates = self.tls_ha_need_client_auth == "require"
         if not self.tls_ha_enable:
             if needs_certificates:
@@ -441,28 +456,38 @@ class BrokerSettings(TlsSettings):
         if not (self.nsq_tcp_address or self.nsq_http_address):
             return
         if self.is_sync_master or (self.is_slave and self.as_master().is_sync_master):
-            raise ConfigError("NSQ's publishes do not wait for a slave as those to a SYNC_MASTER "
-                              "do: leave nsqTcpAddress and nsqHttpAddress out, or run nsqd with "
-                              "--rocketmq-address and --replicas-acked=1, where both "
-                              "wait")  # fmt: skip
+            raise ConfigError(
+                "NSQ's publishes do not wait for a slave as those to a SYNC_MASTER "
+                "do: leave nsqTcpAddress and nsqHttpAddress out, or run nsqd with "
+                "--rocketmq-address and --replicas-acked=1, where both "
+                "wait"
+            )
         words = self.closed_by
         if words and not self.nsq_open:
-            raise ConfigError(f"nsqTcpAddress and nsqHttpAddress open to everybody what {words} "
-                              "closes: leave them out, set nsqOpen=true, or run nsqd with "
-                              "--rocketmq-address, which has TLS and AUTH for NSQ")  # fmt: skip
+            raise ConfigError(
+                f"nsqTcpAddress and nsqHttpAddress open to everybody what {words} "
+                "closes: leave them out, set nsqOpen=true, or run nsqd with "
+                "--rocketmq-address, which has TLS and AUTH for NSQ"
+            )
 
     def check_values(self) -> None:
         """Raise ConfigError for a value that makes no sense."""
         if self.flush_disk_type not in ("ASYNC_FLUSH", "SYNC_FLUSH"):
-            raise ConfigError("flushDiskType must be ASYNC_FLUSH or SYNC_FLUSH, not "
-                              f"{self.flush_disk_type!r}")  # fmt: skip
+            raise ConfigError(
+                f"flushDiskType must be ASYNC_FLUSH or SYNC_FLUSH, not {self.flush_disk_type!r}"
+            )
         if self.durability not in ("", *(level.value for level in Durability)):
-            raise ConfigError("durability must be memory, write or fsync, not "
-                              f"{self.durability!r}")  # fmt: skip
+            raise ConfigError(f"durability must be memory, write or fsync, not {self.durability!r}")
         if not 0 <= self.broker_permission <= 7:
             raise ConfigError(f"brokerPermission must be 0 to 7, not {self.broker_permission}")
-        for name in ("listenPort", "maxMessageSize", "defaultTopicQueueNums", "fileReservedTime",
-                     "nsqGroupRetention", "haListenPort"):  # fmt: skip
+        for name in (
+            "listenPort",
+            "maxMessageSize",
+            "defaultTopicQueueNums",
+            "fileReservedTime",
+            "nsqGroupRetention",
+            "haListenPort",
+        ):
             if getattr(self, self.declared()[name]) < 0:
                 raise ConfigError(f"{name} must not be negative")
         for name, port in (("listenPort", self.listen_port), ("haListenPort", self.ha_listen_port)):
@@ -510,8 +535,10 @@ class BrokerSettings(TlsSettings):
             except ValueError:
                 host = ""
             if not host:
-                raise ConfigError(f"the name server address {address!r} is no host:port, as in "
-                                  "127.0.0.1:9876;192.168.0.1:9876")  # fmt: skip
+                raise ConfigError(
+                    f"the name server address {address!r} is no host:port, as in "
+                    "127.0.0.1:9876;192.168.0.1:9876"
+                )
         return list(dict.fromkeys(found))
 
     @property

@@ -97,9 +97,13 @@ class RocketStaging:
 
         def write(batch: Batch, spot: Spot) -> int:
             return stamp(
-                batch.frames, batch.positions()[:-1], spot.queue, spot.queue_offset,
-                base + spot.first_id, spot.timestamp_ns // MILLISECOND,
-            )  # fmt: skip
+                batch.frames,
+                batch.positions()[:-1],
+                spot.queue,
+                spot.queue_offset,
+                base + spot.first_id,
+                spot.timestamp_ns // MILLISECOND,
+            )
 
         return write
 

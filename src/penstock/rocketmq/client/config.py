@@ -53,16 +53,22 @@ class Config:
         30.0, SECONDS, "How often routes are asked for again.", least=0.01, most=HOUR
     )
     heartbeat_broker_interval: float = option(
-        30.0, SECONDS, "How often brokers are told that the client is there.",
-        least=0.01, most=MINUTE,
-    )  # fmt: skip
+        30.0,
+        SECONDS,
+        "How often brokers are told that the client is there.",
+        least=0.01,
+        most=MINUTE,
+    )
     connect_timeout: float = option(
         3.0, SECONDS, "For a connection, TLS included.", least=0.001, most=5 * MINUTE
     )
     request_timeout: float = option(
-        5.0, SECONDS, "For questions that are neither a send nor a pull.",
-        least=0.001, most=5 * MINUTE,
-    )  # fmt: skip
+        5.0,
+        SECONDS,
+        "For questions that are neither a send nor a pull.",
+        least=0.001,
+        most=5 * MINUTE,
+    )
 
     # Who it is
     instance_name: str = option(
@@ -126,9 +132,12 @@ class Config:
     )
     create_topic_key: str = option("TBW102", STRING, "The topic whose settings it gets.")
     max_pending: int = option(
-        1000, INT, "Messages of `send_soon` that may be under way; more wait.",
-        least=1, most=100_000,
-    )  # fmt: skip
+        1000,
+        INT,
+        "Messages of `send_soon` that may be under way; more wait.",
+        least=1,
+        most=100_000,
+    )
     max_pending_bytes: int = option(64 * MIB, INT, "And their bodies' bytes.", least=1)
 
     # Traces
@@ -137,23 +146,25 @@ class Config:
 
     # Consumers
     message_model: str = option(
-        "CLUSTERING", _one_of("CLUSTERING", "BROADCASTING"),
+        "CLUSTERING",
+        _one_of("CLUSTERING", "BROADCASTING"),
         "Share a topic's messages among the group's members, or give each all of them.",
-    )  # fmt: skip
+    )
     consume_from_where: str = option(
         "CONSUME_FROM_LAST_OFFSET",
-        _one_of(
-            "CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_FIRST_OFFSET", "CONSUME_FROM_TIMESTAMP"
-        ),
+        _one_of("CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_FIRST_OFFSET", "CONSUME_FROM_TIMESTAMP"),
         "Where a group begins that has no offset yet.",
-    )  # fmt: skip
+    )
     consume_timestamp: float = option(
         0.0, SECONDS, "That time, as a Unix time; 0 for half an hour before the start.", least=0
     )
     rebalance_interval: float = option(
-        20.0, SECONDS, "How often queues are shared again, beside when members change.",
-        least=0.01, most=HOUR,
-    )  # fmt: skip
+        20.0,
+        SECONDS,
+        "How often queues are shared again, beside when members change.",
+        least=0.01,
+        most=HOUR,
+    )
     persist_consumer_offset_interval: float = option(
         5.0, SECONDS, "How often offsets are told to the broker, or written.", least=0.01, most=HOUR
     )
@@ -164,21 +175,29 @@ class Config:
         32, INT, "Messages of one pull; the broker may give fewer.", least=1, most=1024
     )
     pull_threshold_for_queue: int = option(
-        1000, INT, "Messages of a queue that may be held before it is pulled no further.",
-        least=1, most=65535,
-    )  # fmt: skip
+        1000,
+        INT,
+        "Messages of a queue that may be held before it is pulled no further.",
+        least=1,
+        most=65535,
+    )
     pull_threshold_size_for_queue: int = option(
         100 * MIB, INT, "Bytes of a queue, likewise.", least=1
     )
     consume_concurrently_max_span: int = option(
-        2000, INT, "How far the newest message held may be ahead of the oldest.",
-        least=1, most=65535,
-    )  # fmt: skip
+        2000,
+        INT,
+        "How far the newest message held may be ahead of the oldest.",
+        least=1,
+        most=65535,
+    )
     broker_suspend_max_time: float = option(
-        15.0, SECONDS,
+        15.0,
+        SECONDS,
         "How long a broker may hold a pull that finds nothing; with 0 it is asked every second.",
-        least=0, most=MINUTE,
-    )  # fmt: skip
+        least=0,
+        most=MINUTE,
+    )
     consumer_pull_timeout: float = option(
         30.0, SECONDS, "For the answer to a pull.", least=0.01, most=5 * MINUTE
     )
@@ -190,13 +209,18 @@ class Config:
         1, INT, "Messages that `run_batches` hands out together.", least=1, most=1024
     )
     consume_timeout: float = option(
-        15 * MINUTE, SECONDS, "A message handled for longer is sent back; not in order.",
-        least=0.01, most=24 * HOUR,
-    )  # fmt: skip
+        15 * MINUTE,
+        SECONDS,
+        "A message handled for longer is sent back; not in order.",
+        least=0.01,
+        most=24 * HOUR,
+    )
     max_reconsume_times: int = option(
-        -1, INT, "Retries before a message is a dead letter; -1 for 16, and in order for no end.",
+        -1,
+        INT,
+        "Retries before a message is a dead letter; -1 for 16, and in order for no end.",
         least=-1,
-    )  # fmt: skip
+    )
     suspend_current_queue_time: float = option(
         1.0, SECONDS, "The pause of a queue whose message failed, in order.", least=0.01, most=30
     )

@@ -39,10 +39,11 @@ class NotConnected(ClientError):
 def no_broker(name: str) -> NotConnected:
     """The error of a broker that no name server knows, or whose master is gone."""
     return NotConnected(
-        name, f"The broker[{name}] not exist",
+        name,
+        f"The broker[{name}] not exist",
         "mqadmin clusterList shows the brokers that are there: start its master, or take another's "
         "queues",
-    )  # fmt: skip
+    )
 
 
 class TimedOut(NotConnected):

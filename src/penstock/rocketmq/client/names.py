@@ -15,10 +15,14 @@ DEAD: Final = "%DLQ%"
 _NAME: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
 _FORBIDDEN: Final = frozenset(
     (
-        "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT",
+        "SCHEDULE_TOPIC_XXXX",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
     )
-)  # fmt: skip
+)
 _DEFAULT_GROUPS: Final = ("DEFAULT_PRODUCER", "DEFAULT_CONSUMER")
 
 

@@ -19,10 +19,16 @@ _TABLE_MIN: Final = 16
 _INDENT: Final = "\t"
 
 GROUP_FIELDS: Final = (
-    "groupName", "consumeEnable", "consumeFromMinEnable", "consumeBroadcastEnable",
-    "retryQueueNums", "retryMaxTimes", "brokerId", "whichBrokerWhenConsumeSlowly",
+    "groupName",
+    "consumeEnable",
+    "consumeFromMinEnable",
+    "consumeBroadcastEnable",
+    "retryQueueNums",
+    "retryMaxTimes",
+    "brokerId",
+    "whichBrokerWhenConsumeSlowly",
     "notifyConsumerIdsChangedEnable",
-)  # fmt: skip
+)
 """The fields of a group's configuration, in the order of upstream's class."""
 
 

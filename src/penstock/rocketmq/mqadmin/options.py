@@ -64,9 +64,11 @@ NAMESRV: Final = may(
 )
 JSON: Final = Option("", "json", "Print one JSON object; the exit code shows a failure", False)
 CLIENT_OPT: Final = Option(
-    "", "client-opt", "Option of the client, name,value: tls_enable,true (may be repeated)",
+    "",
+    "client-opt",
+    "Option of the client, name,value: tls_enable,true (may be repeated)",
     repeats=True,
-)  # fmt: skip
+)
 COMMON: Final = (HELP, NAMESRV, JSON, CLIENT_OPT)
 _BETWEEN: Final = "\0"
 

@@ -108,8 +108,10 @@ class NameServer:
         except tcp.ListenError as error:
             if server._monitoring is not None:
                 await server._monitoring.close()
-            raise PenstockError(f"the name server cannot start: {error}; listenPort, bindAddress "
-                                "and monitoringAddress set others") from error  # fmt: skip
+            raise PenstockError(
+                f"the name server cannot start: {error}; listenPort, bindAddress "
+                "and monitoringAddress set others"
+            ) from error
         server._vitals.start()
         server._scan = spawn(server._scan_brokers(), "scan of brokers")
         return server
@@ -123,8 +125,12 @@ class NameServer:
             interval = self.settings.scan_not_active_broker_interval / 1000
             await asyncio.sleep(max(_SCAN_S_MIN, interval))
             for gone in self.routes.drop_expired():
-                logger.warning("the broker %s of cluster %s was silent for %d ms: taken out",
-                             gone.broker, gone.cluster, gone.expiry_ms)  # fmt: skip
+                logger.warning(
+                    "the broker %s of cluster %s was silent for %d ms: taken out",
+                    gone.broker,
+                    gone.cluster,
+                    gone.expiry_ms,
+                )
 
     async def close(self) -> None:
         """Stop listening and end all connections."""

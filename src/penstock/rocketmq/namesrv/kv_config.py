@@ -66,5 +66,7 @@ def _read(disk: Disk, path: str) -> dict[str, dict[str, str]]:
             for name, values in table.items()
         }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ConfigError(f"{path} is not a table of values: {error}. Put back a good copy, or "
-                          "delete it to begin without values") from error  # fmt: skip
+        raise ConfigError(
+            f"{path} is not a table of values: {error}. Put back a good copy, or "
+            "delete it to begin without values"
+        ) from error

@@ -114,8 +114,13 @@ class Processor:
             who, read(body), connection, request.int64("heartbeatTimeoutMillis", EXPIRY_MS)
         )
         if is_new:
-            logger.info("new broker %s at %s, id %d of cluster %s",
-                      who.name, who.address, who.id, who.cluster)  # fmt: skip
+            logger.info(
+                "new broker %s at %s, id %d of cluster %s",
+                who.name,
+                who.address,
+                who.id,
+                who.cluster,
+            )
         ext = {"masterAddr": master, "haServerAddr": master_ha}
         answer = request.answer(ext={name: value for name, value in ext.items() if value})
         orders = self._kv.namespace(ORDER_TOPICS)

@@ -122,9 +122,14 @@ class Routes:
                 if changed or who.name not in self.topics.get(config.name, ()):
                     self._put_topic(who.name, config)
         self.live[who.address] = LiveBroker(
-            who.name, who.cluster, self._clock.monotonic_ns(), expiry_ms,
-            registration.data_version, who.ha_address, connection,
-        )  # fmt: skip
+            who.name,
+            who.cluster,
+            self._clock.monotonic_ns(),
+            expiry_ms,
+            registration.data_version,
+            who.ha_address,
+            connection,
+        )
         if registration.filter_servers:
             self._filter_servers[who.address] = registration.filter_servers
         else:

@@ -82,5 +82,7 @@ class AnswerTemplate:
         fields = (self._fields % tuple(sized)).encode("latin-1")
         size = len(fields)
         length, kind = frames.lengths(Serialization.BINARY, self._head_size + size, body_length)
-        return self._fixed.pack(length, kind, self._before_opaque, opaque, self._behind_opaque,
-                                size) + fields  # fmt: skip
+        return (
+            self._fixed.pack(length, kind, self._before_opaque, opaque, self._behind_opaque, size)
+            + fields
+        )

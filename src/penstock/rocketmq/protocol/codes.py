@@ -190,8 +190,15 @@ def _kind(
     *,
     on_page: bool = True,
 ) -> CommandKind:
-    return CommandKind(code, server, purpose, tuple(required.split()), tuple(optional.split()),
-                       tuple(answers.split()), on_page)  # fmt: skip
+    return CommandKind(
+        code,
+        server,
+        purpose,
+        tuple(required.split()),
+        tuple(optional.split()),
+        tuple(answers.split()),
+        on_page,
+    )
 
 
 _C = RequestCode

@@ -87,8 +87,9 @@ class Command(Struct):
         body: bytes = b"",
     ) -> Command:
         """The response to this request, in its serialisation: not every client reads both."""
-        return Command(code, self.opaque, ext, body, RESPONSE, remark,
-                       serialization=self.serialization)  # fmt: skip
+        return Command(
+            code, self.opaque, ext, body, RESPONSE, remark, serialization=self.serialization
+        )
 
     def unsupported(self) -> Command:
         """The response to a request whose code nobody serves here (RocketMQ spec 1.7)."""
@@ -132,5 +133,6 @@ class Command(Struct):
             number = int(value)
             if least <= number <= most:
                 return number
-        raise BodyError(f"the field {name} is no number of {most.bit_length() + 1} bits: "
-                        f"{shortened(value)}")  # fmt: skip
+        raise BodyError(
+            f"the field {name} is no number of {most.bit_length() + 1} bits: {shortened(value)}"
+        )

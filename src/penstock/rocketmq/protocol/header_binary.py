@@ -35,8 +35,14 @@ def encode(command: Command) -> bytes:
         data = value.encode("utf-8", "surrogatepass")
         parts += (encode_name(name), _LENGTH.pack(len(data)), data)
     fields = b"".join(parts)
-    fixed = FIXED.pack(command.code, command.language, command.version & 0x7FFF,
-                        command.opaque, command.flag, len(remark))  # fmt: skip
+    fixed = FIXED.pack(
+        command.code,
+        command.language,
+        command.version & 0x7FFF,
+        command.opaque,
+        command.flag,
+        len(remark),
+    )
     return b"".join((fixed, remark, _LENGTH.pack(len(fields)), fields))
 
 
@@ -118,8 +124,9 @@ def _decode_fields(data: bytes) -> dict[str, str]:
             value_at = name_end + 4
             place = value_at + length
             if not value_at <= place <= end:
-                raise FrameError(f"a binary header holds a length of {length} in "
-                                 f"{end - value_at} bytes")  # fmt: skip
+                raise FrameError(
+                    f"a binary header holds a length of {length} in {end - value_at} bytes"
+                )
             fields[text[name_at:name_end]] = text[value_at:place]
     except struct.error:
         raise FrameError("the fields of a binary header are cut short") from None

@@ -21,21 +21,33 @@ def subscription(
 ) -> dict[str, Any]:
     """A topic and what is wanted of it; the newest ``version`` counts."""
     return {
-        "classFilterMode": False, "codeSet": [java_hash(tag) for tag in tags],
-        "expressionType": kind, "subString": expression, "subVersion": version,
-        "tagsSet": list(tags), "topic": topic,
-    }  # fmt: skip
+        "classFilterMode": False,
+        "codeSet": [java_hash(tag) for tag in tags],
+        "expressionType": kind,
+        "subString": expression,
+        "subVersion": version,
+        "tagsSet": list(tags),
+        "topic": topic,
+    }
 
 
 def consuming(
-    group: str, subscriptions: Sequence[dict[str, Any]], consume_type: str, *,
-    model: str = "CLUSTERING", from_where: str = _FROM_FIRST,
-) -> dict[str, Any]:  # fmt: skip
+    group: str,
+    subscriptions: Sequence[dict[str, Any]],
+    consume_type: str,
+    *,
+    model: str = "CLUSTERING",
+    from_where: str = _FROM_FIRST,
+) -> dict[str, Any]:
     """The groups of a client that consumes as one."""
     consumer = {
-        "consumeFromWhere": from_where, "consumeType": consume_type, "groupName": group,
-        "messageModel": model, "subscriptionDataSet": list(subscriptions), "unitMode": False,
-    }  # fmt: skip
+        "consumeFromWhere": from_where,
+        "consumeType": consume_type,
+        "groupName": group,
+        "messageModel": model,
+        "subscriptionDataSet": list(subscriptions),
+        "unitMode": False,
+    }
     return {"consumerDataSet": [consumer], "producerDataSet": []}
 
 

@@ -77,10 +77,13 @@ class BatchAck(NamedTuple):
             _word(value, "c", "consumerGroup"),
             _word(value, "t", "topic"),
             _number(value, "q", "queueId"),
-            Receipt(_number(value, "pt", "popTime"), _number(value, "it", "invisibleTime"),
-                    _number(value, "rq", "reviveQueueId")),
+            Receipt(
+                _number(value, "pt", "popTime"),
+                _number(value, "it", "invisibleTime"),
+                _number(value, "rq", "reviveQueueId"),
+            ),
             [start + bit for bit in bits],
-        )  # fmt: skip
+        )
 
 
 def _word(value: Mapping[str, Any], short: str, long: str) -> str:

@@ -82,8 +82,14 @@ class TopicConfig:
         try:
             name, read_queues, write_queues, perm, filter_type = words[:5]
             attributes = fastjson.loads(words[5].encode()) if len(words) > 5 else {}
-            return cls(name, int(read_queues), int(write_queues), int(perm), filter_type,
-                       attributes=attributes if isinstance(attributes, dict) else {})  # fmt: skip
+            return cls(
+                name,
+                int(read_queues),
+                int(write_queues),
+                int(perm),
+                filter_type,
+                attributes=attributes if isinstance(attributes, dict) else {},
+            )
         except ValueError:
             raise BodyError(f"the topic configuration {shortened(line)} makes no sense") from None
 

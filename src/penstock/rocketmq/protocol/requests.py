@@ -98,9 +98,16 @@ def pull(
 ) -> Request:  # fmt: skip
     """The next messages of a queue, ``most`` at most, those that the expression is for."""
     fields = {
-        "consumerGroup": group, "topic": queue.topic, "queueId": str(queue.queueId),
-        "queueOffset": str(offset), "maxMsgNums": str(most), "sysFlag": str(sys_flag),
-        "commitOffset": str(commit), "suspendTimeoutMillis": str(suspend_ms),
-        "subscription": expression, "subVersion": "0", "expressionType": kind,
-    }  # fmt: skip
+        "consumerGroup": group,
+        "topic": queue.topic,
+        "queueId": str(queue.queueId),
+        "queueOffset": str(offset),
+        "maxMsgNums": str(most),
+        "sysFlag": str(sys_flag),
+        "commitOffset": str(commit),
+        "suspendTimeoutMillis": str(suspend_ms),
+        "subscription": expression,
+        "subVersion": "0",
+        "expressionType": kind,
+    }
     return Request(RequestCode.PULL_MESSAGE, fields)

@@ -51,61 +51,84 @@ class ChannelSettings(Asking):
     mode: str = option("mode", one_of("log", MODE), MODE, "`channel`.", shown="log")
     topic: str = option("topic", text, "", "The one topic.", aliases=("subscribe", "path"))
     channel: str = option(
-        "channel", text, "",
+        "channel",
+        text,
+        "",
         "Its channel; it is made if it is not there. Several queries, and other consumers, on one"
         " channel share its messages.",
-    )  # fmt: skip
+    )
     staging: str = option(
-        "stagingLocation", _folder, "",
+        "stagingLocation",
+        _folder,
+        "",
         "A folder for this query alone, which driver and executors share under the same path.",
-    )  # fmt: skip
+    )
     lookupd: tuple[str, ...] = option(
-        "lookupd_http_address", texts, (),
+        "lookupd_http_address",
+        texts,
+        (),
         "nsqlookupd to ask for the nodes: `host:port` or a URL, several separated by commas. Either"
         " this or the next.",
-    )  # fmt: skip
+    )
     nodes: tuple[str, ...] = option(
-        "nsqd_tcp_address", texts, (),
+        "nsqd_tcp_address",
+        texts,
+        (),
         "The nodes: `host:port` of TCP, several separated by commas.",
-    )  # fmt: skip
+    )
     columns: tuple[str, ...] = option(
         "columns", words, (), "The columns to read, in this order, separated by commas."
     )
     records_max: int | None = option(
-        "maxRecordsPerTrigger", positive, None,
+        "maxRecordsPerTrigger",
+        positive,
+        None,
         "Most messages of a micro-batch, by whole files: of these at least one.",
         aliases=("maxOffsetsPerTrigger",),
-    )  # fmt: skip
+    )
     bytes_max: int | None = option(
         "maxBytesPerTrigger", positive, None, "Most bytes of a micro-batch, by whole files, too."
     )
     partitions_min: int = option(
-        "minPartitions", positive, 1,
+        "minPartitions",
+        positive,
+        1,
         "Splits at least, when there are as many files; by default one for each 32 MiB.",
-    )  # fmt: skip
+    )
     in_flight_max: int = option(
-        "maxInFlight", positive, 2500,
+        "maxInFlight",
+        positive,
+        2500,
         "Most messages in flight, over all nodes; a file has about as many at most. Raise it"
         " together with the nodes' `--max-rdy-count`.",
-    )  # fmt: skip
+    )
     file_bytes: int = option(
-        "maxFileBytes", positive, 16 << 20,
+        "maxFileBytes",
+        positive,
+        16 << 20,
         "Bytes of bodies after which a file is written, however few messages they are; the driver"
         " holds about as much in memory.",
-    )  # fmt: skip
+    )
     staged_bytes_max: int = option(
-        "maxStagedBytes", positive, 1 << 30,
+        "maxStagedBytes",
+        positive,
+        1 << 30,
         "Bytes of staged files at which no more messages are taken, until batches are committed.",
-    )  # fmt: skip
+    )
     fail_on_data_loss: bool = option(
-        "failOnDataLoss", boolean, True,
+        "failOnDataLoss",
+        boolean,
+        True,
         "`true`: staged files that are missing or damaged end the query with an error that names"
         " them. `false`: they are skipped with a warning.",
-    )  # fmt: skip
+    )
     tls_v1: bool | None = option(
-        "tls_v1", boolean, None, "`true`: speak TLS. Another `tls_` option implies it.",
+        "tls_v1",
+        boolean,
+        None,
+        "`true`: speak TLS. Another `tls_` option implies it.",
         shown="false",
-    )  # fmt: skip
+    )
     auth_secret: str = option(
         "auth_secret", text, "", "The secret of AUTH; nsqlookupd gets it, too.", secret=True
     )

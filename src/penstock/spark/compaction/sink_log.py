@@ -103,9 +103,11 @@ def _local(url: str) -> Path:
 def _renamed(entry: Mapping[str, Any], new: Written) -> dict[str, Any]:
     folder = entry["path"].rpartition("/")[0]
     return {
-        **entry, "path": f"{folder}/{new.path.name}", "size": new.size,
+        **entry,
+        "path": f"{folder}/{new.path.name}",
+        "size": new.size,
         "modificationTime": new.modified_ms,
-    }  # fmt: skip
+    }
 
 
 def _line(entry: Mapping[str, Any]) -> str:

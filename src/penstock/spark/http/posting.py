@@ -185,8 +185,12 @@ class Poster:
             if lasted_s is not None:
                 logger.warning(
                     "%s has taken no body for %.0f s: %s; %s wait, the next try is in %.0f s",
-                    origin, lasted_s, answer.said, counted(self._left, "row"), outage.wait_s,
-                )  # fmt: skip
+                    origin,
+                    lasted_s,
+                    answer.said,
+                    counted(self._left, "row"),
+                    outage.wait_s,
+                )
 
     def _wait_for(self, outage: Outage) -> None:
         """Return when the endpoint may be asked. Raises SinkError at the end of the task."""

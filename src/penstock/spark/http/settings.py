@@ -31,20 +31,27 @@ class Settings(Reach):
         "url", text, "", "Endpoint for all bodies; a column `url` names one for each row."
     )
     content_type: str = option(
-        "contentType", text, "application/octet-stream", "Of the bodies.",
-    )  # fmt: skip
+        "contentType",
+        text,
+        "application/octet-stream",
+        "Of the bodies.",
+    )
     concurrency: int = option("concurrency", positive, 8, "Requests of a task at a time.")
     request_s: float = option("requestTimeout", seconds, 20.0, "Seconds to wait for an answer.")
     retries: int | None = option(
-        "retries", whole_number, None,
+        "retries",
+        whole_number,
+        None,
         "Most times that a request is sent again while the endpoint is out; then the query ends"
         " with an error, and nothing is lost. Without it the batch waits until the endpoint is"
         " back.",
-    )  # fmt: skip
+    )
     dead_letters: str = option(
-        "deadLetters", text, "",
+        "deadLetters",
+        text,
+        "",
         "Topic for bodies that the endpoint refuses; without it they end the query.",
-    )  # fmt: skip
+    )
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod

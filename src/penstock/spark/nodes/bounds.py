@@ -142,8 +142,11 @@ class Cluster:
             except LogError as error:
                 raise SourceError(f"node {node}: {error.status} {error.reason}") from None
             told = {topic: each for topic, each in found.items() if each is not None}
-            return [place for place in on_node[node]
-                    if place.topic in told and group not in told[place.topic].groups]  # fmt: skip
+            return [
+                place
+                for place in on_node[node]
+                if place.topic in told and group not in told[place.topic].groups
+            ]
 
         return [place for missing in at_once(ask, on_node).values() for place in missing]
 

@@ -85,8 +85,10 @@ class Strays:
                 return self._leave_alone(node)
             said = f"node {node} has left {self._directory} with messages to read ({left})"
             if not self._settings.wait_for_nodes:
-                self._once.warn(f"{said} and does not answer: {why(error)}. They are read when it "
-                                "is back; waitForNodes=true waits for it")  # fmt: skip
+                self._once.warn(
+                    f"{said} and does not answer: {why(error)}. They are read when it "
+                    "is back; waitForNodes=true waits for it"
+                )
                 return self._leave_alone(node)
             found = self._waited_for(
                 address, reached, f"{said}; waitForNodes=false goes on without it"

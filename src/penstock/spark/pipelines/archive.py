@@ -94,9 +94,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     where.add_argument("--nsqd-http-address")
     parser.add_argument("--available-now", action="store_true")
     parser.add_argument(
-        "--option", action="append", default=[], metavar="NAME=VALUE",
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
         help='a further option of format("nsq"), such as tls_root_ca_file=/etc/ca.pem',
-    )  # fmt: skip
+    )
     given = parser.parse_args(arguments)
     source = {"topic": given.topic}
     source |= {name: value for name, _, value in (each.partition("=") for each in given.option)}

@@ -92,9 +92,14 @@ def _message(pipeline: Pipeline, names: Sequence[str], given: Any) -> Mapping[st
 def _usual(pipeline: Pipeline, number: int) -> dict[str, Any]:
     """The columns of a message of nsq that a test says nothing about."""
     return {
-        "topic": pipeline.spec.source.options.get("topic"), "id": f"{number:016x}",
-        "timestamp": _PUBLISHED, "attempts": 1, "node": "test:4151", "queue": 0, "offset": number,
-    }  # fmt: skip
+        "topic": pipeline.spec.source.options.get("topic"),
+        "id": f"{number:016x}",
+        "timestamp": _PUBLISHED,
+        "attempts": 1,
+        "node": "test:4151",
+        "queue": 0,
+        "offset": number,
+    }
 
 
 def _typed(value: Any, kind: DataType) -> Any:

@@ -240,11 +240,12 @@ class Pipeline:
         checkpoint = _bad_checkpoint(self.spec.run.checkpoint)
         given = access_of(self.spec.source.options) | {"topic": topic} | self._exactly_once()
         return (
-            parse.letters(bad).writeStream.format("nsq")
+            parse.letters(bad)
+            .writeStream.format("nsq")
             .options(**pinned.fixed(spark, given, checkpoint))
             .option("checkpointLocation", checkpoint)
             .queryName(f"{self.spec.name}.bad")
-        )  # fmt: skip
+        )
 
 
 def _bad_checkpoint(checkpoint: str) -> str:

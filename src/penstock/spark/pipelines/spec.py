@@ -166,20 +166,27 @@ class _Reader:
         name = self._name()
         source = self._source()
         spec = Spec(
-            name, source, self._sink(source), self._run(name), self._parse(), self._query(),
+            name,
+            source,
+            self._sink(source),
+            self._run(name),
+            self._parse(),
+            self._query(),
             self._tests(),
-        )  # fmt: skip
+        )
         if spec.parse.bad and not source.reads_log:
             raise self._document.error(
-                "parse", "bad",
+                "parse",
+                "bad",
                 'bad is a topic on the nodes of the source, so with format = "nsq" and its log',
-            )  # fmt: skip
+            )
         if spec.parse.bad and Settings.parse(source.options).reads(spec.parse.bad):
             raise self._document.error(
-                "parse", "bad",
+                "parse",
+                "bad",
                 f"the source reads topic {spec.parse.bad}, too: letters would come back as rows. "
                 f'Leave it out, as topicPattern = "(?!{spec.parse.bad}$).*" does',
-            )  # fmt: skip
+            )
         return spec
 
     def _name(self) -> str:
@@ -187,9 +194,10 @@ class _Reader:
         name = self._text("pipeline", table, "name") or Path(self._document.name).stem
         if not _NAME.fullmatch(name):
             raise self._document.error(
-                "pipeline", "name",
+                "pipeline",
+                "name",
                 f"{name!r} is no name: it has 1 to 64 letters, digits, dots, underscores, dashes",
-            )  # fmt: skip
+            )
         return name
 
     def _source(self) -> Source:

@@ -40,19 +40,23 @@ class RocketmqSettings(Settings):
     origin_columns: ClassVar[tuple[str, ...]] = ()
 
     group: str | None = option(
-        "group", printable(255), None,
+        "group",
+        printable(255),
+        None,
         "The group whose offsets follow the query, for `mqadmin consumerProgress` and dashboards; a"
         " Penstock node also keeps for it what is still to be read. Each query needs another one,"
         " in which nobody else consumes. With `namesrvAddr` and without it none is told; else a"
         " query gets a name by chance.",
         only="stream",
-    )  # fmt: skip
+    )
     namesrv: tuple[str, ...] = option(
-        "namesrvAddr", _addresses, (),
+        "namesrvAddr",
+        _addresses,
+        (),
         "Name servers, `host:port`, several separated by `;`: brokers of any kind are then read by"
         " their own protocol. In place of `nsqd_http_address` and `lookupd_http_address`, by which"
         " Penstock nodes are read faster.",
-    )  # fmt: skip
+    )
     access_key: str = option(
         "accessKey", text, "", "The account at brokers with access rules (ACL); `namesrvAddr` only."
     )

@@ -20,8 +20,12 @@ _KINDS = {
     "topic": (StringType,),
     "defer_ms": (IntegralType,),
 }
-_WANTED = {"body": "binary or string", "value": "binary or string", "topic": "string",
-           "defer_ms": "a whole number"}  # fmt: skip
+_WANTED = {
+    "body": "binary or string",
+    "value": "binary or string",
+    "topic": "string",
+    "defer_ms": "a whole number",
+}
 
 
 class Columns(NamedTuple):

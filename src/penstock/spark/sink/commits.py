@@ -71,8 +71,11 @@ def commit(
     if known is None:
         _commit_undecided(batch, all_staged, access)
         return
-    held = {address: each for address, each in known.items()
-            if each is not None and each.batch >= batch.number}  # fmt: skip
+    held = {
+        address: each
+        for address, each in known.items()
+        if each is not None and each.batch >= batch.number
+    }
     decision = _held(batch, held, nodes) if held else _own(batch, nodes, all_staged)
     if decision is None:
         logger.warning(f"{_the(batch)} is on its nodes already, and was not written again")
@@ -213,8 +216,9 @@ def _decide(batch: Batch, decision: Decision, held: Mapping[str, Decision], acce
     except _ChunksLostError as error:
         begun = [address for address, each in held.items() if each.begun]
         if begun:
-            raise SinkError(f"{error}, and node {begun[0]} has committed its share. "
-                            + _anew(batch)) from None  # fmt: skip
+            raise SinkError(
+                f"{error}, and node {begun[0]} has committed its share. " + _anew(batch)
+            ) from None
         at_once(partial(_revoke, batch, access), chunks)
         raise SinkError(f"{error}. Nothing of it was committed: run it again") from None
 
@@ -274,10 +278,14 @@ def _the(batch: Batch) -> str:
 
 def _anew(batch: Batch) -> str:
     """The remedy where a decided share is lost."""
-    named = urlencode({
-        "writer": batch.writer, "batch": batch.number, "decided": "true",
-        **({"scope": batch.scope} if batch.scope else {}),
-    })  # fmt: skip
+    named = urlencode(
+        {
+            "writer": batch.writer,
+            "batch": batch.number,
+            "decided": "true",
+            **({"scope": batch.scope} if batch.scope else {}),
+        }
+    )
     return (
         "Bring back the files that the node has lost; or have the batch written once more, which "
         f"may double rows: POST /stage/abort?{named} at each node, and run it again"

@@ -57,8 +57,9 @@ def packed(batch: pa.RecordBatch, fields: Sequence[StructField]) -> pa.Array:
     """An object for each row, without its nulls. Raises ValueError, which names the column."""
     columns = [_column(batch.column(field.name), field) for field in fields]
     names = [field.name for field in fields]
-    return pa.array([_object(names, row).encode() for row in zip(*columns, strict=True)],
-                    pa.large_binary())  # fmt: skip
+    return pa.array(
+        [_object(names, row).encode() for row in zip(*columns, strict=True)], pa.large_binary()
+    )
 
 
 def _column(column: pa.Array, field: StructField) -> list[str | None]:

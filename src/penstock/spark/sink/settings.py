@@ -30,34 +30,46 @@ class Writing:
     """The options of every sink of ours: the topic, how often each row, and in which requests."""
 
     topic: str | None = option(
-        "topic", text, None,
-        "The topic to write to. It goes before a column `topic`; `save(\"t\")` and `start(\"t\")`"
+        "topic",
+        text,
+        None,
+        'The topic to write to. It goes before a column `topic`; `save("t")` and `start("t")`'
         " name it as well.",
-    )  # fmt: skip
+    )
     exactly_once: bool = option(
-        "exactlyOnce", boolean, False,
+        "exactlyOnce",
+        boolean,
+        False,
         "`true`: each row once, staged and then committed at the nodes of `nsqd_http_address`,"
         " which must be Penstock's.",
-    )  # fmt: skip
+    )
     writer: str = option(
-        "writerId", text, "",
+        "writerId",
+        text,
+        "",
         "Batch writes with `exactlyOnce`: a name under which nodes remember the last batch. A"
         " stream is remembered by its query id.",
-    )  # fmt: skip
+    )
     writer_batch: int | None = option(
-        "writerBatch", whole_number, None,
+        "writerBatch",
+        whole_number,
+        None,
         "Batch writes with `exactlyOnce`: the number of this batch. One that is not higher than"
         " the writer's last counts as written.",
-    )  # fmt: skip
+    )
     request_bytes: int = option(
-        "requestBytes", positive, 1 << 20,
+        "requestBytes",
+        positive,
+        1 << 20,
         "Bytes of one request, about; a larger message has one for itself.",
-    )  # fmt: skip
+    )
     in_flight: int = option(
-        "requestsInFlight", positive, 2,
+        "requestsInFlight",
+        positive,
+        2,
         "Requests of a task at a time. With 1 the rows of a partition stay in order on a node, and"
         " in a queue of RocketMQ.",
-    )  # fmt: skip
+    )
 
     def require_writer(self, *, streaming: bool) -> None:
         """Raise OptionError unless the writer's memory has a name where it needs one."""

@@ -51,8 +51,9 @@ def take(
     except LockedError as error:
         raise LockedError(f"{folder}: another backup is being taken there") from error
     try:
-        earlier = {each: manifests.load(disk, folder, each)
-                   for each in manifests.moments(disk, folder)}  # fmt: skip
+        earlier = {
+            each: manifests.load(disk, folder, each) for each in manifests.moments(disk, folder)
+        }
         vault = Vault(disk, folder, earlier.values())
         newest_ns = max((each.wall_ns for each in earlier.values()), default=0)
         made = Manifest(os.path.abspath(data_path), max(wall_ns, newest_ns + MICROSECOND))
@@ -123,8 +124,11 @@ def _new(
         if known.get(path) != vault.keep(path, files.small.get(IDENTITY_FILE, b"")):
             return
         known_end = os.path.basename(newest)
-        growing = {name: file for name, file in growing.items()
-                   if not name.endswith(_SEGMENT) or name >= known_end}  # fmt: skip
+        growing = {
+            name: file
+            for name, file in growing.items()
+            if not name.endswith(_SEGMENT) or name >= known_end
+        }
         had_index = any(path.startswith(os.path.join(below, QUEUES)) for path in known)
         has_index = any(name.startswith(QUEUES) for name in growing)
         if known_end not in growing or has_index != had_index:
@@ -154,8 +158,9 @@ def put_back(disk: Disk, folder: str, moment: str, data_path: str) -> Manifest:
         raise StorageError(f"{data_path} is not empty; a backup is restored into a new data path")
     manifest = manifests.load(disk, folder, moment)
     # A mount takes no other folder in its place, and files come from another disk by copying only.
-    unfinished = (os.path.join(data_path, _UNFINISHED) if is_mount
-                  else data_path.rstrip("/") + _UNFINISHED)  # fmt: skip
+    unfinished = (
+        os.path.join(data_path, _UNFINISHED) if is_mount else data_path.rstrip("/") + _UNFINISHED
+    )
     disk.remove_tree(unfinished)
     disk.make_directory(unfinished)
     vault = Vault(disk, folder, [])

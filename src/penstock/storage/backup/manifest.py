@@ -74,8 +74,9 @@ def _check_inside(path: str, name: str, folder: str) -> None:
     backup may have come from anywhere.
     """
     if not name or os.path.isabs(name) or "\0" in name or {".", ".."} & set(name.split(os.sep)):
-        raise StorageError(f"{path} names {name!r}, outside of the {folder}: take a backup that "
-                           "nobody has changed")  # fmt: skip
+        raise StorageError(
+            f"{path} names {name!r}, outside of the {folder}: take a backup that nobody has changed"
+        )
 
 
 def save(disk: Disk, folder: str, moment: str, manifest: Manifest) -> None:

@@ -115,8 +115,9 @@ class DryDisk:
             except FileNotFoundError:
                 names = []
         there = {name for name in names if self._is_there(os.path.join(directory, name))}
-        made = {os.path.basename(path) for path in self._contents
-                if os.path.dirname(path) == directory}  # fmt: skip
+        made = {
+            os.path.basename(path) for path in self._contents if os.path.dirname(path) == directory
+        }
         return sorted(there | made)
 
     def _is_there(self, path: str) -> bool:

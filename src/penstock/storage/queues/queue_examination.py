@@ -74,22 +74,29 @@ def _in_order(found: Sequence[ChunkFile]) -> dict[int, list[Chunk]]:
     for chunk in sorted((c for each in found for c in each.read.chunks), key=_FIRST_LOG):
         of_queue = chunks.setdefault(chunk.queue, [])
         last = of_queue[-1] if of_queue else None
-        if last is None or (last.last_log_offset < chunk.first_log_offset
-                            and last.next_offset <= chunk.first_offset):  # fmt: skip
+        if last is None or (
+            last.last_log_offset < chunk.first_log_offset and last.next_offset <= chunk.first_offset
+        ):
             of_queue.append(chunk)
     return chunks
 
 
 def _last_mark(found: Sequence[ChunkFile], start: int) -> _Synced:
-    marks = [_Synced(number, each.read.marked, max(start, each.read.safe))
-             for number, each in enumerate(found) if each.read.safe is not None]  # fmt: skip
+    marks = [
+        _Synced(number, each.read.marked, max(start, each.read.safe))
+        for number, each in enumerate(found)
+        if each.read.safe is not None
+    ]
     return marks[-1] if marks else _Synced(0, 0, start)
 
 
 def _synced(found: Sequence[ChunkFile], mark: _Synced, start: int, covered: int) -> _Synced:
     # A log lets nothing go before what covers it is synced, with all before that.
-    secured = [_Synced(number, each.read.secured, start)
-               for number, each in enumerate(found) if start and each.read.secured]  # fmt: skip
+    secured = [
+        _Synced(number, each.read.secured, start)
+        for number, each in enumerate(found)
+        if start and each.read.secured
+    ]
     file, position, safe = max([mark, *secured[:1]])
     return _Synced(file, position, max(start, min(safe, covered)))
 

@@ -455,8 +455,10 @@ class QueueIndex:
     @property
     def _is_doubtful(self) -> bool:
         """True if there is damage that no operator has accepted."""
-        return any(damage.file == DIRECTORY or damage.file.endswith(_SUFFIX)
-                   for damage in self._log.damage.pending)  # fmt: skip
+        return any(
+            damage.file == DIRECTORY or damage.file.endswith(_SUFFIX)
+            for damage in self._log.damage.pending
+        )
 
 
 def open_queues(

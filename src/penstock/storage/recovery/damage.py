@@ -141,8 +141,10 @@ class DamageRecord:
 
     def _knows(self, damage: Damage) -> bool:
         if damage.messages:
-            return any(first <= damage.first and damage.next <= next_
-                       for first, next_ in self.lost_ranges())  # fmt: skip
+            return any(
+                first <= damage.first and damage.next <= next_
+                for first, next_ in self.lost_ranges()
+            )
         return _place(damage) in map(_place, self._all())
 
     def keep_torn(self, file: str, position: int, data: bytes, what: str = "a torn tail") -> bool:

@@ -205,8 +205,12 @@ class _Recovery:
             return 0
         self._promised = max(self._promised, next_offset)
         if size > segment.size:
-            logger.error("%s is shorter than its index says (%d < %d bytes), reading all of it",
-                         segment.file.path, segment.size, size)  # fmt: skip
+            logger.error(
+                "%s is shorter than its index says (%d < %d bytes), reading all of it",
+                segment.file.path,
+                segment.size,
+                size,
+            )
             self._disk.remove(segment.index_path)  # else a grown file would make it look right
             return 0
         segment.index, segment.next_offset = index, next_offset

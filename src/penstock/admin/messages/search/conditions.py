@@ -38,8 +38,11 @@ _STEP: Final = re.compile(
 )
 _REST: Final = re.compile(r"\s*(?:(?P<sign>==|!=|<=|>=|=|<|>)\s*(?P<value>.*\S)\s*)?", re.DOTALL)
 _ORDERS: Final[dict[str, Callable[[Any, Any], bool]]] = {
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 def condition_of(kind: str, what: str) -> Condition:
@@ -96,8 +99,10 @@ def _invalid(reason: str) -> ApiError:
 
 
 _KINDS: Final[dict[str, Callable[[str], Condition]]] = {
-    "text": _text, "regex": _regex, "json": _json,
-}  # fmt: skip
+    "text": _text,
+    "regex": _regex,
+    "json": _json,
+}
 
 
 class PathError(ValueError):

@@ -131,8 +131,12 @@ class Replay:
                     del left[identifier]
             except UpstreamError as error:
                 warnings.add([str(error)])
-        return {"stopped": bool(left), "left": len(left), "unsent": list(left),
-                "not_found": missing}  # fmt: skip
+        return {
+            "stopped": bool(left),
+            "left": len(left),
+            "unsent": list(left),
+            "not_found": missing,
+        }
 
 
 class _Sender:

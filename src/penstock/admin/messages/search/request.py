@@ -52,8 +52,11 @@ async def places(nodes: Nodes, body: WalkBody, warnings: Warnings) -> list[Place
         first = await begin(nodes.asker, logs, body.from_, warnings)
         last = await begin(nodes.asker, logs, body.until, warnings)
         return [Place(node, at, last[node]) for node, at in first.items() if node in last]
-    warnings.add(f"{node} is not searched any further: its log cannot be asked for"
-                 for node in known if node not in logs.held)  # fmt: skip
+    warnings.add(
+        f"{node} is not searched any further: its log cannot be asked for"
+        for node in known
+        if node not in logs.held
+    )
     return [
         Place(node, logs.clamped(node, at), min(end, logs.held[node].end))
         for node, at, end in known.values()

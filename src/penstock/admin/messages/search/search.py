@@ -51,8 +51,9 @@ class Search:
             walk = Walk(self._nodes.asker, body.topic, begun)
             most = min(body.limit, LIMIT_MAX) if body.limit > 0 else COUNTING
             await walk.run(takes, Budget(most), show)
-        warnings.add(f"{why}; what is left on this node is not searched"
-                     for why in walk.failed.values())  # fmt: skip
+        warnings.add(
+            f"{why}; what is left on this node is not searched" for why in walk.failed.values()
+        )
         left = [place for place in walk.places if place.node not in walk.failed]
         return {
             "topic": body.topic,

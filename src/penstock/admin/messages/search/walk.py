@@ -49,8 +49,11 @@ class Scan:
     async def pieces(self) -> AsyncGenerator[list[Run], None]:
         """The stretches in the order of time, about 256 KiB or 4,096 messages together."""
         told = await try_all(list(self._places), self._next)
-        heap = [(stretch.batch.timestamp_ns, node, stretch)
-                for node, stretch in told.answers if stretch is not None]  # fmt: skip
+        heap = [
+            (stretch.batch.timestamp_ns, node, stretch)
+            for node, stretch in told.answers
+            if stretch is not None
+        ]
         heapq.heapify(heap)
         piece: list[Run] = []
         nbytes = messages = 0

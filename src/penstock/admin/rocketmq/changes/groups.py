@@ -49,9 +49,11 @@ class GroupWish(Struct):
         if is_system_group(self.group):
             raise ApiError(400, "SYSTEM_GROUP")
         for name, least, most in (
-            ("retries", -1, RETRIES_MAX), ("retry_queues", 0, _RETRY_QUEUES_MAX),
-            ("broker_id", 0, _ID_MAX), ("slow_broker_id", 0, _ID_MAX),
-        ):  # fmt: skip
+            ("retries", -1, RETRIES_MAX),
+            ("retry_queues", 0, _RETRY_QUEUES_MAX),
+            ("broker_id", 0, _ID_MAX),
+            ("slow_broker_id", 0, _ID_MAX),
+        ):
             value = getattr(self, name)
             if value is not None and not least <= value <= most:
                 raise ApiError(400, f"INVALID_{name.upper()}")

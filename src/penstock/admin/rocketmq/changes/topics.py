@@ -95,9 +95,14 @@ def _fields(wish: TopicWish, known: dict[str, Any]) -> dict[str, object]:
         int(known.get(name, usual)) if given is None else given for name, given, usual in wanted
     )
     return topic_fields(
-        wish.topic, read, write, perm, int(known.get("topicSysFlag") or 0),
-        is_order=bool(known.get("order")), filter_type=known.get("topicFilterType") or "SINGLE_TAG",
-    )  # fmt: skip
+        wish.topic,
+        read,
+        write,
+        perm,
+        int(known.get("topicSysFlag") or 0),
+        is_order=bool(known.get("order")),
+        filter_type=known.get("topicFilterType") or "SINGLE_TAG",
+    )
 
 
 async def delete(servers: Servers, topic: str) -> dict[str, Any]:

@@ -36,8 +36,10 @@ BODY_MAX: Final = 16 * 1024
 """Bytes of each body in a list; of a single message there are WHOLE_MAX."""
 WHOLE_MAX: Final = 1 << 20
 _NOT_FOUND: Final = (
-    ResponseCode.QUERY_NOT_FOUND, ResponseCode.SYSTEM_ERROR, ResponseCode.TOPIC_NOT_EXIST,
-)  # fmt: skip
+    ResponseCode.QUERY_NOT_FOUND,
+    ResponseCode.SYSTEM_ERROR,
+    ResponseCode.TOPIC_NOT_EXIST,
+)
 
 
 class Wish(NamedTuple):
@@ -196,8 +198,9 @@ async def _by_place(servers: Servers, wish: Wish, warnings: Warnings) -> list[Re
 
     parts = await _parts(await _queues(servers, wish), look, warnings)
     # Beyond the end of a part there may be more in its queue: what others have there waits.
-    last = min((each.messages[-1].queue_offset for each in parts if not each.is_all),
-               default=END_OF_TIME)  # fmt: skip
+    last = min(
+        (each.messages[-1].queue_offset for each in parts if not each.is_all), default=END_OF_TIME
+    )
     found = [each for part in parts for each in part.messages if each.queue_offset <= last]
     return sorted(found, key=lambda each: (each.queue_offset, each.queue))[: wish.limit]
 
@@ -228,8 +231,9 @@ async def _by_time(
     ends = [each.messages[-1].stored.store_ms for each in parts if not each.is_all]
     last = min([each for each in ends if each <= end], default=None)
     until = end if last is None else last
-    found = [each for part in parts for each in part.messages
-             if begin <= each.stored.store_ms <= until]  # fmt: skip
+    found = [
+        each for part in parts for each in part.messages if begin <= each.stored.store_ms <= until
+    ]
     found.sort(key=lambda each: (each.stored.store_ms, each.queue_offset))
     if last is None and len(found) <= wish.limit:
         return found, None

@@ -28,9 +28,11 @@ IDS_MAX: Final = 100
 """Messages that one request may name."""
 _INT_MAX: Final = 0x7FFFFFFF
 _RESULT: Final = {
-    "result": "consumeResult", "remark": "remark", "spent_ms": "spentTimeMills",
+    "result": "consumeResult",
+    "remark": "remark",
+    "spent_ms": "spentTimeMills",
     "ordered": "order",
-}  # fmt: skip
+}
 
 
 async def resend(servers: Servers, topic: str, ids: list[str]) -> dict[str, Any]:
@@ -76,9 +78,14 @@ def _retry(message: Received, group: str) -> Draft:
         found.pop(name, None)
     flags = message.stored.sys_flag & ~(HOST_BITS | TRANSACTION_BITS)
     return Draft(
-        RETRY + group, message.stored.body, [message.id], properties.join(found), flags,
-        message.stored.flag, max_reconsume_times=_INT_MAX,
-    )  # fmt: skip
+        RETRY + group,
+        message.stored.body,
+        [message.id],
+        properties.join(found),
+        flags,
+        message.stored.flag,
+        max_reconsume_times=_INT_MAX,
+    )
 
 
 async def hand_over(

@@ -17,8 +17,9 @@ def of_flags(program: str, flags: Sequence[Flag]) -> str:
 def of_commands(program: str, commands: Mapping[str, Command]) -> str:
     """The names of a program's commands, then the flags of the one that was given."""
     names = shlex.quote(" ".join((*commands, "help")))
-    cases = "".join(f"      {name}) words={_words(each.flags)} ;;\n"
-                    for name, each in commands.items())  # fmt: skip
+    cases = "".join(
+        f"      {name}) words={_words(each.flags)} ;;\n" for name, each in commands.items()
+    )
     return _COMMANDS.format(program=program, names=names, cases=cases)
 
 

@@ -18,8 +18,7 @@ def of_commands(program: str, commands: Mapping[str, Command]) -> str:
     """The function of a program that describes its commands, then completes their flags."""
     described = [f"{name}:{_plain(each.help)}" for name, each in commands.items()]
     lines = "\n    ".join(map(shlex.quote, described))
-    cases = "".join(f"    {name}) {_arguments(each.flags)} ;;\n"
-                    for name, each in commands.items())  # fmt: skip
+    cases = "".join(f"    {name}) {_arguments(each.flags)} ;;\n" for name, each in commands.items())
     return _registered(program, _COMMANDS.format(lines=lines, cases=cases))
 
 

@@ -38,8 +38,16 @@ def bad_line(version: str) -> BadRequestError:
 class Head:
     """The lines before the body: method, target, version and headers."""
 
-    __slots__ = ("_target", "headers", "is_http10", "keep_alive", "method", "path", "query",
-                 "repeated")  # fmt: skip
+    __slots__ = (
+        "_target",
+        "headers",
+        "is_http10",
+        "keep_alive",
+        "method",
+        "path",
+        "query",
+        "repeated",
+    )
 
     def __init__(
         self,
@@ -138,5 +146,11 @@ class HeadReader:
         # Only an HTTP/1.1 connection stays without a word about it; asking for the version costs.
         is_plain = keep_alive and b"connection" not in headers
         version = "1.1" if is_plain else parser.get_http_version()
-        self.head = Head(parser.get_method().decode(), bytes(self._target), headers, version,
-                         keep_alive, frozenset(self._repeated))  # fmt: skip
+        self.head = Head(
+            parser.get_method().decode(),
+            bytes(self._target),
+            headers,
+            version,
+            keep_alive,
+            frozenset(self._repeated),
+        )

@@ -147,8 +147,9 @@ class Consumer(Subscription[Connection]):
     def _work(self, end: int | None) -> None:
         """Do what is due, then take what comes, until then at the latest."""
         if self._is_parents:
-            raise ClientError("this consumer was made before its process was forked; make one in "
-                              "each process")  # fmt: skip
+            raise ClientError(
+                "this consumer was made before its process was forked; make one in each process"
+            )
         selector = self._selector or self._begin()
         self._flush()
         self._reap()

@@ -76,10 +76,22 @@ class NsqdApi:
         node.vitals.add_routes(router, metrics=options.metrics)
         router.v1("GET", "/info", self._info)
         router.v1("GET", "/stats", partial(packed_stats.handle, self._sources))
-        router.v1("POST", "/pub", self._pub, max_body=options.max_msg_size, too_big="MSG_TOO_BIG",
-                  quiet=True)  # fmt: skip
-        router.v1("POST", "/mpub", self._mpub, max_body=options.max_body_size, quiet=True,
-                  begin=self._begin_mpub)  # fmt: skip
+        router.v1(
+            "POST",
+            "/pub",
+            self._pub,
+            max_body=options.max_msg_size,
+            too_big="MSG_TOO_BIG",
+            quiet=True,
+        )
+        router.v1(
+            "POST",
+            "/mpub",
+            self._mpub,
+            max_body=options.max_body_size,
+            quiet=True,
+            begin=self._begin_mpub,
+        )
         router.v1("POST", "/topic/create", self._create_topic)
         router.v1("POST", "/topic/delete", self._delete_topic)
         router.v1("POST", "/topic/empty", self._empty_topic)
@@ -90,8 +102,9 @@ class NsqdApi:
         router.v1("POST", "/channel/pause", partial(self._pause_channel, True))
         router.v1("POST", "/channel/unpause", partial(self._pause_channel, False))
         ConfigApi(options, self._lookup, self._ports).add_routes(router)
-        log_api = LogApi(topics, node.dialects, self._ports, options.broadcast_address,
-                         node.broker.store.epochs)  # fmt: skip
+        log_api = LogApi(
+            topics, node.dialects, self._ports, options.broadcast_address, node.broker.store.epochs
+        )
         log_api.add_routes(router)
         LogGroupApi(node).add_routes(router)
         PipelinesApi(self._sources.pipelines).add_routes(router)

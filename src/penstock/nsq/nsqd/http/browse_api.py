@@ -131,8 +131,12 @@ class BrowseApi:
         entries = channel.state.deferred.soonest(page.limit + 1, page.after)
         found = (Found(e.first, State.DEFERRED.value, e.attempts, e.deadline) for e in entries)
         page.fill(found, self._clock)
-        return {"topic": topic.name, "channel": channel.name, "count": channel.state.deferred_count,
-                **page.answer()}  # fmt: skip
+        return {
+            "topic": topic.name,
+            "channel": channel.name,
+            "count": channel.state.deferred_count,
+            **page.answer(),
+        }
 
     def _cancel(self, request: Request) -> Any:
         topic, channel = existing_channel(self._topics, Query.parse(request.query))
@@ -154,8 +158,10 @@ class BrowseApi:
         found = {entry.first for entry in taken}
         missing = [offset for offset in offsets or () if offset not in found]
         base = topic.log.id_base
-        return {done: sum(entry.next - entry.first for entry in taken),
-                "not_found": [_shown_id(base + offset) for offset in missing]}  # fmt: skip
+        return {
+            done: sum(entry.next - entry.first for entry in taken),
+            "not_found": [_shown_id(base + offset) for offset in missing],
+        }
 
 
 class _Page:

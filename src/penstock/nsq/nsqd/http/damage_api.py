@@ -32,8 +32,11 @@ class DamageApi:
         """The damage of one topic or, without ``topic``, of all damaged topics."""
         wanted = Query.parse(request.query).get("topic") or ""
         topics = self._topics
-        shown = [{"topic_name": name, **damage_of(topics[name])} for name in sorted(topics)
-                 if wanted in ("", name)]  # fmt: skip
+        shown = [
+            {"topic_name": name, **damage_of(topics[name])}
+            for name in sorted(topics)
+            if wanted in ("", name)
+        ]
         return {"topics": [each for each in shown if len(each) > 1]}
 
     def _accept(self, request: Request) -> None:

@@ -64,8 +64,12 @@ class ReplayApi:
         below = state.unfinished_below(offset)
         delivered = end - offset
         still = state.unfinished_count - below + end - max(offset, head)
-        return {"offset": offset, "delivered": delivered, "again": delivered - still,
-                "skipped": below + max(0, offset - head)}  # fmt: skip
+        return {
+            "offset": offset,
+            "delivered": delivered,
+            "again": delivered - still,
+            "skipped": below + max(0, offset - head),
+        }
 
     def _seek(self, request: Request) -> Any:
         """Move a channel's cursor; what it held is forgotten, as when it is emptied."""

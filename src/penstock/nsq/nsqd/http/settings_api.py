@@ -46,8 +46,13 @@ class ConfigApi(ConfigPage):
     def add_routes(self, router: ApiRouter) -> None:
         router.v1("GET", "/config/:opt", self.get)
         # nsqd bounds this body by the size of a message, and calls a longer one invalid.
-        router.v1("PUT", "/config/:opt", self.put, max_body=self._options.max_msg_size,
-                  too_big="INVALID_VALUE")  # fmt: skip
+        router.v1(
+            "PUT",
+            "/config/:opt",
+            self.put,
+            max_body=self._options.max_msg_size,
+            too_big="INVALID_VALUE",
+        )
 
     def set_lookupds(self, addresses: tuple[str, ...]) -> None:
         self._options.lookupd_tcp_addresses = addresses
@@ -149,12 +154,15 @@ class SettingsApi:
             "max_depth": bounds.max_depth,
             "max_bytes": bounds.max_bytes,
             "overflow": bounds.overflow.value,
-            "set": {"max_depth": own.max_depth, "max_bytes": own.max_bytes,
-                    "overflow": own.overflow},
+            "set": {
+                "max_depth": own.max_depth,
+                "max_bytes": own.max_bytes,
+                "overflow": own.overflow,
+            },
             "messages": fill.messages,
             "bytes": fill.nbytes,
             "dropped_count": topic.dropped_count,
-        }  # fmt: skip
+        }
 
 
 def _shown_channel(topic: Topic, channel: Channel) -> dict[str, Any]:

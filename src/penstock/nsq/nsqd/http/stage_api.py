@@ -173,8 +173,9 @@ class StageApi:
         except NotDecidedError:
             raise ApiError(404, "BATCH_NOT_DECIDED") from None
         left = self._staged_parts.to_commit(decision)
-        answers = {topic.name: await self._one_decided(topic, decision)
-                   for topic in left[:TOPICS_MAX]}  # fmt: skip
+        answers = {
+            topic.name: await self._one_decided(topic, decision) for topic in left[:TOPICS_MAX]
+        }
         if not self._staged_parts.to_commit(decision):
             self._staged_parts.decisions.finished(decision)
         return {"topics": answers, "more": len(left) > TOPICS_MAX}
@@ -246,8 +247,11 @@ class StageApi:
         staged: dict[_Place, list[StagedBatch]] = {}
         for each in self._staged_parts.parts:
             staged.setdefault((each.topic, each.writer), []).append(each)
-        wanted = (place for place in self._places(staged)
-                  if topic in (None, place[0]) and writer in (None, place[1]))  # fmt: skip
+        wanted = (
+            place
+            for place in self._places(staged)
+            if topic in (None, place[0]) and writer in (None, place[1])
+        )
         rows = [self._row(*place, staged.get(place, [])) for place in islice(wanted, ROWS_MAX)]
         return {"writers": rows, "more": next(wanted, None) is not None}
 

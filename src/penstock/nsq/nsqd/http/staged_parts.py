@@ -153,8 +153,9 @@ class StagedParts:
         age = max(0, self._clock.wall_ns() - head.wall_ns)
         age = min(age, self._retention_ns - min(self._retention_ns, GRACE_NS))
         chunk = self.parts.chunk(found.number, head.nbytes, head.messages)
-        replaced = self.parts.restore(head.topic, head.writer, head.batch, head.key, chunk,
-                                      self._clock.monotonic_ns() - age)  # fmt: skip
+        replaced = self.parts.restore(
+            head.topic, head.writer, head.batch, head.key, chunk, self._clock.monotonic_ns() - age
+        )
         if replaced is not None:
             self._files.remove([replaced.number])
         return True
@@ -242,18 +243,27 @@ class StagedParts:
         expired = [each for each in old if not self.decisions.holds(each)]
         self._tell_overdue({(each.writer, each.batch) for each in old if each not in expired})
         for each in expired:
-            logger.warning("TOPIC(%s): dropping batch %d of writer %s, %d bytes that were staged "
-                           "and not committed for %s (--staged-retention)",
-                           each.topic, each.batch, each.writer, each.nbytes,
-                           format_duration(self._retention_ns))  # fmt: skip
+            logger.warning(
+                "TOPIC(%s): dropping batch %d of writer %s, %d bytes that were staged "
+                "and not committed for %s (--staged-retention)",
+                each.topic,
+                each.batch,
+                each.writer,
+                each.nbytes,
+                format_duration(self._retention_ns),
+            )
         self.drop(expired)
 
     def _tell_overdue(self, held: set[tuple[str, int]]) -> None:
         for writer, batch in sorted(held - self._overdue):
-            logger.warning("batch %d of writer %s was decided and not committed for %s: it is kept "
-                           "until its writer, started again, commits it, or POST /stage/abort "
-                           "drops it with decided=true",
-                           batch, writer, format_duration(self._retention_ns))  # fmt: skip
+            logger.warning(
+                "batch %d of writer %s was decided and not committed for %s: it is kept "
+                "until its writer, started again, commits it, or POST /stage/abort "
+                "drops it with decided=true",
+                batch,
+                writer,
+                format_duration(self._retention_ns),
+            )
         self._overdue = held
 
     # --- deciding ------------------------------------------------------------------------------
@@ -284,8 +294,15 @@ class StagedParts:
             if count != chunks:
                 raise ChunksMissingError(chunks - count)
             writer, scope = key
-            decision = Decision(writer, batch, tuple(nodes), tuple(attempts), found,
-                                self._clock.wall_ns(), scope=scope)  # fmt: skip
+            decision = Decision(
+                writer,
+                batch,
+                tuple(nodes),
+                tuple(attempts),
+                found,
+                self._clock.wall_ns(),
+                scope=scope,
+            )
             content = encode_decision(decision)
             await asyncio.to_thread(self._decision_files.write, _file_name(key), content)
             forgotten = self.decisions.put(decision)
@@ -327,9 +344,13 @@ class StagedParts:
     def to_commit(self, decision: Decision) -> list[Topic]:
         """The topics in which the decided attempts are not committed yet."""
         found = ((self._topics.get(name), share) for name, share in decision.topics.items())
-        return [topic for topic, share in found
-                if topic is not None and topic.log.id_base == share.log
-                and not _is_committed(topic, decision.writer, decision.batch)]  # fmt: skip
+        return [
+            topic
+            for topic, share in found
+            if topic is not None
+            and topic.log.id_base == share.log
+            and not _is_committed(topic, decision.writer, decision.batch)
+        ]
 
     async def commit_decided(self, topic: Topic, decision: Decision) -> int:
         """Append what was decided for a topic at once, durably; how many messages that were.

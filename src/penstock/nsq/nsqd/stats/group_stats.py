@@ -60,11 +60,14 @@ def log_groups(groups: Iterable[LogGroup], name: str) -> list[dict[str, Any]]:
 def producer_groups(dialects: Sequence[Dialect]) -> list[dict[str, Any]]:
     """All groups of producers with their connections."""
     return [
-        {"group_name": group.name, "client_count": len(group.members),
-         "clients": _clients(group.members)}
+        {
+            "group_name": group.name,
+            "client_count": len(group.members),
+            "clients": _clients(group.members),
+        }
         for dialect in dialects
         for group in dialect.producer_groups()
-    ]  # fmt: skip
+    ]
 
 
 def _clients(members: Iterable[GroupMember]) -> list[dict[str, Any]]:

@@ -31,9 +31,16 @@ from penstock.nsq.nsqd.stats import group_stats, stats
 from penstock.nsq.nsqd.stats.stat_sources import StatSources
 
 FIGURES: Final = (
-    "depth", "backend_depth", "in_flight_count", "deferred_count", "message_count",
-    "requeue_count", "timeout_count", "client_count", "paused",
-)  # fmt: skip
+    "depth",
+    "backend_depth",
+    "in_flight_count",
+    "deferred_count",
+    "message_count",
+    "requeue_count",
+    "timeout_count",
+    "client_count",
+    "paused",
+)
 _JSON: Final = (("Content-Type", "application/json; charset=utf-8"), NSQ_HEADER)
 
 
@@ -70,8 +77,7 @@ def packed(sources: StatSources, topics: Sequence[Topic]) -> bytes:
 def _rows(topics: Sequence[Topic], channels: Sequence[Channel]) -> bytes:
     flat: list[int] = []
     for topic in topics:
-        flat += (topic.depth, topic.backend_depth, 0, 0, topic.message_count, 0, 0, 0,
-                 topic.paused)  # fmt: skip
+        flat += (topic.depth, topic.backend_depth, 0, 0, topic.message_count, 0, 0, 0, topic.paused)
     for each in channels:
         state = each.state
         flat += (state.depth, state.backend_depth, state.in_flight_count, state.deferred_count,

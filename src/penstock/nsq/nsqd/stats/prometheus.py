@@ -55,8 +55,12 @@ class NsqdMetrics:
         versions = (NSQ_VERSION, penstock.__version__, platform.python_version())
         yield Samples.single(metrics.BUILD_INFO, 1, *versions)
         pipelines = self._sources.pipelines.all()
-        for samples in (*self._of_staged(), *self._of_connections(), *self._of_others(),
-                        *of_pipelines(pipelines)):  # fmt: skip
+        for samples in (
+            *self._of_staged(),
+            *self._of_connections(),
+            *self._of_others(),
+            *of_pipelines(pipelines),
+        ):
             yield samples
 
     def _of_staged(self) -> Iterator[Samples]:

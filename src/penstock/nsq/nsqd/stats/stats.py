@@ -192,8 +192,11 @@ def _client(session: Session, topic: str = "") -> dict[str, Any]:
     """A connection; its publish counts only of ``topic``, if that is given."""
     connection, consumer = session.connection, session.consumer
     identity = connection.identity
-    counts = [{"topic": name, "count": count} for name, count in session.pub_counts.items()
-              if topic in ("", name)]  # fmt: skip
+    counts = [
+        {"topic": name, "count": count}
+        for name, count in session.pub_counts.items()
+        if topic in ("", name)
+    ]
     client: dict[str, Any] = {
         "client_id": identity.client_id,
         "hostname": identity.hostname,

@@ -49,8 +49,9 @@ class StatsdPush:
 
     async def _run(self) -> None:
         options, clock = self._options, self._clock
-        prefix = resolved_prefix(options.statsd_prefix, options.broadcast_address,
-                                 self._ports.broadcast_http)  # fmt: skip
+        prefix = resolved_prefix(
+            options.statsd_prefix, options.broadcast_address, self._ports.broadcast_http
+        )
         lines = StatsdLines(prefix, exclude_ephemeral=options.statsd_exclude_ephemeral)
         query = Query({"include_clients": "0", "include_mem": str(int(options.statsd_mem_stats))})
         interval = options.statsd_interval
@@ -70,13 +71,17 @@ class StatsdPush:
         try:
             transport = await _connect(address)
         except (OSError, ValueError) as error:
-            logger.warning("STATSD: cannot send to %s, trying again in the next interval - %s",
-                           address, reason(error))  # fmt: skip
+            logger.warning(
+                "STATSD: cannot send to %s, trying again in the next interval - %s",
+                address,
+                reason(error),
+            )
             return
         logger.info("STATSD: pushing stats to %s", address)
         try:
-            datagrams = packets(lines.of(stats.collect(self._sources, query)),
-                                self._options.statsd_udp_packet_size)  # fmt: skip
+            datagrams = packets(
+                lines.of(stats.collect(self._sources, query)), self._options.statsd_udp_packet_size
+            )
             clock = self._clock
             began = clock.monotonic_ns()
             for number, datagram in enumerate(datagrams, 1):

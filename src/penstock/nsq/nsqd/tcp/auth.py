@@ -54,9 +54,12 @@ class GuardedSession(Session):
         if self.authorizations is not None:
             self.connection.fail("E_INVALID AUTH already set")
         elif len(event.body) > SECRET_BYTES_MAX:
-            logger.warning("PROTOCOL(V2): [%s] AUTH failed the secret has %d bytes, more than %d",
-                           self.connection.remote_address, len(event.body),
-                           SECRET_BYTES_MAX)  # fmt: skip
+            logger.warning(
+                "PROTOCOL(V2): [%s] AUTH failed the secret has %d bytes, more than %d",
+                self.connection.remote_address,
+                len(event.body),
+                SECRET_BYTES_MAX,
+            )
             self.connection.fail(_FAILED)
         else:
             self._secret = event.body

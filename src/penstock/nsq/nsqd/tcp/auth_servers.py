@@ -73,9 +73,13 @@ class AuthServers:
         tls = client_context(options.tls_root_ca_file, min_version=options.tls_min_version)
         if not options.auth_http_addresses:
             return None
-        return cls(options.auth_http_addresses, options.auth_http_request_method,
-                   options.http_client_connect_timeout, options.http_client_request_timeout,
-                   tls)  # fmt: skip
+        return cls(
+            options.auth_http_addresses,
+            options.auth_http_request_method,
+            options.http_client_connect_timeout,
+            options.http_client_request_timeout,
+            tls,
+        )
 
     async def ask(self, credentials: Credentials, client: str) -> Authorizations | None:
         """The client's permissions; None if no server gives them: the log then has the reasons.
@@ -88,8 +92,11 @@ class AuthServers:
                 await self._slots.acquire()
         except TimeoutError:
             self.failure_count += 1
-            logger.warning("PROTOCOL(V2): [%s] AUTH failed too many clients (%d) are asked about",
-                           client, QUERIES_MAX)  # fmt: skip
+            logger.warning(
+                "PROTOCOL(V2): [%s] AUTH failed too many clients (%d) are asked about",
+                client,
+                QUERIES_MAX,
+            )
             return None
         try:
             return await self._ask_any(credentials, client)
@@ -106,8 +113,12 @@ class AuthServers:
                 reason = f"no answer within {format_duration(self._request_ns)}"
             except AuthError as error:
                 reason = str(error)
-            logger.warning("PROTOCOL(V2): [%s] AUTH failed to auth against %s - %s", client,
-                           without_secrets(address), reason)  # fmt: skip
+            logger.warning(
+                "PROTOCOL(V2): [%s] AUTH failed to auth against %s - %s",
+                client,
+                without_secrets(address),
+                reason,
+            )
         self.failure_count += 1
         return None
 
@@ -128,7 +139,12 @@ class AuthServers:
 
     async def _send(self, asked: Question) -> http_client.Answer:
         return await http_client.request(
-            asked.method, asked.url, self._request_ns / SECOND, body=asked.body,
-            headers=dict(asked.headers), connect_timeout=self._connect_ns / SECOND,
-            max_body=ANSWER_BYTES_MAX, tls=self._tls,
-        )  # fmt: skip
+            asked.method,
+            asked.url,
+            self._request_ns / SECOND,
+            body=asked.body,
+            headers=dict(asked.headers),
+            connect_timeout=self._connect_ns / SECOND,
+            max_body=ANSWER_BYTES_MAX,
+            tls=self._tls,
+        )

@@ -141,8 +141,9 @@ class Connection(asyncio.Protocol):
         self.remote_address = show_address(transport.get_extra_info("peername") or "")
         ip = self.remote_address.rpartition(":")[0].strip("[]")
         self.identity = Identity.unknown(ip, self.context.limits)
-        self.outbox = Outbox(self.transport, self.identity.output_buffer_size,
-                             self.identity.output_buffer_timeout)  # fmt: skip
+        self.outbox = Outbox(
+            self.transport, self.identity.output_buffer_size, self.identity.output_buffer_timeout
+        )
         logger.info("TCP: new client(%s)", self.remote_address)
         loop = asyncio.get_running_loop()
         # nsqd waits for ever for the magic, and such a socket even blocks its exit.
@@ -258,8 +259,11 @@ class Connection(asyncio.Protocol):
         """End a client that stalls in the middle of a command while others wait for its room."""
         if self.phase is not HANDLING:
             return  # the delay is ours
-        logger.error("client(%s) - its command takes too long while %s is used up",
-                     self.remote_address, self._turn.budget.flag)  # fmt: skip
+        logger.error(
+            "client(%s) - its command takes too long while %s is used up",
+            self.remote_address,
+            self._turn.budget.flag,
+        )
         failure = self.reader.eof()
         if failure is None:
             self.close()

@@ -229,9 +229,13 @@ class Session:
         # nsqd clamps a delay since 1.1.0, where NSQ's documents promise an error.
         delay = max(0, min(event.delay_ns, longest))
         if delay != event.delay_ns and self._take_log_line():
-            logger.info("PROTOCOL(V2): [%s] REQ timeout %s out of range 0-%s. Setting to %s",
-                        self.connection.remote_address, format_duration(event.delay_ns),
-                        format_duration(longest), format_duration(delay))  # fmt: skip
+            logger.info(
+                "PROTOCOL(V2): [%s] REQ timeout %s out of range 0-%s. Setting to %s",
+                self.connection.remote_address,
+                format_duration(event.delay_ns),
+                format_duration(longest),
+                format_duration(delay),
+            )
         try:
             channel.requeue(consumer, self._offset(event.id), delay, self.connection.heard_ns)
         except NotInFlightError as failure:
@@ -273,8 +277,12 @@ class Session:
             )
             return
         identity = self.connection.identity
-        self.consumer = Consumer(self._deliver, identity.msg_timeout, identity.sample_rate,
-                                 locality(identity, self._context.options))  # fmt: skip
+        self.consumer = Consumer(
+            self._deliver,
+            identity.msg_timeout,
+            identity.sample_rate,
+            locality(identity, self._context.options),
+        )
         channel.add_consumer(self.consumer)
         self.topic, self.channel = topic, channel
         self.connection.reader.state = State.SUBSCRIBED
@@ -351,8 +359,11 @@ class Session:
 
     def _tell_kept_back(self) -> None:
         if self._log_limit is not None and (count := self._log_limit.take_kept_back()):
-            logger.error("[%s] - %d more lines about its commands were left out",
-                         self.connection.remote_address, count)  # fmt: skip
+            logger.error(
+                "[%s] - %d more lines about its commands were left out",
+                self.connection.remote_address,
+                count,
+            )
 
     # --- looking -------------------------------------------------------------------------------
 

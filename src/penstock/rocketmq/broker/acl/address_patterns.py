@@ -54,8 +54,9 @@ def _expanded(text: str) -> list[str]:
     if text.endswith("}"):
         head, brace, last = text[:-1].partition("{")
         if not brace or not head.endswith((".", ":")):
-            raise ConfigError(f"{shortened(text)} is no address: braces hold the choices of the "
-                              "last part")  # fmt: skip
+            raise ConfigError(
+                f"{shortened(text)} is no address: braces hold the choices of the last part"
+            )
         return [head + each.strip() for each in last.split(",")]
     return [each.strip() for each in text.split(",") if each.strip()]
 
@@ -73,8 +74,9 @@ def _ranges(text: str) -> _Ranges:
     except ValueError:
         ranges = ()
     if len(ranges) != count:
-        raise ConfigError(f"{shortened(text)} is no address, nor a pattern of some, as in "
-                          "192.168.0.*")  # fmt: skip
+        raise ConfigError(
+            f"{shortened(text)} is no address, nor a pattern of some, as in 192.168.0.*"
+        )
     return ranges
 
 

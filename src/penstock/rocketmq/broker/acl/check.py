@@ -65,8 +65,11 @@ class Acl:
             self._problem = str(error)
             return
         self._problem = ""
-        logger.info("access rules: %d accounts, %d patterns of trusted addresses",
-                  len(self.rules.accounts), len(self.rules.trusted))  # fmt: skip
+        logger.info(
+            "access rules: %d accounts, %d patterns of trusted addresses",
+            len(self.rules.accounts),
+            len(self.rules.trusted),
+        )
 
     def check(self, store: MessageStore, connection: Connection, request: Command) -> None:
         """Raise RefusedError unless the request is allowed, BodyError if it is malformed, and
@@ -119,8 +122,10 @@ def is_signed(request: Command, secret_key: str) -> bool:
 def _check_permissions(store: MessageStore, account: Account, request: Command) -> None:
     rule = needs.of(request.code)
     if rule.is_admins and not account.is_admin:
-        _refuse(f"Need admin permission for request code={request.code:d}, but accessKey="
-                f"{account.access_key} is not")  # fmt: skip
+        _refuse(
+            f"Need admin permission for request code={request.code:d}, but accessKey="
+            f"{account.access_key} is not"
+        )
     if account.is_admin and not account.permissions:
         return
     for resource, permission in rule.read(store, request):

@@ -25,8 +25,12 @@ if TYPE_CHECKING:
     from penstock.rocketmq.remoting import Connection
 
 _TEXTS: Final = (
-    "accessKey", "secretKey", "whiteRemoteAddress", "defaultTopicPerm", "defaultGroupPerm",
-)  # fmt: skip
+    "accessKey",
+    "secretKey",
+    "whiteRemoteAddress",
+    "defaultTopicPerm",
+    "defaultGroupPerm",
+)
 _LISTS: Final = ("topicPerms", "groupPerms")
 
 logger = logging.getLogger("penstock.mqbroker")

@@ -74,8 +74,9 @@ class AclFiles:
             except ConfigError as error:
                 raise ConfigError(f"{path}: {error}") from None
             for access_key in repeated:
-                logger.warning("%s: the account %s is there twice; the first one counts", path,
-                             access_key)  # fmt: skip
+                logger.warning(
+                    "%s: the account %s is there twice; the first one counts", path, access_key
+                )
         return rules
 
     def versions(self) -> dict[str, dict[str, int]]:
@@ -164,8 +165,9 @@ def _yaml() -> Any:
     try:
         import yaml
     except ImportError:
-        raise ConfigError("aclEnable=true needs a reader of YAML: pip install 'penstock[acl]'"
-                          ) from None  # fmt: skip
+        raise ConfigError(
+            "aclEnable=true needs a reader of YAML: pip install 'penstock[acl]'"
+        ) from None
     return yaml
 
 

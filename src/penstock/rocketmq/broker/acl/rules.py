@@ -36,8 +36,9 @@ class Permission(IntFlag):
         for word in text.split("|"):
             permission = cls.__members__.get(word.strip())
             if permission is None:
-                raise ConfigError(f"{shortened(text)} is no permission; "
-                                  "there are DENY, PUB, SUB and PUB|SUB")  # fmt: skip
+                raise ConfigError(
+                    f"{shortened(text)} is no permission; there are DENY, PUB, SUB and PUB|SUB"
+                )
             found |= permission
         return found
 
@@ -74,8 +75,10 @@ class Account:
         access_key = _text(value, "accessKey")
         secret_key = _text(value, "secretKey")
         if min(len(access_key), len(secret_key)) < KEY_LENGTH_MIN:
-            raise ConfigError(f"account {shortened(access_key)}: accessKey and secretKey must be "
-                              f"there, with at least {KEY_LENGTH_MIN} characters")  # fmt: skip
+            raise ConfigError(
+                f"account {shortened(access_key)}: accessKey and secretKey must be "
+                f"there, with at least {KEY_LENGTH_MIN} characters"
+            )
         try:
             return cls(
                 access_key,

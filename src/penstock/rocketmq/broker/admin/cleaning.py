@@ -55,8 +55,11 @@ class Cleaning:
         """
         for topic in list(self.store.topics.values()):
             if topic.name not in self.topics.configs and _is_left_over(topic):
-                logger.info("%s: deleting the messages of %s, a topic without configuration",
-                          connection.address, topic.name)  # fmt: skip
+                logger.info(
+                    "%s: deleting the messages of %s, a topic without configuration",
+                    connection.address,
+                    topic.name,
+                )
                 await self.store.delete(topic.name)
         return request.answer()
 

@@ -33,15 +33,19 @@ class ConnectionLists:
             raise RefusedError(
                 ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online"
             )
-        return json_answer(request, {
-            "connectionSet": [member.as_json() for member in group.members.values()],
-            "consumeFromWhere": group.consume_from,
-            "consumeType": group.consume_type,
-            "messageModel": group.model,
-            "subscriptionTable": {
-                topic: subscription.as_json() for topic, subscription in group.subscriptions.items()
+        return json_answer(
+            request,
+            {
+                "connectionSet": [member.as_json() for member in group.members.values()],
+                "consumeFromWhere": group.consume_from,
+                "consumeType": group.consume_type,
+                "messageModel": group.model,
+                "subscriptionTable": {
+                    topic: subscription.as_json()
+                    for topic, subscription in group.subscriptions.items()
+                },
             },
-        })  # fmt: skip
+        )
 
     @answers(RequestCode.GET_PRODUCER_CONNECTION_LIST)
     def producer_connections(self, connection: Connection, request: Command) -> Command:

@@ -71,9 +71,14 @@ class ConsumeStats:
                 found.append({"consumeTps": tps, "offsetTable": table})
                 behind += sum(o["brokerOffset"] - o["consumerOffset"] for o in table.values())
             groups.append({group: found})
-        return json_answer(request, {
-            "brokerAddr": str(self.address), "consumeStatsList": groups, "totalDiff": behind,
-        })  # fmt: skip
+        return json_answer(
+            request,
+            {
+                "brokerAddr": str(self.address),
+                "consumeStatsList": groups,
+                "totalDiff": behind,
+            },
+        )
 
     def _consumed(self, group: str, topics: Iterable[str]) -> list[TopicConfig]:
         """The topics that exist and that the group, if it is online, still subscribes."""

@@ -220,8 +220,9 @@ async def _status(member: Member[Connection], topic: str, group: str) -> dict[An
         )
         value = fastjson.loads(answer.body) if answer.code == 0 and answer.body else None
     except (NoAnswerError, BodyError) as error:
-        logger.warning("%s was asked for the offsets of %s in vain: %s",
-                     member.client_id, group, error)  # fmt: skip
+        logger.warning(
+            "%s was asked for the offsets of %s in vain: %s", member.client_id, group, error
+        )
         return None
     offsets = value.get("messageQueueTable") if isinstance(value, dict) else None
     return offsets if isinstance(offsets, dict) else None

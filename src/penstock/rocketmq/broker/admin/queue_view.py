@@ -50,12 +50,15 @@ class QueueView:
             raise RefusedError(ResponseCode.SYSTEM_ERROR, f"{queue}@{topic} is not exist!")
         low, high = self.store.bounds(topic, queue)
         shown = range(max(index, low), min(index + count, high))
-        answer = json_answer(request, {
-            "maxQueueIndex": high,
-            "minQueueIndex": low,
-            "queueData": self._entries(topic, queue, shown),
-            **(self._filter(group, topic) if group else {}),
-        })  # fmt: skip
+        answer = json_answer(
+            request,
+            {
+                "maxQueueIndex": high,
+                "minQueueIndex": low,
+                "queueData": self._entries(topic, queue, shown),
+                **(self._filter(group, topic) if group else {}),
+            },
+        )
         if not low <= index < high:
             answer.remark = f"Index {index} of {queue}@{topic} is not exist!"
         return answer

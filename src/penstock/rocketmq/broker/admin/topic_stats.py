@@ -67,11 +67,14 @@ class TopicStats:
         name, topic = request.text("group"), request.optional("topic")
         group = self.clients.consumers.get(name)
         found = group.subscriptions.get(topic) if group is not None and topic else None
-        return json_answer(request, {
-            "group": name,
-            "subscriptionData": found.as_json() if found is not None else None,
-            "topic": topic,
-        })  # fmt: skip
+        return json_answer(
+            request,
+            {
+                "group": name,
+                "subscriptionData": found.as_json() if found is not None else None,
+                "topic": topic,
+            },
+        )
 
 
 def known_topic(topics: TopicTable, name: str) -> TopicConfig:

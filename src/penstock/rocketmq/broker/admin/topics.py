@@ -114,9 +114,14 @@ class TopicCommands:
         for config in configs:
             self.topics.put(config, wall_ms(self.clock))
             self.store.configured(config.name)
-            logger.info("%s set the topic %s: %d queues to read, %d to write, permissions %d",
-                      connection.address, config.name, config.read_queues, config.write_queues,
-                      config.perm)  # fmt: skip
+            logger.info(
+                "%s set the topic %s: %d queues to read, %d to write, permissions %d",
+                connection.address,
+                config.name,
+                config.read_queues,
+                config.write_queues,
+                config.perm,
+            )
         self.topics.changed()
         await self.name_servers.registered()
 

@@ -32,8 +32,9 @@ class GroupFigures:
 
     def consumer_groups(self, topic: str) -> list[ConsumerGroup]:
         """The groups that subscribe to a topic now, or have committed offsets in it, by name."""
-        online = [name for name, group in self.clients.consumers.items()
-                  if topic in group.subscriptions]  # fmt: skip
+        online = [
+            name for name, group in self.clients.consumers.items() if topic in group.subscriptions
+        ]
         return [
             self._group(topic, name) for name in sorted({*online, *self.offsets.groups_of(topic)})
         ]

@@ -61,9 +61,14 @@ class Heartbeats:
             if config is not None:
                 self.group_topics.retry_topic(config, unit_mode=data.unit_mode)
         member = Member(
-            heartbeat.client_id, connection, connection.address, request.language, request.version,
-            self.clock.monotonic_ns(), request.optional(ACCESS_KEY) or "",
-        )  # fmt: skip
+            heartbeat.client_id,
+            connection,
+            connection.address,
+            request.language,
+            request.version,
+            self.clock.monotonic_ns(),
+            request.optional(ACCESS_KEY) or "",
+        )
         for group in self.clients.beat(heartbeat, member, wall_ms(self.clock)):
             _warn_of_problems(group, connection)
             self._notify(group)
@@ -161,5 +166,10 @@ def _is_legal(data: ConsumerData, connection: Connection) -> bool:
 def _warn_of_problems(group: ConsumerGroup[Connection], connection: Connection) -> None:
     for each in group.subscriptions.values():
         if each.problem is not None:
-            logger.warning("%s: the subscription of %s to %s delivers nothing: %s",
-                         connection.address, group.name, each.topic, each.problem)  # fmt: skip
+            logger.warning(
+                "%s: the subscription of %s to %s delivers nothing: %s",
+                connection.address,
+                group.name,
+                each.topic,
+                each.problem,
+            )

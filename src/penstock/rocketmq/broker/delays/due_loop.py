@@ -111,8 +111,12 @@ class DueLoop:
             except Exception as error:  # whatever it is, it would be doubled after a crash
                 self._changed = True
                 if not failing:
-                    logger.error("%s: failed to save - %s", self._name, error,
-                               exc_info=not isinstance(error, StorageError))  # fmt: skip
+                    logger.error(
+                        "%s: failed to save - %s",
+                        self._name,
+                        error,
+                        exc_info=not isinstance(error, StorageError),
+                    )
                 failing = True
             rest_ns = max(_SAVE_REST_NS, self._clock.monotonic_ns() - start)
         self._saver = None

@@ -19,8 +19,11 @@ from penstock.rocketmq.protocol.messages.message import TRANSACTION_BITS, SysFla
 _MARK: Final = "DEL"
 """Part of the name of each property that speaks of a delay, so that others cost one look."""
 _WHERE_MESSAGES_WAIT: Final = (
-    names.SCHEDULE_TOPIC, names.TIMER_TOPIC, names.HALF_TOPIC, names.GIVEN_UP_HALF_TOPIC,
-)  # fmt: skip
+    names.SCHEDULE_TOPIC,
+    names.TIMER_TOPIC,
+    names.HALF_TOPIC,
+    names.GIVEN_UP_HALF_TOPIC,
+)
 _LEVEL = re.compile(r"[+-]?[0-9]{1,10}")
 _LEVEL_MAX: Final = (1 << 31) - 1
 """Java reads a level as an int; some ask for the longest delay with the largest one."""

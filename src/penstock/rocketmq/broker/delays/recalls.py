@@ -144,8 +144,11 @@ class Recalls:
     async def _offsets(self, handle: Handle) -> list[int]:
         """The queue offsets at which messages wait that the handle is of. Raises RefusedError."""
         if handle.offset:
-            found = [offset for offset in (properties.number(handle.offset),) if offset is not None
-                     and self._is_there(handle, offset)]  # fmt: skip
+            found = [
+                offset
+                for offset in (properties.number(handle.offset),)
+                if offset is not None and self._is_there(handle, offset)
+            ]
         else:
             found = await self._with_id(handle)
         if not found:

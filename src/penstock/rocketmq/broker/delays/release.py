@@ -54,8 +54,11 @@ def moved(draft: Draft, topic: str, queue: int, found: dict[str, str]) -> Draft:
     """
     text = properties.join(found)
     if len(text.encode("utf-8", "replace")) > PROPERTIES_MAX:
-        raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, "the message's properties are longer than "
-                           f"the {PROPERTIES_MAX} bytes that one that waits may have")  # fmt: skip
+        raise RefusedError(
+            ResponseCode.MESSAGE_ILLEGAL,
+            "the message's properties are longer than "
+            f"the {PROPERTIES_MAX} bytes that one that waits may have",
+        )
     return replace(draft, topic=topic, queue=queue, properties=text)
 
 
@@ -82,12 +85,19 @@ def released(topics: TopicTable, waiting: StoredMessage) -> Draft | None:
     topic = properties.value_of(waiting.properties, properties.REAL_TOPIC)
     queue = properties.number(properties.value_of(waiting.properties, properties.REAL_QUEUE))
     if topic is None or queue is None:
-        logger.error("dropped message %s of %s, which does not say where it belongs",
-                   waiting.offset_id, waiting.topic)  # fmt: skip
+        logger.error(
+            "dropped message %s of %s, which does not say where it belongs",
+            waiting.offset_id,
+            waiting.topic,
+        )
         return None
     if topics.get(topic) is None:
-        logger.warning("dropped message %s of %s: its topic %s has been deleted",
-                     waiting.offset_id, waiting.topic, topic)  # fmt: skip
+        logger.warning(
+            "dropped message %s of %s: its topic %s has been deleted",
+            waiting.offset_id,
+            waiting.topic,
+            topic,
+        )
         return None
     draft = Draft.of(waiting)
     draft.topic, draft.queue = topic, queue
@@ -150,6 +160,9 @@ async def put_off(
     failed_ids = {id(each) for each in failed}
     left += [draft for draft, delayed_one in waiting if id(delayed_one) in failed_ids]
     if len(left) < len(drafts):
-        logger.warning("%s for topics that take none: to be tried again after a longer delay - %s",
-                     counted(len(drafts) - len(left), "message"), reason)  # fmt: skip
+        logger.warning(
+            "%s for topics that take none: to be tried again after a longer delay - %s",
+            counted(len(drafts) - len(left), "message"),
+            reason,
+        )
     return left

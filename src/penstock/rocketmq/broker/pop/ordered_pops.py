@@ -32,7 +32,7 @@ from penstock.rocketmq.protocol.pop_info import (
     message_offset_info,
     order_count_info,
     start_offset_info,
-)  # fmt: skip
+)
 
 if TYPE_CHECKING:
     from penstock.core.clock import Clock
@@ -264,8 +264,13 @@ class OrderedPops:
                 try:
                     self._serve_queue(key, queue)
                 except PenstockError as error:
-                    self._tell("the group %s waits to pop queue %d of %s in vain: %s",
-                               key[1], queue, key[0], error)  # fmt: skip
+                    self._tell(
+                        "the group %s waits to pop queue %d of %s in vain: %s",
+                        key[1],
+                        queue,
+                        key[0],
+                        error,
+                    )
             self._set_timer(key)
 
     def _serve_queue(self, key: Key, queue: int) -> None:
@@ -349,9 +354,11 @@ class OrderedPops:
             found, next_offset = self._read(request, queue, start, high)
             if found:
                 batch = OpenBatch(
-                    [each for each, _ in found], request.pop_ms, request.invisible_ms,
+                    [each for each, _ in found],
+                    request.pop_ms,
+                    request.invisible_ms,
                     request.attempt,
-                )  # fmt: skip
+                )
                 request.counts.append(self.table.put(key, queue, batch))
                 request.offsets[queue] = batch.offsets
                 request.pieces += [frame for _, frame in found]

@@ -114,8 +114,12 @@ class PopConsumer(Consumer):
     def put(self, deliveries: list[Delivery]) -> None:
         """Take what was delivered."""
         self.inbox += deliveries
-        self.nbytes += sum([each.batch.position(each.next) - each.batch.position(each.first)
-                            for each in deliveries])  # fmt: skip
+        self.nbytes += sum(
+            [
+                each.batch.position(each.next) - each.batch.position(each.first)
+                for each in deliveries
+            ]
+        )
 
     def take(self) -> list[Delivery]:
         """All that was delivered."""
@@ -222,8 +226,9 @@ class PopChannel:
             try:
                 self._hand_out(consumer)
             except StorageError as error:  # they are in flight, and will come again
-                logger.error("CHANNEL(%s): failed to read what was popped - %s", self.channel.name,
-                           error)  # fmt: skip
+                logger.error(
+                    "CHANNEL(%s): failed to read what was popped - %s", self.channel.name, error
+                )
             self._serve(consumer)
 
     def _hand_out(self, consumer: PopConsumer) -> None:
@@ -292,8 +297,10 @@ class PopChannel:
         """
         queues, state = self.topic.queues, self.channel.state
         floor, end = queues.search(queue, state.floor()), queues.search(queue, state.head)
-        done, wanted = (self._places(queue, low, high)
-                        for low, high in ((floor, min(offset, end)), (offset, end)))  # fmt: skip
+        done, wanted = (
+            self._places(queue, low, high)
+            for low, high in ((floor, min(offset, end)), (offset, end))
+        )
         self.topic.seek_part(self.channel, done, wanted)
         self.channel.dispatch(self._clock.monotonic_ns())
 

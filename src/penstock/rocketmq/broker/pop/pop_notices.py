@@ -59,8 +59,11 @@ class PopNotices:
         def has_messages() -> bool:
             config = self.topics.get(key[0])
             queues = range(config.read_queues if config is not None else 0)
-            return any(ordered.has_messages(key, each, attempt)
-                       for each in queues if queue < 0 or queue == each)  # fmt: skip
+            return any(
+                ordered.has_messages(key, each, attempt)
+                for each in queues
+                if queue < 0 or queue == each
+            )
 
         loop = asyncio.get_running_loop()
         end = loop.time() + poll_ms / 1000

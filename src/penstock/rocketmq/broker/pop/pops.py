@@ -86,10 +86,14 @@ class Pops:
             known = None
         if known is None and found is not None and channel is not None:
             known = self._channels[key] = PopChannel(
-                found, channel, self._store, self._clock,
-                partial(self._attempts_max, group), partial(self._bury, group),
+                found,
+                channel,
+                self._store,
+                self._clock,
+                partial(self._attempts_max, group),
+                partial(self._bury, group),
                 partial(self._may_consume, topic, group),
-            )  # fmt: skip
+            )
         return known
 
     def channel(self, topic: str, group: str, *, from_end: bool) -> PopChannel:

@@ -32,13 +32,17 @@ class RequestModes:
         return {
             "messageRequestModeMap": {
                 topic: {
-                    group: {"consumerGroup": group, "mode": mode, "popShareQueueNum": share,
-                            "topic": topic}
+                    group: {
+                        "consumerGroup": group,
+                        "mode": mode,
+                        "popShareQueueNum": share,
+                        "topic": topic,
+                    }
                     for group, (mode, share) in groups.items()
                 }
                 for topic, groups in self._table.items()
             }
-        }  # fmt: skip
+        }
 
     def load(self, value: Any) -> None:
         """Take over what was kept. Raises BodyError."""

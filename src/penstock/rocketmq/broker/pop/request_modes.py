@@ -91,11 +91,15 @@ class RequestModeCommands:
                 queues = _popped(queues, members, own, share, strategy)
             else:
                 queues = _share(queues, members, own, strategy)
-        return json_answer(request, {
-            "messageQueueAssignments": [
-                {"messageQueue": queue._asdict(), "mode": mode} for queue in dict.fromkeys(queues)
-            ]
-        })  # fmt: skip
+        return json_answer(
+            request,
+            {
+                "messageQueueAssignments": [
+                    {"messageQueue": queue._asdict(), "mode": mode}
+                    for queue in dict.fromkeys(queues)
+                ]
+            },
+        )
 
     def _members(self, group: str) -> list[str]:
         online = self.clients.consumers.get(group)

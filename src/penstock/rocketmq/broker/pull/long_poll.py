@@ -104,8 +104,9 @@ class HeldPulls:
             return False
         loop = asyncio.get_running_loop()
         timer = loop.call_later(wait_ms / _SECOND_MS, self._give_up, place, key)
-        held = _Held(connection, request, header, subscription, pulled, timer,
-                     self._grounds(header))  # fmt: skip
+        held = _Held(
+            connection, request, header, subscription, pulled, timer, self._grounds(header)
+        )
         self._held.setdefault(place, {})[key] = held
         self._of.setdefault(connection, set()).add((place, request.opaque))
         self._count += 1

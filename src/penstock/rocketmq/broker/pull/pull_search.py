@@ -146,8 +146,9 @@ class PullSearch:
             break
         if not found:  # damaged, or let go while we looked
             next_offset = min(header.offset + count, bounds[1])
-            return Pulled(ResponseCode.PULL_RETRY_IMMEDIATELY, "MESSAGE_WAS_REMOVING", next_offset,
-                          *bounds)  # fmt: skip
+            return Pulled(
+                ResponseCode.PULL_RETRY_IMMEDIATELY, "MESSAGE_WAS_REMOVING", next_offset, *bounds
+            )
         return Pulled(ResponseCode.SUCCESS, "FOUND", next_offset, *bounds, pieces, found, nbytes)
 
     def _matching(
@@ -169,15 +170,24 @@ class PullSearch:
                     continue
                 if pieces and (len(pieces) >= count or nbytes + len(frame) > room):
                     next_offset = part.queue_offset + number
-                    return Pulled(ResponseCode.SUCCESS, "FOUND", next_offset, *bounds, pieces,
-                                  len(pieces), nbytes)  # fmt: skip
+                    return Pulled(
+                        ResponseCode.SUCCESS,
+                        "FOUND",
+                        next_offset,
+                        *bounds,
+                        pieces,
+                        len(pieces),
+                        nbytes,
+                    )
                 pieces.append(frame)
                 nbytes += len(frame)
         if not pieces:
-            return Pulled(ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", next_offset,
-                          *bounds)  # fmt: skip
-        return Pulled(ResponseCode.SUCCESS, "FOUND", next_offset, *bounds, pieces, len(pieces),
-                      nbytes)  # fmt: skip
+            return Pulled(
+                ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", next_offset, *bounds
+            )
+        return Pulled(
+            ResponseCode.SUCCESS, "FOUND", next_offset, *bounds, pieces, len(pieces), nbytes
+        )
 
     def respond(
         self, connection: Connection, request: Command, header: PullHeader, pulled: Pulled

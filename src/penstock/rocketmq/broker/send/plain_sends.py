@@ -153,8 +153,7 @@ class PlainSends:
 class _Route:
     """The way of the sends of one pattern, as long as the table of topics stays as it is."""
 
-    __slots__ = ("_queues", "_sends", "_version", "base", "id_digits", "packer", "pattern",
-                 "topic")  # fmt: skip
+    __slots__ = ("_queues", "_sends", "_version", "base", "id_digits", "packer", "pattern", "topic")
 
     topic: Topic
 
@@ -163,9 +162,13 @@ class _Route:
         self._sends = sends
         self.pattern = pattern
         self.packer = Packer(
-            header.topic, sends.connection.host, address, header.flag, header.sys_flag,
+            header.topic,
+            sends.connection.host,
+            address,
+            header.flag,
+            header.sys_flag,
             header.reconsume_times,
-        )  # fmt: skip
+        )
         self.id_digits = host_digits(address)
         self.base = 0
         self._version = -1
@@ -220,8 +223,15 @@ class PlainSend:
         """The stored message."""
         head, way = self._head, self._way
         self.physical_offset = physical = way.base + first_id
-        return way.packer.pack(self._body, head.properties, head.queue, self.queue_offset, physical,
-                               head.born_ms, timestamp_ns // MILLISECOND), None  # fmt: skip
+        return way.packer.pack(
+            self._body,
+            head.properties,
+            head.queue,
+            self.queue_offset,
+            physical,
+            head.born_ms,
+            timestamp_ns // MILLISECOND,
+        ), None
 
     def done(self, error: StorageError | None) -> None:
         """Tell the producer that the message is stored, or is not."""

@@ -89,9 +89,16 @@ class Replies:
             )
             raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
         return Draft(
-            header.topic, header.queue, body, header.properties, header.flag, header.sys_flag,
-            header.born_ms, connection.host, header.reconsume_times,
-        )  # fmt: skip
+            header.topic,
+            header.queue,
+            body,
+            header.properties,
+            header.flag,
+            header.sys_flag,
+            header.born_ms,
+            connection.host,
+            header.reconsume_times,
+        )
 
     async def _push(self, header: SendHeader, draft: Draft) -> str | None:
         """Give a reply to its producer; what went wrong, or None."""

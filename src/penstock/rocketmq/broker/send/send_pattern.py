@@ -34,8 +34,15 @@ _BEGINNINGS: Final = {
     int(Serialization.BINARY): tuple(code.to_bytes(2) for code in _CODES),
     int(Serialization.JSON): tuple(b'{"code":%d,' % code for code in _CODES),
 }
-_NOT_PLAIN: Final = frozenset((properties.CLUSTER, properties.TRANSACTION, properties.DELAY,
-                               properties.POP_CK, *properties.TIMERS))  # fmt: skip
+_NOT_PLAIN: Final = frozenset(
+    (
+        properties.CLUSTER,
+        properties.TRANSACTION,
+        properties.DELAY,
+        properties.POP_CK,
+        *properties.TIMERS,
+    )
+)
 """Properties of which the broker makes more than to store them."""
 
 _NAME_END, _VALUE_END = properties.NAME_END.encode(), properties.VALUE_END.encode()
@@ -210,5 +217,6 @@ def _dropped(text: str) -> bytes:
 def _compiled(source: bytes) -> tuple[_FullMatch, tuple[int, ...]]:
     """The expression, and its groups in the order in which they are asked for."""
     pattern = re.compile(source, re.DOTALL)
-    return pattern.fullmatch, tuple(pattern.groupindex[name] for name in "osqblt"
-                                    if name in pattern.groupindex)  # fmt: skip
+    return pattern.fullmatch, tuple(
+        pattern.groupindex[name] for name in "osqblt" if name in pattern.groupindex
+    )

@@ -195,9 +195,16 @@ class Sends:
         text = self._stored_text(header.properties)
         self._check_length(text)
         return Draft(
-            header.topic, queue, request.body, text, header.flag, header.sys_flag, header.born_ms,
-            connection.host, header.reconsume_times,
-        )  # fmt: skip
+            header.topic,
+            queue,
+            request.body,
+            text,
+            header.flag,
+            header.sys_flag,
+            header.born_ms,
+            connection.host,
+            header.reconsume_times,
+        )
 
     def _rerouted(self, request: Command, header: SendHeader, draft: Draft) -> Draft:
         """A retry that failed too often, half of a transaction, or a delay go to other topics."""

@@ -39,8 +39,11 @@ async def wait_for_master(settings: BrokerSettings) -> str:
         if found:
             return found
         if not is_said:
-            logger.warning("no name server of %s knows a master of %s that can be copied: waiting "
-                         "for it", settings.namesrv_addr, settings.broker_name)  # fmt: skip
+            logger.warning(
+                "no name server of %s knows a master of %s that can be copied: waiting for it",
+                settings.namesrv_addr,
+                settings.broker_name,
+            )
         is_said = True
         await asyncio.sleep(AGAIN_S)
 

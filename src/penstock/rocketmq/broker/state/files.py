@@ -78,8 +78,11 @@ class StateFiles:
         path = f"{self._directory}/{name}"
         file = _File(self.disk, path, dump, load)
         if not file.load() and self._was_used and name in ALWAYS:
-            logger.error("%s is not there, nor is its backup, though this broker has run before: "
-                       "beginning without its content", path)  # fmt: skip
+            logger.error(
+                "%s is not there, nor is its backup, though this broker has run before: "
+                "beginning without its content",
+                path,
+            )
         self._files[name] = file
 
     def save(self, name: str) -> None:
@@ -128,8 +131,11 @@ class StateFiles:
                 file.is_failing = False
             except Exception as error:  # the others are written, and this one is tried again
                 if not file.is_failing:
-                    logger.error("failed to write the broker's state - %s", error,
-                               exc_info=not isinstance(error, StorageError))  # fmt: skip
+                    logger.error(
+                        "failed to write the broker's state - %s",
+                        error,
+                        exc_info=not isinstance(error, StorageError),
+                    )
                 file.is_failing = True
 
     async def close(self) -> None:
@@ -179,8 +185,13 @@ class _File:
         if useless is None:
             self._take_backup(problem, data, before)
         elif problem == _CHANGED and _problem(data, load) is None:
-            logger.error("%s %s, and %s %s: if nobody has edited it, it is damaged",
-                       self._path, problem, backup, useless)  # fmt: skip
+            logger.error(
+                "%s %s, and %s %s: if nobody has edited it, it is damaged",
+                self._path,
+                problem,
+                backup,
+                useless,
+            )
             self._content = data
         elif useless == _CHANGED and _problem(before, load) is None:
             self._take_backup(problem, data, before)
@@ -196,9 +207,13 @@ class _File:
         assert before is not None
         damaged = self._path + DAMAGED
         remedy = f'; if it was edited, put {damaged} back without its "checksum"'
-        logger.error("%s %s: taking its previous content from %s; later changes are lost%s",
-                   self._path, problem, self._path + BACKUP,
-                   remedy if problem == _CHANGED else "")  # fmt: skip
+        logger.error(
+            "%s %s: taking its previous content from %s; later changes are lost%s",
+            self._path,
+            problem,
+            self._path + BACKUP,
+            remedy if problem == _CHANGED else "",
+        )
         if data:
             self._disk.replace_file(damaged, data)
         self._disk.replace_file(self._path, before)

@@ -31,8 +31,10 @@ class DelayLevels:
                 raise ConfigError(f"messageDelayLevel holds {word!r}, where 10s or 2h is expected")
             self._delays.append(int(found[1]) * _UNITS[found[2]])
         if not self.highest:
-            raise ConfigError("messageDelayLevel holds no level; one is needed, such as 10s, for "
-                              "messages that come again")  # fmt: skip
+            raise ConfigError(
+                "messageDelayLevel holds no level; one is needed, such as 10s, for "
+                "messages that come again"
+            )
 
     @property
     def highest(self) -> int:

@@ -100,8 +100,9 @@ class TopicTable:
             return None
         # Java takes what the producer asks for, but not more than the template has.
         count = max(1, min(queues, template.write_queues, QUEUES_MAX))
-        config = TopicConfig(name, count, count, template.perm & ~INHERIT,
-                             sys_flag=template.sys_flag)  # fmt: skip
+        config = TopicConfig(
+            name, count, count, template.perm & ~INHERIT, sys_flag=template.sys_flag
+        )
         self.put(config, now_ms)
         return config
 

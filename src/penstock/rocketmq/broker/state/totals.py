@@ -85,8 +85,13 @@ class Totals:
             self.yesterday, self.today = self.today, Day(self.put_messages, self.got_messages)
 
     def _sample(self) -> Sample:
-        return Sample(self._clock.monotonic_ns(), self.put_messages, self.found, self.missed,
-                      self.got_messages)  # fmt: skip
+        return Sample(
+            self._clock.monotonic_ns(),
+            self.put_messages,
+            self.found,
+            self.missed,
+            self.got_messages,
+        )
 
     def _local_date(self) -> date:
         return datetime.fromtimestamp(self._clock.wall_ns() // SECOND).date()

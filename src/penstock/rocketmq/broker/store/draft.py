@@ -28,10 +28,17 @@ class Draft:
     def of(cls, stored: StoredMessage) -> Draft:
         """A copy of a stored message, to be changed and put again."""
         return cls(
-            stored.topic, stored.queue, stored.body, stored.properties, stored.flag,
-            stored.sys_flag, stored.born_ms, stored.born_host, stored.reconsume_times,
+            stored.topic,
+            stored.queue,
+            stored.body,
+            stored.properties,
+            stored.flag,
+            stored.sys_flag,
+            stored.born_ms,
+            stored.born_host,
+            stored.reconsume_times,
             stored.prepared_offset,
-        )  # fmt: skip
+        )
 
 
 class Placed(NamedTuple):

@@ -117,12 +117,17 @@ class EvenBatch:
         size, sent_size = len(draft.body), layout.width - layout.text_at
         more = self._text[sent_size:]
         sent = struct.iter_unpack(f">{_FLAG.start}xi4x{size}s2x{sent_size}s", self.data)
-        packer = message.Packer(draft.topic, draft.born_host, self._store, 0, draft.sys_flag,
-                                draft.reconsume_times)  # fmt: skip
+        packer = message.Packer(
+            draft.topic, draft.born_host, self._store, 0, draft.sys_flag, draft.reconsume_times
+        )
         frames = packer.pack_all(
-            [(flag, body, text + more) for flag, body, text in sent], draft.queue,
-            self.queue_offset, self.physical_offset, draft.born_ms, self.store_ms,
-        )  # fmt: skip
+            [(flag, body, text + more) for flag, body, text in sent],
+            draft.queue,
+            self.queue_offset,
+            self.physical_offset,
+            draft.born_ms,
+            self.store_ms,
+        )
         self._frames = memoryview(frames)
 
     def take(self, frames: memoryview) -> None:

@@ -147,8 +147,11 @@ class KeyIndex:
                 self._write_one()
         except Exception as error:  # without this task no key would ever be found
             if not self._is_failing:
-                logger.warning("failed to index the keys of messages - %s; trying again", error,
-                             exc_info=not isinstance(error, StorageError))  # fmt: skip
+                logger.warning(
+                    "failed to index the keys of messages - %s; trying again",
+                    error,
+                    exc_info=not isinstance(error, StorageError),
+                )
             self._is_failing = True
             return _RETRY_S
         self._is_failing = False
@@ -234,8 +237,9 @@ class KeyIndex:
             index = await self._caught_up(topic, log)
             deadline = self._clock.monotonic_ns() + int(SEARCH_S * SECOND)
             try:
-                frames = await self._search(index, log, wanted, begin_ms, end_ms, deadline, count,
-                                            nbytes)  # fmt: skip
+                frames = await self._search(
+                    index, log, wanted, begin_ms, end_ms, deadline, count, nbytes
+                )
                 break
             except DamagedIndexError as error:
                 logger.warning("%s; making it again from there", error)
@@ -244,8 +248,9 @@ class KeyIndex:
                 if is_last:  # this disk keeps nothing as it was written
                     raise
         frames.reverse()
-        return Found(frames, index.covered - 1 if index.last_ns else -1,
-                     index.last_ns // MILLISECOND)  # fmt: skip
+        return Found(
+            frames, index.covered - 1 if index.last_ns else -1, index.last_ns // MILLISECOND
+        )
 
     async def _caught_up(self, topic: str, log: Log) -> HashIndex:
         """A topic's index when it has all that is stored now, or most of it after a while."""
@@ -257,17 +262,27 @@ class KeyIndex:
             if self._log_of(topic) is not log:
                 break
             if now > deadline:
-                logger.warning("the key index of %s lacks its newest %s", topic,
-                             counted(log.next_offset - index.covered, "message"))  # fmt: skip
+                logger.warning(
+                    "the key index of %s lacks its newest %s",
+                    topic,
+                    counted(log.next_offset - index.covered, "message"),
+                )
                 break
             self._advance(topic, now + SLICE_NS)
             await asyncio.sleep(0)
         return index
 
     async def _search(
-        self, index: HashIndex, log: Log, key: bytes, begin_ms: int, end_ms: int, deadline_ns: int,
-        count: int, nbytes: int,
-    ) -> list[bytes]:  # fmt: skip
+        self,
+        index: HashIndex,
+        log: Log,
+        key: bytes,
+        begin_ms: int,
+        end_ms: int,
+        deadline_ns: int,
+        count: int,
+        nbytes: int,
+    ) -> list[bytes]:
         times = range(_clamp(begin_ms * MILLISECOND), _clamp((end_ms + 1) * MILLISECOND))
         low = max(log.start_offset, log.offset_at(times.start))
         # When the system's time was set back, older messages may have a later time.

@@ -133,9 +133,13 @@ def _add_alike(
     spans = [_span(data, _UNIQUE, text_at, stride), _span(data, _KEYS, text_at, stride)]
     values = [table[:, slice(*span)] for span in spans if span is not None]
     borders = sorted(sum([span for span in spans if span is not None], (text_at, stride)))
-    same = [(_MAGIC_END, _MAGIC_END + 1), (SYS_FLAG_AT, SYS_FLAG_AT + 4),
-            (BODY_LENGTH_AT, _BODY_AT), (topic_at, topic_at + 1),
-            *zip(borders[::2], borders[1::2], strict=True)]  # fmt: skip
+    same = [
+        (_MAGIC_END, _MAGIC_END + 1),
+        (SYS_FLAG_AT, SYS_FLAG_AT + 4),
+        (BODY_LENGTH_AT, _BODY_AT),
+        (topic_at, topic_at + 1),
+        *zip(borders[::2], borders[1::2], strict=True),
+    ]
     if any(table[:, a:b].tobytes() != data[a:b] * count for a, b in same):
         return False
     texts = [value.tobytes() for value in values]

@@ -107,8 +107,9 @@ class MessageStore:
         try:
             self.adopt(topic)
         except DiskFullError as error:
-            logger.error("TOPIC(%s): not for RocketMQ's clients, as the disk is full - %s",
-                         topic.name, error)  # fmt: skip
+            logger.error(
+                "TOPIC(%s): not for RocketMQ's clients, as the disk is full - %s", topic.name, error
+            )
 
     def has(self, name: str) -> bool:
         """True if the topic of that name has been adopted."""
@@ -235,10 +236,14 @@ class MessageStore:
         """The places of appended records."""
         first, physical = records.queue_offset, records.physical_offset
         return [
-            Placed(first + number, physical + number, records.store_ms,
-                   self.message_id(physical + number))
+            Placed(
+                first + number,
+                physical + number,
+                records.store_ms,
+                self.message_id(physical + number),
+            )
             for number in range(records.count)
-        ]  # fmt: skip
+        ]
 
     def message_id(self, physical: int) -> str:
         """The offset id of a message (``ids.OffsetId``)."""
@@ -337,10 +342,15 @@ class MessageStore:
 
     def _converted(self, topic: str, part: Slice) -> list[bytes]:
         return nsq_messages.frames(
-            part.batch, part.first, part.next, topic=topic, queue=part.batch.queue,
-            queue_offset=part.queue_offset, physical=self.serials.physical(topic, part.first),
+            part.batch,
+            part.first,
+            part.next,
+            topic=topic,
+            queue=part.batch.queue,
+            queue_offset=part.queue_offset,
+            physical=self.serials.physical(topic, part.first),
             host=self.address,
-        )  # fmt: skip
+        )
 
     def read(self, topic: str, queue: int, offset: int, count: int, nbytes: int) -> list[Found]:
         """Up to ``count`` messages of a queue and about ``nbytes`` of them, at least one if any.

@@ -35,11 +35,14 @@ class MixedBatch:
         self._messages = messages
         self._common = common
         self._base = base
-        self._packer = packer = Packer(common.topic, common.born_host, store, 0, common.sys_flag,
-                                       common.reconsume_times)  # fmt: skip
+        self._packer = packer = Packer(
+            common.topic, common.born_host, store, 0, common.sys_flag, common.reconsume_times
+        )
         bodies = [len(body) for _, body, _ in messages]
-        self._sizes = [packer.fixed_bytes + size + len(each[2])
-                       for size, each in zip(bodies, messages, strict=True)]  # fmt: skip
+        self._sizes = [
+            packer.fixed_bytes + size + len(each[2])
+            for size, each in zip(bodies, messages, strict=True)
+        ]
         self.topic = common.topic
         self.count = len(messages)
         self.nbytes = sum(bodies)
@@ -53,9 +56,13 @@ class MixedBatch:
         self.physical_offset = self._base + first_id
         self.store_ms = timestamp_ns // MILLISECOND
         frames = self._packer.pack_all(
-            self._messages, self._common.queue, self.queue_offset, self.physical_offset,
-            self._common.born_ms, self.store_ms,
-        )  # fmt: skip
+            self._messages,
+            self._common.queue,
+            self.queue_offset,
+            self.physical_offset,
+            self._common.born_ms,
+            self.store_ms,
+        )
         return frames, None if self.stride else np.cumsum([0, *self._sizes], dtype=np.uint32)
 
 

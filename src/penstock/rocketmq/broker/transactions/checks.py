@@ -160,8 +160,10 @@ class TransactionChecks:
     async def _give_up(self, half: StoredMessage, times: int) -> None:
         logger.error(
             "a transaction was checked %d times and is given up: its message %s goes to %s",
-            times, half.offset_id, names.GIVEN_UP_HALF_TOPIC,
-        )  # fmt: skip
+            times,
+            half.offset_id,
+            names.GIVEN_UP_HALF_TOPIC,
+        )
         try:
             await self._transactions.end(half, Outcome.GIVE_UP)
         except StorageError:
@@ -193,11 +195,14 @@ def _ask(peer: Connection, copy: _Copy, placed: Placed) -> None:
     """Have a producer say how a transaction ends; it answers with END_TRANSACTION."""
     found = properties.parse(copy.draft.properties)
     message = replace(
-        copy.half, topic=found.get(properties.REAL_TOPIC, ""),
-        queue=int(found.get(properties.REAL_QUEUE, "0")), properties=copy.draft.properties,
-        queue_offset=placed.queue_offset, physical_offset=placed.physical_offset,
+        copy.half,
+        topic=found.get(properties.REAL_TOPIC, ""),
+        queue=int(found.get(properties.REAL_QUEUE, "0")),
+        properties=copy.draft.properties,
+        queue_offset=placed.queue_offset,
+        physical_offset=placed.physical_offset,
         store_ms=placed.store_ms,
-    )  # fmt: skip
+    )
     ext = {
         "tranStateTableOffset": str(placed.queue_offset),
         "commitLogOffset": str(placed.physical_offset),

@@ -223,8 +223,9 @@ class Transactions:
             if half is not None:
                 await self.end(half, decision.outcome)
                 return
-            logger.error("the message of a transaction is lost, at %d of %s",
-                       decision.half, names.HALF_TOPIC)  # fmt: skip
+            logger.error(
+                "the message of a transaction is lost, at %d of %s", decision.half, names.HALF_TOPIC
+            )
             self.book.finish(root)
             self.advance()
             self._owed.pop(root, None)

@@ -110,9 +110,13 @@ class Op(NamedTuple):
             SERIAL: str(store.serials.of(names.HALF_TOPIC)),
         }
         return Draft(
-            names.OP_HALF_TOPIC, QUEUE, str(self.half).encode(), properties.join(found),
-            born_ms=now_ms, born_host=store.address,
-        )  # fmt: skip
+            names.OP_HALF_TOPIC,
+            QUEUE,
+            str(self.half).encode(),
+            properties.join(found),
+            born_ms=now_ms,
+            born_host=store.address,
+        )
 
     @classmethod
     def parse(cls, store: MessageStore, message: StoredMessage) -> Op | None:
@@ -126,8 +130,9 @@ class Op(NamedTuple):
         half = properties.number(message.body.decode("ascii", "replace"))
         if root is not None and half is not None and found.get(OUTCOME) in set(Outcome):
             return cls(root, Outcome(found[OUTCOME]), half)
-        logger.error("%s has a message that is not ours, at %d",
-                   message.topic, message.queue_offset)  # fmt: skip
+        logger.error(
+            "%s has a message that is not ours, at %d", message.topic, message.queue_offset
+        )
         return None
 
 

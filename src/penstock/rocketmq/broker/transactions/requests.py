@@ -46,8 +46,11 @@ class TransactionRequests:
             raise BodyError(f"the field commitOrRollback must be 0, 8 or 12, not {asked}")
         # Java answers nothing to "unknown": the next check asks again.
         if asked == _UNKNOWN:
-            logger.info("%s does not know yet how its transaction ends: %s",
-                      connection.address, request.remark or "")  # fmt: skip
+            logger.info(
+                "%s does not know yet how its transaction ends: %s",
+                connection.address,
+                request.remark or "",
+            )
             return None
         await self.transactions.ready.wait()
         half = self._checked_half(request)

@@ -27,9 +27,12 @@ class KeyQuery(NamedTuple):
     def fields(self, most: int) -> dict[str, object]:
         """The fields of QUERY_MESSAGE that ask for the newest ones, ``most`` at most."""
         fields: dict[str, object] = {
-            "topic": self.topic, "key": self.key, "maxNum": most, "beginTimestamp": 0,
+            "topic": self.topic,
+            "key": self.key,
+            "maxNum": most,
+            "beginTimestamp": 0,
             "endTimestamp": END_OF_TIME,
-        }  # fmt: skip
+        }
         return fields | ({_BY_ID: "true"} if self.is_id else {})
 
     def found(self, body: bytes, broker: str, most: int = BODY_BYTES_MAX) -> Iterator[Received]:
@@ -47,9 +50,13 @@ class KeyQuery(NamedTuple):
 
 
 async def with_key(
-    client: AdminClient, address: str, query: KeyQuery, count: int, broker: str = "",
+    client: AdminClient,
+    address: str,
+    query: KeyQuery,
+    count: int,
+    broker: str = "",
     most: int = BODY_BYTES_MAX,
-) -> Iterator[Received]:  # fmt: skip
+) -> Iterator[Received]:
     """The newest ``count`` messages of a broker's index at most; ``most`` is for each body, as
     unpacked, in bytes. Raises Refused where it has none.
     """
@@ -68,9 +75,13 @@ async def at_offset(
 
 
 async def consume_directly(
-    client: AdminClient, address: str, group: str, member: str, message_id: str,
+    client: AdminClient,
+    address: str,
+    group: str,
+    member: str,
+    message_id: str,
     **place: str,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Have one member of a group handle a message now: its own account of that.
 
     ``message_id`` is the broker's; ``place`` may have the ``brokerName`` and the ``topic``. Raises

@@ -63,17 +63,26 @@ async def commit(
 
 
 async def reset_members(
-    client: AdminClient, address: str, group: str, topic: str, timestamp_ms: int, *,
-    force: bool = True, cpp: bool = False,
-) -> dict[MessageQueue, int]:  # fmt: skip
+    client: AdminClient,
+    address: str,
+    group: str,
+    topic: str,
+    timestamp_ms: int,
+    *,
+    force: bool = True,
+    cpp: bool = False,
+) -> dict[MessageQueue, int]:
     """Have a broker tell a group's members to go on at a time: by queue, where they go on.
 
     Without ``force`` they only go back. Raises Refused, with CONSUMER_NOT_ONLINE if there are no
     members.
     """
     fields = {
-        "topic": topic, "group": group, "timestamp": timestamp_ms, "isForce": str(force).lower(),
-    }  # fmt: skip
+        "topic": topic,
+        "group": group,
+        "timestamp": timestamp_ms,
+        "isForce": str(force).lower(),
+    }
     code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
     # Members in C++ want the table as a list, and brokers tell them by the request's language.
     language = Language.CPP if cpp else Language.PYTHON

@@ -23,9 +23,15 @@ async def topic_stats(
 
 
 async def consume_queue(
-    client: AdminClient, address: str, topic: str, number: int, index: int, count: int, *,
+    client: AdminClient,
+    address: str,
+    topic: str,
+    number: int,
+    index: int,
+    count: int,
+    *,
     group: str = "",
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Entries of a queue from an index on (``queueData``), and what a group's filter says."""
     fields: dict[str, object] = {"topic": topic, "queueId": number, "index": index, "count": count}
     if group:
@@ -52,15 +58,26 @@ async def system_topics(client: AdminClient, address: str) -> set[str]:
 
 
 def topic_fields(
-    topic: str, read: int, write: int, perm: int, sys_flag: int, *,
-    is_order: bool = False, filter_type: str = "SINGLE_TAG",
-) -> dict[str, object]:  # fmt: skip
+    topic: str,
+    read: int,
+    write: int,
+    perm: int,
+    sys_flag: int,
+    *,
+    is_order: bool = False,
+    filter_type: str = "SINGLE_TAG",
+) -> dict[str, object]:
     """A topic's settings as ``put_topic`` sends them."""
     return {
-        "topic": topic, "defaultTopic": _EXAMPLE, "readQueueNums": read, "writeQueueNums": write,
-        "perm": perm, "topicFilterType": filter_type, "topicSysFlag": sys_flag,
+        "topic": topic,
+        "defaultTopic": _EXAMPLE,
+        "readQueueNums": read,
+        "writeQueueNums": write,
+        "perm": perm,
+        "topicFilterType": filter_type,
+        "topicSysFlag": sys_flag,
         "order": "true" if is_order else "false",
-    }  # fmt: skip
+    }
 
 
 async def put_topic(client: AdminClient, address: str, fields: Mapping[str, object]) -> None:

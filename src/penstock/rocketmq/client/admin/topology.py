@@ -125,11 +125,14 @@ class TopicRoute:
         """From a name server's answer."""
         queues = [
             QueueData(
-                str(each["brokerName"]), int(each["readQueueNums"]), int(each["writeQueueNums"]),
-                int(each["perm"]), int(each.get("topicSysFlag", each.get("topicSynFlag", 0))),
+                str(each["brokerName"]),
+                int(each["readQueueNums"]),
+                int(each["writeQueueNums"]),
+                int(each["perm"]),
+                int(each.get("topicSysFlag", each.get("topicSynFlag", 0))),
             )
             for each in value.get("queueDatas") or ()
-        ]  # fmt: skip
+        ]
         brokers = [_broker(each) for each in value.get("brokerDatas") or ()]
         order = value.get("orderTopicConf")
         return cls(sorted(brokers), sorted(queues), str(order) if order is not None else None)

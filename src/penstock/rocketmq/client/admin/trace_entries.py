@@ -51,9 +51,7 @@ def _entry(words: list[str]) -> Entry | None:
 
 def _sent(words: list[str]) -> Entry:
     is_ok = words[12 if len(words) == 13 else 13] == "true"
-    return Entry(
-        SENT, words[5], words[3], int(words[1]), int(words[10]), is_ok, words[8]
-    )  # fmt: skip
+    return Entry(SENT, words[5], words[3], int(words[1]), int(words[10]), is_ok, words[8])
 
 
 def _before(words: list[str]) -> Entry:

@@ -141,9 +141,12 @@ class AioHub(Hub):
             host, port = split_host_port(wire.address)
             async with asyncio.timeout(seconds):
                 await asyncio.get_running_loop().create_connection(
-                    lambda: link, host or "localhost", port, ssl=context,
+                    lambda: link,
+                    host or "localhost",
+                    port,
+                    ssl=context,
                     server_hostname=host if context is not None else None,
-                )  # fmt: skip
+                )
         except TimeoutError:
             self.lose(wire, NotConnected(wire.address, f"no connection within {seconds:g} s"))
         except (OSError, ValueError) as error:

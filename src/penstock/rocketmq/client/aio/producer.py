@@ -93,9 +93,12 @@ class Producer(ClientView):
         return await self._hub.run(self._publisher.send(message, queue, timeout))
 
     async def send_batch(
-        self, messages: Sequence[Message], *, queue: QueueWanted = None,
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: QueueWanted = None,
         timeout: float | None = None,  # noqa: ASYNC109
-    ) -> list[SendResult]:  # fmt: skip
+    ) -> list[SendResult]:
         """Send messages of one topic together; those that are too long for one batch in several.
 
         Raises the ClientError of the first batch that failed: those before it were stored.

@@ -43,9 +43,12 @@ class ClientRequests:
             held = self._core.held.get(queue)
             if held is not None:
                 tell(
-                    logging.INFO, "offset-reset", f"reset offset of {queue} to {offset}",
-                    address=wire.address, group=self._core.name,
-                )  # fmt: skip
+                    logging.INFO,
+                    "offset-reset",
+                    f"reset offset of {queue} to {offset}",
+                    address=wire.address,
+                    group=self._core.name,
+                )
                 self._core.seek(held, offset)
         self._hub.spawn(self._core.commit(), "commit")
 
@@ -76,22 +79,29 @@ class ClientRequests:
         now_ns, now_ms = self._hub.clock.monotonic_ns(), self._hub.now_ms
         table = {
             queue: {
-                "cachedMsgCount": held.count, "cachedMsgMaxOffset": held.next_offset - 1,
+                "cachedMsgCount": held.count,
+                "cachedMsgMaxOffset": held.next_offset - 1,
                 "cachedMsgMinOffset": held.commit_offset if held.count else 0,
-                "cachedMsgSizeInMiB": held.nbytes >> 20, "commitOffset": held.commit_offset,
-                "droped": held.is_dropped, "lastConsumeTimestamp": 0,
+                "cachedMsgSizeInMiB": held.nbytes >> 20,
+                "commitOffset": held.commit_offset,
+                "droped": held.is_dropped,
+                "lastConsumeTimestamp": 0,
                 "lastLockTimestamp": _wall_ms(held.locked_ns, now_ns, now_ms),
-                "lastPullTimestamp": now_ms, "locked": held.is_locked(now_ns),
-                "transactionMsgCnt": 0, "transactionMsgMaxOffset": 0,
-                "transactionMsgMinOffset": 0, "tryUnlockTimes": 0,
+                "lastPullTimestamp": now_ms,
+                "locked": held.is_locked(now_ns),
+                "transactionMsgCnt": 0,
+                "transactionMsgMaxOffset": 0,
+                "transactionMsgMinOffset": 0,
+                "tryUnlockTimes": 0,
             }
             for queue, held in core.held.items()
-        }  # fmt: skip
+        }
         body = {
-            "properties": properties, "mqTable": table,
+            "properties": properties,
+            "mqTable": table,
             "statusTable": {topic: core.rates.status(topic) for topic in core.subscriptions},
             "subscriptionSet": [each.as_json() for each in core.subscriptions.values()],
-        }  # fmt: skip
+        }
         return request.answer(body=fastjson.dumps(body))
 
     def _consume(self, wire: Wire, request: Command) -> None:
@@ -112,10 +122,12 @@ class ClientRequests:
         except Exception as error:
             outcome, remark = "CR_THROW_EXCEPTION", repr(error)
         body = {
-            "autoCommit": True, "consumeResult": outcome,
-            "order": self._core.kind.is_orderly, "remark": remark,
+            "autoCommit": True,
+            "consumeResult": outcome,
+            "order": self._core.kind.is_orderly,
+            "remark": remark,
             "spentTimeMills": (self._hub.clock.monotonic_ns() - began) // MILLISECOND,
-        }  # fmt: skip
+        }
         if not wire.is_lost:
             wire.answer(request.answer(ResponseCode.SUCCESS, body=fastjson.dumps(body)))
 

@@ -161,10 +161,13 @@ class Consumption(Group):
         """Note that the handler of messages has raised an error."""
         if not isinstance(error, RetryLater):
             self._tell(
-                logging.WARNING, "handler-failed",
-                f"consumeMessage exception: {error!r} Msgs: {unit.messages}", trace=error,
-                topic=unit.messages[0].topic, queue=unit.held.queue,
-            )  # fmt: skip
+                logging.WARNING,
+                "handler-failed",
+                f"consumeMessage exception: {error!r} Msgs: {unit.messages}",
+                trace=error,
+                topic=unit.messages[0].topic,
+                queue=unit.held.queue,
+            )
         if not self._ended(unit, succeeded=False):
             return
         level = error.delay_level if isinstance(error, RetryLater) else 0
@@ -172,9 +175,10 @@ class Consumption(Group):
             self.hub.spawn(self._wait_in_order(unit, level), "suspended queue")
         elif self.is_broadcast:
             self._tell(
-                logging.WARNING, "handler-failed",
+                logging.WARNING,
+                "handler-failed",
                 f"BROADCASTING, the message consume failed, drop it, {unit.messages}",
-            )  # fmt: skip
+            )
             unit.held.done(unit.messages)
         else:
             self._send_all_back(unit, level)
@@ -211,9 +215,10 @@ class Consumption(Group):
             await self._back.send(message, level)
         except ClientError as error:
             self._tell(
-                logging.ERROR, "send-back-failed",
+                logging.ERROR,
+                "send-back-failed",
                 f"sendMessageBack exception, {message}: {error}; it is handled again",
-            )  # fmt: skip
+            )
             message.reconsume_times += 1
             await self.hub.sleep(_AGAIN_S)
             if held.holds(message) and not held.is_dropped:
@@ -263,9 +268,11 @@ class Consumption(Group):
             return
         unit.is_expired = True
         self._tell(
-            logging.WARNING, "consume-timeout", f"send expire msg back, {unit.messages}",
+            logging.WARNING,
+            "consume-timeout",
+            f"send expire msg back, {unit.messages}",
             queue=unit.held.queue,
-        )  # fmt: skip
+        )
         self._send_all_back(unit, _EXPIRED_LEVEL)
 
     # --- its end ---------------------------------------------------------------------------------

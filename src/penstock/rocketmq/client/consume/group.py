@@ -195,32 +195,39 @@ class Group:
             route = await self.hub.routes.of(each.topic)
             body = fastjson.dumps(
                 {
-                    "clientId": self.hub.client_id, "group": self.name,
+                    "clientId": self.hub.client_id,
+                    "group": self.name,
                     "subscriptionData": each.as_json(),
                 }
-            )  # fmt: skip
+            )
             for broker in route.brokers:
                 if (address := self.hub.routes.reader(broker)) is not None:
                     await self.hub.demand(
-                        address, RequestCode.CHECK_CLIENT_CONFIG, None, body,
+                        address,
+                        RequestCode.CHECK_CLIENT_CONFIG,
+                        None,
+                        body,
                         subject=f"filter {each.filter.text!r} on topic {each.topic}",
-                    )  # fmt: skip
+                    )
 
     def _describe(self) -> dict[str, Any]:
         config = self.hub.config
         return membership.consuming(
-            self.name, [each.as_json() for each in self.subscriptions.values()],
-            self.kind.consume_type, model=config.message_model,
+            self.name,
+            [each.as_json() for each in self.subscriptions.values()],
+            self.kind.consume_type,
+            model=config.message_model,
             from_where=config.consume_from_where,
-        )  # fmt: skip
+        )
 
     # --- sharing ---------------------------------------------------------------------------------
 
     def _members_changed(self, _: object, request: Command) -> None:
         self._tell(
-            logging.INFO, "members-changed",
+            logging.INFO,
+            "members-changed",
             "receive broker's notification, the consumer group changed, rebalance immediately",
-        )  # fmt: skip
+        )
         self.share_soon(0)
 
     def share_soon(self, seconds: float = SOON_S) -> None:
@@ -332,9 +339,12 @@ class Group:
             offset = await self._first_offset(queue)
         except (ClientError, BodyError) as error:
             self._tell(
-                logging.WARNING, "rebalance-failed", f"doRebalance, compute offset failed: {error}",
-                topic=queue.topic, queue=queue,
-            )  # fmt: skip
+                logging.WARNING,
+                "rebalance-failed",
+                f"doRebalance, compute offset failed: {error}",
+                topic=queue.topic,
+                queue=queue,
+            )
             return False
         if self._is_leaving:
             return False
@@ -342,9 +352,12 @@ class Group:
         held.locked_ns = locked_ns
         self.held[queue] = held
         self._tell(
-            logging.INFO, "queue-added", f"doRebalance, add a new mq, {queue} from {offset}",
-            topic=queue.topic, queue=queue,
-        )  # fmt: skip
+            logging.INFO,
+            "queue-added",
+            f"doRebalance, add a new mq, {queue} from {offset}",
+            topic=queue.topic,
+            queue=queue,
+        )
         self.pull_again(held)
         return True
 
@@ -364,9 +377,12 @@ class Group:
             held = self.held.pop(queue)
             self._stop(held)
             self._tell(
-                logging.INFO, "queue-dropped", f"doRebalance, remove unnecessary mq, {queue}",
-                topic=queue.topic, queue=queue,
-            )  # fmt: skip
+                logging.INFO,
+                "queue-dropped",
+                f"doRebalance, remove unnecessary mq, {queue}",
+                topic=queue.topic,
+                queue=queue,
+            )
             self._leave_behind(held, self._give_up(held))
 
     def _stop(self, held: HeldQueue) -> None:
@@ -432,9 +448,12 @@ class Group:
         del self.held[held.queue]
         self._stop(held)
         self._tell(
-            logging.WARNING, "lock-lost", f"the message queue locked no more, {held.queue}",
-            topic=held.queue.topic, queue=held.queue,
-        )  # fmt: skip
+            logging.WARNING,
+            "lock-lost",
+            f"the message queue locked no more, {held.queue}",
+            topic=held.queue.topic,
+            queue=held.queue,
+        )
         self._leave_behind(held, self._remember(held))
         self.share_soon()
 
@@ -458,9 +477,12 @@ class Group:
             not held.is_paused
             and held.count < config.pull_threshold_for_queue
             and held.nbytes < config.pull_threshold_size_for_queue
-            and (self.kind.is_orderly or held.span < config.consume_concurrently_max_span
-                 or not held.count)
-        )  # fmt: skip
+            and (
+                self.kind.is_orderly
+                or held.span < config.consume_concurrently_max_span
+                or not held.count
+            )
+        )
 
     async def _pull_for_ever(self, held: HeldQueue) -> None:
         config = self.hub.config
@@ -473,16 +495,22 @@ class Group:
             began_ns = self.hub.clock.monotonic_ns()
             try:
                 pulled = await self.puller.pull(
-                    held.queue, held.next_offset, wanted, most=config.pull_batch_size,
+                    held.queue,
+                    held.next_offset,
+                    wanted,
+                    most=config.pull_batch_size,
                     suspend_s=config.broker_suspend_max_time,
                     timeout_s=config.consumer_pull_timeout,
                     commit=0 if self.is_broadcast else held.commit_offset,
-                )  # fmt: skip
+                )
             except ClientError as error:
                 self._tell(
-                    logging.WARNING, "pull-failed", f"execute the pull request exception: {error}",
-                    topic=held.queue.topic, queue=held.queue,
-                )  # fmt: skip
+                    logging.WARNING,
+                    "pull-failed",
+                    f"execute the pull request exception: {error}",
+                    topic=held.queue.topic,
+                    queue=held.queue,
+                )
                 self.hub.routes.doubt(held.queue.topic)
                 await self.hub.sleep(config.pull_time_delay_when_exception)
             else:
@@ -496,11 +524,13 @@ class Group:
     def _take_in(self, held: HeldQueue, pulled: Pulled) -> None:
         if pulled.status is PullStatus.OFFSET_ILLEGAL:
             self._tell(
-                logging.WARNING, "offset-illegal",
+                logging.WARNING,
+                "offset-illegal",
                 f"the pull request offset illegal, {held.queue}: {held.next_offset}, "
                 f"go on at {pulled.next_offset}",
-                topic=held.queue.topic, queue=held.queue,
-            )  # fmt: skip
+                topic=held.queue.topic,
+                queue=held.queue,
+            )
             self.forgotten(held)
             held.seek(pulled.next_offset)
             return

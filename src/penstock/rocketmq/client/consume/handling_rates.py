@@ -35,8 +35,9 @@ class _Sums:
 
     def since(self, before: _Sums) -> _Sums:
         """The sums of what happened after these."""
-        return _Sums(*(getattr(self, each.name) - getattr(before, each.name)
-                       for each in fields(self)))  # fmt: skip
+        return _Sums(
+            *(getattr(self, each.name) - getattr(before, each.name) for each in fields(self))
+        )
 
 
 _Sample: TypeAlias = tuple[int, dict[str, _Sums]]

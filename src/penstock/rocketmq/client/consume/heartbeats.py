@@ -88,9 +88,12 @@ class Heartbeats:
             self._reached.discard(address)
             self._failed.add(address)
             tell(
-                logging.WARNING, "heartbeat-failed", f"send heart beat to broker failed: {error}",
-                address=address, group=self._group,
-            )  # fmt: skip
+                logging.WARNING,
+                "heartbeat-failed",
+                f"send heart beat to broker failed: {error}",
+                address=address,
+                group=self._group,
+            )
             self._soon()
         else:
             self._reached.add(address)

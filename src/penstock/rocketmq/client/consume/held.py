@@ -125,6 +125,11 @@ class HeldQueue:
     def state(self, now: int) -> QueueState:
         """The visible state of the queue."""
         return QueueState(
-            self.queue, self.next_offset, self.commit_offset, self.count, self.nbytes,
-            self.is_locked(now), self.is_paused,
-        )  # fmt: skip
+            self.queue,
+            self.next_offset,
+            self.commit_offset,
+            self.count,
+            self.nbytes,
+            self.is_locked(now),
+            self.is_paused,
+        )

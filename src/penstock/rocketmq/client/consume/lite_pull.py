@@ -174,6 +174,10 @@ class LitePull(Consumption):
         """Pull once, beside all that: no offset is kept. Raises ClientError."""
         self.hub.begin()
         return await self.puller.pull(
-            self.own(queue), offset, wanted, most=most, suspend_s=suspend_s,
+            self.own(queue),
+            offset,
+            wanted,
+            most=most,
+            suspend_s=suspend_s,
             timeout_s=suspend_s + self.hub.config.request_timeout,
-        )  # fmt: skip
+        )

@@ -43,9 +43,12 @@ class Locks:
             return {MessageQueue.from_json(each) for each in found} & set(wanted)
         except (ClientError, BodyError, AttributeError) as error:
             tell(
-                logging.WARNING, "lock-failed", f"lockBatchMQ exception: {error}",
-                address=address, group=self._group,
-            )  # fmt: skip
+                logging.WARNING,
+                "lock-failed",
+                f"lockBatchMQ exception: {error}",
+                address=address,
+                group=self._group,
+            )
             return None
 
     async def unlock(self, queue: MessageQueue) -> None:
@@ -57,9 +60,12 @@ class Locks:
             await self._hub.demand(address, RequestCode.UNLOCK_BATCH_MQ, None, self._body([queue]))
         except ClientError as error:
             tell(
-                logging.WARNING, "lock-failed", f"unlockBatchMQ exception: {error}",
-                address=address, group=self._group,
-            )  # fmt: skip
+                logging.WARNING,
+                "lock-failed",
+                f"unlockBatchMQ exception: {error}",
+                address=address,
+                group=self._group,
+            )
 
     def _body(self, queues: list[MessageQueue]) -> bytes:
         return fastjson.dumps(

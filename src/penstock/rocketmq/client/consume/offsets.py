@@ -135,10 +135,11 @@ class LocalOffsets:
                 pass
             except (OSError, BodyError, AttributeError, KeyError, TypeError, ValueError) as error:
                 tell(
-                    logging.ERROR, "commit-failed",
+                    logging.ERROR,
+                    "commit-failed",
                     f"readLocalOffset {self.path} failed, the group begins as if it had none: "
                     f"{error}",
-                )  # fmt: skip
+                )
         return self._offsets
 
 
@@ -203,9 +204,13 @@ class Commits:
             self._begun.add(_place(held))
         except (ClientError, OSError) as error:
             tell(
-                logging.WARNING, "commit-failed", f"updateConsumeOffsetToBroker exception: {error}",
-                group=self._group, topic=held.queue.topic, queue=held.queue,
-            )  # fmt: skip
+                logging.WARNING,
+                "commit-failed",
+                f"updateConsumeOffsetToBroker exception: {error}",
+                group=self._group,
+                topic=held.queue.topic,
+                queue=held.queue,
+            )
 
 
 def _place(held: HeldQueue) -> tuple[str, str]:

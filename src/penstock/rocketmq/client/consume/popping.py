@@ -36,9 +36,11 @@ from penstock.rocketmq.protocol.messages.message import StoredMessage, decode_al
 MESSAGES_MAX: Final = 32
 ANY_QUEUE: Final = "-1"
 _NOTHING: Final = (
-    ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.POLLING_FULL,
+    ResponseCode.PULL_NOT_FOUND,
+    ResponseCode.PULL_RETRY_IMMEDIATELY,
+    ResponseCode.POLLING_FULL,
     ResponseCode.POLLING_TIMEOUT,
-)  # fmt: skip
+)
 
 
 class Popped(Received):
@@ -126,11 +128,18 @@ class Popper:
         wanted = self._subscription.filter
         is_last = self.hub.config.consume_from_where == "CONSUME_FROM_LAST_OFFSET"
         fields = {
-            "consumerGroup": self.group, "topic": self.topic, "queueId": ANY_QUEUE,
-            "maxMsgNums": str(most), "invisibleTime": _ms(invisible_s), "pollTime": _ms(wait_s),
-            "bornTime": str(self.hub.now_ms), "initMode": "1" if is_last else "0",
-            "expType": wanted.kind, "exp": wanted.text, "order": "false",
-        }  # fmt: skip
+            "consumerGroup": self.group,
+            "topic": self.topic,
+            "queueId": ANY_QUEUE,
+            "maxMsgNums": str(most),
+            "invisibleTime": _ms(invisible_s),
+            "pollTime": _ms(wait_s),
+            "bornTime": str(self.hub.now_ms),
+            "initMode": "1" if is_last else "0",
+            "expType": wanted.kind,
+            "exp": wanted.text,
+            "order": "false",
+        }
         if self._is_orderly:
             answer = await self._ask_in_order(address, fields, wait_s)
         else:
@@ -210,9 +219,12 @@ class Popper:
     def _fields(self, message: Popped) -> dict[str, str]:
         receipt = message.receipt
         return {
-            "consumerGroup": self.group, "topic": receipt.topic(self.group, self.topic),
-            "queueId": receipt.queue, "extraInfo": str(receipt), "offset": receipt.offset,
-        }  # fmt: skip
+            "consumerGroup": self.group,
+            "topic": receipt.topic(self.group, self.topic),
+            "queueId": receipt.queue,
+            "extraInfo": str(receipt),
+            "offset": receipt.offset,
+        }
 
     def _address(self, broker: str) -> str:
         address = self.hub.routes.master(broker)

@@ -76,10 +76,16 @@ class Puller:
         if commit > 0 and is_master:
             flag |= COMMIT
         request = requests.pull(
-            self._group, queue, offset, most, sys_flag=flag, commit=max(0, commit),
-            suspend_ms=int(suspend_s * SECOND) // MILLISECOND, expression=wanted.text,
+            self._group,
+            queue,
+            offset,
+            most,
+            sys_flag=flag,
+            commit=max(0, commit),
+            suspend_ms=int(suspend_s * SECOND) // MILLISECOND,
+            expression=wanted.text,
             kind=wanted.kind,
-        )  # fmt: skip
+        )
         try:
             answer = await hub.ask(address, *request, seconds=timeout_s)
         except NotConnected:
@@ -93,9 +99,14 @@ class Puller:
         return self._read(answer, status, queue, address, wanted, offset)
 
     def _read(
-        self, answer: Command, status: PullStatus, queue: MessageQueue, address: str,
-        wanted: Filter, offset: int,
-    ) -> Pulled:  # fmt: skip
+        self,
+        answer: Command,
+        status: PullStatus,
+        queue: MessageQueue,
+        address: str,
+        wanted: Filter,
+        offset: int,
+    ) -> Pulled:
         try:
             self._replicas[queue] = answer.int32("suggestWhichBrokerId", MASTER)
             next_offset = answer.int64("nextBeginOffset")

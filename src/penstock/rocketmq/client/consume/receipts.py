@@ -138,7 +138,13 @@ def batch_of_acks(broker: str, group: str, topic: str, receipts: Iterable[Receip
 def _entry(group: str, topic: str, receipt: Receipt, places: int) -> dict[str, Any]:
     data = places.to_bytes((places.bit_length() + 7) // 8, "little")
     return {
-        "c": group, "t": topic, "r": receipt.retry, "so": int(receipt.start),
-        "q": int(receipt.queue), "rq": int(receipt.revive_queue), "pt": int(receipt.popped),
-        "it": int(receipt.invisible), "b": base64.b64encode(data).decode(),
-    }  # fmt: skip
+        "c": group,
+        "t": topic,
+        "r": receipt.retry,
+        "so": int(receipt.start),
+        "q": int(receipt.queue),
+        "rq": int(receipt.revive_queue),
+        "pt": int(receipt.popped),
+        "it": int(receipt.invisible),
+        "b": base64.b64encode(data).decode(),
+    }

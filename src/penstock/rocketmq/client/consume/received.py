@@ -31,9 +31,12 @@ class Received:
     __slots__ = ("_properties", "body", "broker", "reconsume_times", "stored", "topic")
 
     def __init__(
-        self, stored: StoredMessage, broker: str = "", namespace: str = "",
+        self,
+        stored: StoredMessage,
+        broker: str = "",
+        namespace: str = "",
         most: int = BODY_BYTES_MAX,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Unpack a body that becomes no longer than ``most``."""
         self.stored = stored
         """The message in the words of the protocol."""
@@ -157,6 +160,10 @@ def _inner(stored: StoredMessage) -> Iterator[StoredMessage]:
         body = decompress(body, stored.sys_flag)
     for ahead, message in enumerate(batch_body.decode(body)):
         yield replace(
-            stored, body=message.body, properties=message.properties, flag=message.flag,
-            queue_offset=stored.queue_offset + ahead, sys_flag=stored.sys_flag & _TAKEN_OFF,
-        )  # fmt: skip
+            stored,
+            body=message.body,
+            properties=message.properties,
+            flag=message.flag,
+            queue_offset=stored.queue_offset + ahead,
+            sys_flag=stored.sys_flag & _TAKEN_OFF,
+        )

@@ -36,11 +36,14 @@ class SendBack:
         times = self._hub.config.max_reconsume_times
         most = TIMES_MAX if times < 0 else times
         fields = {
-            "offset": str(message.stored.physical_offset), "group": self._group,
-            "delayLevel": str(level), "originMsgId": message.id,
-            "originTopic": message.stored.topic, "unitMode": "false",
+            "offset": str(message.stored.physical_offset),
+            "group": self._group,
+            "delayLevel": str(level),
+            "originMsgId": message.id,
+            "originTopic": message.stored.topic,
+            "unitMode": "false",
             "maxReconsumeTimes": str(most),
-        }  # fmt: skip
+        }
         code = RequestCode.CONSUMER_SEND_MSG_BACK
         try:
             address = await server_of(self._hub, message.queue)
@@ -68,8 +71,13 @@ class SendBack:
             found.pop(name, None)
         topic = RETRY + self._group
         copy = Draft(
-            topic, stored.body, [message.id], properties.join(found),
-            stored.sys_flag & ~(HOST_BITS | TRANSACTION_BITS), stored.flag,
-            reconsume_times=times, max_reconsume_times=most,
-        )  # fmt: skip
+            topic,
+            stored.body,
+            [message.id],
+            properties.join(found),
+            stored.sys_flag & ~(HOST_BITS | TRANSACTION_BITS),
+            stored.flag,
+            reconsume_times=times,
+            max_reconsume_times=most,
+        )
         await self._publisher.deliver(copy, Message(topic, stored.body))

@@ -50,9 +50,11 @@ class NameServers:
         found = listed(addresses)
         if found and set(found) != set(self.addresses):
             tell(
-                logging.INFO, "name-servers",
-                f"name server address changed, old: {self.addresses} new: {found}", found=found,
-            )  # fmt: skip
+                logging.INFO,
+                "name-servers",
+                f"name server address changed, old: {self.addresses} new: {found}",
+                found=found,
+            )
             self.addresses = found
 
     async def watch(self) -> None:
@@ -66,9 +68,11 @@ class NameServers:
             self.set((await self._runtime.fetch(self._url)).decode("utf-8", "replace").strip())
         except (ClientError, ConfigError) as error:
             tell(
-                logging.WARNING, "name-servers-failed",
-                f"fetch name server address exception: {error}", url=self._url,
-            )  # fmt: skip
+                logging.WARNING,
+                "name-servers-failed",
+                f"fetch name server address exception: {error}",
+                url=self._url,
+            )
 
     async def ask(self, code: RequestCode, fields: dict[str, str], body: bytes = b"") -> Command:
         """The answer of the first that gives one. Raises NoNameServer."""

@@ -194,11 +194,12 @@ class Routes:
         if before == route:
             return
         tell(
-            logging.INFO, "route",
+            logging.INFO,
+            "route",
             f"the topic[{route.topic}] route info changed: {len(route.readable)} queues to read, "
             f"{len(route.writable)} to write, brokers {sorted(route.brokers)}",
             topic=route.topic,
-        )  # fmt: skip
+        )
 
     def master(self, broker: str) -> str | None:
         """The address of a broker that takes writes; None when it is not there."""
@@ -227,9 +228,11 @@ class Routes:
             # A topic that sending is about to create is not there yet.
             if not (topic in self._by_example and isinstance(error, NoRoute | TopicNotExist)):
                 tell(
-                    logging.WARNING, "route-failed",
-                    f"updateTopicRouteInfoFromNameServer Exception: {error}", topic=topic,
-                )  # fmt: skip
+                    logging.WARNING,
+                    "route-failed",
+                    f"updateTopicRouteInfoFromNameServer Exception: {error}",
+                    topic=topic,
+                )
 
     async def watch(self) -> None:
         """Ask for all of them again and again."""

@@ -53,10 +53,16 @@ QueueWanted: TypeAlias = MessageQueue | Callable[[Sequence[MessageQueue]], Messa
 
 RETRIED: Final = frozenset(
     (
-        ResponseCode.TOPIC_NOT_EXIST, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.SYSTEM_ERROR,
-        ResponseCode.SYSTEM_BUSY, ResponseCode.NO_PERMISSION, 204, 205, 1500,
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.NO_PERMISSION,
+        204,
+        205,
+        1500,
     )
-)  # fmt: skip
+)
 """Refusals that another broker may not have: those of Java's 5.x, which counts a busy one too.
 
 A broker that has denied permission is not asked again by the same send: its rules stay as they are.
@@ -229,9 +235,13 @@ class Publisher:
         raise _sum_of(made.topic, errors, seconds)
 
     async def _target(
-        self, made: Draft, message: Message, queue: QueueWanted, avoided: str = "",
+        self,
+        made: Draft,
+        message: Message,
+        queue: QueueWanted,
+        avoided: str = "",
         denied: Collection[str] = (),
-    ) -> MessageQueue:  # fmt: skip
+    ) -> MessageQueue:
         if isinstance(queue, MessageQueue):
             topic = wrap(self.hub.config.namespace, queue.topic)
             if queue.brokerName not in self.hub.routes.brokers:
@@ -279,9 +289,13 @@ class Publisher:
             more = self._log_limit.told_kept_back()
             again = ", resend at once" if goes_on else ""
             tell(
-                logging.WARNING, "send-failed", f"sendKernelImpl exception{again}: {error}{more}",
-                topic=made.topic, broker=broker, group=self.group,
-            )  # fmt: skip
+                logging.WARNING,
+                "send-failed",
+                f"sendKernelImpl exception{again}: {error}{more}",
+                topic=made.topic,
+                broker=broker,
+                group=self.group,
+            )
         if self._faults is not None:
             if not self._faults.rests(broker):
                 text = f"broker {broker} rests"
@@ -300,8 +314,11 @@ class Publisher:
         if broker not in {queue.brokerName for queue in route.writable}:
             raise no_broker(broker)
         fields = {
-            "producerGroup": self.group, "topic": topic, "recallHandle": handle, "bname": broker,
-        }  # fmt: skip
+            "producerGroup": self.group,
+            "topic": topic,
+            "recallHandle": handle,
+            "bname": broker,
+        }
         address = self._address(MessageQueue(broker, 0, topic))
         answer = await self.hub.demand(
             address, RequestCode.RECALL_MESSAGE, fields, subject=f"topic {topic}"

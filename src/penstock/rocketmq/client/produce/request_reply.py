@@ -47,12 +47,15 @@ class Requests:
         correlation = str(uuid4())
         ends = self._hub.clock.monotonic_ns() + int(seconds * SECOND)
         made = draft(
-            message, publisher.ids.next(), config,
+            message,
+            publisher.ids.next(),
+            config,
             **{
-                CORRELATION_ID: correlation, properties.REPLY_TO_CLIENT: self._hub.client_id,
+                CORRELATION_ID: correlation,
+                properties.REPLY_TO_CLIENT: self._hub.client_id,
                 TTL: str(round(seconds * SECOND / MILLISECOND)),
             },
-        )  # fmt: skip
+        )
         publisher.begin()
         await self._hub.routes.to_send(made.topic)
         await publisher.heartbeats.introduce()  # else no broker could hand the reply on
@@ -82,12 +85,16 @@ class Requests:
             raise BadMessage("create reply message fail: this message is no request")
         message = Message(f"{cluster}_REPLY_TOPIC", body)
         made = draft(
-            message, self._publisher.ids.next(), self._hub.config,
+            message,
+            self._publisher.ids.next(),
+            self._hub.config,
             **{
-                MESSAGE_TYPE: REPLY, CORRELATION_ID: correlation,
-                properties.REPLY_TO_CLIENT: client, TTL: found.get(TTL, ""),
+                MESSAGE_TYPE: REPLY,
+                CORRELATION_ID: correlation,
+                properties.REPLY_TO_CLIENT: client,
+                TTL: found.get(TTL, ""),
             },
-        )  # fmt: skip
+        )
         made.topic = message.topic  # it belongs to the cluster, and to no namespace
         made.code = RequestCode.SEND_REPLY_MESSAGE_V2
         return (await self._publisher.deliver(made, message))[0]
@@ -98,10 +105,11 @@ class Requests:
         promise = self._waiting.get(correlation)
         if promise is None:
             tell(
-                logging.WARNING, "reply-unmatched",
-                "receive reply message, but not matched any request, "
-                f"CorrelationId: {correlation}", address=wire.address,
-            )  # fmt: skip
+                logging.WARNING,
+                "reply-unmatched",
+                f"receive reply message, but not matched any request, CorrelationId: {correlation}",
+                address=wire.address,
+            )
         else:
             stored = StoredMessage(
                 request.text("topic"), request.body, request.int32("queueId"), 0, 0,

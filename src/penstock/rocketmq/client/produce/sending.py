@@ -131,10 +131,13 @@ def _batch(
     body = batch_body.encode(entry for _, entry in part)
     waits = "true" if first.wait_store else "false"
     return Draft(
-        wrap(config.namespace, first.topic), body, [unique_id for unique_id, _ in part],
-        properties.join({properties.WAIT: waits}), is_batch=True,
+        wrap(config.namespace, first.topic),
+        body,
+        [unique_id for unique_id, _ in part],
+        properties.join({properties.WAIT: waits}),
+        is_batch=True,
         code=RequestCode.SEND_BATCH_MESSAGE,
-    )  # fmt: skip
+    )
 
 
 def _check_alike(messages: Sequence[Message]) -> None:
@@ -181,8 +184,12 @@ def results(answer: Command, sent: Draft, queue: MessageQueue, address: str) -> 
     more = [fields.get(name, "") for name in ("transactionId", "MSG_REGION", "recallHandle")]
     return [
         SendResult(
-            status, unique_id, offset_ids[index] if index < len(offset_ids) else "", target,
-            first + index, *more,
+            status,
+            unique_id,
+            offset_ids[index] if index < len(offset_ids) else "",
+            target,
+            first + index,
+            *more,
         )
         for index, unique_id in enumerate(sent.ids)
-    ]  # fmt: skip
+    ]

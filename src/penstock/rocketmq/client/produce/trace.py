@@ -59,9 +59,14 @@ class Tracer:
         self._timer: Timer | None = None
 
     def sent(
-        self, group: str, message: Message, made: Draft, found: list[SendResult], address: str,
+        self,
+        group: str,
+        message: Message,
+        made: Draft,
+        found: list[SendResult],
+        address: str,
         seconds: float,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Messages were stored."""
         namespace = self._hub.config.namespace
         kind = _HALF if made.sys_flag & SysFlag.PREPARED else _NORMAL
@@ -80,9 +85,15 @@ class Tracer:
         self._add(text, " ".join([*(each.id for each in found), keys]))
 
     def ended(
-        self, group: str, message: Message | Received, message_id: str, state: str, address: str, *,
+        self,
+        group: str,
+        message: Message | Received,
+        message_id: str,
+        state: str,
+        address: str,
+        *,
         is_check: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """A broker was told how a transaction ended; ``state`` is Java's word for it."""
         namespace = self._hub.config.namespace
         keys = _joined(message.keys)
@@ -98,9 +109,15 @@ class Tracer:
         keys = " ".join(message.keys)
         region = message.properties.get("MSG_REGION", _REGION)
         text = entry(
-            "SubBefore", self._hub.now_ms, region, unwrap(self._hub.config.namespace, group),
-            request_id, message.id, message.reconsume_times, keys,
-        )  # fmt: skip
+            "SubBefore",
+            self._hub.now_ms,
+            region,
+            unwrap(self._hub.config.namespace, group),
+            request_id,
+            message.id,
+            message.reconsume_times,
+            keys,
+        )
         self._add(text, f"{message.id} {keys}")
 
     def after(
@@ -109,10 +126,16 @@ class Tracer:
         """Note that a message was handled."""
         keys = " ".join(message.keys)
         text = entry(
-            "SubAfter", request_id, message.id, round(seconds * SECOND / MILLISECOND), succeeded,
-            keys, 0 if succeeded else 4, self._hub.now_ms,
+            "SubAfter",
+            request_id,
+            message.id,
+            round(seconds * SECOND / MILLISECOND),
+            succeeded,
+            keys,
+            0 if succeeded else 4,
+            self._hub.now_ms,
             unwrap(self._hub.config.namespace, group),
-        )  # fmt: skip
+        )
         self._add(text, f"{message.id} {keys}")
 
     def _add(self, text: str, keys: str) -> None:

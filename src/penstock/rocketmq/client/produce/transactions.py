@@ -92,9 +92,16 @@ class Transactions:
         address = self._hub.routes.master(sent.queue.brokerName)
         if address is not None:
             self._say(
-                address, message, sent.id, sent.queue_offset, sent.physical_offset, state,
-                sent.queue.topic, is_check=False, remark=remark,
-            )  # fmt: skip
+                address,
+                message,
+                sent.id,
+                sent.queue_offset,
+                sent.physical_offset,
+                state,
+                sent.queue.topic,
+                is_check=False,
+                remark=remark,
+            )
 
     def _say(
         self, address: str, message: Message | Received, unique_id: str, table_offset: int,
@@ -102,21 +109,27 @@ class Transactions:
         remark: str = "",
     ) -> None:  # fmt: skip
         fields = {
-            "producerGroup": self._publisher.group, "tranStateTableOffset": str(table_offset),
-            "commitLogOffset": str(physical_offset), "commitOrRollback": str(int(state)),
-            "fromTransactionCheck": "true" if is_check else "false", "msgId": unique_id,
-            "transactionId": unique_id, "topic": topic,
-        }  # fmt: skip
+            "producerGroup": self._publisher.group,
+            "tranStateTableOffset": str(table_offset),
+            "commitLogOffset": str(physical_offset),
+            "commitOrRollback": str(int(state)),
+            "fromTransactionCheck": "true" if is_check else "false",
+            "msgId": unique_id,
+            "transactionId": unique_id,
+            "topic": topic,
+        }
         self._hub.tell(address, RequestCode.END_TRANSACTION, fields)
         group, tracer = self._publisher.group, self._publisher.tracer
         if tracer is not None:
             word = _WORDS[state]
             tracer.ended(group, message, unique_id, word, address, is_check=is_check)
         tell(
-            logging.DEBUG, "transaction-ended",
+            logging.DEBUG,
+            "transaction-ended",
             f"transaction {unique_id}: {_WORDS[state]} {remark}",
-            address=address, group=group,
-        )  # fmt: skip
+            address=address,
+            group=group,
+        )
 
     # --- checks ----------------------------------------------------------------------------------
 
@@ -125,9 +138,12 @@ class Transactions:
         table, physical = request.int64("tranStateTableOffset"), request.int64("commitLogOffset")
         message = Received(stored, namespace=self._hub.config.namespace)
         tell(
-            logging.INFO, "check", f"checkTransactionState of {message.id}",
-            address=wire.address, group=self._publisher.group,
-        )  # fmt: skip
+            logging.INFO,
+            "check",
+            f"checkTransactionState of {message.id}",
+            address=wire.address,
+            group=self._publisher.group,
+        )
         self._hub.spawn(self._look_up(wire.address, message, table, physical), "check")
 
     async def _look_up(
@@ -141,11 +157,20 @@ class Transactions:
             raise
         except Exception as error:
             tell(
-                logging.ERROR, "check-failed",
+                logging.ERROR,
+                "check-failed",
                 "Broker call checkTransactionState, but checkLocalTransactionState exception",
-                trace=error, address=address, group=self._publisher.group,
-            )  # fmt: skip
+                trace=error,
+                address=address,
+                group=self._publisher.group,
+            )
         self._say(
-            address, message, message.id, table_offset, physical_offset, state,
-            message.stored.topic, is_check=True,
-        )  # fmt: skip
+            address,
+            message,
+            message.id,
+            table_offset,
+            physical_offset,
+            state,
+            message.stored.topic,
+            is_check=True,
+        )

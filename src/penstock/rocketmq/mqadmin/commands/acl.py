@@ -12,15 +12,28 @@ from penstock.rocketmq.mqadmin.output import Output, Table
 from penstock.rocketmq.protocol import fastjson
 
 VERSIONS: Final = Table(
-    "versions", "%-16s  %-22s  %-22s  %-20s  %-22s  %-22s",
+    "versions",
+    "%-16s  %-22s  %-22s  %-20s  %-22s  %-22s",
     "cluster broker address file version updated",
-    ("#Cluster Name", "#Broker Name", "#Broker Addr", "#AclFilePath", "#AclConfigVersionNum",
-     "#AclLastUpdateTime"),
-)  # fmt: skip
+    (
+        "#Cluster Name",
+        "#Broker Name",
+        "#Broker Addr",
+        "#AclFilePath",
+        "#AclConfigVersionNum",
+        "#AclLastUpdateTime",
+    ),
+)
 _ACCOUNT: Final = (
-    "accessKey", "secretKey", "whiteRemoteAddress", "admin", "defaultTopicPerm",
-    "defaultGroupPerm", "topicPerms", "groupPerms",
-)  # fmt: skip
+    "accessKey",
+    "secretKey",
+    "whiteRemoteAddress",
+    "admin",
+    "defaultTopicPerm",
+    "defaultGroupPerm",
+    "topicPerms",
+    "groupPerms",
+)
 _SECRET: Final = "secretKey"
 
 
@@ -80,10 +93,14 @@ async def _show_versions(admin: Admin, address: str, out: Output) -> None:
     files: dict[str, Any] = fastjson.loads(answer.text("allAclFileVersion").encode())
     for file, version in files.items():
         out.row(
-            VERSIONS, answer.text("clusterName"), answer.text("brokerName"),
-            answer.text("brokerAddr"), file, str(version["counter"]),
+            VERSIONS,
+            answer.text("clusterName"),
+            answer.text("brokerName"),
+            answer.text("brokerAddr"),
+            file,
+            str(version["counter"]),
             to_second(int(version["timestamp"])),
-        )  # fmt: skip
+        )
 
 
 async def get_acl_config(admin: Admin, given: Given, out: Output) -> None:

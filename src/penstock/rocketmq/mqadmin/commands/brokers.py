@@ -101,6 +101,13 @@ def _show_group(group: str, stats: consume_stats.ConsumeStats, least: int, out: 
     for queue, each in stats.queues.items():
         if each.lag >= least and each.last_ms > 0:
             out.row(
-                CONSUMED, cut(queue.topic, 64), group, cut(queue.brokerName, 32), queue.queueId,
-                each.broker_offset, each.consumer_offset, each.lag, to_second(each.last_ms),
-            )  # fmt: skip
+                CONSUMED,
+                cut(queue.topic, 64),
+                group,
+                cut(queue.brokerName, 32),
+                queue.queueId,
+                each.broker_offset,
+                each.consumer_offset,
+                each.lag,
+                to_second(each.last_ms),
+            )

@@ -19,11 +19,18 @@ BROKERS: Final = Table(
      "#OutTPS(LOAD)", "#PCWait(ms)", "#Hour", "#SPACE"),
 )  # fmt: skip
 TOTALS: Final = Table(
-    "brokers", "%-16s  %-32s %14d %14d %14d %14d",
+    "brokers",
+    "%-16s  %-32s %14d %14d %14d %14d",
     "cluster broker inYesterday outYesterday inToday outToday",
-    ("#Cluster Name", "#Broker Name", "#InTotalYest", "#OutTotalYest", "#InTotalToday",
-     "#OutTotalToday"),
-)  # fmt: skip
+    (
+        "#Cluster Name",
+        "#Broker Name",
+        "#InTotalYest",
+        "#OutTotalYest",
+        "#InTotalToday",
+        "#OutTotalToday",
+    ),
+)
 _MS_PER_HOUR: Final = 3_600_000
 
 
@@ -55,11 +62,18 @@ async def _show_load(admin: Admin, out: Output) -> None:
         hours = (admin.now_ms - int(earliest)) / _MS_PER_HOUR if earliest else 0.0
         space = float(figures.get("commitLogDiskRatio") or 0.0)
         out.row(
-            BROKERS, cluster, broker, Shown(str(number), number), address,
-            figures.get("brokerVersionDesc", ""), _rate(figures, "putTps", "send"),
-            _rate(figures, "getTransferedTps", "pull"), figures.get("pageCacheLockTimeMills", ""),
-            Shown(f"{hours:2.2f}", hours), Shown(f"{space:.4f}", space),
-        )  # fmt: skip
+            BROKERS,
+            cluster,
+            broker,
+            Shown(str(number), number),
+            address,
+            figures.get("brokerVersionDesc", ""),
+            _rate(figures, "putTps", "send"),
+            _rate(figures, "getTransferedTps", "pull"),
+            figures.get("pageCacheLockTimeMills", ""),
+            Shown(f"{hours:2.2f}", hours),
+            Shown(f"{space:.4f}", space),
+        )
 
 
 def _rate(figures: dict[str, str], name: str, pool: str) -> Shown:

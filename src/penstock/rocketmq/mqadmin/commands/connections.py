@@ -15,16 +15,19 @@ PRODUCERS: Final = Table(
     "connections", "%04d  %-32s %-22s %-8s %s", "number clientId address language version"
 )
 CONSUMERS: Final = Table(
-    "connections", "%-36s %-22s %-10s %s", "clientId address language version",
+    "connections",
+    "%-36s %-22s %-10s %s",
+    "clientId address language version",
     ("#ClientId", "#ClientAddr", "#Language", "#Version"),
-)  # fmt: skip
+)
 SUBSCRIPTIONS: Final = Table(
     "subscriptions", "%-20s %s", "topic expression", ("#Topic", "#SubExpression")
 )
 _DETAILS: Final = (
-    ("ConsumeType", "consumeType"), ("MessageModel", "messageModel"),
+    ("ConsumeType", "consumeType"),
+    ("MessageModel", "messageModel"),
     ("ConsumeFromWhere", "consumeFromWhere"),
-)  # fmt: skip
+)
 
 
 def columns(connection: dict[str, Any]) -> tuple[str, str, str, str]:

@@ -15,9 +15,11 @@ from penstock.rocketmq.mqadmin.output import Output, Table
 from penstock.rocketmq.protocol.membership import PUSHES
 
 CLIENTS: Final = Table(
-    "clients", "%-10d %-40s %-20s %s", "number clientId version file",
+    "clients",
+    "%-10d %-40s %-20s %s",
+    "number clientId version file",
     ("#Index", "#ClientId", "#Version", "#ConsumerRunningInfoFile"),
-)  # fmt: skip
+)
 _SETTLED_MS: Final = 120_000
 _BLOCKED_MS: Final = 60_000
 _QUEUE: Final = (

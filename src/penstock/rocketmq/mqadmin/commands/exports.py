@@ -126,9 +126,10 @@ async def export_configs(admin: Admin, given: Given, out: Output) -> None:
         found = await broker_config(admin, broker.master or broker.any_address())
         configs[broker.name] = {name: found.get(name) for name in _CONFIGS}
     scale = {
-        "namesrvSize": len(admin.name_servers), "masterBrokerSize": masters,
+        "namesrvSize": len(admin.name_servers),
+        "masterBrokerSize": masters,
         "slaveBrokerSize": replicas,
-    }  # fmt: skip
+    }
     _write(given, "configs.json", {"brokerConfigs": configs, "clusterScale": scale}, out)
 
 

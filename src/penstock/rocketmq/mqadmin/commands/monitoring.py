@@ -52,9 +52,12 @@ async def _report_undone(admin: Admin, group: str, out: Output) -> None:
         lags = [max(0, each.lag) for each in own.values()]
         delays = [await _delay_ms(reader, queue, each) for queue, each in own.items()]
         figures = {
-            "consumerGroup": group, "topic": topic, "undoneMsgsTotal": sum(lags),
-            "undoneMsgsSingleMQ": max(lags), "undoneMsgsDelayTimeMills": max(delays),
-        }  # fmt: skip
+            "consumerGroup": group,
+            "topic": topic,
+            "undoneMsgsTotal": sum(lags),
+            "undoneMsgsSingleMQ": max(lags),
+            "undoneMsgsDelayTimeMills": max(delays),
+        }
         shown = ", ".join(f"{name}={value}" for name, value in figures.items())
         out.say(f"{_PREFIX}reportUndoneMsgs: UndoneMsgs [{shown}]\n", **figures)
 

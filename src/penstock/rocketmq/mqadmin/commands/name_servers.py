@@ -70,5 +70,7 @@ async def update_namesrv_config(admin: Admin, given: Given, out: Output) -> None
     servers = f"[{', '.join(admin.name_servers)}]" if "namesrvAddr" in given else ""
     out.say(
         f"update name server config success!{servers}\n{key} : {value}\n",
-        nameServers=admin.name_servers, key=key, value=value,
-    )  # fmt: skip
+        nameServers=admin.name_servers,
+        key=key,
+        value=value,
+    )

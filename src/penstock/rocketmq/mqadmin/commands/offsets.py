@@ -25,11 +25,18 @@ RESET: Final = Table(
     "queues", "%-40s  %-40d  %-40d", "broker queue offset", ("#brokerName", "#queueId", "#offset")
 )
 ROLLED_BACK: Final = Table(
-    "queues", "%-20s  %-20d  %-20d  %-20d  %-20d  %-20d",
+    "queues",
+    "%-20s  %-20d  %-20d  %-20d  %-20d  %-20d",
     "broker queue brokerOffset consumerOffset timestampOffset rollbackOffset",
-    ("#brokerName", "#queueId", "#brokerOffset", "#consumerOffset", "#timestampOffset",
-     "#rollbackOffset"),
-)  # fmt: skip
+    (
+        "#brokerName",
+        "#queueId",
+        "#brokerOffset",
+        "#consumerOffset",
+        "#timestampOffset",
+        "#rollbackOffset",
+    ),
+)
 
 
 class Wish(NamedTuple):
@@ -117,9 +124,15 @@ async def _reset_offline(admin: Admin, wish: Wish) -> list[tuple[Any, ...]]:
             if goes:
                 await commit(admin, address, wish.group, queue, at)
             rows.append(
-                (cut(broker.name, 32), queue.queueId, each.broker_offset, each.consumer_offset, at,
-                 at if goes else each.consumer_offset)
-            )  # fmt: skip
+                (
+                    cut(broker.name, 32),
+                    queue.queueId,
+                    each.broker_offset,
+                    each.consumer_offset,
+                    at,
+                    at if goes else each.consumer_offset,
+                )
+            )
     return rows
 
 
@@ -135,5 +148,7 @@ async def clone(admin: Admin, given: Given, out: Output) -> None:
             await commit(admin, addresses[queue.brokerName], target, queue, each.consumer_offset)
     out.say(
         f"clone group offset success. srcGroup[{source}], destGroup=[{target}], topic[{topic}]",
-        srcGroup=source, destGroup=target, topic=topic,
-    )  # fmt: skip
+        srcGroup=source,
+        destGroup=target,
+        topic=topic,
+    )

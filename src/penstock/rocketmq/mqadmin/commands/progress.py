@@ -18,23 +18,30 @@ from penstock.rocketmq.protocol.message_queue import MessageQueue
 from penstock.rocketmq.protocol.versions import version_name
 
 GROUPS: Final = Table(
-    "groups", "%-64s  %-6d  %-24s %-5s  %-14s  %-7d  %d",
+    "groups",
+    "%-64s  %-6d  %-24s %-5s  %-14s  %-7d  %d",
     "group count version type model tps diffTotal",
     ("#Group", "#Count", "#Version", "#Type", "#Model", "#TPS", "#Diff Total"),
-)  # fmt: skip
+)
 _TITLES: Final = (
-    "#Topic", "#Broker Name", "#QID", "#Broker Offset", "#Consumer Offset",
-)  # fmt: skip
+    "#Topic",
+    "#Broker Name",
+    "#QID",
+    "#Broker Offset",
+    "#Consumer Offset",
+)
 QUEUES: Final = Table(
-    "queues", "%-64s  %-32s  %-4d  %-20d  %-20d  %-20d  %s",
+    "queues",
+    "%-64s  %-32s  %-4d  %-20d  %-20d  %-20d  %s",
     "topic broker queue brokerOffset consumerOffset diff lastTime",
     (*_TITLES, "#Diff", "#LastTime"),
-)  # fmt: skip
+)
 QUEUES_WITH_CLIENTS: Final = Table(
-    "queues", "%-64s  %-32s  %-4d  %-20d  %-20d  %-20s %-20d  %s",
+    "queues",
+    "%-64s  %-32s  %-4d  %-20d  %-20d  %-20s %-20d  %s",
     "topic broker queue brokerOffset consumerOffset clientIp diff lastTime",
     (*_TITLES, "#Client IP", "#Diff", "#LastTime"),
-)  # fmt: skip
+)
 
 
 async def progress(admin: Admin, given: Given, out: Output) -> None:
@@ -57,10 +64,16 @@ def _show_queues(stats: ConsumeStats, owners: dict[MessageQueue, str] | None, ou
     for queue, each in stats.queues.items():
         owner = () if owners is None else (owners.get(queue, "N/A"),)
         out.row(
-            table, cut(queue.topic, 64), cut(queue.brokerName, 32), queue.queueId,
-            each.broker_offset, each.consumer_offset, *owner, each.lag,
+            table,
+            cut(queue.topic, 64),
+            cut(queue.brokerName, 32),
+            queue.queueId,
+            each.broker_offset,
+            each.consumer_offset,
+            *owner,
+            each.lag,
             to_second(each.last_ms) if each.last_ms else Shown("N/A", 0),
-        )  # fmt: skip
+        )
     out.text(f"\nConsume TPS: {stats.tps:.2f}\nDiff Total: {stats.lag}\n")
     out.fact("consumeTps", stats.tps)
     out.fact("diffTotal", stats.lag)

@@ -22,9 +22,14 @@ async def query(admin: Admin, given: Given, out: Output) -> None:
     if not address:
         raise CommandFailed("No topic route data!")
     found = await consume_queue(
-        admin, address, topic, given.number("queue"), index, given.number("count", 10),
+        admin,
+        address,
+        topic,
+        given.number("queue"),
+        index,
+        given.number("count", 10),
         group=given.text("consumer"),
-    )  # fmt: skip
+    )
     subscription = found.get("subscriptionData")
     if subscription is not None:
         shown = pretty(dict(sorted(subscription.items())))

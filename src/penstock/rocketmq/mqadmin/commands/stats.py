@@ -39,9 +39,15 @@ async def _show_topic(admin: Admin, topic: str, out: Output, *, only_active: boo
     rate_in, total_in = await _sum(admin, masters, PUT, topic)
     if not groups and (total_in or not only_active):
         out.row(
-            TOPICS, cut(topic, 64), "", 0, rate_in, Shown("", None), total_in,
+            TOPICS,
+            cut(topic, 64),
+            "",
+            0,
+            rate_in,
+            Shown("", None),
+            total_in,
             Shown("NO_CONSUMER", None),
-        )  # fmt: skip
+        )
     for group in groups:
         rate_out, total_out = await _sum(admin, masters, GET, f"{topic}@{group}")
         lag = 0
@@ -49,9 +55,15 @@ async def _show_topic(admin: Admin, topic: str, out: Output, *, only_active: boo
             lag = max(0, (await consume_stats(admin, group, topic)).lag)
         if total_in or total_out or not only_active:
             out.row(
-                TOPICS, cut(topic, 64), cut(group, 64), lag, rate_in,
-                Shown(f"{rate_out:.2f}", rate_out), total_in, Shown(str(total_out), total_out),
-            )  # fmt: skip
+                TOPICS,
+                cut(topic, 64),
+                cut(group, 64),
+                lag,
+                rate_in,
+                Shown(f"{rate_out:.2f}", rate_out),
+                total_in,
+                Shown(str(total_out), total_out),
+            )
 
 
 async def _sum(admin: Admin, masters: list[str], name: str, key: str) -> tuple[float, int]:

@@ -18,20 +18,26 @@ from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.message_queue import MessageQueue, queue_order
 
 STATUS: Final = Table(
-    "queues", "%-32s  %-4d  %-20d  %-20d    %s", "broker queue minOffset maxOffset lastUpdated",
+    "queues",
+    "%-32s  %-4d  %-20d  %-20d    %s",
+    "broker queue minOffset maxOffset lastUpdated",
     ("#Broker Name", "#QID", "#Min Offset", "#Max Offset", "#Last Updated"),
-)  # fmt: skip
+)
 TOPICS: Final = Table("topics", "%s", "topic")
 CLUSTERS: Final = Table("clusters", "%s", "cluster")
 BY_CLUSTER: Final = Table(
-    "topics", "%-20s  %-64s  %-64s", "cluster topic group",
-    ("#Cluster Name", "#Topic", "#Consumer Group"), "%-20s  %-48s  %-48s",
-)  # fmt: skip
+    "topics",
+    "%-20s  %-64s  %-64s",
+    "cluster topic group",
+    ("#Cluster Name", "#Topic", "#Consumer Group"),
+    "%-20s  %-48s  %-48s",
+)
 ROUTE: Final = Table(
-    "brokers", "%-45s %-32s %-50s %-10s %-11s %-5s",
+    "brokers",
+    "%-45s %-32s %-50s %-10s %-11s %-5s",
     "cluster broker addresses readQueues writeQueues perm",
     ("#ClusterName", "#BrokerName", "#BrokerAddrs", "#ReadQueue", "#WriteQueue", "#Perm"),
-)  # fmt: skip
+)
 _RULE: Final = 158
 
 
@@ -48,9 +54,13 @@ async def topic_status(admin: Admin, given: Given, out: Output) -> None:
         each = table[queue]
         updated = int(each["lastUpdateTimestamp"])
         out.row(
-            STATUS, cut(queue.brokerName, 32), queue.queueId, int(each["minOffset"]),
-            int(each["maxOffset"]), to_millisecond(updated) if updated > 0 else Shown("", 0),
-        )  # fmt: skip
+            STATUS,
+            cut(queue.brokerName, 32),
+            queue.queueId,
+            int(each["minOffset"]),
+            int(each["maxOffset"]),
+            to_millisecond(updated) if updated > 0 else Shown("", 0),
+        )
 
 
 async def topic_route(admin: Admin, given: Given, out: Output) -> None:
@@ -67,9 +77,14 @@ async def topic_route(admin: Admin, given: Given, out: Output) -> None:
         data = queues[each.name]
         shown_addresses = ", ".join(f"{number}={text}" for number, text in each.addresses.items())
         out.row(
-            ROUTE, each.cluster, each.name, Shown(f"{{{shown_addresses}}}", each.addresses),
-            data.readQueueNums, data.writeQueueNums, data.perm,
-        )  # fmt: skip
+            ROUTE,
+            each.cluster,
+            each.name,
+            Shown(f"{{{shown_addresses}}}", each.addresses),
+            data.readQueueNums,
+            data.writeQueueNums,
+            data.perm,
+        )
     read = sum(queues[each.name].readQueueNums for each in route.brokers)
     write = sum(queues[each.name].writeQueueNums for each in route.brokers)
     out.text("-" * _RULE + "\n" + ROUTE.line("Total:", len(queues), "", read, write, "") + "\n")

@@ -23,9 +23,13 @@ async def update_topic(admin: Admin, given: Given, out: Output) -> None:
     is_order = given.is_true("order")
     sys_flag = _UNIT * given.is_true("unit") + _UNIT_SUB * given.is_true("hasUnitSub")
     fields = topics.topic_fields(
-        given.text("topic"), given.number("readQueueNums", 8), given.number("writeQueueNums", 8),
-        given.number("perm", 6), sys_flag, is_order=is_order,
-    )  # fmt: skip
+        given.text("topic"),
+        given.number("readQueueNums", 8),
+        given.number("writeQueueNums", 8),
+        given.number("perm", 6),
+        sys_flag,
+        is_order=is_order,
+    )
     if "attributes" in given:  # 4.9 knows none
         fields["attributes"] = given.text("attributes")
     if "brokerAddr" in given:

@@ -125,8 +125,9 @@ class Publisher:
     def _at(self, queue: Queue, key: Key, piece: Piece) -> int:
         with self._links.to(queue.address) as link:
             if piece.count == 1 or key.level:
-                answers = link.ask_all([self._single(queue, key, piece, index)
-                                        for index in range(piece.count)])  # fmt: skip
+                answers = link.ask_all(
+                    [self._single(queue, key, piece, index) for index in range(piece.count)]
+                )
             else:
                 answers = [link.ask(*self._batch(queue, key, piece))]
         wrong = [row for row, answer in enumerate(answers) if answer.code not in _STORED]

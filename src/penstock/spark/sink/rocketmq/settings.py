@@ -26,10 +26,12 @@ class Settings(Asking, Writing):
         "namesrvAddr", text, "", "Name servers, `host:port`, several separated by `;`."
     )
     nodes: tuple[str, ...] = option(
-        "nsqd_http_address", texts, (),
+        "nsqd_http_address",
+        texts,
+        (),
         "With `exactlyOnce`, in place of name servers: the HTTP ports of Penstock brokers"
         " (`nsqHttpAddress`), `host:port`, several separated by commas.",
-    )  # fmt: skip
+    )
     access_key: str = option("accessKey", text, "", "The account at brokers with access rules.")
     secret_key: str = option(
         "secretKey", text, "", "Its secret, with which requests are signed.", secret=True

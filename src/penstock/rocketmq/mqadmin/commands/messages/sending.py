@@ -18,18 +18,24 @@ from penstock.rocketmq.mqadmin.rounds import every
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 
 SENT: Final = Table(
-    "sent", "%-32s  %-4s  %-20s    %s", "broker queue status id",
+    "sent",
+    "%-32s  %-4s  %-20s    %s",
+    "broker queue status id",
     ("#Broker Name", "#QID", "#Send Result", "#MsgId"),
-)  # fmt: skip
+)
 TIMES: Final = Table(
-    "times", "%-32s  %-4s  %-20s    %s", "broker queue isSent ms",
+    "times",
+    "%-32s  %-4s  %-20s    %s",
+    "broker queue isSent ms",
     ("#Broker Name", "#QID", "#Send Result", "#RT"),
-)  # fmt: skip
+)
 CLUSTER_TIMES: Final = Table(
-    "brokers", "%-24s  %-24s  %-8s  %-16s  %-16s", "cluster broker ms sent failed",
+    "brokers",
+    "%-24s  %-24s  %-8s  %-16s  %-16s",
+    "cluster broker ms sent failed",
     ("#Cluster Name", "#Broker Name", "#RT", "#successCount", "#failCount"),
     "%-24s  %-24s  %-4s  %-8s  %-8s",
-)  # fmt: skip
+)
 _WORDS: Final = b"hello jodie"
 _CHINA_MS: Final = 8 * 3600 * 1000
 
@@ -128,9 +134,15 @@ async def cluster_rt(admin: Admin, given: Given, out: Output) -> None:
 
 
 def _measure(
-    admin: Admin, producer: Producer, given: Given, cluster: str, broker: str, out: Output, *,
+    admin: Admin,
+    producer: Producer,
+    given: Given,
+    cluster: str,
+    broker: str,
+    out: Output,
+    *,
     is_log: bool,
-) -> None:  # fmt: skip
+) -> None:
     amount = given.number("amount", 100)
     message = Message(broker, b"a" * given.number("size", 128))
     total = sent = 0

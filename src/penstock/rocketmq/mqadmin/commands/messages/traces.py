@@ -15,17 +15,23 @@ from penstock.rocketmq.mqadmin.output import Output, Shown, Table
 _FORMAT: Final = "%-10s %-20s %-20s %-20s %-10s %-10s"
 _FIELDS: Final = "type group clientHost time cost status"
 SENDERS: Final = Table(
-    "traces", _FORMAT, _FIELDS,
+    "traces",
+    _FORMAT,
+    _FIELDS,
     ("#Type", "#ProducerGroup", "#ClientHost", "#SendTime", "#CostTimes", "#Status"),
-)  # fmt: skip
+)
 CONSUMERS: Final = Table(
-    "traces", _FORMAT, _FIELDS,
+    "traces",
+    _FORMAT,
+    _FIELDS,
     ("#Type", "#ConsumerGroup", "#ClientHost", "#ConsumerTime", "#CostTimes", "#Status"),
-)  # fmt: skip
+)
 ENDS: Final = Table(
-    "traces", _FORMAT, _FIELDS,
+    "traces",
+    _FORMAT,
+    _FIELDS,
     ("#Type", "#ProducerGroup", "#ClientHost", "#EndTime", "#CostTimes", "#Status"),
-)  # fmt: skip
+)
 _KINDS: Final = {SENT: "Pub", AFTER: "Sub", ENDED: "End"}
 _MOST: Final = 64
 
@@ -41,10 +47,13 @@ class Trace(NamedTuple):
         """The values of its row."""
         each = self.entry
         return (
-            _KINDS[each.kind], _group(each), self.host, to_second(each.time_ms),
+            _KINDS[each.kind],
+            _group(each),
+            self.host,
+            to_second(each.time_ms),
             Shown(f"{each.cost_ms}ms", each.cost_ms),
             each.state or ("success" if each.is_ok else "failed"),
-        )  # fmt: skip
+        )
 
 
 def _group(entry: Entry) -> str:
