@@ -410,6 +410,20 @@ def test_damage_at_the_end_is_stepped_over(world: World, caplog: pytest.LogCaptu
     assert reader.offsets() == [4]
 
 
+def test_damage_up_to_what_was_skipped_is_stepped_over(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.channel()
+    path = stored(world, 6)
+    spoil(world, path, b"m2")
+    channel = world.channel()
+    channel.state.skips.add(3, 5)
+    reader = Reader(world, channel, 10)
+    with caplog.at_level(logging.CRITICAL):
+        assert reader.offsets() == [0, 1, 5]
+    assert channel.state.lost_count == 1
+
+
 def test_a_requeued_message_that_was_damaged_is_counted_too(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
