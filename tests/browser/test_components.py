@@ -214,7 +214,8 @@ def test_the_palette_knows_pages_topics_and_nodes(page: Page, site: Site) -> Non
     expect(page.locator("dialog")).to_have_count(0)
 
 
-def test_the_palette_of_a_cluster_without_topics(page: Page) -> None:
+def test_the_palette_of_a_cluster_without_topics(page: Page, watcher: Watcher) -> None:
+    watcher.expect(404)  # of the page that is opened: the node is made up
     node = {"broadcast_address": "fe80::1", "http_port": 4151, "hostname": "six"}
     page.route("**/api/topics", lambda route: route.fulfill(json={"topics": None, "message": ""}))
     page.route("**/api/nodes?*", lambda route: route.fulfill(json={"nodes": [node], "message": ""}))
