@@ -155,6 +155,7 @@ class Replicas:
                 if held.since_ns > late:
                     break
                 if held.outcomes:
+                    # The entry stays: the message is in the log, and is shown once it is copied.
                     waiting[place] = held._replace(outcomes=[])
                     given_up += held.outcomes
         _tell(given_up, LateCopyError(f"not copied within {self.options.timeout / SECOND:g} s"))

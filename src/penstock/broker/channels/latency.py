@@ -78,6 +78,7 @@ class Latency:
         turns = (self._clock.monotonic_ns() - self._turned_ns) // self._half_ns
         if turns > 0:
             self._turned_ns += turns * self._half_ns
+            # After more than one turn the window before is too old as well.
             self._before = self._now if turns == 1 else Quantiles()
             self._now = Quantiles()
 

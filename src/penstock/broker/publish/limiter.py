@@ -79,6 +79,7 @@ class Limiter:
         self._promised = 0, 0
         for item in staged:
             messages, nbytes = item.records.count, item.records.nbytes
+            # Once a commit is enough: nothing is finished between two of its publishes.
             if not looked and not self._fits(messages, nbytes):
                 self._measure()  # what this commit has admitted is not in the log yet
                 self._messages_left -= self._promised[0]
