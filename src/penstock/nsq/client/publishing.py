@@ -131,6 +131,7 @@ class PendingPublishes:
     def put(self, request: Request) -> None:
         """A separate command, behind what came before it."""
         self._is_urgent = True
+        # A message that comes later must not be gathered ahead of this.
         self._open.pop(request.topic, None)
         self._requests.append(request)
 
@@ -262,11 +263,13 @@ def checked_body(body: bytes, command: str) -> bytes:
 def parts_of(bodies: Sequence[bytes], limit: int) -> list[list[bytes]]:
     """The bodies in lists that each fit an MPUB of ``limit`` bytes; a larger one stands alone."""
     parts: list[list[bytes]] = []
+    # As if it were full, so that the first body opens a list.
     size = limit
     for body in bodies:
         size += _SIZE_BYTES + len(body)
         if size > limit:
             parts.append([])
+            # The count of the MPUB, and the size of its first body.
             size = 2 * _SIZE_BYTES + len(body)
         parts[-1].append(body)
     return parts

@@ -129,6 +129,7 @@ class Registry:
         registrations = self._topics.get(topic)
         if registrations is not None:
             registrations.pop(producer.remote_address, None)
+            # Any other topic stays listed without a producer (NSQ spec 4.1).
             if not registrations and is_ephemeral(topic):
                 del self._topics[topic]
         producer.topics.discard(topic)

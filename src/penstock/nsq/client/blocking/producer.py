@@ -269,6 +269,7 @@ class Producer:
         left = deque(requests)
         try:
             while left:
+                # One by one: each was tried at nodes of its own and goes to another.
                 self._send([left.popleft()])
         finally:
             self._put_back(left)

@@ -150,6 +150,7 @@ class GuardedSession(Session):
     def _asked(self, then: Granted, query: asyncio.Task[Authorizations | None]) -> None:
         self._query = None
         if self.connection.phase is not ENDED:
+            # Whatever went wrong, the connection is suspended and needs an answer.
             failed = query.cancelled() or query.exception() is not None
             then(None if failed else query.result())
 

@@ -70,6 +70,7 @@ class AuthServers:
         """The servers of the options; None without any. Raises ConfigError for a bad CA file."""
         if not options.auth_http_addresses and not options.tls_root_ca_file:
             return None
+        # Without servers too: a CA file that is missing ends the start, as in Go (NSQ spec 3.15).
         tls = client_context(options.tls_root_ca_file, min_version=options.tls_min_version)
         if not options.auth_http_addresses:
             return None

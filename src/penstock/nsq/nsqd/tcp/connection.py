@@ -44,10 +44,12 @@ from penstock.nsq.protocol.identify import Identity
 
 logger = logging.getLogger(__name__)
 
+# For a client that goes on sending after an error: it can read the frame in this time.
 LINGER_S = 1.0
 ABORT_S = 30.0
 """The time in seconds that a closing connection may take to send what is written."""
 WRITE_HIGH_WATER = 1024 * 1024
+# At the high water a consumer gets no more messages; answers to its publishes go on to here.
 _UNSENT_BYTES_MAX = 2 * WRITE_HIGH_WATER
 _HELD_BYTES_MAX = 8 * 1024 * 1024
 
@@ -139,6 +141,7 @@ class Connection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         self.transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
         self.remote_address = show_address(transport.get_extra_info("peername") or "")
+        # The IP without a port is client_id and hostname until IDENTIFY (NSQ spec 1.4).
         ip = self.remote_address.rpartition(":")[0].strip("[]")
         self.identity = Identity.unknown(ip, self.context.limits)
         self.outbox = Outbox(
@@ -289,6 +292,7 @@ class Connection(asyncio.Protocol):
         if event is None:
             return
         self.heard_ns = self.clock.monotonic_ns()
+        # Time is read once for all commands of a read: they came together.
         session, next_event = self.session, self.reader.next_event
         handlers = session.handlers
         while event is not None:
@@ -351,6 +355,7 @@ class Connection(asyncio.Protocol):
         """End a connection whose client sends no more, once it has all its answers."""
         if not self._eof or self.owed or self.phase is not HANDLING:
             return
+        # The deadline covers bodies: one that is cut short has its error frame (NSQ spec 1.9).
         failure = self.reader.eof()
         if failure is not None:
             self.fail(failure.text)
@@ -373,6 +378,7 @@ class Connection(asyncio.Protocol):
             return
         logger.error("client(%s) - %s", self.remote_address, text)
         self._end()
+        # The channel was given back first, so that no message follows the frame.
         self.outbox.send(error(text))
         if self.transport.can_write_eof():
             # Closing with unread input would reset the connection, and the frame be lost with it.
@@ -424,10 +430,12 @@ class Connection(asyncio.Protocol):
     def _on_beat(self) -> None:
         interval = self.identity.heartbeat_interval
         now = self.clock.monotonic_ns()
+        # Go's write deadline, which is the heartbeat interval too (NSQ spec 1.9).
         if self._blocked_since is not None and now - self._blocked_since > interval:
             logger.error("client(%s) - does not read, closing", self.remote_address)
             self.transport.abort()
             return
+        # While its commands wait here, a client's silence says nothing about it.
         is_heard = self.phase is HANDLING and not self._turn.waits
         if is_heard and now - self.heard_ns >= 2 * interval and not self._beats_late():
             self._time_out()
