@@ -274,6 +274,7 @@ class Producer:
     def _send(self) -> None:
         self._sending = False
         pile = self._pile
+        # It grows until an answer comes: ``_send_again`` sends it then.
         if not pile or (pile.may_grow and self._commands_under_way >= UNANSWERED_MAX):
             return
         requests = pile.take()

@@ -288,6 +288,7 @@ class Connection(asyncio.Protocol):
         if not self._greeted and self.reader.greeted:
             self._greeted = True
             self.heard_ns = self.clock.monotonic_ns()
+            # In place of the timer that waits for the magic.
             self._schedule_beat(self.identity.heartbeat_interval)
         if event is None:
             return

@@ -356,6 +356,7 @@ class Session:
         text = f"E_{command}_FAILED {command} {shown} failed {reason}"
         if self._take_log_line():
             logger.error("[%s] - %s - %s", self.connection.remote_address, text, reason)
+        # Hundreds of FINs may fail in one read: their frames share a write.
         self._outbox.answer(error(text), more_owed=True)
 
     def _take_log_line(self) -> bool:
