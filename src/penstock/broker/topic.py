@@ -124,6 +124,7 @@ class Topic:
             if self.writers.restore(log, journal, progress):
                 self.journal.write_whole()
             self._restore(log, progress)
+            # What was just read needs no save, unless the file has grown too long.
             self.journal.changed = journal.wants_compaction
         # After the journal, which has the topic's own bounds.
         self._apply_bounds()

@@ -358,6 +358,7 @@ class Commits:
         else:
             arrived = topic.log.next_offset - start
             _answer(topic, arrived, outcomes, error, self._clock.monotonic_ns())
+        # A log that has failed shows nothing more, however many copies there are.
         if topic.log.failure is not None and replicas is not None:
             replicas.fail(topic, topic.log.failure)
         self._gather(topic, len(outcomes), self._clock.monotonic_ns() - began_ns)

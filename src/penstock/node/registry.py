@@ -132,6 +132,7 @@ class Registry:
         """Delete a topic with all its channels, durably. Raises StorageError: if its log could not
         be removed, the topic stays as it was; if an observer's files could not, it is deleted.
         """
+        # At once: publishes that come while it settles are refused as exiting (NSQ spec 3.1).
         topic.exiting = True
         await self._commits.settle(topic)
         error = None

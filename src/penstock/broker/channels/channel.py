@@ -222,6 +222,7 @@ class Channel:
         else:
             # RocketMQ's pop: the client sets an invisible time, which NSQ's bound does not limit.
             deadline = now + timeout_ns
+        # With the time of its delivery, which bounds later TOUCHes as well.
         consumer.flights.add_odd(offset, odd.attempts, deadline, odd.delivered)
         self._alarms.wake(self, deadline)
 
@@ -250,6 +251,7 @@ class Channel:
             # Rounded up, or fewer messages than consumers would be shared out as nothing each.
             share = -(-waiting // turn)
             turn -= 1
+            # Out, and in again at the end: the next turn begins with another consumer.
             del hungry[consumer]
             room = consumer.room()
             # It stopped reading meanwhile; ``refresh`` brings it back.

@@ -151,7 +151,7 @@ class CommandReader:
             return self._resume()
         while self._pos < len(self._data):
             data, start = self._data, self._pos
-            # A bytearray has grown for a body, which is taken. Lines and FINs are read from bytes.
+            # The bytearray was for a body; lines and FINs are read from bytes.
             if type(data) is not bytes:
                 data = self._data = bytes(memoryview(data)[start:])
                 self._pos = start = 0

@@ -55,7 +55,7 @@ def find_queues(names: Iterable[str]) -> list[QueueFiles]:
             continue
         queue, part = match["queue"], match["part"]
         files = found.get(queue) or _queue(queue)
-        # Another number of leading zeros than Go writes: not a file of its.
+        # Go writes no leading zeros beyond six digits: any other name is not a queue file.
         if files is None or (part != "meta" and files.data_name(int(part)) != name):
             continue
         found[queue] = files

@@ -190,6 +190,7 @@ class _Import:
         added = cursors.records(progress, queued, first, next_, start=start, paused=paused)
         staged = self._staging(topic.name)
         journal = Journal(self._disk, os.path.join(staged, JOURNAL_FILE), log.id_base)
+        # What is staged may be the new end of a log: the journal is for all of it.
         extent = log.extent._replace(start=start)
         journal.replace([*known, *map(encode_record, added)], extent)
         journal.close()

@@ -84,7 +84,7 @@ def _join(taken: list[tuple[int, Records]]) -> Iterator[Share]:
     fresh = []
     for number, records in taken:
         attempts = records.attempts()
-        # Delivered before, by each channel for itself: such a message has no copy to join.
+        # What a channel has delivered before keeps its attempts, and so is stored for it alone.
         if attempts.any():
             yield from _by_attempts((number,), records.take(attempts > 0))
             records = records.take(attempts == 0)
@@ -113,7 +113,7 @@ def _by_holders(taken: list[tuple[int, Records]]) -> Iterator[Share]:
             holders[identity] = held | bit
             if not held:
                 indexes[identity] = index
-    # A share of its own for each set of channels; messages of rarer sets are stored for each.
+    # Each set of channels makes a share; messages of rarer sets are stored for each channel.
     kinds = {kind for kind, _ in Counter(holders.values()).most_common(KINDS_MAX)}
     for identity, bits in holders.items():
         source = _lowest(bits)

@@ -269,7 +269,7 @@ class Producer:
         left = deque(requests)
         try:
             while left:
-                # One by one: each was tried at nodes of its own and goes to another.
+                # One by one: they were tried at different nodes, so the next may differ, too.
                 self._send([left.popleft()])
         finally:
             self._put_back(left)

@@ -219,8 +219,8 @@ class Subscription(ABC, Generic[LinkT]):
             return
         self.last_error = error
         is_new = self._nodes.is_direct(address) and not self._nodes.is_proven(address)
-        # A node that refuses at the first contact: options or the secret are wrong, and another
-        # attempt would be refused as well.
+        # A refusal at the first contact is final: options or the secret are wrong. So is a node
+        # that cannot be reached, where the caller requires it.
         if is_new and (self._required or not isinstance(error, NotConnected)):
             self._fatal = error
             self._arrived(EVERYONE)

@@ -49,7 +49,7 @@ LINGER_S = 1.0
 ABORT_S = 30.0
 """The time in seconds that a closing connection may take to send what is written."""
 WRITE_HIGH_WATER = 1024 * 1024
-# At the high water a consumer gets no more messages; answers to its publishes go on to here.
+# At the high-water mark messages stop; answers to publishes go on up to this.
 _UNSENT_BYTES_MAX = 2 * WRITE_HIGH_WATER
 _HELD_BYTES_MAX = 8 * 1024 * 1024
 
@@ -245,6 +245,7 @@ class Connection(asyncio.Protocol):
         self.session.set_writable(True)
         if self.phase is Phase.CHOKED:
             self._go_on()
+        # Behind answers or suspended it stays paused until ``_go_on``.
         elif self.phase is HANDLING or self.phase is ENDED:
             self._unpause(Pause.FULL)
 
@@ -356,7 +357,6 @@ class Connection(asyncio.Protocol):
         """End a connection whose client sends no more, once it has all its answers."""
         if not self._eof or self.owed or self.phase is not HANDLING:
             return
-        # The deadline covers bodies: one that is cut short has its error frame (NSQ spec 1.9).
         failure = self.reader.eof()
         if failure is not None:
             self.fail(failure.text)
@@ -451,6 +451,7 @@ class Connection(asyncio.Protocol):
         return late_s * SECOND > self.identity.heartbeat_interval / 2
 
     def _time_out(self) -> None:
+        # The deadline covers bodies: one that is cut short has its error frame (NSQ spec 1.9).
         failure = self.reader.eof()
         if failure is not None:
             self.fail(failure.text)

@@ -98,6 +98,7 @@ class Session:
         """Give the channel back."""
         if self.channel is not None and self.consumer is not None:
             assert self.topic is not None
+            # First: what the registry does next must not find this session in the channel.
             channel, self.channel = self.channel, None
             channel.remove_consumer(self.consumer)
             self._registry.consumer_left(self.topic, channel)
@@ -178,6 +179,7 @@ class Session:
         try:
             return self._registry.topic(name)
         except StorageError as failure:
+            # In turn: a client takes the next frame for the answer to its oldest publish.
             self.connection.fail_in_turn(f"E_{command}_FAILED {command} failed {failure}")
             return None
 
