@@ -41,6 +41,7 @@ RETRY_S: Final = 1.0
 # Both as in Go (NSQ spec 3.9): an nsqlookupd that is slower counts as down.
 _DIAL_TIMEOUT_S: Final = 1.0
 _REPLY_TIMEOUT_S: Final = 1.0
+# More than that is cheaper to tell by connecting again, which registers everything.
 _QUEUE_MAX: Final = 10_000
 _READ_BYTES: Final = 64 * 1024
 

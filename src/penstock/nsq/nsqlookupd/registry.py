@@ -87,6 +87,7 @@ class Registry:
 
     def touch(self, producer: Producer) -> None:
         """A producer gave a sign of life."""
+        # Two clocks: a system time that is set must not make every producer inactive.
         producer.last_update = self._clock.wall_ns()
         producer.seen = self._clock.monotonic_ns()
 

@@ -67,6 +67,7 @@ class Connection:
             raise kind(self.address, dial_reason(self.address, error)) from error
         # Commands are gathered here already, so Nagle's algorithm would only delay them.
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # All waiting is done by ``poll``, so that each wait has its own time-out.
         opened.setblocking(False)
         return opened
 

@@ -234,6 +234,7 @@ class Producer:
     def _admit(self, count: int) -> None:
         if self._stopped:
             raise Stopped
+        # Room for one is enough: an MPUB of more than ``max_pending`` would never find its own.
         self._drain(self._max_pending - 1)
         self._pending += count
 

@@ -87,6 +87,7 @@ class Wire:
         self._shaking: TlsLayer | None = None
         self._said: list[bytes] = []  # commands, to go through the layers
         self._sealed: list[bytes] = []  # what went through them
+        # Before connecting: files that cannot be read are the program's fault, not the node's.
         self._tls_context = self._read_tls_files() if config.tls_v1 else None
 
     # --- the way in ------------------------------------------------------------------------------
