@@ -657,6 +657,7 @@ class Topic:
         """Delete what nobody needs and retention does not keep; how many segments."""
         if not self.log.trimmable:  # a million deferrals make the floor a matter of 100 ms
             return 0
+        # What looks consumed may be needed by a channel that damage has set back.
         if self.damage.pending:
             return 0
         retention = self.retention or retention

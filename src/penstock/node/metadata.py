@@ -104,6 +104,7 @@ def load(broker: Broker) -> None:
                 topic.listed_channel(name).paused = paused
             else:
                 logger.warning("skipping creation of invalid channel %s", name)
+        # Once all its channels are there: the first alone would get what waits in the topic.
         topic.distribute()
 
 

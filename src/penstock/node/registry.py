@@ -104,6 +104,7 @@ class Registry:
                 observer.topic_created(topic)
         except StorageError:
             topic.exiting = True
+            # The observer's error is the one to report.
             with suppress(StorageError):
                 self._remove(topic)
             raise

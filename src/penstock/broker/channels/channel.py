@@ -128,6 +128,7 @@ class Channel:
         if backlog:
             self._backlog_end = head
             self._backlog_since_ns = self._clock.monotonic_ns()
+        # What consumers that wait can take needs no place in the memory queue.
         if state.bounded:
             room = sum([max(0, c.room()) for hungry in self._hungry for c in hungry])
             state.drop_surplus(room)
@@ -228,6 +229,7 @@ class Channel:
 
     def why_not(self, offset: int) -> str:
         """The reason why a consumer cannot finish, requeue or touch this message."""
+        # Both texts are Go's (nsqd/channel.go): clients compare them (NSQ spec 1.3, FIN).
         owned = any(offset in flights for flights in self.state.holders())
         return "client does not own message" if owned else "ID not in flight"
 
@@ -275,6 +277,7 @@ class Channel:
     def _serve(self, consumer: Consumer, room: int, now: int) -> bool:
         deliveries: list[Delivery] = []
         try:
+            # Requeued ones first: ``after`` has made them wait for their turn already.
             room -= self._serve_requeued(consumer, room, now, deliveries)
             if room > 0:
                 self._serve_fresh(consumer, room, now, deliveries)

@@ -53,6 +53,7 @@ class ChannelState:
     @property
     def depth(self) -> int:
         """Messages that wait to be delivered; those in flight and deferred do not count."""
+        # As in Go without what is in flight or deferred (NSQ spec 3.3).
         waiting = self.head - self.cursor - len(self.skips)
         return waiting + self.requeued.count + self.spent.count
 

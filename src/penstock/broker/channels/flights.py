@@ -34,6 +34,7 @@ class Flights:
         self.count = 0
         self.odd: dict[int, Odd] = {}
         self._odd_heap: list[tuple[int, int]] = []
+        # Three lists side by side, not one of tuples: ``bisect`` compares plain integers.
         self._firsts: list[int] = []
         self._nexts: list[int] = []
         self._deadlines: list[int] = []

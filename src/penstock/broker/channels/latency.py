@@ -110,6 +110,7 @@ class PublishTimes:
         firsts = self._firsts
         for batch in [delivery.batch for delivery in deliveries]:
             first = batch.first_offset
+            # Nearly always the newest batch, which goes to the end without a search.
             place = len(firsts) if not firsts or firsts[-1] < first else bisect_right(firsts, first)
             if place and firsts[place - 1] == first:
                 continue

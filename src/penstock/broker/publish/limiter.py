@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# Every publish to a full topic may drop messages: a line for each would fill the log.
 DROPS_LOGGED_EVERY_NS: Final = 10 * 10**9
 
 

@@ -183,6 +183,7 @@ class Router:
         for request in requests:
             self._mark_failed(request)
             unknown = was_sent and not self._resend
+            # One try more than hosts: even a single node's lost connection is replaced once.
             if unknown or len(request.tried) > len(self.hosts.hosts):
                 self.fail(request, error)
             else:

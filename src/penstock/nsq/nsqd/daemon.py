@@ -219,6 +219,7 @@ class Nsqd(Observer):
         await self.node.commits.answer()
         for session in list(self.sessions):
             session.connection.close()
+        # A set: unless plain HTTP is refused, both are the same.
         for server in {self._http, self._plain_http}:
             server.close_connections()
         await self.lookup.close()

@@ -249,6 +249,7 @@ class Lookup:
             )
         answers = await asyncio.gather(*(self._fetch(url) for url in urls))
         names = {name for answer in answers for name in answer}
+        # As in Go: an ephemeral channel is there for its consumer elsewhere (NSQ spec 3.1).
         return sorted(name for name in names if is_valid_name(name) and not is_ephemeral(name))
 
     async def _fetch(self, url: str) -> list[str]:

@@ -156,6 +156,7 @@ class Producer:
         checked = [checked_body(body, "MPUB") for body in bodies]
         parts = parts_of(checked, self._max_body_size)
         futures = [await self._alone(topic, part) for part in parts]
+        # All are awaited before one is raised: the others may still be stored.
         for outcome in await asyncio.gather(*futures, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome

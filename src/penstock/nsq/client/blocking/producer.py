@@ -225,6 +225,7 @@ class Producer:
             try:
                 outcome.result()
             except ClientError as failure:
+                # It is raised here, so ``flush`` must not raise it once more.
                 if failure in self.failures:
                     self.failures.remove(failure)
                 error = error or failure

@@ -236,6 +236,7 @@ class Subscription(ABC, Generic[LinkT]):
         if replies is None:
             return
         replies.close()
+        # Nobody could answer them: they come again when the node has timed them out.
         self._inbox.discard(replies)
         if self._closing:
             return

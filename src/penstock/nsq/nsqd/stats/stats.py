@@ -58,6 +58,7 @@ def collect(sources: StatSources, query: Query) -> dict[str, Any]:
     wanted, channel = query.get("topic") or "", query.get("channel") or ""
     with_clients = query.get("include_clients") not in _FALSE
     known = sources.node.broker.topics
+    # Sorted by code point, which for names of ASCII is Go's byte order (NSQ spec 2.5).
     topics = [known[name] for name in sorted(known) if wanted in ("", name)]
     if channel:
         # nsqd leaves out topics without the channel, where an unknown topic gives null.

@@ -131,6 +131,7 @@ class GuardedSession(Session):
     def _take(self, granted: Authorizations) -> None:
         self.authorizations = granted
         self._expires_ns = self.connection.clock.monotonic_ns() + granted.ttl_ns
+        # The new answer may allow less.
         self._publishes_to.clear()
 
     # --- asking --------------------------------------------------------------------------------

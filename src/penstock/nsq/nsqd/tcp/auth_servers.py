@@ -90,6 +90,7 @@ class AuthServers:
         self.query_count += 1
         try:
             async with asyncio.timeout(self._request_ns / SECOND):
+                # With a time-out too: a client must not wait behind servers that hang.
                 await self._slots.acquire()
         except TimeoutError:
             self.failure_count += 1

@@ -293,8 +293,8 @@ class Connection(asyncio.Protocol):
             self._schedule_beat(self.identity.heartbeat_interval)
         if event is None:
             return
+        # Once for all commands of a read: they came together.
         self.heard_ns = self.clock.monotonic_ns()
-        # Time is read once for all commands of a read: they came together.
         session, next_event = self.session, self.reader.next_event
         handlers = session.handlers
         while event is not None:
