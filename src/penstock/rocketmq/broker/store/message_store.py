@@ -212,8 +212,8 @@ class MessageStore:
                 done([] if error else self.places(records), error)
 
             self.put_records(drafts[0].topic, drafts[0].queue, records, outcome)
-        # Told in the same way as a failed commit, so that callers handle both in one place.
         except StorageError as error:
+            # Told in the same way as a failed commit, so that callers handle both in one place.
             done([], error)
 
     async def append(self, draft: Draft) -> Placed:
