@@ -103,8 +103,8 @@ class Heartbeats:
             remark = f"no consumer for this group, {name}"
             # Java answers an error for a group without members, in these words.
             return request.answer(ResponseCode.SYSTEM_ERROR, remark, ext={})
-        # Each once: a client that reconnects has two connections for a moment, and nobody would take
-        # the share of queues that falls to its second entry.
+        # Each once: a client that reconnects has two connections for a moment, and nobody would
+        # take the share of queues that falls to its second entry.
         ids = dict.fromkeys(member.client_id for member in group.members.values())
         answer = json_answer(request, {"consumerIdList": list(ids)})
         answer.ext = {}
