@@ -298,7 +298,7 @@ class Connection(asyncio.Protocol):
 
     def _on_late(self) -> None:
         """End a peer that stalls in the middle of a frame while others wait for its room."""
-        # A peer that we do not read from is not late: its frame may be whole behind our backs.
+        # A peer that we do not read from is not late: its frame may wait in the socket.
         if not self.is_congested and not self._unsent.waits:
             logger.warning(
                 "%s takes too long for a frame while %s is used up, closing",

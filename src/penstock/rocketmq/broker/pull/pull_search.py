@@ -226,7 +226,7 @@ def _nothing(offset: int, low: int, high: int, *, is_slave: bool) -> Pulled:
         return Pulled(code, "NO_MESSAGE_IN_QUEUE", 0, 0, 0)
     if offset < low:
         return Pulled(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_TOO_SMALL", low, low, high)
-    # The only miss that is held in a long poll: the client is where the next message will be.
+    # Held in a long poll, if the client wants that: it is where the next message will be.
     if offset == high:
         return Pulled(ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE", offset, low, high)
     return Pulled(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", high, low, high)
