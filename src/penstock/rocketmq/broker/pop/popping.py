@@ -73,8 +73,8 @@ class PopRequest:
     def expire_after(self, ms: int) -> None:
         """Answer after this time at the latest; with 0 at once, with the messages there are."""
         loop = asyncio.get_running_loop()
-        # In a moment even with 0: what the channel has is handed out a moment later, too, but
-        # before it.
+        # Not at once even with 0: what the channel has is handed out by a call that was scheduled
+        # before this one.
         self._timer = loop.call_later(ms / 1000, self.expire) if ms else loop.call_soon(self.expire)
 
     def expire(self) -> None:

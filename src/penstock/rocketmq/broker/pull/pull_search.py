@@ -173,8 +173,8 @@ class PullSearch:
             for number, frame in enumerate(store.frames(topic, part)):
                 if not subscription.matches(properties_text(frame)):
                     continue
-                # Not when it is full, but at the first wanted message without room: what is
-                # filtered out before that is behind the client at once.
+                # Not when it is full, but at the first wanted message without room: the client is
+                # past what the filter drops before that.
                 if pieces and (len(pieces) >= count or nbytes + len(frame) > room):
                     next_offset = part.queue_offset + number
                     return Pulled(

@@ -92,8 +92,6 @@ class SendPattern:
             command = codec.decode(data)
             header = SendHeader.of(command)
             header.check()
-            # What another library writes in another way would be read by an expression that never
-            # saw it.
             is_usual = codec.encode(command) == data
         except (BodyError, FrameError, ValueError):
             return None
@@ -118,8 +116,8 @@ class SendPattern:
             return None
         if self.kind:
             opaque, size, queue, born_ms, length, text = found.group(*self._groups)
-            # The expression takes any length; one that does not fit what it stands before is an
-            # error, and the long way tells the client.
+            # The expression takes any length. A header with a wrong one goes the long way, which
+            # tells the client.
             sizes = end - start - header_binary.HEAD_BYTES, len(text)
             if (_number(size)[0], _number(length)[0]) != sizes:
                 return None

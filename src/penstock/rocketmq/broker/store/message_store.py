@@ -257,8 +257,8 @@ class MessageStore:
         host, end = host_digits(self.address), physical + count
         pieces = []
         while physical < end:
-            # Neighbours differ in the last two digits of 256: one prefix joined with ready digits,
-            # instead of formatting each id of a batch of thousands.
+            # Of 256 neighbours only the last two digits differ: a prefix is joined with ready ones,
+            # which is quicker than to format each id of a large batch.
             start = f"{host}{physical >> 8:014X}"
             low = physical & 0xFF
             pieces.append(start + f",{start}".join(_LAST_DIGITS[low : low + end - physical]))
