@@ -31,7 +31,7 @@ GATHERED_BYTES_MAX: Final = 512 * 1024
 WAITING_BYTES_MAX: Final = 64 * 1024
 """More than this does not wait for company."""
 BODY_BYTES_MAX: Final = 5_000_000
-"""The largest body of an MPUB; nodes take 5,123,840 bytes (``--max-body-size``) unless told."""
+"""The largest body of an MPUB; nodes take 5,242,880 bytes by default (``--max-body-size``)."""
 
 _SIZE_BYTES: Final = 4
 _OF_THE_NODE: Final = (PubFailed, MpubFailed, DpubFailed)

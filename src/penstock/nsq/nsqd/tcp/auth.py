@@ -1,4 +1,4 @@
-"""A connection of an nsqd that has auth servers: AUTH first, then what they allow (NSQ 1.10).
+"""A connection of an nsqd that has auth servers: AUTH first, then what they allow (NSQ spec 1.10).
 
 The answer to AUTH is kept for as long as it says; the first SUB or publish after that asks again,
 and waits, with everything behind it, for the new answer. RDY, FIN, REQ and TOUCH are not checked: a
