@@ -152,6 +152,7 @@ class Broker:
     def delete_topic(self, name: str) -> Topic:
         """Remove a topic with all it holds. Raises KeyError; StorageError, and keeps it then."""
         topic = self.topics[name]
+        # Before the files go: a topic of that name made again must not give out the same ids.
         self.store.taken_ids.take(topic.log.next_id, durably=not topic.ephemeral)
         topic.delete()
         del self.topics[name]
@@ -161,6 +162,7 @@ class Broker:
 
     def tick(self, now: int) -> list[Channel]:
         """Handle the deadlines that have passed (monotonic ns); the channels to dispatch."""
+        # One look for all topics: this runs every 10 ms, and there may be thousands of them.
         if self._time.note_stamp(0, self._clock.wall_ns()):
             for topic in self.topics.values():
                 topic.follow_clock()
@@ -172,6 +174,7 @@ class Broker:
     def save(self) -> None:
         """Write down the progress of all channels and groups that changed."""
         for topic in self.topics.values():
+            # Once more though nothing changed: only a save that succeeds ends the problem.
             if topic.changed or (topic.name, _SAVE) in self._problems:
                 self._guarded(topic.journal.save, topic, _SAVE)
 

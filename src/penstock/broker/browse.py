@@ -47,6 +47,7 @@ class Stretch(NamedTuple):
 
 def oldest(state: ChannelState, low: int, limit: int) -> list[Stretch]:
     """The first ``limit`` messages from offset ``low`` on that the channel needs, in order."""
+    # Not among the stretches: there may be millions, of which numpy picks the nearest.
     deferred = state.deferred.nearest(low, limit)
     stretches = [s for s in _stretches(state) if s.next > low and s.next > s.first]
     stretches += [

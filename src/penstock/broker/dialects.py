@@ -107,6 +107,7 @@ class Views:
             return view
         view = self._views[key] = self._translate(batch)
         self.nbytes += len(view.raw)
+        # The newest stays, however large: the topic's other channels are about to ask for it.
         while self.nbytes > self._nbytes_max and len(self._views) > 1:
             _, forgotten = self._views.popitem(last=False)
             self.nbytes -= len(forgotten.raw)

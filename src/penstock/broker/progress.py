@@ -229,6 +229,7 @@ class Progress:
                 self._forget(record)
 
     def _forget(self, gone: GoneRecord) -> None:
+        # No channel or group is named "", so that half of the record changes nothing.
         self.deleted.add(gone.channel or "")
         self.channel_settings.pop(gone.channel or "", None)
         self.channels.pop(gone.channel or "", None)
@@ -237,6 +238,7 @@ class Progress:
         self.group_ages.pop(gone.group or "", None)
 
     def _apply_channel(self, record: ChannelRecord) -> None:
+        # First, as it compares with the record before.
         self._doubt(record)
         self.channels[record.name] = record
         deferred = self._deferred.setdefault(record.name, {})
@@ -257,6 +259,7 @@ class Progress:
         is_next = before is not None and record.serial == before.serial + 1
         if record.reset:
             self._doubts.pop(record.name, None)
+        # Earlier versions wrote no serial: then any gap since the record before is a doubt.
         elif self._gaps and not (is_next if record.serial else seen == self._gaps):
             doubts = self._doubts.setdefault(record.name, RangeSet())
             doubts.add(before.cursor if before else 0, record.head)

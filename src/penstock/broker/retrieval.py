@@ -25,6 +25,7 @@ def retrieve(
             first = batch.next_offset
             continue
         batches, place = log.batches_at(first)
+        # No batch at all: the rest is lost up to the log's end.
         low = batches[place].first_offset if place < len(batches) else next_
         if low > first:
             lose(min(low, next_) - first)

@@ -77,6 +77,7 @@ class SteadyTime:
         if self._steps[-1][0] == offset:  # no message has the time that was set last
             self._steps.pop()
         self._steps.append((offset, ahead_ns))
+        # The first stays: ``ahead_at`` needs a step at or before every offset.
         del self._steps[1:-STEPS_MAX]
         self.unwritten = True
         return True

@@ -108,7 +108,7 @@ class Topic:
         self._drops_oldest = False
         self._staged: list[Staged] = []
         self._unseen: dict[int, int] = {}  # number of messages waiting for a sync, by queue
-        self._last_queue = -1
+        self._last_queue = -1  # so that the first publish goes to queue 0
         self.time = SteadyTime(clock)
         self._deleted: set[str] = set()  # channels that the journal knows to be gone
         self._clock = clock
@@ -119,10 +119,14 @@ class Topic:
         if journal is not None:
             assert isinstance(log, Log)
             progress = Progress.replay(journal.records, journal.gaps)
+            # A power cut took commits that the journal still names. A writer that comes again
+            # must not be told that they are done.
             if self.writers.restore(log, journal, progress):
                 self.journal.write_whole()
             self._restore(log, progress)
+            # What was just read needs no save, unless the file has grown too long.
             self.journal.changed = journal.wants_compaction
+        # After the journal, which has the topic's own bounds.
         self._apply_bounds()
         if not self.journal.written:
             self.journal.save_now()
@@ -152,6 +156,7 @@ class Topic:
             outcomes = [item.done for item in staged]
         else:
             staged, outcomes = self._limiter.admit(staged)
+        # As in Go, what an ephemeral topic drops is counted and answered OK (NSQ spec 3.1).
         kept = self._drop_beyond_bounds(staged) if self.ephemeral else staged
         error = None
         try:
@@ -166,6 +171,7 @@ class Topic:
     @property
     def takes_one(self) -> bool:
         """True if ``publish_one`` may be called: there is nothing to join or to limit."""
+        # Whatever ``publish_one`` leaves out has a line here.
         return not (
             self._staged
             or self.exiting
@@ -190,6 +196,7 @@ class Topic:
             cast(PlacedRecords, record).queue_offset = queues.end(queue)
         frame, _ = record.encode(first_id, timestamp_ns)
         batch = Batch.of_one(offset, first_id, timestamp_ns, frame, record.dialect, queue)
+        # First, as it may raise: then nothing is counted or shown.
         log.append_one(batch)
         queues.append(batch)
         self.message_count += 1
@@ -204,8 +211,10 @@ class Topic:
             return
         if self.exiting:
             raise ExitingError
+        # A batch is of one queue. The sort is stable: each queue keeps the order of publishes.
         if len(staged) > 1 and not isinstance(self.queues, OneQueue):
             staged = sorted(staged, key=_QUEUE)
+        # A copy: if the log refuses these batches, none of their messages waits for a sync.
         unseen = dict(self._unseen)
         batches = batches_of(
             staged,
@@ -233,6 +242,7 @@ class Topic:
         log = self.log
         if self._limiter is not None:
             self._limiter.stored(batches)
+        # At the fsync level, and while copies are awaited, the log hides what it has appended.
         if log.next_offset < log.append_offset:
             self._unseen = unseen
         else:
@@ -265,6 +275,7 @@ class Topic:
             if self.exiting:
                 raise ExitingError
             self._take(commit, nbytes)
+        # Whatever refuses it, a full topic and an exiting one too, no byte stays behind the end.
         except StorageError:
             commit.cancel()
             raise
@@ -310,6 +321,7 @@ class Topic:
         """Make these batches visible to readers."""
         if self.writers.pending:
             self.writers.show(self.log.next_offset)
+        # The index first: a pull that an observer wakes looks its messages up there.
         for batch in batches:
             self.queues.append(batch)
         for observer in self._observers:
@@ -332,6 +344,7 @@ class Topic:
         kept = []
         room = self._options.mem_queue_size - self.depth
         for item in staged:
+            # An MPUB is kept or dropped whole; a smaller publish behind it may still fit.
             if item.records.count <= room:
                 room -= item.records.count
                 kept.append(item)
@@ -365,6 +378,7 @@ class Topic:
         """
         is_lost = name not in self.channels and name not in self._deleted
         start = self.log.start_offset
+        # A channel made with the head at the start begins there anyway: then nothing is lost.
         if is_lost and self.head > start and not is_ephemeral(name):
             what = f"channel {name} is not in the journal; it begins at the log's start"
             self.damage.report(Damage("cursors.journal", what))
@@ -377,6 +391,7 @@ class Topic:
         """Forget a channel and all it held. Raises KeyError."""
         channel = self.channels.pop(name)
         self.config.channels.pop(name, None)
+        # As in Go, so that later FINs of its consumers fail (NSQ spec 3.2).
         channel.empty()
         self._alarms.cancel(channel)  # else its time-outs would keep it for a minute
         if not channel.ephemeral:
@@ -402,6 +417,7 @@ class Topic:
             for channel in self.channels.values():
                 for batch in delayed:
                     channel.defer(batch.first_offset, batch.next_offset, batch.delay_ns, now)
+        # A deferral of what waited in the topic begins when a channel gets it (NSQ spec 1.7, DPUB).
         backlog = self.head < (batches[0].first_offset if batches else self.log.next_offset)
         self._advance(backlog)
 
@@ -443,9 +459,11 @@ class Topic:
     @property
     def backend_depth(self) -> int:
         """The number of waiting messages that are beyond the memory queue."""
+        # All of it is in the log. nsqadmin shows depth - backend_depth as memory (NSQ spec 3.3).
         return 0 if self.ephemeral else max(0, self.depth - self._options.mem_queue_size)
 
     def pause(self) -> None:
+        # Durable before /topic/pause is answered, as Go writes nsqd.dat then (NSQ spec 2.2).
         self.paused = True
         self.journal.save_now()
 
@@ -457,6 +475,7 @@ class Topic:
     def empty(self) -> None:
         """Drop what no channel has been given yet; this also accepts all damage."""
         self.accept_damage()
+        # Go empties the topic's own queue alone; its channels keep theirs (NSQ spec 3.1).
         if self.log.next_offset > self.head:
             self.skip_to(self.log.next_offset)
             self.journal.save_now()
@@ -555,6 +574,7 @@ class Topic:
         """Forget a group. Raises KeyError."""
         del self.groups[name]
         self.group_ages.forget(name)
+        # Not at once: a group that a crash brings back holds messages longer, but loses none.
         self.journal.note(GoneRecord(None, name))
         self.journal.changed = True
 
@@ -597,6 +617,7 @@ class Topic:
         self.time.unwritten = False
 
     def _restore(self, log: Log, progress: Progress) -> None:
+        # Before anything is published: offsets that were given out never name other messages.
         log.skip_to(progress.end())
         self.time.restore(progress.clock, log.next_offset, log.newest_ns)
         if progress.head is not None:
@@ -636,10 +657,12 @@ class Topic:
         """Delete what nobody needs and retention does not keep; how many segments."""
         if not self.log.trimmable:  # a million deferrals make the floor a matter of 100 ms
             return 0
+        # What looks consumed may be needed by a channel that damage has set back.
         if self.damage.pending:
             return 0
         retention = self.retention or retention
         deleted = self.time.trim(self.log, self.floor(), retention, self._let_go)
+        # A topic with its own retention may delete what no channel was given.
         if deleted:
             self.head = max(self.head, self.log.start_offset)
             self.journal.changed = True
@@ -667,6 +690,7 @@ class Topic:
 
     def delete(self) -> None:
         """Remove the topic's files. Raises StorageError, and goes on as it was then."""
+        # First: what follows cannot be undone.
         self.log.delete()
         self.exiting = True
         for channel in self.channels.values():

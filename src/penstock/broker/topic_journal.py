@@ -89,6 +89,7 @@ class TopicJournal:
         log = self._log
         if self._file is None or isinstance(log, MemoryLog):
             return
+        # Until it has ended, this save has failed: an error in the middle makes the next one whole.
         whole = self._file.wants_compaction or self._save_failed
         self._save_failed = True
         records = self._records(whole)
@@ -133,6 +134,7 @@ class TopicJournal:
 
     def note_synced(self, saved: Saved) -> None:
         """All that was written up to then is durable."""
+        # Only if nothing was written since: the sync may have begun before that.
         if self._file is not None and saved == (self._file.rewrites, self._file.size):
             self._file.note_synced()
             self._forget_saved()

@@ -225,6 +225,7 @@ class Commits:
 
     def commit(self) -> None:
         """Commit what is staged, tell the producers and serve the consumers."""
+        # Swapped first: a producer that is told may publish at once, which is for the next commit.
         dirty, self._dirty = self._dirty, {}
         self._uncommitted = 0
         now = self._clock.monotonic_ns()
@@ -330,6 +331,7 @@ class Commits:
             return
         syncs.state = job
         done = partial(self._synced, topic, outcomes, self._clock.monotonic_ns())
+        # A sync in the loop holds up everybody: only for few who wait, and little to write.
         is_small = 0 < len(outcomes) <= FEW and job.messages <= MANY
         self._place.run(job.run, done, may_wait=is_small)
 
@@ -337,6 +339,7 @@ class Commits:
         self, topic: Topic, outcomes: list[Outcome], began_ns: int, error: Exception | None
     ) -> None:
         """End a sync: answer the producers that wait for it, and dispatch the visible messages."""
+        # A bug in the thread must not leave producers without an answer.
         if error is not None and not isinstance(error, StorageError):
             error = StorageError(f"{topic.name}: sync failed: {error!r}")
         self._syncs[topic].state = None
@@ -355,6 +358,7 @@ class Commits:
         else:
             arrived = topic.log.next_offset - start
             _answer(topic, arrived, outcomes, error, self._clock.monotonic_ns())
+        # A log that has failed shows nothing more, however many copies there are.
         if topic.log.failure is not None and replicas is not None:
             replicas.fail(topic, topic.log.failure)
         self._gather(topic, len(outcomes), self._clock.monotonic_ns() - began_ns)

@@ -62,6 +62,7 @@ class Followers:
         """The offset up to which at least ``count`` followers have a log."""
         place = name, log.id_base
         ends = sorted((each.ends.get(place, 0) for each in self._known.values()), reverse=True)
+        # Never beyond our own end, whatever a follower says.
         return min(ends[count - 1], log.append_offset) if len(ends) >= count else 0
 
     def _tell(self) -> None:

@@ -54,6 +54,7 @@ class GroupRetention:
         expired = [
             (topic, name)
             for topic in topics
+            # While damage is pending nothing of a topic is deleted, nor a group that holds its log.
             if not (topic.exiting or topic.damage.pending)
             for name in topic.group_ages.expired(self._limit_ns)
             if not name.startswith(ROCKETMQ_PREFIX)  # RocketMQ's broker would make it again

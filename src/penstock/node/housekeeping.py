@@ -17,6 +17,7 @@ from penstock.node.group_retention import GroupRetention
 
 logger = logging.getLogger("penstock.node")
 
+# Go scans every 100 ms, and a new channel only after up to 5 s (NSQ spec 3.7).
 TICK_S: Final = 0.01
 SAVE_INTERVAL_NS: Final = 100 * MILLISECOND
 SAVE_INTERVAL_MAX_NS: Final = 500 * MILLISECOND

@@ -139,6 +139,7 @@ class LogGroups:
 
     def _figures(self, topic: Topic, name: str) -> LogGroup:
         offset, log = topic.groups[name], topic.log
+        # A group may be before the start, or behind the end of a log that has lost its tail.
         lag = log.next_offset - min(log.next_offset, max(log.start_offset, offset))
         age_ns = topic.group_ages.age_ns(name)
         found = LogGroup(name, offset, lag, 0.0, age=age_ns // SECOND)

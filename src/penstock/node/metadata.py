@@ -24,6 +24,8 @@ from penstock.storage.store import Store
 logger = logging.getLogger("penstock.nsqd")
 
 FILE_NAME: Final = "nsqd.dat"
+# Go writes the file behind the answer too, once for each change (NSQ spec 3.5); this is once
+# for a burst of them.
 _COALESCE_S: Final = 0.05
 RETRY_NS: Final = 10 * SECOND
 
@@ -74,6 +76,7 @@ def read(store: Store) -> list[TopicEntry]:
 
 
 def _topic_entry(entry: dict[str, Any]) -> TopicEntry:
+    # Null, [] and absent are alike: nsqd writes null since 1.3.0 (NSQ spec 3.5).
     channels = [_name_and_pause(channel) for channel in entry.get("channels") or []]
     return TopicEntry(*_name_and_pause(entry), channels)
 
@@ -101,6 +104,7 @@ def load(broker: Broker) -> None:
                 topic.listed_channel(name).paused = paused
             else:
                 logger.warning("skipping creation of invalid channel %s", name)
+        # Once all its channels are there: the first alone would get what waits in the topic.
         topic.distribute()
 
 
@@ -133,6 +137,7 @@ class MetadataFile:
             data = describe(self._broker)
             if data == self._content:
                 return
+            # Unknown until the write has ended: one that fails may have left either content.
             self._content = None
             logger.info(
                 "NSQ: persisting topic/channel metadata to %s/%s",

@@ -111,12 +111,14 @@ class Node:
 
         What was acknowledged is kept.
         """
+        # First: its ticks would meet files that are closed.
         self.housekeeping.stop()
         self.vitals.close()
         await self.commits.settle()
         try:
             await self.topic_list.write()
         except StorageError as error:
+            # Logged, not raised: the log and its journals have yet to be closed.
             logger.critical("failed to persist metadata - %s", error)
         try:
             self.broker.close()

@@ -111,6 +111,7 @@ class NodeMetrics:
         topic_latency = Samples(metrics.TOPIC_LATENCY)
         channel_latency = Samples(metrics.CHANNEL_LATENCY)
         done = 0
+        # A copy: topics may come and go while others have their turn.
         for topic in list(self._broker.topics.values()):
             own = {"topic": topic.name}
             shown = labels(own)

@@ -83,6 +83,7 @@ def _open_broker(options: NodeOptions, prepare: Callable[[Store], object], clock
     data_path = options.data_path or os.getcwd()
     try:
         store = Store(OsDisk(), data_path, log_options)
+    # Not about the lock, which Go's words below are for.
     except LaterFormatError:
         raise
     except StorageError as error:
@@ -100,6 +101,7 @@ def _open_broker(options: NodeOptions, prepare: Callable[[Store], object], clock
         bounds=Bounds(options.max_depth, options.max_bytes, options.overflow),
     )
     try:
+        # A signal ends it: a takeover or a recovery may take minutes.
         with interruptible():
             prepare(store)
             return Broker(store, clock, SystemChance(), broker_options)

@@ -147,6 +147,7 @@ class NodeOptions(WebOptions):
         "", "client certificates: require (any) or require-verify; turns --tls-required on"
     )
     tls_root_ca_file: str = option("", "CA file (PEM) for client certificates and https")
+    # 0x0301 is TLS 1.0. Go shows the number at /config (NSQ spec 2.6).
     tls_min_version: int = option(769, "lowest TLS version: tls1.0 to tls1.3", kind=TLS_MIN_VERSION)
 
     def check(self) -> None:

@@ -120,6 +120,7 @@ class Ports:
     @property
     def broadcast_http(self) -> int:
         """The HTTP port that others are told."""
+        # A unix socket has no port: -1 in /info, 0 for nsqlookupd (NSQ spec 3.10).
         return self._options.broadcast_http_port or max(0, self.http)
 
     @property

@@ -104,6 +104,7 @@ class Registry:
                 observer.topic_created(topic)
         except StorageError:
             topic.exiting = True
+            # The observer's error is the one to report.
             with suppress(StorageError):
                 self._remove(topic)
             raise
@@ -117,6 +118,7 @@ class Registry:
             for observer in self._observers:
                 observer.channel_created(topic, channel)
             self.topic_list.changed()
+            # Last: observers are promised a channel without messages.
             self.distribute(topic)
         return channel
 
@@ -131,12 +133,14 @@ class Registry:
         """Delete a topic with all its channels, durably. Raises StorageError: if its log could not
         be removed, the topic stays as it was; if an observer's files could not, it is deleted.
         """
+        # At once: publishes that come while it settles are refused as exiting (NSQ spec 3.1).
         topic.exiting = True
         await self._commits.settle(topic)
         error = None
         if self.topics.get(topic.name) is topic:  # or somebody else has deleted it meanwhile
             error = self._remove(topic)
         if not topic.ephemeral:
+            # Before the answer, or nsqd.dat would bring the topic back at the next start.
             await self.topic_list.write()
         if error is not None:
             raise error
@@ -157,6 +161,7 @@ class Registry:
             try:
                 observer.topic_deleted(topic.name)
             except StorageError as error:
+                # The other observers still have to hear of it.
                 failure = error
         logger.info("TOPIC(%s): deleted", topic.name)
         return failure
@@ -168,6 +173,7 @@ class Registry:
             observer.channel_deleted(topic, channel)
         self.topic_list.changed()
         logger.info("TOPIC(%s): deleting channel %s", topic.name, channel.name)
+        # NSQ spec 3.1. Not at once: somebody may be subscribing in this pass of the loop.
         if topic.ephemeral and not topic.channels:
             spawn(self._delete_unused(topic), f"delete {topic.name}")
 

@@ -70,6 +70,7 @@ class Replicas:
         self._clock = clock
         self._held: dict[Topic, deque[_Held]] = {}
         self._is_enough = False
+        # Neither: the first look says how it is.
         self._is_said: bool | None = None
         self._has_news = False
         self._loop = asyncio.get_running_loop()
@@ -152,9 +153,11 @@ class Replicas:
         given_up: list[Outcome] = []  # told at the end, as who is told may publish again at once
         for waiting in self._held.values():
             for place, held in enumerate(waiting):
+                # They are in the order of their times: the others have not waited too long either.
                 if held.since_ns > late:
                     break
                 if held.outcomes:
+                    # The entry stays: the message is in the log, and is shown once it is copied.
                     waiting[place] = held._replace(outcomes=[])
                     given_up += held.outcomes
         _tell(given_up, LateCopyError(f"not copied within {self.options.timeout / SECOND:g} s"))

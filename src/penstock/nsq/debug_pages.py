@@ -191,10 +191,12 @@ def _index(request: Request) -> Response:
 
 
 def _cmdline(request: Request) -> Response:
+    # Joined by NUL as Go does it, but without secrets.
     return _text("\0".join(map(without_secrets, sys.argv)))
 
 
 def _symbol(request: Request) -> Response:
+    # Our profiles have names in them: pprof has nothing to ask for.
     return _text("num_symbols: 0\n")
 
 

@@ -77,6 +77,8 @@ class RemotingLink:
     def _ask_together(
         self, asked: Sequence[tuple[int, Mapping[str, object], bytes]]
     ) -> list[Command]:
+        # Only a kept connection may have been closed by an idle server; a new one that breaks is an
+        # error.
         kept = self._socket is not None
         try:
             return self._exchange(asked)
@@ -121,6 +123,7 @@ class RemotingLink:
             connection = socket.create_connection((host, port), self.seconds)
         except UnicodeError:  # a name with an empty or too long part
             raise OSError(f"{host} can be no host's name") from None
+        # Half a frame of the last connection must not be taken for the start of this one.
         self._reader = frames.FrameReader()
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -178,8 +178,10 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        # Above this asyncio calls pause_writing, and the peer's requests wait.
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
         peer: tuple[str, int] | None = transport.get_extra_info("peername")
+        # A peer that has reset the connection already has no address.
         self.address = show_address(peer or "")
         if peer:
             self.host = Host.of(*peer[:2])
@@ -206,6 +208,8 @@ class Connection(asyncio.Protocol):
             if not self._begin(data):
                 return
         self._active = True
+        # The fast path must not overtake: requests that wait, or half a frame in the reader, come
+        # first.
         path = self.fast_path
         if path is None or self._left or self.is_congested or self._reader.unread:
             self._reader.feed(data)
@@ -219,6 +223,7 @@ class Connection(asyncio.Protocol):
             return
         self._take_commands(data)
         unread = self._reader.unread
+        # With nothing unread, too: what it held before is given back to the others.
         if unread or self._turn.held:
             if self._turn.hold(unread):
                 self._unpause(Pause.TURN)
@@ -280,16 +285,20 @@ class Connection(asyncio.Protocol):
         """End a peer that reads none of its answers while others wait for its room."""
         held = self._unsent.held
         self._weigh_answers()
+        # Anything that it has read since counts: a slow peer is not a dead one.
         if self._unsent.held >= held:
             logger.warning(
                 "%s does not read its answers while %s is used up, closing",
                 self.address,
                 self._unsent.budget.flag,
             )
+            # Not close(): that would wait for what is unsent, which is just what this peer does not
+            # read.
             self._transport.abort()
 
     def _on_late(self) -> None:
         """End a peer that stalls in the middle of a frame while others wait for its room."""
+        # A peer that we do not read from is not late: its frame may wait in the socket.
         if not self.is_congested and not self._unsent.waits:
             logger.warning(
                 "%s takes too long for a frame while %s is used up, closing",
@@ -305,6 +314,7 @@ class Connection(asyncio.Protocol):
             gatherer.hold()
         failure: FrameError | None = None
         try:
+            # Bytes come here only when the reader is empty, so they begin with a frame.
             if data and self.fast_path is not None:
                 self._reader.feed(data[self.fast_path.take(data) :])
             while not self.is_congested and (commands := self._next_commands()):
@@ -316,6 +326,8 @@ class Connection(asyncio.Protocol):
         except FrameError as error:
             failure = error
         finally:
+            # Answers that come with the commit, later in this pass, share the write of those made
+            # here.
             if gatherer is not None and gatherer.release():
                 self.flush_soon()
             self._is_reading = False
@@ -323,6 +335,7 @@ class Connection(asyncio.Protocol):
                 self._flush()
             if self._server.answer_turns.first is self._unsent:
                 self._weigh_answers()  # its turn ends with small answers, too
+        # Only here: the requests before the bad frame were whole, and their answers leave first.
         if failure is not None:
             logger.warning("%s sent %s, closing", self.address, failure)
             self.close()
@@ -355,6 +368,7 @@ class Connection(asyncio.Protocol):
         if data[0] == _TLS_FIRST_BYTE and tls is not None:
             layered = LayeredTransport(self._transport, self, self._end_tls)
             self._transport = layered
+            # These bytes are the start of the ClientHello, so the layer has to see them.
             layered.start_tls(tls.layer(), data, self._end_tls)
             return False
         if data[0] == _TLS_FIRST_BYTE:
@@ -379,18 +393,25 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self.is_congested = False
         self._weigh_answers()
+        # Not here: asyncio calls this in the middle of a write, and taking requests writes again.
         self._loop.call_soon(self._go_on)
 
     # --- requests ------------------------------------------------------------------------------
 
     def _take(self, command: Command) -> None:
+        # Each side counts its own requests, so the flag decides before the number does: the same
+        # opaque may be in flight both ways (RocketMQ spec 1.2).
         if command.is_response:
             future = self._asked.pop(command.opaque, None)
+            # Whoever asked may have given up, and an answer after that finds nobody.
             if future is not None and not future.done():
                 future.set_result(command)
             return
+        # C++ clients cannot read the binary form (RocketMQ spec 1.4): ask in the one they used
+        # last.
         self.serialization = command.serialization
         answer = self._answer(command)
+        # A one-way request gets no answer, not even an error (RocketMQ spec 1.2).
         if answer is not None and not command.is_one_way:
             self.send(answer)
 
@@ -398,6 +419,7 @@ class Connection(asyncio.Protocol):
         try:
             return self._server.handler.handle(self, request)
         except BodyError as error:
+            # Java leaves a bad field empty and fails somewhere later (RocketMQ spec 1.3).
             return request.answer(ResponseCode.SYSTEM_ERROR, str(error))
         except PenstockError as error:
             logger.error("%s: request %d failed - %s", self.address, request.code, error)
@@ -474,6 +496,7 @@ class Connection(asyncio.Protocol):
             self._asked.pop(request.opaque, None)
 
     def _request(self, code: int, ext: dict[str, str] | None, body: bytes, flag: int) -> Command:
+        # Java reads it as a signed int.
         self._next_opaque = (self._next_opaque + 1) & 0x7FFFFFFF
         return Command(code, self._next_opaque, ext, body, flag, serialization=self.serialization)
 
@@ -485,11 +508,14 @@ class Connection(asyncio.Protocol):
         self._transport.close()
 
     def _watch_idleness(self) -> None:
+        # One timer that looks at a flag: to move a timer with each read would cost every read. A
+        # silent peer stays for one to two times idle_s.
         self._active = False
         loop = asyncio.get_running_loop()
         self._idle_timer = loop.call_later(self._server.idle_s, self._end_if_idle)
 
     def _end_if_idle(self) -> None:
+        # One that waits for its turn at the memory is silent because of us.
         if self._active or self._turn.waits or self._unsent.waits:
             self._watch_idleness()
         else:

@@ -58,6 +58,7 @@ class Beside:
             nodes = await self._cluster.producers(Warnings(), with_topics=False)
             found = await machines(self._cluster, Warnings())
         except NoAnswerError:
+            # Without nodes to compare with, every broker is shown: twice is better than not at all.
             return set()
         ports = {each.node: (each.ports or {}).get("rocketmq", 0) for each in found}
         named = [
@@ -66,6 +67,7 @@ class Beside:
             if (port := ports.get(each.http_address))
             for name in (each.broadcast_address, each.hostname)
         ]
+        # Names are looked up: a node is known by the one it broadcasts, a broker by its address.
         known = await asyncio.gather(*(_hosts(name) for name, _ in named))
         return {
             join_host_port(host, port)

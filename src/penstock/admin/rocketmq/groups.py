@@ -51,6 +51,7 @@ async def all_groups(servers: Servers, paces: Paces) -> dict[str, Any]:
     found, brokers = await readings(servers, await servers.brokers(), warnings)
     consuming = await _consuming(servers, brokers, warnings)
     for group in consuming:
+        # A group that was configured and never consumed has no offsets.
         found.setdefault(group, Reading(group))
     listed = [found[name] for name in sorted(found)]
     paces.take(servers.now_ms / 1000, listed)

@@ -93,6 +93,7 @@ async def _told_members(
     try:
         await reset_members(servers, broker.any_address(), group, topic, time_ms)
     except Refused as error:
+        # The last member may have left meanwhile.
         if error.code == ResponseCode.CONSUMER_NOT_ONLINE:
             return False
         raise

@@ -50,6 +50,7 @@ class Servers(AdminClient):
         given = _with_options(Config(namesrv_addr=";".join(self.addresses)), options)
         config = replace(
             given,
+            # nsqadmin's time-outs may be set to hours, which the client library refuses.
             connect_timeout=min(connect_s, _TIMEOUT_S_MAX),
             request_timeout=min(request_s, _TIMEOUT_S_MAX),
         )
@@ -65,6 +66,7 @@ class Servers(AdminClient):
 
     async def run(self, coroutine: Coroutine[Any, None, T]) -> T:
         try:
+            # A page may need thousands of answers; no more than these are asked for at a time.
             async with self._slots:
                 return await self._loop_hub.run(coroutine)
         finally:
@@ -135,6 +137,7 @@ async def _outcome(ask: Callable[[AskedT], Awaitable[T]], asked: AskedT) -> T | 
         return await ask(asked)
     except PenstockError as error:
         return error
+    # The answer is parsed within ``ask``: what it lacks shows as one of these.
     except (AttributeError, KeyError, TypeError, ValueError):
         return ClientError("an answer makes no sense: is this a server of RocketMQ?")
 

@@ -40,6 +40,7 @@ async def all_topics(servers: Servers) -> dict[str, Any]:
                 rows[topic]["groups"] += 1
                 rows[topic]["lag"] += lag
     wanted = [row for row in rows.values() if row["kind"] != "system"]
+    # Users' topics first: where there are more than FIGURES_MAX, retries and letters go without.
     wanted.sort(key=lambda row: bool(row["kind"] != NORMAL))
 
     async def ask(topic: str) -> None:
@@ -74,6 +75,7 @@ async def sums_of(servers: Servers, brokers: list[Broker], topic: str) -> dict[s
         try:
             queues += (await bounds_of(servers, broker, topic)).values()
         except Refused as error:
+            # It may have been deleted there since the list was made.
             if error.code not in _NO_TOPIC:
                 raise
     return {

@@ -27,6 +27,7 @@ class Alarms:
         """Wake ``sleeper`` at that time, unless it is woken earlier anyway."""
         if sleeper.wake_at is None or at < sleeper.wake_at:
             sleeper.wake_at = at
+            # The serial number keeps the heap from comparing sleepers.
             heapq.heappush(self._heap, (at, next(self._serial), sleeper))
             if len(self._heap) > self._compact_at:
                 self._compact()

@@ -40,10 +40,12 @@ from penstock.storage.log import ReadableLog
 
 logger = logging.getLogger(__name__)
 
+# A disk that fails is asked again after this, not on each tick of 10 ms.
 READ_RETRY_NS: Final = 10**9
 
 SERVE_BYTES_MAX: Final = 1024 * 1024
 """About how much a consumer gets at once; then it is seen whether its connection takes more."""
+# A requeued range may be thousands of large messages: the byte budget is checked in between.
 _REQUEUED_AT_ONCE: Final = 16
 
 Hungry = dict[Consumer, None]  # an ordered set
@@ -126,6 +128,7 @@ class Channel:
         if backlog:
             self._backlog_end = head
             self._backlog_since_ns = self._clock.monotonic_ns()
+        # What consumers that wait can take needs no place in the memory queue.
         if state.bounded:
             room = sum([max(0, c.room()) for hungry in self._hungry for c in hungry])
             state.drop_surplus(room)
@@ -146,6 +149,7 @@ class Channel:
         self.consumers.remove(consumer)
         consumer.ready = 0  # whatever is still heard of it, nothing is given to it any more
         self._hungry[consumer.locality].pop(consumer, None)
+        # As in Go a disconnect requeues nothing (NSQ spec 1.8).
         self.state.leave(consumer.flights)
 
     def refresh(self, consumer: Consumer) -> None:
@@ -162,6 +166,8 @@ class Channel:
         failed: list[int] = []
         flights = consumer.flights
         before = flights.count
+        # A run that is fresh and in flight here ends in one step, however long it is. Else each
+        # offset is tried: some may be redelivered ones, timed out, or another consumer's.
         for first, next_ in runs(offsets):
             if flights.finish(first, next_):
                 self._finished(first, next_)
@@ -211,15 +217,19 @@ class Channel:
         if odd is None:
             raise NotInFlightError(self.why_not(offset))
         if timeout_ns is None:
+            # Counted from the delivery, not from the last TOUCH (NSQ spec 1.8).
             latest = odd.delivered + self._max_msg_timeout_ns
             deadline = min(now + consumer.flights.timeout_ns, latest)
         else:
+            # RocketMQ's pop: the client sets an invisible time, which NSQ's bound does not limit.
             deadline = now + timeout_ns
+        # With the time of its delivery, which bounds later TOUCHes as well.
         consumer.flights.add_odd(offset, odd.attempts, deadline, odd.delivered)
         self._alarms.wake(self, deadline)
 
     def why_not(self, offset: int) -> str:
         """The reason why a consumer cannot finish, requeue or touch this message."""
+        # Both texts are Go's (nsqd/channel.go): clients compare them (NSQ spec 1.3, FIN).
         owned = any(offset in flights for flights in self.state.holders())
         return "client does not own message" if owned else "ID not in flight"
 
@@ -228,6 +238,7 @@ class Channel:
     def dispatch(self, now: int) -> None:
         """Give the waiting messages to the consumers that have room, the nearest first."""
         for hungry in self._hungry:
+            # What could not be read for the nearer ones cannot be read for the others either.
             if hungry and not self._feed(hungry, now):
                 return
 
@@ -239,12 +250,16 @@ class Channel:
         while hungry and (waiting := self._deliverable()) > 0:
             turn = turn or len(hungry)
             consumer = next(iter(hungry))
+            # Rounded up, or fewer messages than consumers would be shared out as nothing each.
             share = -(-waiting // turn)
             turn -= 1
+            # Out, and in again at the end: the next turn begins with another consumer.
             del hungry[consumer]
             room = consumer.room()
+            # It stopped reading meanwhile; ``refresh`` brings it back.
             if room <= 0:
                 continue
+            # The log cannot be read. Sampling and damage deliver nothing too, but move the cursor.
             if not self._serve(consumer, min(room, share), now) and self._deliverable() == waiting:
                 hungry[consumer] = None
                 return False
@@ -262,12 +277,14 @@ class Channel:
     def _serve(self, consumer: Consumer, room: int, now: int) -> bool:
         deliveries: list[Delivery] = []
         try:
+            # Requeued ones first: ``after`` has made them wait for their turn already.
             room -= self._serve_requeued(consumer, room, now, deliveries)
             if room > 0:
                 self._serve_fresh(consumer, room, now, deliveries)
         except StorageError as error:  # nothing is lost: it is still where it was
             logger.error("CHANNEL(%s): failed to read from the log - %s", self.name, error)
             self._alarms.wake(self, now + READ_RETRY_NS)
+        # What was read before an error is noted as in flight, so it has to go out.
         if deliveries:
             delivered = sum([d.next - d.first for d in deliveries])
             consumer.message_count += delivered
@@ -295,6 +312,7 @@ class Channel:
             try:
                 for batch, first, next_ in retrieve(self.log, entry.first, entry.next, state.lose):
                     deliveries.append(Delivery(batch, first, next_, attempts))
+                    # By the batch's mean: exact sizes would cost a look at each message.
                     budget -= (next_ - first) * (len(batch.frames) // batch.count)
                     for offset in range(first, next_):
                         consumer.flights.add_odd(offset, attempts, deadline, now)
@@ -350,6 +368,7 @@ class Channel:
 
     def _launch(self, consumer: Consumer, first: int, last: int, now: int) -> None:
         deadline = consumer.flights.add(first, last, now)
+        # ``wake`` asks the same, but most deliveries end later than an alarm that is set: no call.
         if self.wake_at is None or deadline < self.wake_at:
             self._alarms.wake(self, deadline)
 
@@ -360,6 +379,7 @@ class Channel:
         self.state.changed = True  # also if none is delivered
         kept = 0
         for offset in range(self.state.cursor, last):
+            # Go drops at random > rate and so delivers N + 1 percent; this is N (NSQ spec 9).
             if self._chance.below(100) < consumer.sample_rate:
                 deliveries.append(Delivery(batch, offset, offset + 1, 1))
                 self._launch(consumer, offset, offset + 1, now)
@@ -393,6 +413,7 @@ class Channel:
         state.departed = [flights for flights in state.departed if flights.count]
         for _, first, next_, attempts in state.deferred.due(now):
             self._requeue(first, next_, attempts)
+        # A time-out gives its owner room, as in flight is what counts against RDY (NSQ spec 1.8).
         for consumer in self.consumers:
             self.refresh(consumer)
         self._sleep()
@@ -413,6 +434,8 @@ class Channel:
         state = self.state
         state.changed = True
         if self.max_attempts and attempts >= self.max_attempts:
+            # Housekeeping's next tick moves them: publishing from within a FIN or a delivery would
+            # let one channel's consumers run inside another's.
             state.spent.add(first, next_, attempts)
             self._alarms.wake(self, self._clock.monotonic_ns())
         else:
@@ -424,6 +447,7 @@ class Channel:
         """Deliver a message at most so often (0: without end), then move it to that topic."""
         self.max_attempts = most
         self.dead_letter_topic = dead_letter_topic
+        # The limit may be higher than before: what was spent is judged once more.
         again = self.state.spent.take(None)
         if most:
             again += [SpentRange(*e[:3]) for e in self.state.requeued.take_spent(most)]
@@ -454,6 +478,7 @@ class Channel:
                     if budget <= 0:
                         break
                 else:
+                    # Parts that ``retrieve`` did not yield are damaged, and counted as lost.
                     first = next_
             except StorageError as error:
                 logger.error("CHANNEL(%s): failed to read from the log - %s", self.name, error)
@@ -491,6 +516,7 @@ class Channel:
         self.state.empty()
         if self.latency is not None:
             self.latency.emptied()
+        # Nothing is in flight any more, so all of them have room again (NSQ spec 3.2).
         for consumer in self.consumers:
             self.refresh(consumer)
 

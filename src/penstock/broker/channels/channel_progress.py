@@ -74,6 +74,7 @@ class ChannelProgress:
         state.head = max(start, min(record.head, end))
         for first, next_ in record.skips:
             state.skips.add(max(first, state.cursor), min(next_, state.head))
+        # In the order of the log: nobody holds them any more, and reading goes forward.
         for first, next_, attempts in sorted(record.unfinished):
             first, next_ = max(first, start), min(next_, end)
             if first < next_:

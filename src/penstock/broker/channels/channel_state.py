@@ -53,6 +53,7 @@ class ChannelState:
     @property
     def depth(self) -> int:
         """Messages that wait to be delivered; those in flight and deferred do not count."""
+        # As in Go without what is in flight or deferred (NSQ spec 3.3).
         waiting = self.head - self.cursor - len(self.skips)
         return waiting + self.requeued.count + self.spent.count
 
@@ -198,6 +199,7 @@ class ChannelState:
             self.drop_oldest(surplus)
             return
         skipped_before = len(self.skips)
+        # Back from the head over what is skipped already, to the surplus of those that wait.
         last = self.head
         for first, next_ in reversed(self.skips):
             if last - next_ >= surplus:
@@ -235,6 +237,7 @@ class ChannelState:
         self._forget(done)
         self._forget(wanted)
         again = [part for each in wanted for part in self._not_in_backlog(*each)]
+        # Each goes in front of the others, so the last one first.
         for first, next_ in reversed(again):
             self.requeued.put_back(RequeuedRange(first, next_, 0, self.cursor))
         for first, next_ in done:

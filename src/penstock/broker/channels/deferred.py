@@ -20,9 +20,12 @@ LATEST: Final = (1 << 64) - 1 + EARLIEST
 """Deadlines (monotonic ns) are between these: 146 years ago and 438 years ahead."""
 
 _OFFSET_MAX: Final = (1 << 63) - 1
+# A heap entry is one integer, so that a comparison is one step: 64 bits of deadline, 63 of the
+# first offset, 32 of the row. Equal deadlines come in the order of the log.
 _ROW_BITS: Final = 32
 _ROW_MASK: Final = (1 << _ROW_BITS) - 1
 _DEADLINE_AT: Final = _ROW_BITS + 63
+# To rebuild the heap costs its whole length; fewer dead entries than this are not worth it.
 _STALE_MIN: Final = 1000
 _FIRST: Final = attrgetter("first")
 
@@ -106,6 +109,7 @@ class Deferred:
 
     def _sweep(self, now: int) -> list[DeferredRange]:
         late = self._late(now)
+        # A pop costs log n: for more than an eighth of the heap it is cheaper to rebuild it once.
         if len(late) > len(self._heap) // 8:
             entries = [self._end(row) for row in late]
             self._tidy()
@@ -136,6 +140,7 @@ class Deferred:
             entry = self._end(row)
         else:
             self._stale -= 1
+        # Not before its entry has left the heap, which would stand for the row's next user.
         self._free.append(row)
         return entry
 

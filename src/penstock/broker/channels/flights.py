@@ -34,6 +34,7 @@ class Flights:
         self.count = 0
         self.odd: dict[int, Odd] = {}
         self._odd_heap: list[tuple[int, int]] = []
+        # Three lists side by side, not one of tuples: ``bisect`` compares plain integers.
         self._firsts: list[int] = []
         self._nexts: list[int] = []
         self._deadlines: list[int] = []
@@ -88,6 +89,7 @@ class Flights:
             if place < 0 or offset >= self._nexts[place]:
                 return None
             deadline = self._deadlines[place]
+            # The deadline was rounded up, so this may be up to 10 ms after the delivery.
             odd = Odd(deadline, 1, deadline - self.timeout_ns)
             self._take_ranges(offset, offset + 1)
         self.count -= 1
@@ -103,6 +105,7 @@ class Flights:
         while heap and heap[0][0] <= now:
             deadline, offset = heapq.heappop(heap)
             odd = self.odd.get(offset)
+            # Else it was finished, or touched since: then a later entry of the heap stands for it.
             if odd is not None and odd.deadline == deadline:
                 del self.odd[offset]
                 late.append((offset, offset + 1, odd.attempts))

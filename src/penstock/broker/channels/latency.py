@@ -78,6 +78,7 @@ class Latency:
         turns = (self._clock.monotonic_ns() - self._turned_ns) // self._half_ns
         if turns > 0:
             self._turned_ns += turns * self._half_ns
+            # After more than one turn the window before is too old as well.
             self._before = self._now if turns == 1 else Quantiles()
             self._now = Quantiles()
 
@@ -109,6 +110,7 @@ class PublishTimes:
         firsts = self._firsts
         for batch in [delivery.batch for delivery in deliveries]:
             first = batch.first_offset
+            # Nearly always the newest batch, which goes to the end without a search.
             place = len(firsts) if not firsts or firsts[-1] < first else bisect_right(firsts, first)
             if place and firsts[place - 1] == first:
                 continue

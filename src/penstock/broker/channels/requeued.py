@@ -45,6 +45,7 @@ class Requeued:
 
     def take(self, cursor: int, room: int) -> RequeuedRange | None:
         """The next at most ``room`` messages that may be delivered; None when none may."""
+        # Tails only move forward, so no entry is due before the first one.
         if not self._entries or self._entries[0].after > cursor:
             return None
         entry = self._entries.popleft()

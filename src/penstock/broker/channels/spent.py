@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+# A parcel is read and staged in one turn of the event loop, which these bound.
 MOVE_MESSAGES_MAX: Final = 100
 MOVE_BYTES_MAX: Final = 1024 * 1024
 MOVE_RETRY_NS: Final = 10**9

@@ -56,6 +56,7 @@ def batches_of(
         first, queue = group[0].records, group[0].queue
         count = len(group) if first.count == 1 else sum([item.records.count for item in group])
         before = taken.get(queue, 0)
+        # Frames of NSQ, whose dialect is 0, say nothing of their place in a queue.
         if first.dialect:
             _place(group, queues.end(queue) + before, id_base + first_offset, places)
         taken[queue] = before + count
@@ -95,6 +96,7 @@ def _group_end(staged: list[Staged], start: int) -> int:
             break
         if not single and (not stride or records.stride != stride):
             break
+        # Records with a note have no stride, so that few are asked for one.
         if not records.stride and records.note:
             break
         end += 1
@@ -121,6 +123,7 @@ def _batch(group: list[Staged], first_offset: int, id_base: int, timestamp_ns: i
         next_id += records.count
         if records.stride != stride:
             stride = 0
+    # Single messages of different sizes: the stride of each is the size of its one frame.
     if not stride and len(group) > 1:
         table = np.cumsum([0, *(item.records.stride for item in group)], dtype=np.uint32)
     return Batch.build(first_offset, first_id, timestamp_ns, next_id - first_id, stride, frames,

@@ -74,6 +74,7 @@ class Commit:
         queue = self._queue_of(batch)
         nbytes = stamp(batch, Spot(self.next_id, queue, self._queue_ends[queue], self.timestamp_ns))
         self._queue_ends[queue] += batch.count
+        # One batch is held back: only ``finish`` knows which is the last and gets the note.
         if self._held is not None:
             before, its_queue = self._held
             offset = self.end - before.count

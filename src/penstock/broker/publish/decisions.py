@@ -140,6 +140,7 @@ class Decisions:
         self.drop(decision.key)
         self._last[decision.key] = decision
         over = len(self._last) - DECISIONS_MAX
+        # An open decision may be all that says which attempts count: the table rather grows.
         forgotten = [each.key for each in self if each.done][: max(0, over)]
         for key in forgotten:
             self.drop(key)

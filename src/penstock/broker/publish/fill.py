@@ -57,6 +57,7 @@ def fill_of_channel(log: Log | MemoryLog, state: ChannelState, mean_bytes: float
     skipped = len(state.skips)
     ahead = log.append_offset - state.cursor
     behind = state.unfinished_count - (state.head - state.cursor - skipped)
+    # Sizes of single messages are not kept: those skipped are taken for average ones.
     share = (ahead - skipped) / ahead if ahead else 0
     nbytes = log.bytes_from(state.cursor) * share + behind * mean_bytes
     return Fill(ahead - skipped + behind, int(nbytes))

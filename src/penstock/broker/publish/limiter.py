@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# Every publish to a full topic may drop messages: a line for each would fill the log.
 DROPS_LOGGED_EVERY_NS: Final = 10 * 10**9
 
 
@@ -79,6 +80,7 @@ class Limiter:
         self._promised = 0, 0
         for item in staged:
             messages, nbytes = item.records.count, item.records.nbytes
+            # Once a commit is enough: nothing is finished between two of its publishes.
             if not looked and not self._fits(messages, nbytes):
                 self._measure()  # what this commit has admitted is not in the log yet
                 self._messages_left -= self._promised[0]

@@ -116,6 +116,7 @@ class Parts:
         of = self._batches.get((topic, writer, batch))
         if of is None:
             of = self._batches[topic, writer, batch] = StagedBatch(topic, writer, batch, now)
+        # Each chunk renews it: a batch expires by its last chunk, not its first.
         of.staged_ns = now
         replaced = of.chunks.get(key)
         of.chunks[key] = chunk

@@ -91,6 +91,7 @@ class Writers:
         Commits that a power cut has taken are not taken for done; then the result is True, as the
         journal must forget them before more is synced. Raises StorageError.
         """
+        # What is lost below the synced offset was committed once: that is damage, not a power cut.
         lost = [each for each in log.damage.lost_ranges() if each[1] > journal.extent.synced]
         kept = [
             record
@@ -121,6 +122,7 @@ class Writers:
                 self.show(end)
 
     def _put(self, record: WriterRecord) -> None:
+        # Out of its old place: the first is the one whose last commit is the oldest.
         self._known.pop(record.name, None)
         self._known[record.name] = record
         if len(self._known) > WRITERS_MAX:

@@ -13,6 +13,7 @@ from penstock.core.units import parse_duration
 from penstock.net.http.server.api import ApiError, Query, json_response
 from penstock.net.http.server.service import Request, Response
 
+# ``int`` alone would take signs, blanks and underscores.
 _NUMBER = re.compile(r"[0-9]{1,19}")
 NUMBER_MAX: Final = (1 << 63) - 1
 _POSITIONS = ("offset", "from", "timestamp_ns", "since")

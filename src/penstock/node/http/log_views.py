@@ -73,6 +73,7 @@ def view_for(dialects: Sequence[Dialect], query: Query) -> LogView:
 
 def queue_named(view: LogView, topic: Topic, name: str) -> int | None:
     """The queue of that number; None if there is no such queue."""
+    # One spelling for each queue: 007 names none.
     if not (name.isascii() and name.isdigit() and len(name) <= 9) or str(int(name)) != name:
         return None
     return int(name) if int(name) < view.queue_count(topic) else None

@@ -104,6 +104,7 @@ class Config:
         "How long a message may stay unanswered; 0 for the node's own choice.",
         least=0,
     )
+    # In go-nsq 0 is for no bound (NSQ spec 7.1). A frame of any size would take any memory.
     max_msg_size: int = option(
         0, INT, "The longest message to accept, in bytes; 0 for 64 MiB.", least=0
     )
@@ -133,6 +134,7 @@ class Config:
         "", STRING, "The name in the node's certificate, where it is not its host's."
     )
     tls_insecure_skip_verify: bool = option(False, BOOL, "Accept any certificate of the node.")
+    # go-nsq's default is tls1.0, which OpenSSL of today refuses anyway (NSQ spec 1.6, 7.1).
     tls_min_version: str = option("tls1.2", _TLS_VERSION, "The oldest TLS to accept.")
     deflate: bool = option(False, BOOL, "Compress with deflate.")
     deflate_level: int = option(6, INT, "1 is quick, 9 is small.", least=1, most=9)
@@ -228,6 +230,7 @@ class Config:
             "feature_negotiation": True,
             "heartbeat_interval": _milliseconds(self.heartbeat_interval),
             "hostname": host,
+            # Ignored since nsqd 1.0, as short_id is; go-nsq still sends both (NSQ spec 1.4, 7.2).
             "long_id": host,
             "msg_timeout": _milliseconds(self.msg_timeout),
             "output_buffer_size": self.output_buffer_size,

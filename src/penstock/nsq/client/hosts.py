@@ -204,6 +204,7 @@ class EpsilonGreedy(HostPool):
         if self._chance.fraction() < self.epsilon:
             self.epsilon = max(self.epsilon * EPSILON_DECAY, EPSILON_MIN)
             return super()._choose(tried)
+        # Before the first answers there are no times to weigh.
         return self._weighted(tried) or super()._choose(tried)
 
     def _weighted(self, tried: Collection[str]) -> Host | None:

@@ -148,6 +148,7 @@ def _each_producer(
     """
     try:
         answer = json.loads(body or b"{}")
+        # Not a failure: a consumer may come before the first publish (NSQ spec 4.2).
         if status == 404 and answer.get("message") == "TOPIC_NOT_FOUND":
             return []
         if status != 200:

@@ -31,7 +31,7 @@ GATHERED_BYTES_MAX: Final = 512 * 1024
 WAITING_BYTES_MAX: Final = 64 * 1024
 """More than this does not wait for company."""
 BODY_BYTES_MAX: Final = 5_000_000
-"""The largest body of an MPUB; nodes take 5,123,840 bytes (``--max-body-size``) unless told."""
+"""The largest body of an MPUB; nodes take 5,242,880 bytes by default (``--max-body-size``)."""
 
 _SIZE_BYTES: Final = 4
 _OF_THE_NODE: Final = (PubFailed, MpubFailed, DpubFailed)
@@ -131,6 +131,7 @@ class PendingPublishes:
     def put(self, request: Request) -> None:
         """A separate command, behind what came before it."""
         self._is_urgent = True
+        # A message that comes later must not be gathered ahead of this.
         self._open.pop(request.topic, None)
         self._requests.append(request)
 
@@ -182,6 +183,7 @@ class Router:
         for request in requests:
             self._mark_failed(request)
             unknown = was_sent and not self._resend
+            # One try more than hosts: even a single node's lost connection is replaced once.
             if unknown or len(request.tried) > len(self.hosts.hosts):
                 self.fail(request, error)
             else:
@@ -262,11 +264,13 @@ def checked_body(body: bytes, command: str) -> bytes:
 def parts_of(bodies: Sequence[bytes], limit: int) -> list[list[bytes]]:
     """The bodies in lists that each fit an MPUB of ``limit`` bytes; a larger one stands alone."""
     parts: list[list[bytes]] = []
+    # As if it were full, so that the first body opens a list.
     size = limit
     for body in bodies:
         size += _SIZE_BYTES + len(body)
         if size > limit:
             parts.append([])
+            # The count of the MPUB, and the size of its first body.
             size = 2 * _SIZE_BYTES + len(body)
         parts[-1].append(body)
     return parts

@@ -73,6 +73,7 @@ async def open_runs(asker: Asker, address: str, topic: str) -> AsyncGenerator[Se
             yield [Run(at, bounds.end)]
             return
         yield joined(each.offset for each in page.messages if each.offset < bounds.end)
+        # A node that gives the same page again would keep this going for ever.
         if isinstance(page.next, int) and page.next <= at:
             raise UpstreamError(f"{address}: the page after {at} is that of {page.next}")
         at = page.next

@@ -157,6 +157,7 @@ class LetterChannel:
 
         Letters are shown to ``aim`` first, which may choose them. Raises ResendError, ClientError.
         """
+        # Without a limit, or the client would finish a letter after its fifth delivery, unsent.
         config = replace(
             self._config, max_in_flight=in_flight, max_attempts=0, msg_timeout=IN_FLIGHT_S
         )

@@ -131,6 +131,7 @@ class Nsqd(Observer):
         tls = self.context.tls
         https = over_tls(tls, self._http, logger) if tls is not None else None
         await self.ports.open(self._connection, self._plain_http, https)
+        # The ports first: nsqlookupd is told their numbers.
         self.lookup.set_addresses(self.options.lookupd_tcp_addresses)
         self.statsd.start()
         self._replication = await ReplicationPort.open(
@@ -151,6 +152,7 @@ class Nsqd(Observer):
         """Register it at nsqlookupd, and ask there which channels it has at other nodes."""
         self.lookup.register(topic.name)
         if self.lookup.peers and is_valid_name(topic.name):
+            # Go makes the publishing client wait for this (NSQ spec 3.1); here only delivery waits.
             topic.gated = True
             spawn(self._create_known_channels(topic), f"channels of {topic.name}")
 
@@ -161,6 +163,7 @@ class Nsqd(Observer):
             for name in () if topic.exiting else names:
                 self.node.registry.channel(topic, name)
         finally:
+            # In any case: a topic that stays gated would deliver nothing.
             topic.gated = False
             if not topic.exiting:
                 self.node.registry.distribute(topic)
@@ -212,9 +215,11 @@ class Nsqd(Observer):
         if self._replication is not None:
             await self._replication.close()
         await self.statsd.close()
+        # While the connections are open: what was published is owed an answer.
         await self.node.commits.answer()
         for session in list(self.sessions):
             session.connection.close()
+        # A set: unless plain HTTP is refused, both are the same.
         for server in {self._http, self._plain_http}:
             server.close_connections()
         await self.lookup.close()

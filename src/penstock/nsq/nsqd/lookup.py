@@ -35,10 +35,13 @@ from penstock.nsq.nsqlookupd.protocol import (
 logger = logging.getLogger("penstock.nsqd")
 
 PING_INTERVAL_S: Final = 15.0
+# Go does not retry before its next command, which may be a PING 15 s later (NSQ spec 3.9).
 RETRY_S: Final = 1.0
 """The delay of the first try to reconnect; doubled each time, up to the interval of the pings."""
+# Both as in Go (NSQ spec 3.9): an nsqlookupd that is slower counts as down.
 _DIAL_TIMEOUT_S: Final = 1.0
 _REPLY_TIMEOUT_S: Final = 1.0
+# More than that is cheaper to tell by connecting again, which registers everything.
 _QUEUE_MAX: Final = 10_000
 _READ_BYTES: Final = 64 * 1024
 
@@ -123,17 +126,20 @@ class LookupPeer:
 
     async def _connect(self) -> None:
         host, port = split_host_port(self.address)
+        # All topics and channels are registered below, those of waiting commands too.
         while not self._commands.empty():
             self._commands.get_nowait()
         async with asyncio.timeout(_DIAL_TIMEOUT_S):
             self._reader, self._writer = await asyncio.open_connection(host, port)
         self._replies = ReplyReader(self._limit)
         answer = await self._command(MAGIC_V1 + identify(self._identity()))
+        # What a very old nsqlookupd answers (NSQ spec 3.9).
         if answer == b"E_INVALID":
             raise PenstockError("does not know IDENTIFY")
         self.info = _object(answer)
         self.connected = True
         logger.info("LOOKUPD(%s): peer info %s", self.address, answer.decode("utf-8", "replace"))
+        # A copy: others may be made while a reply is awaited, and queue their own command.
         for topic, channel in list(self._registrations()):
             if is_valid_name(topic):
                 await self._command(register(topic, channel or ""))
@@ -243,6 +249,7 @@ class Lookup:
             )
         answers = await asyncio.gather(*(self._fetch(url) for url in urls))
         names = {name for answer in answers for name in answer}
+        # As in Go: an ephemeral channel is there for its consumer elsewhere (NSQ spec 3.1).
         return sorted(name for name in names if is_valid_name(name) and not is_ephemeral(name))
 
     async def _fetch(self, url: str) -> list[str]:

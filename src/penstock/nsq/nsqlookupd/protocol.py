@@ -182,6 +182,7 @@ class CommandReader:
             self._check_eof("E_BAD_BODY IDENTIFY failed to read body size")
             return None
         (size,) = _SIZE.unpack_from(self._buffer)
+        # Size 0 is a body too, which fails to decode as in Go (NSQ spec 4.1).
         if not 0 <= size <= self._max_body:
             raise LookupProtocolError(f"E_BAD_BODY IDENTIFY invalid body size {size}")
         if len(self._buffer) < _SIZE.size + size:

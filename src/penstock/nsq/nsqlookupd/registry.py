@@ -87,6 +87,7 @@ class Registry:
 
     def touch(self, producer: Producer) -> None:
         """A producer gave a sign of life."""
+        # Two clocks: a system time that is set must not make every producer inactive.
         producer.last_update = self._clock.wall_ns()
         producer.seen = self._clock.monotonic_ns()
 
@@ -129,6 +130,7 @@ class Registry:
         registrations = self._topics.get(topic)
         if registrations is not None:
             registrations.pop(producer.remote_address, None)
+            # Any other topic stays listed without a producer (NSQ spec 4.1).
             if not registrations and is_ephemeral(topic):
                 del self._topics[topic]
         producer.topics.discard(topic)

@@ -118,6 +118,7 @@ class Session(asyncio.Protocol):
                 answers.append(self._handle(command))
         except LookupProtocolError as error:
             logger.error("client(%s) - %s", self._name, error)
+            # Behind the answers to the commands before it, which are owed as well.
             answers.append(error_reply(error))
             self._transport.write(b"".join(answers))
             self._linger()

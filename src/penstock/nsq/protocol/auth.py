@@ -21,7 +21,9 @@ from penstock.nsq.protocol.authorizations import Authorizations
 _ACCEPT = {"Accept": ACCEPT}
 _POST_HEADERS = {**_ACCEPT, "Content-Type": "application/json"}
 _REDIRECTS = (301, 302, 303, 307, 308)
+# As Go's HTTP client: these make a GET of a POST, 307 and 308 repeat it (NSQ spec 6.5).
 _BECOMES_GET = (301, 302, 303)
+# An answer may be a whole page of HTML, and has one line of the log.
 _SHOWN_MAX = 100
 
 
@@ -69,9 +71,11 @@ class Question:
 
 def question(address: str, credentials: Credentials, method: str) -> Question:
     """A request to ``address`` (``host:port``, or a URL to be used as is) by "get" or "post"."""
+    # A URL is used as it is since nsqd 1.2.1 (NSQ spec 3.15).
     url = address if "://" in address else f"http://{address}/auth"
     parameters = credentials.parameters()
     if method == "post":
+        # Go marshals query values, so each is an array of one (NSQ spec 1.10).
         fields = {name: [_text(value)] for name, value in parameters.items()}
         return Question("POST", url, _POST_HEADERS, dumps(fields))
     return Question("GET", f"{url}?{urlencode(parameters)}", _ACCEPT)
@@ -120,6 +124,7 @@ def _over_https(asked: Question, body: bytes) -> Question | None:
     if not 0 < port < 65536:
         return None
     user, at, _ = parts.netloc.rpartition("@")
+    # ``hostname`` has lost the brackets of an IPv6 address.
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     netloc = f"{user}{at}{host}:{port}"
     return replace(asked, url=parts._replace(scheme="https", netloc=netloc).geturl())
@@ -127,6 +132,7 @@ def _over_https(asked: Question, body: bytes) -> Question | None:
 
 def grants(status: int, body: bytes) -> Authorizations:
     """Permissions in an answer that is no redirect. Raises AuthError unless it is 200 and valid."""
+    # Exactly 200: nsqd refuses a 201 as well (NSQ spec 1.10).
     if status != 200:
         rest = "..." if len(body) > _SHOWN_MAX else ""
         raise AuthError(f"got response {status} {quote(body[:_SHOWN_MAX])}{rest}")

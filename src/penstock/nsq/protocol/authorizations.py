@@ -54,6 +54,7 @@ class Authorization:
 
     def allows(self, topic: str, channel: str) -> bool:
         """See ``Authorizations.allows``."""
+        # nsqd tells them apart by the channel alone, which a publish leaves empty (NSQ spec 1.10).
         permission = "subscribe" if channel else "publish"
         return (
             permission in self.permissions

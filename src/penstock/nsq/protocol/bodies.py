@@ -110,9 +110,11 @@ class Bodies:
 
         Raises ProtocolError MSG_TOO_BIG.
         """
+        # As in Go a CR before the LF stays in the message.
         lines = [line for line in data.split(b"\n") if line]
         if not lines:
             return None
+        # A body within the bound has no line beyond it: most requests need no look at each line.
         if len(data) > max_msg_size and max(map(len, lines)) > max_msg_size:
             raise ProtocolError("MSG_TOO_BIG", "")
         return Bodies.from_list(lines)
@@ -216,6 +218,7 @@ def _fill(
 ) -> None:
     count = len(heads)
     if isinstance(sizes, int):
+        # For one size the front is the same in every frame: packed once, copied by numpy.
         front = np.void(_front(30 + sizes, 2, timestamp_ns, 1))
         heads.view(_front_and_id())["front"] = front
     else:

@@ -42,6 +42,7 @@ from penstock.nsq.protocol.limits import MAX_LINE, Limits
 from penstock.nsq.protocol.mpub import MpubScanner
 from penstock.nsq.protocol.params import parse_name, parse_number, shown, signed
 
+# Signed: sizes of 2^31 and more are negative in nsqd's texts (NSQ spec 1.1).
 _int32 = struct.Struct(">i").unpack_from
 
 _APPEND_FROM = 64 * 1024
@@ -150,9 +151,11 @@ class CommandReader:
             return self._resume()
         while self._pos < len(self._data):
             data, start = self._data, self._pos
+            # The bytearray was for a body; lines and FINs are read from bytes.
             if type(data) is not bytes:
                 data = self._data = bytes(memoryview(data)[start:])
                 self._pos = start = 0
+            # Not beyond the longest line: a megabyte without a LF is not searched at each read.
             end = data.find(b"\n", start, start + MAX_LINE)
             if end < 0:
                 return self._no_line()

@@ -14,6 +14,7 @@ try:
 except ImportError:  # not built for this machine
     import zlib  # type: ignore[no-redef]
 
+# Negative: no zlib header and no checksum (NSQ spec 1.6).
 _RAW = -15
 _SLICE = 16 * 1024
 """Input given to zlib at a time: what it does not use up is copied again and again."""

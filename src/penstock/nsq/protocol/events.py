@@ -13,6 +13,7 @@ from penstock.nsq.protocol.finishes import Ids
 class State(IntEnum):
     """The current state of a connection; the numbers appear in /stats."""
 
+    # 1 and 2, Go's disconnected and connected, never occur (NSQ spec 1.2).
     INIT = 0
     SUBSCRIBED = 3
     CLOSING = 4

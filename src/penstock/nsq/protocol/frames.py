@@ -213,6 +213,7 @@ class FrameReader:
         position = 0
         while (end := self._frame_end(buffer, position)) <= len(buffer):
             position = self._take(buffer, position, end, found)
+        # Nothing is joined before the frame is whole: a large one comes in hundreds of reads.
         self._needed = end - position
         self._held = len(buffer) - position
         self._chunks = [buffer[position:]] if self._held else []
@@ -222,6 +223,7 @@ class FrameReader:
         if len(buffer) - position < 8:
             return position + 8
         size, kind = _prefix.unpack_from(buffer, position)
+        # 30 is a message without a body: type, time stamp, attempts and id.
         if kind > MESSAGE or size < (30 if kind == MESSAGE else 4):
             raise ProtocolError(_UNKNOWN, f"type {kind}, size {size} is no NSQ frame")
         if size > self.max_frame_size:
@@ -229,6 +231,7 @@ class FrameReader:
         return int(position + 4 + size)
 
     def _take(self, buffer: bytes, position: int, end: int, found: list[Frame]) -> int:
+        # The last byte of the type is all of it: ``_frame_end`` refuses types above 2.
         kind = buffer[position + 7]
         if kind == MESSAGE:
             block = _equal_run(buffer, position, end) or self._mixed_run(buffer, position, end)

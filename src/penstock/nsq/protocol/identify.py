@@ -146,6 +146,7 @@ def _heartbeat_interval(milliseconds: int, limits: Limits, current: Identity) ->
 
 
 def _output_buffer(asked: dict[str, Any], limits: Limits, current: Identity) -> tuple[int, int]:
+    # The time-out is checked before the size, as nsqd does (NSQ spec 1.4).
     size, milliseconds = asked["output_buffer_size"], asked["output_buffer_timeout"]
     timeout = current.output_buffer_timeout
     if milliseconds == -1:

@@ -31,6 +31,7 @@ class Letters:
         self._frames = frames
         self.count = len(frames)
         self.nbytes = sum(len(frame) - BODY_AT for frame in frames)
+        # Records with a note have none, see ``broker.publish.records``.
         self.stride = 0
         self.note = note
 
@@ -44,6 +45,7 @@ class Letters:
         for index, frame in enumerate(self._frames):
             start = len(encoded)
             encoded += frame
+            # Delivery begins again in the dead-letter topic; the attempts before are in the note.
             _attempts.pack_into(encoded, start + _ATTEMPTS_AT, 1)
             encoded[start + _ID_AT : start + BODY_AT] = format_id(first_id + index)
             positions[index + 1] = len(encoded)

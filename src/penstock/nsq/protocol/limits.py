@@ -20,6 +20,7 @@ class Limits:
     max_req_timeout: int = 1 * HOUR
     msg_timeout: int = 1 * MINUTE
     max_msg_timeout: int = 15 * MINUTE
+    # Half of nsqd's ClientTimeout of 60 s, which has no flag (NSQ spec 3.15).
     heartbeat_interval: int = 30 * SECOND
     min_heartbeat_interval: int = 1 * SECOND
     max_heartbeat_interval: int = 1 * MINUTE
@@ -27,5 +28,6 @@ class Limits:
     min_output_buffer_size: int = 64
     max_output_buffer_size: int = 64 * 1024
     output_buffer_timeout: int = 250 * MILLISECOND
+    # NSQ's documents say 1 ms; nsqd has had a flag for it since 1.2.0 (NSQ spec 0).
     min_output_buffer_timeout: int = 25 * MILLISECOND
     max_output_buffer_timeout: int = 30 * SECOND

@@ -77,6 +77,7 @@ class MpubScanner:
         if len(data) - start < 8:
             return False
         (size,) = _int32(data, start + 4)
+        # If all were like the first. Otherwise the walk finds the message that is beyond the bound.
         fits = 4 + self.count * (4 + size) <= self._max_body_size
         self.equal_size = size if 0 < size <= self._max_msg_size and fits else 0
         return True

@@ -19,6 +19,7 @@ def parse_name(raw: bytes) -> str | None:
     name = _remembered.get(raw)
     if name is None and is_valid_name(raw):
         if len(_remembered) >= _MAX_REMEMBERED:
+            # Clients choose the names, so they must not add up; to check each once more is cheap.
             _remembered.clear()
         name = _remembered[raw] = sys.intern(raw.decode())
     return name

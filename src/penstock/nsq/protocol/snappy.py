@@ -117,6 +117,7 @@ class SnappyLayer(Layer):
         if kind == _IDENTIFIER:
             allowed = length == len(STREAM_ID) - _HEADER
         else:
+            # Types 0x02 to 0x7f are reserved: by snappy's framing format they must not be skipped.
             allowed = self._begun and kind <= _UNCOMPRESSED and _CHECKSUM <= length <= _CONTENT_MAX
         if not allowed:
             what = f"chunk type {kind:#04x}, {length} bytes"

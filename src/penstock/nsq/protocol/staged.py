@@ -33,6 +33,7 @@ def read_staged(body: bytes, max_msg_size: int, max_delay_ns: int) -> list[Run]:
     if len(body) < 4:
         raise ProtocolError("BAD_BODY", "no message count")
     (count,) = _count(body)
+    # No message is empty, so each takes nine bytes at least.
     if not 0 < count <= len(body) // (_HEAD_BYTES + 1):
         raise ProtocolError("BAD_BODY", f"message count {count} in {len(body)} bytes")
     return _of_one_size(body, count, max_msg_size, max_delay_ns) or _walk(
@@ -55,6 +56,7 @@ def _of_one_size(body: bytes, count: int, max_msg_size: int, max_delay_ns: int) 
     heads = np.ndarray(count, _heads(), body, 4, (distance,))
     if (heads["size"] != size).any():
         return []
+    # In 64 bits: a delay of 32 bits in ms has more nanoseconds than 32 bits can hold.
     delays = heads["delay"].astype(np.int64) * MILLISECOND
     wrong = np.flatnonzero(delays > max_delay_ns)
     if len(wrong):

@@ -134,6 +134,7 @@ def _cut_equal(buffer: bytes, message_max: int) -> Cut | None:
     rest = len(buffer) - count * size
     if not count:
         return None
+    # A last record that is cut off must have this size as well.
     lengths = np.ndarray(count + (rest >= LENGTH_BYTES), ">i4", buffer, 0, (size,))
     if not bool((lengths == length).all()):
         return None

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from penstock.core.names import is_ephemeral, is_valid_name
 
+# File numbers and positions are int64 in Go: 19 digits at most.
 _FILE = re.compile(r"(?P<queue>.+)\.diskqueue\.(?P<part>meta|\d{6,19})\.dat", re.DOTALL)
 _META = re.compile(rb"\s*(-?\d{1,19})\s+(\d{1,19}),(\d{1,19})\s+(\d{1,19}),(\d{1,19})\s*")
 
@@ -54,6 +55,7 @@ def find_queues(names: Iterable[str]) -> list[QueueFiles]:
             continue
         queue, part = match["queue"], match["part"]
         files = found.get(queue) or _queue(queue)
+        # Go writes no leading zeros beyond six digits: any other name is not a queue file.
         if files is None or (part != "meta" and files.data_name(int(part)) != name):
             continue
         found[queue] = files

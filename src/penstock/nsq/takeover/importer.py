@@ -44,7 +44,9 @@ logger = logging.getLogger("penstock.nsqd")
 
 IMPORTED: Final = "go-nsqd-imported"
 """Directory of Go's files once they are imported; a number follows when names repeat."""
+# For a topic's channel queues together: they are read side by side, a chunk of each in memory.
 MEMORY_BYTES: Final = 64 * 1024 * 1024
+# All must be synced before the commit; in parts, so that the last sync is short.
 SYNC_BYTES: Final = 64 * 1024 * 1024
 _PROGRESS_NS: Final = 5 * SECOND
 _MB: Final = 1_000_000
@@ -155,6 +157,8 @@ class _Import:
         try:
             for topic in self._topics.values():
                 self._stage(topic)
+        # A signal too: whatever ends the import early, nothing stays staged. If that fails, the
+        # next start drops it, so the first error is the one to report.
         except BaseException:
             with suppress(StorageError):
                 moves.abandon(self._disk, self._store.data_path)
@@ -186,11 +190,14 @@ class _Import:
         added = cursors.records(progress, queued, first, next_, start=start, paused=paused)
         staged = self._staging(topic.name)
         journal = Journal(self._disk, os.path.join(staged, JOURNAL_FILE), log.id_base)
+        # What is staged may be the new end of a log: the journal is for all of it.
         extent = log.extent._replace(start=start)
         journal.replace([*known, *map(encode_record, added)], extent)
         journal.close()
+        # The names as well: what the plan lists has to survive a power cut.
         self._disk.sync_directory(staged)
         for name in self._disk.list(staged):
+            # A log that is there gets no segment without a message.
             if name == JOURNAL_FILE or not (exists and empty):
                 source = os.path.join(STAGING, queue_directory(topic.name, 0), name)
                 self._plan(source, os.path.join(queue_directory(topic.name, 0), name))

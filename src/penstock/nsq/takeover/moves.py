@@ -48,6 +48,7 @@ def commit(disk: Disk, data_path: str, moves: list[Move]) -> None:
     """
     plan = msgspec.json.encode(_Plan(moves))
     try:
+        # This is the commit: what is not moved after it, the next start moves.
         disk.replace_file(os.path.join(data_path, STAGING, _PLAN), plan)
     except StorageError:
         abandon(disk, data_path)
@@ -66,6 +67,7 @@ def resume(disk: Disk, data_path: str) -> bool:
         return False
     path = os.path.join(data_path, STAGING, _PLAN)
     data = disk.read_file(path)
+    # Killed before the commit: Go's files are where they were.
     if data is None:
         abandon(disk, data_path)
         return False

@@ -91,11 +91,13 @@ class QueueReader:
                 if position + len(buffer) >= file.size:
                     self._damage(file, position, "ends in the middle of a record")
                     return
+                # A record larger than a chunk: ``cut`` found its length possible, so read it whole.
                 wanted = LENGTH_BYTES + int.from_bytes(buffer[:LENGTH_BYTES], "big")
 
     def _judge(self, file: LogFile, position: int, length: int, rest: bytes) -> None:
         """A length that cannot be: damage, unless nsqd takes smaller messages than it used to."""
         end = position + LENGTH_BYTES + length
+        # 64 more bytes, as the id may be behind what was read.
         if end <= file.size and looks_whole(rest + file.read(position + len(rest), 64), 0, length):
             size = length - MESSAGE_MIN
             raise ConfigError(

@@ -41,6 +41,7 @@ class _Lane:
         if self._records is None or not len(self._records):
             self._records = next(self._chunks, None)
             if self._records is not None:
+                # Time stamps of a queue may go back; this is how far they had come at each record.
                 self._reached = np.maximum.accumulate(self._records.timestamps())
         return self._records is not None
 
@@ -75,6 +76,7 @@ def merge(queues: list[Iterator[Records]]) -> Iterator[Share]:
 def _join(taken: list[tuple[int, Records]]) -> Iterator[Share]:
     first = taken[0][1]
     span = first.span()
+    # Queues that are level hold the same bytes: the usual case, without a look at messages.
     if all(len(records) == len(first) and records.span() == span for _, records in taken[1:]):
         lanes = tuple(number for number, _ in taken)
         yield from _by_attempts(lanes, first)
@@ -82,6 +84,7 @@ def _join(taken: list[tuple[int, Records]]) -> Iterator[Share]:
     fresh = []
     for number, records in taken:
         attempts = records.attempts()
+        # What a channel has delivered before keeps its attempts, and so is stored for it alone.
         if attempts.any():
             yield from _by_attempts((number,), records.take(attempts > 0))
             records = records.take(attempts == 0)
@@ -110,6 +113,7 @@ def _by_holders(taken: list[tuple[int, Records]]) -> Iterator[Share]:
             holders[identity] = held | bit
             if not held:
                 indexes[identity] = index
+    # Each set of channels makes a share; messages of rarer sets are stored for each channel.
     kinds = {kind for kind, _ in Counter(holders.values()).most_common(KINDS_MAX)}
     for identity, bits in holders.items():
         source = _lowest(bits)

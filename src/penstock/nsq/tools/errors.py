@@ -42,6 +42,7 @@ def exit_code(error: BaseException) -> int:
     """Tell the user what ended the tool, in one line; the exit code that goes with it."""
     cause = _cause(error)
     if isinstance(cause, OutputClosed):
+        # The end that a shell expects of a writer whose reader has left.
         die_of(signal.SIGPIPE)
     text = describe(cause)
     if text:

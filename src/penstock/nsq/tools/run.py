@@ -112,6 +112,7 @@ async def closed_on(stop: Stop, *consumers: Closable) -> AsyncIterator[None]:
     finally:
         if not stop.requested:
             closing.cancel()
+        # Not awaited itself, which would raise its cancellation here.
         await asyncio.wait((closing,))
 
 

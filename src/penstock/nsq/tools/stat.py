@@ -220,6 +220,7 @@ def run(argv: Sequence[str]) -> int:
     flags = parse(StatFlags, argv, "nsq_stat")
     check(flags)
     make_output_wait()
+    # Unlike the other tools, nsq_stat ends with 0 at HUP as well (NSQ spec 6.2).
     return run_tool(lambda stop: report(flags, stop), stop_signals=(*STOP_SIGNALS, signal.SIGHUP))
 
 

@@ -185,6 +185,7 @@ def run(argv: Sequence[str]) -> int:
         raise ToolError("--topic required")
     if not flags.channel:
         flags.channel = f"tail{secrets.randbelow(999_999):06d}#ephemeral"
+    # As in Go, so that nodes do not send more than is shown (NSQ spec 6.3).
     if 0 < flags.n < flags.max_in_flight:
         flags.max_in_flight = flags.n
     return run_tool(lambda stop: tail(flags, stop))

@@ -108,6 +108,7 @@ class RocketBroker(Observer):
         except PenstockError:
             await broker.close()
             raise
+        # Only now: from here on the node's events come to the broker, and it has to be whole.
         node.registry.observe(broker)
         node.dialects.append(broker)
         node.vitals.checks.append(broker.services.name_servers.missing)
@@ -215,6 +216,8 @@ class RocketBroker(Observer):
 
     async def close(self) -> None:
         """Answer what was taken, take leave of name servers and clients, and write all down."""
+        # The order matters: answers leave before connections end, and name servers send no new
+        # clients while the rest is closed.
         await self.services.node.commits.answer()
         await self.services.name_servers.close()
         for listener in self._listeners:

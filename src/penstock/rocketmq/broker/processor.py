@@ -56,8 +56,10 @@ class Processor:
     def handle(self, connection: Connection, request: Command) -> Command | None:
         """The answer; None when it comes later or never."""
         try:
+            # First of all, so that a refusal says nothing about topics and groups.
             if self._acl is not None:
                 self._acl.check(self._store, connection, request)
+            # What would change a slave's tables, which are copies of its master's.
             if self._is_slave and (refused := refusal(request)) is not None:
                 return refused
             answerer = self._at_once.get(request.code)
@@ -71,7 +73,10 @@ class Processor:
         except PenstockError as error:
             return failure(connection, request, error)
         except Exception:
+            # The connection stays: its other requests, and those of other clients, are not to
+            # blame.
             return bug(connection, request)
+        # Each is a task with its request's body; these words are Java's (RocketMQ spec 1.7).
         if self._under_way >= UNDER_WAY_MAX:
             return request.answer(ResponseCode.SYSTEM_BUSY, _OVERLOAD)
         self._under_way += 1

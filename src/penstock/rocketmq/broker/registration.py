@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from penstock.rocketmq.broker.state.topics import TopicTable
     from penstock.rocketmq.remoting import Connection
 
+# The bounds that Java's broker keeps its period in, whatever the property says.
 PERIOD_MS_MIN: Final = 10_000
 PERIOD_MS_MAX: Final = 60_000
 RETRY_S: Final = 0.5
@@ -73,8 +74,10 @@ class Introduction:
         body = self._body()
         return {
             **self.who(),
+            # Java's brokers always name a port here, and its slaves take it from the name server.
             "haServerAddr": join_host_port(self.settings.broker_ip1, self.ha_port or self.port + 1),
             "compressed": str(self.settings.compressed_register).lower(),
+            # Without the sign bit, as Java computes it (RocketMQ spec 2.6).
             "bodyCrc32": str(crc32(body) & 0x7FFFFFFF),
         }, body
 
@@ -83,6 +86,7 @@ class Introduction:
         version, perm = self.topics.version, self.settings.broker_permission
         compressed = self.settings.compressed_register
         state = (version.counter, version.timestamp_ms, perm, compressed)
+        # The table may have thousands of topics, and all name servers get the same bytes.
         if self._made is None or self._made[0] != state:
             table = {name: _limited(each, perm) for name, each in self.topics.configs.items()}
             value = Registration(version.as_json(), table)
@@ -143,6 +147,8 @@ class NameServers:
 
     async def registered(self) -> None:
         """Tell all what there is now; returns when those know that can be reached, or too late."""
+        # Only those that can be reached: one that is down must not hold up every first message of a
+        # topic for PATIENCE_S.
         links = [link.registered() for link in self._links.values() if not link.is_failing]
         if links:
             await asyncio.wait(links, timeout=PATIENCE_S)
@@ -192,6 +198,7 @@ class NameServers:
         self._was_registered = True
         told = [link.ordered for link in self._links.values() if link.ordered is not None]
         if told:
+            # All of them: one that has just started may know fewer orders than the others.
             self._ordered(set().union(*told))
 
     async def close(self) -> None:
@@ -251,12 +258,15 @@ class _Link:
 
     async def _run(self) -> None:
         while True:
+            # Before the registration: a change during it asks for another one.
             self._asked.clear()
             waiting, self._waiting = self._waiting, []
             try:
                 await self._register()
             except Exception as error:  # without this link the name server would forget us
                 self._failed(error)
+                # Those that came meanwhile, too: the next try is seconds away, and they wait to
+                # answer clients.
                 waiting += self._waiting
                 self._waiting = []
             for future in waiting:
@@ -267,6 +277,7 @@ class _Link:
     async def _pause(self) -> None:
         """Wait for the next registration: a while, or less when something changed meanwhile."""
         settings = self._introduction.settings
+        # Read each time, as the property may be changed while the broker runs.
         period = min(PERIOD_MS_MAX, max(PERIOD_MS_MIN, settings.register_name_server_period))
         if not self._failures:
             with suppress(TimeoutError):
@@ -310,6 +321,7 @@ class _Link:
         if self._connection is not None:
             self._connection = None
             logger.warning("name server %s: the connection ended", self._address)
+            # As a failure, so that the wait grows: a name server that is gone stays so for a while.
             self._failures = 1
             self._asked.set()
 

@@ -158,6 +158,7 @@ class Services:
         files.add(OFFSETS, self.offsets.as_json, self.offsets.load)
         self.group_topics = GroupTopics(settings, self.topics, self.groups, self.clock)
         self.store = MessageStore(self.node, self.topics, self.address)
+        # Needs the offsets' file, which is loaded above.
         self.store.keep_above(self.offsets)
         self.retention = TopicRetention(settings, self.topics, self.offsets, self.store, files)
         self.keys = KeyIndex(files.disk, self._log_of, self.clock)
@@ -282,11 +283,14 @@ class Services:
             for name in store.topics:  # what was stored while nobody indexed
                 self.keys.note(name)
         # When the table of topics has changed.
+        # The file first: name servers must not know a topic that a crash would take from the
+        # broker.
         self.topics.listeners += [lambda: files.save(TOPICS), self.name_servers.register]
         # When a client or a tool has set an offset.
         self.offsets.listeners += [ordered.moved]
         # When messages were appended.
         self.node.broker.observe(store)
+        # Waiting pulls early: what comes after them may take a while, as the key index does.
         store.on_append += [self.stats.appended, self.held_pulls.arrived]
         store.on_append += [self.keys.appended] if is_indexed else []
         store.on_append += [ordered.appended]

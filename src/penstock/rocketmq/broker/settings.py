@@ -504,6 +504,7 @@ class BrokerSettings(TlsSettings):
 
         Raises ConfigError, also when their values do not fit together.
         """
+        # On a copy: values may fit alone and not together, and then all stay as they were.
         changed = copy(self)
         unknown = TlsSettings.update(changed, values)
         changed.check_values()

@@ -31,6 +31,7 @@ def client_id(config: Config, clock: Clock) -> str:
     """A client's id, ``10.0.0.1@4711#52938`` for one; each is counted, so that no two are alike."""
     instance = config.instance_name
     if not instance:
+        # As Java's changeInstanceNameToPID; the count tells clients apart that one tick has made.
         instance = f"{os.getpid()}#{clock.monotonic_ns() + next(_instances)}"
     unit = f"@{config.unit_name}" if config.unit_name else ""
     return f"{config.client_ip or local_ip()}@{instance}{unit}"
@@ -44,6 +45,8 @@ class UniqueIds:
     def __init__(self, clock: Clock, ip: str) -> None:
         self._clock = clock
         self._counter = 0
+        # Java has a class loader's hash here (RocketMQ spec 3.4); any number will do that differs
+        # by process and object.
         number = next(_instances) ^ int.from_bytes(os.urandom(4))
         self._prefix = (
             f"{_packed(ip).hex().upper()}{os.getpid() & 0xFFFF:04X}{number & 0xFFFFFFFF:08X}"

@@ -48,6 +48,7 @@ def hash_order(names: Iterable[str]) -> list[str]:
 
     def bucket(name: str) -> int:
         number = java_hash(name) & 0xFFFFFFFF
+        # As HashMap.hash: the upper bits take part, as a small table looks only at the lower ones.
         return (number ^ number >> 16) & (size - 1)
 
     return sorted(kept, key=bucket)
@@ -136,6 +137,7 @@ def queue_text(queue: MessageQueue) -> str:
 def message_text(message: Received) -> str:
     """A message with all that there is to it."""
     stored = message.stored
+    # Java's bytes are signed.
     numbers = ", ".join(str(byte - 256 if byte > 127 else byte) for byte in message.body)
     return (
         f"MessageExt [brokerName={message.broker or 'null'}, queueId={stored.queue}, "
@@ -159,6 +161,7 @@ def pretty(value: Any, depth: int = 0) -> str:
     """JSON with tabs: one line for each member of a map, but for keys that are numbers."""
     if isinstance(value, Mapping) and value:
         return _pretty_map(value, depth)
+    # fastjson breaks lists of objects into lines, and leaves lists of texts in one.
     if isinstance(value, list | tuple) and value and not isinstance(value[0], str):
         start = "\n" + _INDENT * (depth + 1)
         items = ",".join(start + pretty(item, depth + 1) for item in value)

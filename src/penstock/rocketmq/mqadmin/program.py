@@ -57,6 +57,7 @@ def _run(words: list[str]) -> int:
     name = words[1] if asks_help else words[0]
     command = find(name)
     if command is None:
+        # Upstream's words, on stdout, with its exit code.
         print(f"The sub command {name} not exist.")
         hint = did_you_mean(name, [each.name for each in SUB_COMMANDS])
         _complain(f"mqadmin: there is no sub-command {name}{hint or '; mqadmin lists them'}")
@@ -98,6 +99,7 @@ def execute(command: SubCommand, given: Given) -> int:
         failed = True
     out.finish()
     sys.stdout.flush()
+    # As upstream, which exits with 0 even after an error; --json is ours, and so is its exit code.
     return int(failed and as_json)
 
 

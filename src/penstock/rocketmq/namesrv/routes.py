@@ -110,6 +110,7 @@ class Routes:
     ) -> tuple[str, str]:
         """A broker is there, with its topics; for a slave, its master's address and HA address."""
         self.registration_count += 1
+        # First: an address under another name or cluster leaves that one before it is entered here.
         broker = self._broker_of(who)
         for other in [i for i, a in broker.addresses.items() if a == who.address and i != who.id]:
             del broker.addresses[other]  # a slave that became master, or the other way round
@@ -117,6 +118,7 @@ class Routes:
         broker.addresses[who.id] = who.address
         # Java's name servers take topics of masters only, and of these what is new or changed.
         if who.id == MASTER:
+            # Compared before the new version is noted below.
             changed = first or self._is_changed(who.address, registration.data_version)
             for config in registration.topics.values():
                 if changed or who.name not in self.topics.get(config.name, ()):
@@ -183,6 +185,7 @@ class Routes:
         broker = self.brokers.get(live.broker)
         if broker is None:
             return
+        # The number may be another address's already, as after a promotion.
         for number in [i for i, known in broker.addresses.items() if known == address]:
             del broker.addresses[number]
         if not broker.addresses:
@@ -204,6 +207,8 @@ class Routes:
 
     def disconnected(self, connection: object) -> list[str]:
         """A connection ended; the addresses of the brokers that were on it and are gone now."""
+        # Of this very connection: a broker that came back on a new one before the old one ended
+        # stays.
         gone = [address for address, live in self.live.items() if live.connection is connection]
         # Java drops a broker with its connection, and does not wait until it is silent for long.
         for address in gone:

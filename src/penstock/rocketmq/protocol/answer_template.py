@@ -48,6 +48,7 @@ class AnswerTemplate:
     ) -> None:
         ext = {**(constants or {}), **dict.fromkeys(names, "\0")}
         text = header_json.encode(Command(code, 0, ext, flag=RESPONSE, remark=remark)).decode()
+        # The percent signs first: those of the fields' texts are no places for values.
         text = text.replace("%", "%%").replace('"opaque":0,', '"opaque":%d,')
         self._json = text.replace('"\\u0000"', '"%s"')
         binary = header_binary.encode(
@@ -58,6 +59,7 @@ class AnswerTemplate:
         self._before_opaque, self._behind_opaque = before, behind
         self._fixed = struct.Struct(f">iI{len(before)}si{len(behind)}si")
         self._head_size = remark_end + _INT32
+        # Latin-1, as it has a character for each byte: so lengths and texts are filled in together.
         fields = binary[self._head_size :].decode("latin-1").replace("%", "%%")
         for name in names:
             fields += header_binary.encode_name(name).decode("latin-1").replace("%", "%%")

@@ -128,6 +128,7 @@ class Command(Struct):
             if default is None:
                 raise BodyError(f"the field {name} is missing")
             return default
+        # Not int() at once: it takes blanks and underscores, which Java refuses.
         digits = value[1:] if value[0] in "+-" else value
         if digits.isascii() and digits.isdigit() and len(digits) < 20:
             number = int(value)

@@ -17,6 +17,7 @@ from penstock.core.malformed import MALFORMED
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.storage.compiled import decode_json, encode_json
 
+# Our reader calls itself for each level: deeper input would end in a RecursionError.
 DEPTH_MAX: Final = 100
 
 ObjectKey: TypeAlias = tuple[tuple[str, Any], ...]
@@ -57,6 +58,7 @@ def _write(value: Any, parts: list[str], quoted_keys: bool) -> None:
     elif isinstance(value, str):
         parts.append(encode_json(value.encode("utf-8", "replace").decode()).decode())
     elif isinstance(value, float):
+        # RocketMQ spec 10: NaN never; doubles as 0.0, which is how repr writes them.
         parts.append(repr(value) if isfinite(value) else "null")
     else:
         parts.append("null" if value is None else str(value).lower())
@@ -66,6 +68,7 @@ def _write_map(members: dict[Any, Any], parts: list[str], quoted_keys: bool) -> 
     opening = "{"
     for key in _ordered(members):
         value = members[key]
+        # fastjson leaves members out that are null (RocketMQ spec 10).
         if value is None:
             continue
         parts.append(opening)
@@ -78,6 +81,7 @@ def _write_map(members: dict[Any, Any], parts: list[str], quoted_keys: bool) -> 
 
 def _ordered(members: dict[Any, Any]) -> list[Any]:
     keys = list(members)
+    # Objects as keys stay in the order in which they were put.
     if all(isinstance(key, str) for key in keys) or all(isinstance(key, int) for key in keys):
         keys.sort()
     return keys
@@ -103,6 +107,8 @@ def loads(data: bytes | memoryview) -> Any:
     ``ObjectKey``.
     """
     try:
+        # The fast way first: most bodies are standard JSON, and only the others are read by our
+        # reader.
         value = decode_json(data)
     except MALFORMED:
         pass
@@ -215,6 +221,8 @@ class _Reader:
             if run.end() >= len(self._text):
                 self._fail("ends inside a text")
             if self._text[run.end()] == quote:
+                # Two escapes may be the halves of one character; half of one cannot be written as
+                # UTF-8.
                 return "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
             parts.append(self._escape())
 
@@ -228,6 +236,7 @@ class _Reader:
             if len(digits) == length and all(c in "0123456789abcdefABCDEF" for c in digits):
                 return chr(int(digits, 16))
             self._fail("has a broken escape")
+        # An unknown escape is the letter itself, so that what a client has written is read somehow.
         return _ESCAPES.get(letter, letter)
 
     def _peek(self) -> str:

@@ -18,6 +18,7 @@ from penstock.rocketmq.protocol.command import Command, Serialization
 from penstock.rocketmq.protocol.errors import FrameError
 from penstock.rocketmq.protocol.known_fields import KnownRequests
 
+# The default of com.rocketmq.remoting.frameMaxLength (RocketMQ spec 1.1).
 FRAME_MAX: Final = 16 * 1024 * 1024
 """The largest first length that the Java side takes."""
 
@@ -80,6 +81,7 @@ class FrameReader:
         if not left:
             self._data = data
         elif isinstance(self._data, bytearray) and not self._place:
+            # A large frame grows in place: to join bytes with each read would copy it each time.
             self._data += data
             return
         elif left < _TAIL_APPENDED:
@@ -98,6 +100,7 @@ class FrameReader:
         unread = len(self._data) - self._place
         if unread < 8:
             if unread >= 4:
+                # Four bytes are enough to refuse what is no frame, such as an HTTP request.
                 self._check(struct.unpack_from(">i", self._data, self._place)[0])
             return None
         length, second = _LENGTHS.unpack_from(self._data, self._place)

@@ -38,6 +38,7 @@ def encode(command: Command) -> bytes:
     fixed = FIXED.pack(
         command.code,
         command.language,
+        # A signed short here (RocketMQ spec 1.4); no release is near its end.
         command.version & 0x7FFF,
         command.opaque,
         command.flag,
@@ -99,6 +100,7 @@ def _fields(data: bytes, code: int, known: KnownRequests | None) -> dict[str, st
     found = before.read(data)
     if found is None:
         found = _decode_fields(data)
+        # What is remembered of each kind of request stays in memory as long as its connection.
         if len(data) <= BYTES_MAX:
             before.learn(data)
     return found
@@ -130,6 +132,7 @@ def _decode_fields(data: bytes) -> dict[str, str]:
             fields[text[name_at:name_end]] = text[value_at:place]
     except struct.error:
         raise FrameError("the fields of a binary header are cut short") from None
+    # Nearly always: then the characters of Latin-1 are those that were meant.
     if data.isascii():
         return fields
     return {_as_utf8(name): _as_utf8(value) for name, value in fields.items()}

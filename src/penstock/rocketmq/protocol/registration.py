@@ -63,6 +63,7 @@ class TopicConfig:
             _integer(value, "writeQueueNums", 16),
             _integer(value, "perm", 6),
             str(value.get("topicFilterType") or "SINGLE_TAG"),
+            # The name up to 4.8 (RocketMQ spec 10).
             _integer(value, "topicSysFlag", _integer(value, "topicSynFlag", 0)),
             value.get("order") is True,
             {str(key): str(given) for key, given in attributes.items()},
@@ -78,6 +79,7 @@ class TopicConfig:
     @classmethod
     def from_line(cls, line: str) -> TopicConfig:
         """Parse a topic's configuration of one line. Raises BodyError if a word is missing."""
+        # Five times, as the attributes at the end are JSON and may have blanks.
         words = line.split(" ", 5)
         try:
             name, read_queues, write_queues, perm, filter_type = words[:5]
@@ -149,6 +151,7 @@ def decode_compressed(body: bytes) -> Registration:
     """Decode a compressed body, but for the mappings at its end. Raises BodyError."""
     inflater = zlib.decompressobj()
     try:
+        # Bounded: a registration of kilobytes may be made to unpack to gigabytes.
         data = inflater.decompress(body, INFLATED_MAX)
     except zlib.error as error:
         raise BodyError(f"a registration that cannot be inflated: {error}") from None

@@ -76,6 +76,7 @@ async def _put(servers: Servers, wish: TopicWish) -> dict[str, Any]:
     brokers = await chosen_masters(servers, wish.brokers)
 
     async def tell(broker: Broker) -> None:
+        # From each broker: what the wish says nothing of may differ between them.
         known = await topic_configs(servers, broker)
         fields = _fields(wish, known.get(wish.topic) or {})
         await put_topic(servers, broker.any_address(), fields)

@@ -19,6 +19,8 @@ ROOM: Final = 32 << 20
 BODY_LEAST: Final = 4 << 20
 """Bytes that any body may become; the clients' limit for what they send. A longer one is shown as
 it is stored where there is no more room."""
+# A pull gives one message at least, so LIMIT_MAX needs half as many; more is a broker that gets
+# nowhere.
 PULLS_MAX: Final = 128
 """Pulls of one look at a queue."""
 _NOTHING: Final = (
@@ -96,6 +98,7 @@ async def backward(servers: Servers, queue: Queue, most: int, room: int) -> Part
         size = min(size, end - first, most - len(found))
         pulled = await pull(servers, queue, end - size, size, room)
         more = [each for each in pulled if each.queue_offset < end]
+        # The broker ended early, and the newest messages are those that lack.
         if size > 1 and more and more[-1].queue_offset < end - 1:
             size = min(len(more), size // 2)
             continue

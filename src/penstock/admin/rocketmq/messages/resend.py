@@ -42,6 +42,7 @@ async def resend(servers: Servers, topic: str, ids: list[str]) -> dict[str, Any]
     """
     warnings = Warnings()
     sent, missing, failed = [], [], []
+    # A client for this request alone: its producer leaves the group with it.
     hub = AioHub(servers.hub.config, SYSTEM_CLOCK, None)
     publisher = Publisher(PRODUCER, hub, traces=False)
     try:
@@ -74,6 +75,7 @@ def _retry(message: Received, group: str) -> Draft:
     found = dict(message.properties)
     found.setdefault(properties.RETRY_TOPIC, message.topic)
     found.setdefault(properties.ORIGIN_MESSAGE_ID, message.id)
+    # Else it would begin a transaction again, or wait once more before it comes.
     for name in (properties.TRANSACTION, properties.WAIT, properties.DELAY, *properties.TIMERS):
         found.pop(name, None)
     flags = message.stored.sys_flag & ~(HOST_BITS | TRANSACTION_BITS)
@@ -84,6 +86,8 @@ def _retry(message: Received, group: str) -> Draft:
         properties.join(found),
         flags,
         message.stored.flag,
+        # Whatever the group's limit, 0 included: else it might be a dead letter again at once
+        # (RocketMQ spec 4.5).
         max_reconsume_times=_INT_MAX,
     )
 

@@ -189,6 +189,7 @@ class Connection(asyncio.Protocol):
         lost = self._wire.lost(self._reason or (reason_of(error) if error else ""))
         if not self._shaken.done():
             self._shaken.set_exception(lost)
+        # Whoever still waits for the handshake has the exception instead.
         elif not self._shaken.cancelled() and self._shaken.exception() is None:
             self._on_lost(self, lost)
         for event in (self.left, self.idle, self.closed):

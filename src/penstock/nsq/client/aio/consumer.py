@@ -245,6 +245,7 @@ class Consumer(Subscription[Connection]):
             for replies in connections.values():
                 replies.flush()
                 replies.close()
+            # A handler that closes the consumer must not cancel itself.
             tasks = self._tasks - {asyncio.current_task()}
             for task in tasks:
                 task.cancel()

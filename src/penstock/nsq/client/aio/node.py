@@ -73,6 +73,7 @@ class Node:
         if self._connection is not None:
             self._say(self._connection, requests)
         elif self._opening is None and self._clock.monotonic_ns() < self._retry_at:
+            # ``_retry_at`` is set where the error is, in ``_failed``.
             assert self.error is not None
             self._again(self._router.lost(requests, self.error, was_sent=False))
         else:
@@ -152,6 +153,7 @@ class Node:
             self._look_later(self._config.read_timeout)
 
     def _on_frame(self, connection: Connection, frame: Frame) -> None:
+        # The answers of a connection that was given up.
         if connection is not self._connection:
             return
         if not self.waiting:

@@ -156,6 +156,7 @@ class Producer:
         checked = [checked_body(body, "MPUB") for body in bodies]
         parts = parts_of(checked, self._max_body_size)
         futures = [await self._alone(topic, part) for part in parts]
+        # All are awaited before one is raised: the others may still be stored.
         for outcome in await asyncio.gather(*futures, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
@@ -274,6 +275,7 @@ class Producer:
     def _send(self) -> None:
         self._sending = False
         pile = self._pile
+        # It grows until an answer comes: ``_send_again`` sends it then.
         if not pile or (pile.may_grow and self._commands_under_way >= UNANSWERED_MAX):
             return
         requests = pile.take()

@@ -48,6 +48,7 @@ class Connection:
         self._frames: deque[Frame] = deque()
         self._socket: socket.socket | None = self._dial()
         forks.watch(self)
+        # ``select`` would refuse descriptors above 1023.
         self._readable, self._writable = select.poll(), select.poll()
         self._readable.register(self._socket, select.POLLIN)
         self._writable.register(self._socket, select.POLLOUT)
@@ -64,7 +65,9 @@ class Connection:
         except (OSError, UnicodeError) as error:
             kind = TimedOut if isinstance(error, TimeoutError) else NotConnected
             raise kind(self.address, dial_reason(self.address, error)) from error
+        # Commands are gathered here already, so Nagle's algorithm would only delay them.
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # All waiting is done by ``poll``, so that each wait has its own time-out.
         opened.setblocking(False)
         return opened
 
@@ -205,6 +208,7 @@ class Connection:
         if closing is not None:
             closing.close()
 
+    # The node hears nothing of it, as the parent still has the socket.
     leave_to_parent = close
 
     def _flush(self) -> None:

@@ -174,6 +174,7 @@ class Consumer(Subscription[Connection]):
         self._heard: dict[Connection, int] = {}
         self._silence_ns = 2 * max(0, int(self._config.heartbeat_interval * SECOND))
         self._done: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        # A thread that is done wakes ``select`` by it.
         self._bell, self._rope = socket.socketpair()
         self._selector.register(self._bell, selectors.EVENT_READ)
         forks.watch(self)
@@ -218,6 +219,7 @@ class Consumer(Subscription[Connection]):
 
     def _drop(self, connection: Connection, error: ClientError) -> None:
         assert self._selector is not None
+        # One that is closed has no descriptor any more to be found by.
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(connection)
         connection.close()
@@ -236,6 +238,7 @@ class Consumer(Subscription[Connection]):
             with contextlib.suppress(OSError):  # closed meanwhile: nobody waits any more
                 self._rope.send(b"!")
 
+        # A daemon: the program may end while a node that hangs is dialled.
         Thread(target=do, daemon=True, name=f"nsq consumer {self.topic}/{self.channel}").start()
 
     def _dial(self, address: str) -> None:

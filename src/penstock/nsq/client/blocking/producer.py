@@ -225,6 +225,7 @@ class Producer:
             try:
                 outcome.result()
             except ClientError as failure:
+                # It is raised here, so ``flush`` must not raise it once more.
                 if failure in self.failures:
                     self.failures.remove(failure)
                 error = error or failure
@@ -234,6 +235,7 @@ class Producer:
     def _admit(self, count: int) -> None:
         if self._stopped:
             raise Stopped
+        # Room for one is enough: an MPUB of more than ``max_pending`` would never find its own.
         self._drain(self._max_pending - 1)
         self._pending += count
 
@@ -269,6 +271,7 @@ class Producer:
         left = deque(requests)
         try:
             while left:
+                # One by one: they were tried at different nodes, so the next may differ, too.
                 self._send([left.popleft()])
         finally:
             self._put_back(left)

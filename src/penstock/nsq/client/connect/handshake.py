@@ -43,6 +43,7 @@ class AnswerReader:
         held = self._held
         if len(held) < 4:
             return None
+        # As a size it would be 1213486160, which go-nsq looks for, too (NSQ spec 2.1).
         if held.startswith(b"HTTP"):
             raise NotNsq("unexpected HTTP response; is this the HTTP port of nsqd?")
         size = int.from_bytes(held[:4], "big")

@@ -56,6 +56,7 @@ class ServerInfo:
 
 def _checked(name: str, value: Any) -> Any:
     kind = type(getattr(_DEFAULTS, name))
+    # Not isinstance, for which True is an int.
     if type(value) is not kind:
         raise StrangeAnswerError(f"the answer to IDENTIFY has {name} {json.dumps(value)[:50]}")
     return value

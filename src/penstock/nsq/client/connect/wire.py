@@ -78,6 +78,7 @@ class Wire:
         self._clock = clock
         self._handshake = Handshake(address, config, topic, channel)
         self._answers = AnswerReader()
+        # A frame's size does not count its own 4 bytes.
         longest = config.max_msg_size + BODY_AT - _SIZE_BYTES if config.max_msg_size else _FRAME_MAX
         self._reader = FrameReader(longest)
         self._sink: Callable[[bytes], None] = self._answers.receive_data
@@ -86,6 +87,7 @@ class Wire:
         self._shaking: TlsLayer | None = None
         self._said: list[bytes] = []  # commands, to go through the layers
         self._sealed: list[bytes] = []  # what went through them
+        # Before connecting: files that cannot be read are the program's fault, not the node's.
         self._tls_context = self._read_tls_files() if config.tls_v1 else None
 
     # --- the way in ------------------------------------------------------------------------------
@@ -151,6 +153,7 @@ class Wire:
             elif type(frame) is Error:
                 state.last_error = frame.text
                 self._tell(logging.ERROR, "error-frame", f"protocol error - {frame.text}")
+            # A producer gets almost nothing but OKs: there is nothing to note about them.
             elif type(frame) is Response and frame.data != b"OK":
                 heartbeats += frame.is_heartbeat
                 state.left |= frame.data == b"CLOSE_WAIT"
@@ -205,6 +208,7 @@ class Wire:
         try:
             if not layer.shake_hands():
                 return False
+        # In case of a failure as well: the alert tells the node why.
         finally:
             self._seal()
             self._sealed.append(layer.take_output())
@@ -231,6 +235,7 @@ class Wire:
         self.server = self._handshake.server
         self.state.server_version = self.server.version
         self.state.connected_at = self._clock.wall_ns() / SECOND
+        # What came behind the last answer, a heartbeat for instance.
         self._reader.receive_data(self._answers.rest())
         if not self._stack:
             self._sink = self._reader.receive_data
@@ -252,6 +257,7 @@ class Wire:
 
     def set_ready(self, count: int) -> None:
         """RDY, unless it is that already; capped by what the node allows."""
+        # A node ends a connection that asks for more (NSQ spec 1.3, RDY).
         count = min(count, self.server.max_rdy_count)
         if count != self.state.ready:
             self.state.ready = count
@@ -282,6 +288,7 @@ class Wire:
             said.clear()
             self.pending = 0
             self._sealed.append(bytes(self._layers.send(plain)) if self._stack else plain)
+        # TLS may have to answer by itself, a key update for instance.
         if self._stack and (more := self._layers.take_output()):
             self._sealed.append(more)
 

@@ -31,6 +31,7 @@ class Discovery:
     ) -> None:
         self.urls = [checked_url(address, topic) for address in lookupds]
         self.headers = {"Accept": ACCEPT}
+        # As in go-nsq True sends the secret, whatever the name says (NSQ spec 7.1).
         if config.auth_secret and config.skip_lookupd_authorization:
             self.headers["Authorization"] = f"Bearer {config.auth_secret}"
         given = config.lookupd_poll_timeout

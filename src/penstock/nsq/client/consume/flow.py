@@ -173,6 +173,7 @@ class Flow(Generic[Key]):
 
     def _redistribute(self, now: int) -> None:
         if self.backoff.until is not None:
+            # In a period all have RDY 0, so there is nothing to hand on (NSQ spec 7.4).
             self._redistribution.due = self.backoff.until
             return
         allowed = 1 if self.backoff.is_on else self._table.max_in_flight

@@ -32,6 +32,7 @@ class Inbox:
     def put(self, replies: Replies, block: MessageBlock) -> None:
         """Add messages that have come."""
         limit = self._max_attempts
+        # Nearly always none is beyond the limit: one look at the block, none at each message.
         if limit and block.most_attempts() > limit:
             self._put_sorted(replies, block)
         else:

@@ -65,6 +65,7 @@ class Table(Generic[Key]):
     def give(self, peer: Peer[Key], count: int, now: int) -> None:
         """Set a connection's RDY within its bounds."""
         left = self.max_in_flight - self.total + peer.ready
+        # ``left`` is negative where ``max_in_flight`` was just lowered below what is given out.
         count = max(0, min(count, peer.most, left))
         if count != peer.ready:
             self.total += count - peer.ready

@@ -19,7 +19,9 @@ TRIES = 3
 """Failures in a row after which a node is nsqlookupd's affair again."""
 START_MIN = 10 * MILLISECOND
 """The shortest first delay: none, however often doubled, would be attempts without a pause."""
+# Consumers that lose a node at the same moment must not all come back at once.
 _JITTER = 0.3
+# More would only shift large numbers: the delay is bounded anyway.
 _DOUBLINGS_MAX = 32
 
 

@@ -107,6 +107,7 @@ class Replies:
         """One message is done."""
         if not self.is_open:
             return False
+        # Outside of a backoff a success changes nothing: no call for each message.
         if self._backoff.level:
             self._outcome(Outcome.SUCCESS)
         finished = self._finished
@@ -149,6 +150,7 @@ class Replies:
 
     def touch(self, identifiers: Iterable[bytes]) -> bool:
         """Restart the time-outs of these."""
+        # FINs first, in the order in which the program answered.
         self.flush()
         return self.is_open and self._sent(b"".join(map(encode.touch, identifiers)))
 

@@ -219,6 +219,8 @@ class Subscription(ABC, Generic[LinkT]):
             return
         self.last_error = error
         is_new = self._nodes.is_direct(address) and not self._nodes.is_proven(address)
+        # A refusal at the first contact is final: options or the secret are wrong. So is a node
+        # that cannot be reached, where the caller requires it.
         if is_new and (self._required or not isinstance(error, NotConnected)):
             self._fatal = error
             self._arrived(EVERYONE)
@@ -234,6 +236,7 @@ class Subscription(ABC, Generic[LinkT]):
         if replies is None:
             return
         replies.close()
+        # Nobody could answer them: they come again when the node has timed them out.
         self._inbox.discard(replies)
         if self._closing:
             return
@@ -244,6 +247,7 @@ class Subscription(ABC, Generic[LinkT]):
         text = f"there are {left} connections left alive"
         self._tell(logging.WARNING, "disconnected", text, left=left)
         self._send(self._flow.lost(replies))
+        # As in go-nsq nsqlookupd is asked at once when a connection ends (NSQ spec 7.4).
         self._discovery.soon()
         self._retry_in(link.address, self._nodes.lost(link.address))
 
@@ -285,6 +289,7 @@ class Subscription(ABC, Generic[LinkT]):
         replies = self._replies[link]
         self._inbox.put(replies, frame)
         if self._closing:
+            # They were under way when CLS was sent: another consumer gets them without a time-out.
             self._inbox.give_back()
             return
         self._flow.came(replies)

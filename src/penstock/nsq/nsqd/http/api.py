@@ -158,6 +158,7 @@ class NsqdApi:
         if isinstance(topic, ApiError):
             raise topic
         query = Query.parse(request.query)
+        # Ours: Go's /mpub knows no ``defer`` (NSQ spec 2.2).
         delay = self._delay(query)
         binary = query.get("binary")
         # nsqd takes every other value for true, an empty one included.

@@ -41,6 +41,7 @@ LIMIT: Final = 100
 LIMIT_MAX: Final = 1000
 PREVIEW: Final = 1024
 PREVIEW_MAX: Final = 64 * 1024
+# Previews of 64 KiB for each of 1,000 messages would be an answer of 64 MB.
 PAGE_BYTES_MAX: Final = 4 * 1024 * 1024
 LOOKED_AT_MAX: Final = 20_000  # messages, most of which nobody asked for
 _IDS_BODY_MAX: Final = 1024 * 1024

@@ -23,6 +23,7 @@ from penstock.nsq.nsqd.http.write_down import write_down, write_down_all
 if TYPE_CHECKING:
     from penstock.node.node import Node
 
+# Each save of a topic's journal writes all of its groups.
 GROUPS_MAX: Final = 1000
 GROUP_MAX: Final = 256
 OWNER_MAX: Final = 128

@@ -44,6 +44,7 @@ class ReplayApi:
             self._registry.channel(topic, name)
             check_written(topic)
             return None
+        # One that is there keeps its place: /channel/seek is for moving it.
         if name in topic.channels:
             raise ApiError(409, "CHANNEL_EXISTS")
         topic.seek(self._registry.channel(topic, name), offset)
@@ -78,6 +79,7 @@ class ReplayApi:
         offset = _place(query, topic, self._clock)
         topic.seek(channel, offset)
         logger.info("CHANNEL(%s:%s): moved to offset %d", topic.name, channel.name, offset)
+        # First: the channel is moved, whether that can be written down or not.
         channel.dispatch(self._clock.monotonic_ns())
         check_written(topic)
         return {"offset": offset}

@@ -137,6 +137,7 @@ class StageApi:
         except MALFORMED:
             raise ApiError(400, "INVALID_BODY") from None
         nodes = [NodeShare(each.address, each.chunks) for each in given.nodes]
+        # Two attempts at one part would be its messages twice.
         if len({part for part, _ in given.attempts}) < len(given.attempts):
             raise ApiError(400, "DUPLICATE_PART")
         try:

@@ -130,6 +130,7 @@ class StagedParts:
         for decision in sorted(kept, key=lambda each: each.wall_ns):
             for name, share in list(decision.topics.items()):
                 topic = self._topics.get(name)
+                # The topic was deleted, and perhaps made again: with another log.
                 if topic is None or topic.log.id_base != share.log:
                     del decision.topics[name]
             self.decisions.put(decision)
@@ -190,6 +191,7 @@ class StagedParts:
         self._check_open(topic, writer, batch, scope)
         head = PartHead(topic.name, topic.log.id_base, writer, batch, *key, self._clock.wall_ns(),
                         len(body), count)  # fmt: skip
+        # Before the write, so that chunks written side by side stay within the limit.
         chunk = self.parts.reserve(len(body), count)
         try:
             await asyncio.to_thread(
@@ -201,6 +203,7 @@ class StagedParts:
         try:
             if topic.exiting:
                 raise ExitingError
+            # Again: the batch may have been committed or decided while the file was written.
             self._check_open(topic, writer, batch, scope)
         except PenstockError:
             self.parts.release(chunk)
@@ -304,6 +307,7 @@ class StagedParts:
                 scope=scope,
             )
             content = encode_decision(decision)
+            # Durable before it counts: after a crash, this node must not decide otherwise.
             await asyncio.to_thread(self._decision_files.write, _file_name(key), content)
             forgotten = self.decisions.put(decision)
             self._remove(self._lost_by(decision))
@@ -335,6 +339,7 @@ class StagedParts:
         async with self._deciding:
             last = self.decisions.last(key)
             if last is not None and last.batch == batch:
+                # The file first: while it is there, the decision would come back with a restart.
                 await asyncio.to_thread(self._decision_files.remove, _file_name(key))
                 self.decisions.drop(key)
             self.drop([each for each in self._in_scope(key, batch) if each.batch == batch])

@@ -70,6 +70,7 @@ class Pipelines:
         """Every pipeline, with its age and its lag as they are now."""
         now = self._clock.monotonic_ns()
         for id, (at, _) in list(self._known.items()):
+            # They are in the order in which they told, so all that follow are younger.
             if now - at <= KEPT_NS:
                 break
             del self._known[id]

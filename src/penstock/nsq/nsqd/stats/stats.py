@@ -58,11 +58,13 @@ def collect(sources: StatSources, query: Query) -> dict[str, Any]:
     wanted, channel = query.get("topic") or "", query.get("channel") or ""
     with_clients = query.get("include_clients") not in _FALSE
     known = sources.node.broker.topics
+    # Sorted by code point, which for names of ASCII is Go's byte order (NSQ spec 2.5).
     topics = [known[name] for name in sorted(known) if wanted in ("", name)]
     if channel:
         # nsqd leaves out topics without the channel, where an unknown topic gives null.
         topics = [topic for topic in topics if channel in topic.channels]
     unknown = bool(wanted) and wanted not in known
+    # Once for all channels: a walk over all connections for each would be quadratic.
     sessions = _sessions_by_channel(sources) if with_clients else None
     stats: dict[str, Any] = {
         "version": NSQ_VERSION,
@@ -299,6 +301,7 @@ def _percentiles(stats: dict[str, Any]) -> str:
 def human_duration(ns: float) -> str:
     """Nanoseconds with one decimal in the unit that fits, as NSQ shows latencies: ``45.6ms``."""
     for size, unit in ((SECOND, "s"), (MILLISECOND, "ms"), (MICROSECOND, "us")):
+        # Above the unit, not from it: exactly one second is 1000.0ms, as in Go (NSQ spec 2.5).
         if ns > size:
             return f"{ns / size:.1f}{unit}"
     return f"{ns:.1f}ns"
@@ -334,10 +337,12 @@ def _producer(client: dict[str, Any], now: int) -> str:
 
 def _name(client: dict[str, Any]) -> str:
     port = client["remote_address"].rpartition(":")[2]
+    # So since nsqd 1.2.1; 1.2.0 had the client_id (NSQ spec 0).
     return f"{client['hostname']}:{port} {client['user_agent']}"
 
 
 def _connected(client: dict[str, Any], now: int) -> str:
+    # In whole seconds as in Go, which does not truncate the uptime.
     return format_duration((now // SECOND - client["connect_ts"]) * SECOND)
 
 
@@ -357,6 +362,7 @@ def tls_fields(tls: TlsLayer | None) -> dict[str, Any]:
         "tls_cipher_suite": _GO_NAMES.get(name, f"Unknown {number}"),
         "tls_version": go_version(tls.version),
         "tls_negotiated_protocol": tls.protocol,
+        # Go says so on every TLS connection, with ALPN or without (NSQ spec 2.5).
         "tls_negotiated_protocol_is_mutual": True,
     }
 

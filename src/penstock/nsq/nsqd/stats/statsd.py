@@ -62,6 +62,7 @@ class StatsdLines:
 
     def of(self, stats: dict[str, Any]) -> list[str]:
         """The lines for ``stats`` (as /stats has them in JSON; memory only if it is in there)."""
+        # Those of this push alone, so that deleted topics are forgotten.
         before, self._counters = self._counters, {}
         lines = []
         for key, value, kind in self._values(stats):

@@ -53,6 +53,7 @@ class StatsdPush:
             options.statsd_prefix, options.broadcast_address, self._ports.broadcast_http
         )
         lines = StatsdLines(prefix, exclude_ephemeral=options.statsd_exclude_ephemeral)
+        # The figures of /stats without a row for each connection, of which statsd shows none.
         query = Query({"include_clients": "0", "include_mem": str(int(options.statsd_mem_stats))})
         interval = options.statsd_interval
         due = clock.monotonic_ns()

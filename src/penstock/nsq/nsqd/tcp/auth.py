@@ -1,4 +1,4 @@
-"""A connection of an nsqd that has auth servers: AUTH first, then what they allow (NSQ 1.10).
+"""A connection of an nsqd that has auth servers: AUTH first, then what they allow (NSQ spec 1.10).
 
 The answer to AUTH is kept for as long as it says; the first SUB or publish after that asks again,
 and waits, with everything behind it, for the new answer. RDY, FIN, REQ and TOUCH are not checked: a
@@ -131,6 +131,7 @@ class GuardedSession(Session):
     def _take(self, granted: Authorizations) -> None:
         self.authorizations = granted
         self._expires_ns = self.connection.clock.monotonic_ns() + granted.ttl_ns
+        # The new answer may allow less.
         self._publishes_to.clear()
 
     # --- asking --------------------------------------------------------------------------------
@@ -150,6 +151,7 @@ class GuardedSession(Session):
     def _asked(self, then: Granted, query: asyncio.Task[Authorizations | None]) -> None:
         self._query = None
         if self.connection.phase is not ENDED:
+            # Whatever went wrong, the connection is suspended and needs an answer.
             failed = query.cancelled() or query.exception() is not None
             then(None if failed else query.result())
 

@@ -70,6 +70,7 @@ class AuthServers:
         """The servers of the options; None without any. Raises ConfigError for a bad CA file."""
         if not options.auth_http_addresses and not options.tls_root_ca_file:
             return None
+        # Without servers too: a CA file that is missing ends the start, as in Go (NSQ spec 3.15).
         tls = client_context(options.tls_root_ca_file, min_version=options.tls_min_version)
         if not options.auth_http_addresses:
             return None
@@ -89,6 +90,7 @@ class AuthServers:
         self.query_count += 1
         try:
             async with asyncio.timeout(self._request_ns / SECOND):
+                # With a time-out too: a client must not wait behind servers that hang.
                 await self._slots.acquire()
         except TimeoutError:
             self.failure_count += 1

@@ -44,10 +44,12 @@ from penstock.nsq.protocol.identify import Identity
 
 logger = logging.getLogger(__name__)
 
+# For a client that goes on sending after an error: it can read the frame in this time.
 LINGER_S = 1.0
 ABORT_S = 30.0
 """The time in seconds that a closing connection may take to send what is written."""
 WRITE_HIGH_WATER = 1024 * 1024
+# At the high-water mark messages stop; answers to publishes go on up to this.
 _UNSENT_BYTES_MAX = 2 * WRITE_HIGH_WATER
 _HELD_BYTES_MAX = 8 * 1024 * 1024
 
@@ -139,6 +141,7 @@ class Connection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         self.transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
         self.remote_address = show_address(transport.get_extra_info("peername") or "")
+        # The IP without a port is client_id and hostname until IDENTIFY (NSQ spec 1.4).
         ip = self.remote_address.rpartition(":")[0].strip("[]")
         self.identity = Identity.unknown(ip, self.context.limits)
         self.outbox = Outbox(
@@ -242,6 +245,7 @@ class Connection(asyncio.Protocol):
         self.session.set_writable(True)
         if self.phase is Phase.CHOKED:
             self._go_on()
+        # Behind answers or suspended it stays paused until ``_go_on``.
         elif self.phase is HANDLING or self.phase is ENDED:
             self._unpause(Pause.FULL)
 
@@ -285,9 +289,11 @@ class Connection(asyncio.Protocol):
         if not self._greeted and self.reader.greeted:
             self._greeted = True
             self.heard_ns = self.clock.monotonic_ns()
+            # In place of the timer that waits for the magic.
             self._schedule_beat(self.identity.heartbeat_interval)
         if event is None:
             return
+        # Once for all commands of a read: they came together.
         self.heard_ns = self.clock.monotonic_ns()
         session, next_event = self.session, self.reader.next_event
         handlers = session.handlers
@@ -373,6 +379,7 @@ class Connection(asyncio.Protocol):
             return
         logger.error("client(%s) - %s", self.remote_address, text)
         self._end()
+        # The channel was given back first, so that no message follows the frame.
         self.outbox.send(error(text))
         if self.transport.can_write_eof():
             # Closing with unread input would reset the connection, and the frame be lost with it.
@@ -424,10 +431,12 @@ class Connection(asyncio.Protocol):
     def _on_beat(self) -> None:
         interval = self.identity.heartbeat_interval
         now = self.clock.monotonic_ns()
+        # Go's write deadline, which is the heartbeat interval too (NSQ spec 1.9).
         if self._blocked_since is not None and now - self._blocked_since > interval:
             logger.error("client(%s) - does not read, closing", self.remote_address)
             self.transport.abort()
             return
+        # While its commands wait here, a client's silence says nothing about it.
         is_heard = self.phase is HANDLING and not self._turn.waits
         if is_heard and now - self.heard_ns >= 2 * interval and not self._beats_late():
             self._time_out()
@@ -442,6 +451,7 @@ class Connection(asyncio.Protocol):
         return late_s * SECOND > self.identity.heartbeat_interval / 2
 
     def _time_out(self) -> None:
+        # The deadline covers bodies: one that is cut short has its error frame (NSQ spec 1.9).
         failure = self.reader.eof()
         if failure is not None:
             self.fail(failure.text)

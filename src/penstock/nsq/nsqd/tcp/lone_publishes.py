@@ -15,6 +15,7 @@ LONE_BYTES_MAX: Final = 64 * 1024
 """The largest message to look for; more seldom come with one read."""
 LINES_MAX: Final = 64
 """The most lines that are known of one connection."""
+# The command, a blank, a name of 64 bytes and the LF are 70 at most.
 _LINE_BYTES_MAX: Final = 80
 
 # What stands between line and body: the body's size; or the size of all, the count and the body's.
@@ -31,6 +32,7 @@ class LonePublishes:
 
     def __init__(self, max_msg_size: int, max_body_size: int) -> None:
         self._known: dict[bytes, _Known] = {}
+        # Beside its body, an MPUB of one message has a count and a size: 8 bytes.
         self._size_max = min(max_msg_size, max_body_size - 8, LONE_BYTES_MAX)
 
     def expect(self, command: str, topic: str) -> None:

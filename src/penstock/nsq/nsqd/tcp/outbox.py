@@ -67,8 +67,12 @@ class Outbox:
         """Messages; ``more_to_come`` tells that the client has room for others."""
         self._pending += frames
         self._nbytes += nbytes
+        # Go's buffer overflows at exactly its size and keeps the end of a frame (NSQ spec 1.9);
+        # here whole frames go out.
         if not more_to_come or self._nbytes >= self.size:
             self.flush()
+        # Go has a ticker that runs freely, so a message waits up to the time-out; this is a timer
+        # that begins with the first one that waits (NSQ spec 1.9).
         elif self.timeout and self._timer is None:
             self._timer = self._loop.call_later(self.timeout / SECOND, self.flush)
 
@@ -102,6 +106,7 @@ def frames_of(delivery: Delivery) -> Buffer:
     attempts = delivery.attempts
     if attempts == 1:
         return frames
+    # The slice is the batch's, which other channels deliver too.
     copy = bytearray(frames)
     if next_ - first == 1:
         _attempts.pack_into(copy, _ATTEMPTS_AT, attempts)

@@ -9,8 +9,7 @@ from typing import Final, cast
 from penstock.nsq.protocol import frames
 
 SILENCE_S: Final = 60.0
-"""The time after which a client that says nothing is closed, as it is by a primary (NSQ spec 1.9).
-"""
+"""The time after which a client that says nothing is closed, as by a primary (NSQ spec 1.1)."""
 
 
 class RefusalPort:

@@ -98,6 +98,7 @@ class Session:
         """Give the channel back."""
         if self.channel is not None and self.consumer is not None:
             assert self.topic is not None
+            # First: what the registry does next must not find this session in the channel.
             channel, self.channel = self.channel, None
             channel.remove_consumer(self.consumer)
             self._registry.consumer_left(self.topic, channel)
@@ -119,6 +120,7 @@ class Session:
             topic = self._make_topic(name, event.command)
             if topic is None:
                 return
+        # A producer that waits for each OK: its next publish probably has the same line.
         if bodies.count == 1 and not self.connection.owed:
             self.connection.lone.expect(event.command, name)
         self._stage(topic, event.command, bodies, event.delay_ns)
@@ -131,6 +133,7 @@ class Session:
         if before is None and len(self.pub_counts) >= self._pub_counts_max:
             self._forget_gone()
         self.pub_counts[topic.name] = (before or 0) + bodies.count
+        # The number of this publish: those that are answered, and those owed up to it.
         done = partial(self._published, command, self._told + connection.owed)
         self._commits.publish(topic, bodies, delay_ns, done)
 
@@ -176,6 +179,7 @@ class Session:
         try:
             return self._registry.topic(name)
         except StorageError as failure:
+            # In turn: a client takes the next frame for the answer to its oldest publish.
             self.connection.fail_in_turn(f"E_{command}_FAILED {command} failed {failure}")
             return None
 
@@ -213,9 +217,11 @@ class Session:
         if isinstance(ids, list):
             offsets = [value - base for value in ids]
         else:
+            # Signed: an id below the base makes a negative offset, which is never in flight.
             offsets = ids.astype(np.int64) - base
         failed = channel.finish(consumer, offsets)
         for offset in failed:
+            # The id as it was sent, whatever the subtraction made of it.
             message_id = b"%016x" % (offset + base & _UINT64)
             self._complain("FIN", message_id, channel.why_not(offset))
         # nsqd knows ids as 16 bytes: one that is not ours is an id that is not in flight.
@@ -267,8 +273,11 @@ class Session:
         if topic.exiting:  # a channel made now would go with it at once
             self.connection.fail("E_SUB_FAILED SUB failed exiting")
             return
+        # Go tries again if an ephemeral channel is deleted before the consumer is in it (NSQ spec
+        # 1.3, SUB row 8). Here nothing runs between this and ``add_consumer``.
         channel = self._registry.channel(topic, event.channel)
         # The text is that of nsqd since 1.2.1; 1.2.0 had E_TOO_MANY_CHANNEL_CONSUMERS.
+        # Once the channel is made, as in Go, where AddClient checks it (nsqd/channel.go).
         limit = self._context.options.max_channel_consumers
         if limit and len(channel.consumers) >= limit:
             name = f"{topic.name}:{channel.name}"
@@ -297,10 +306,12 @@ class Session:
         except ProtocolError as failure:
             connection.fail(failure.text)
             return
+        # The latest IDENTIFY counts; Go's message pump keeps what the first said (NSQ spec 1.4).
         connection.reader.heartbeats_disabled = not identity.heartbeat_interval
         self._outbox.size = identity.output_buffer_size
         self._outbox.timeout = identity.output_buffer_timeout
         connection.resume_heartbeats()
+        # Before any layer is put on: the client learns from it which ones come (NSQ spec 1.6).
         self._outbox.send(response(outcome.response))
         if outcome.tls_v1 or outcome.deflate or outcome.snappy:
             Layering(connection, outcome, context.tls).begin()
@@ -347,6 +358,7 @@ class Session:
         text = f"E_{command}_FAILED {command} {shown} failed {reason}"
         if self._take_log_line():
             logger.error("[%s] - %s - %s", self.connection.remote_address, text, reason)
+        # Hundreds of FINs may fail in one read: their frames share a write.
         self._outbox.answer(error(text), more_owed=True)
 
     def _take_log_line(self) -> bool:
@@ -404,6 +416,7 @@ def locality(identity: Identity, options: NsqdOptions) -> Locality:
     Without the experiment all consumers are alike.
     """
     if TOPOLOGY_EXPERIMENT in options.enable_experiment:
+        # In Go two empty names are equal, so that clients without a zone may be local ones.
         if options.topology_zone and identity.topology_zone == options.topology_zone:
             return Locality.ZONE
         if options.topology_region and identity.topology_region == options.topology_region:

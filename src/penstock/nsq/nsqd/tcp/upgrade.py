@@ -35,10 +35,12 @@ class Layering:
 
     def begin(self) -> None:
         """Do all that can be done at once; the connection is suspended while TLS shakes hands."""
+        # Go may lose what comes before the upgrade is done; here it is kept (NSQ spec 1.6).
         unread = self._connection.reader.take_unread()
         if self._tls is not None and self._outcome.tls_v1:
             self._log("TLS")
             self._connection.suspend()
+            # The handshake has its own deadline (NSQ spec 1.6).
             self._connection.pause_heartbeats()
             self._connection.layered().start_tls(self._tls, unread, self._on_shaken)
         else:

@@ -97,6 +97,7 @@ class Topic:
         bodies = delivery.bodies()
         async with self._lock:
             self._waiting.append((self._writer.written + len(bodies), delivery))
+            # A node that has reached our RDY waits for FINs, and those wait for a sync.
             sync = self._consumer.is_starved or self._ending.is_set()
             await self._work_alone(partial(self._writer.take, bodies, sync=sync))
 
@@ -117,6 +118,7 @@ class Topic:
         """Let the writer work, and finish what is durable after it."""
         if not self._broken:
             try:
+                # Not in the loop: a disk that hangs must not keep heartbeats from being answered.
                 await asyncio.to_thread(work)
             except WriteFailed as error:
                 self._say(logging.CRITICAL, str(error))

@@ -16,6 +16,7 @@ from typing import BinaryIO, Final
 
 from penstock.core.errors import PenstockError
 
+# Go's modes, less the umask (NSQ spec 6.4).
 DIRECTORY_MODE: Final = 0o770
 FILE_MODE: Final = 0o666
 

@@ -79,6 +79,7 @@ class GzipOutput(Output):
             self._write_held()
 
     def sync(self) -> None:
+        # A member ends with each sync: a crash leaves what is finished readable (NSQ spec 6.4).
         if self._open:
             self._end_member()
             self._begin_member()
@@ -172,6 +173,7 @@ class Writer:
                 output.write(b"\n".join(lines))
             first += count
             self.written += count
+            # As in Go the message that opens a file is synced at once (NSQ spec 6.4, Sync).
             if is_new or self.written - self.durable >= self._settings.max_in_flight:
                 self.sync()
         if sync:
@@ -192,6 +194,7 @@ class Writer:
         """The sync interval has passed: look whether it is time for another file, and sync."""
         output = self._output
         due = output is None or self._is_done(output)
+        # As in Go a tick that finds no file makes an empty one (NSQ spec 6.4).
         if due and not self._settings.skip_empty_files:
             self._next_output()
         self.sync()
@@ -241,6 +244,7 @@ class Writer:
         """Leave the file that is open and open the next one whose name is free."""
         self.close()
         name = self._current_name()
+        # As in Go a new name begins at 0, the same one goes on (NSQ spec 6.4, REV).
         self._revision = self._revision + 1 if name == self._name else 0
         self._name = name
         self._opened_ns = self._clock.monotonic_ns()
@@ -326,6 +330,7 @@ class Writer:
         """Move like ``_moved``, onto another file system."""
         if file_system.exists(target):
             return False
+        # Go's program needs both directories on one file system (NSQ spec 6.4, work-dir).
         self._say(logging.INFO, f"copying {source} to another file system")
         copy = file_system.copy(source, target)
         try:

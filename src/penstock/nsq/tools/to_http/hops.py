@@ -16,6 +16,7 @@ from penstock.core.redaction import without_secrets, without_user
 from penstock.net.http.client.answer import request_head
 from penstock.nsq.tools.to_http.urls import BadUrl, Url, parse_url
 
+# Go's client stops there, too.
 HOPS_MAX: Final = 10
 """Requests for one message."""
 
@@ -65,6 +66,7 @@ class Hop:
             method, body = "GET", b""
             dropped |= {name for name in self.fields if name.startswith("Content-")}
         fields = {name: value for name, value in self.fields.items() if name not in dropped}
+        # As Go's client, which tells a plain origin nothing about a secure one.
         if self.url.origin.is_secure <= url.origin.is_secure:
             fields.setdefault("Referer", _referer(self.url))
         return Hop(method, url, fields, body)

@@ -62,6 +62,7 @@ class Forwarder:
 
     async def handle(self, message: Message) -> None:
         """Publish one message, unless it is not in the sample. Raises PublishFailed."""
+        # What is left out is finished, not delivered to somebody else (NSQ spec 6.5).
         if self._sample < 1.0 and self._chance.fraction() > self._sample:
             return
         started = self._clock.monotonic_ns()

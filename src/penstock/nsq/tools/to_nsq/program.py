@@ -66,6 +66,7 @@ def run(argv: Sequence[str]) -> int:
 async def publish_all(flags: ToNsqFlags, config: Config, stop: Stop) -> None:
     """Publish all of stdin, or what came of it until the tool is asked to end."""
     check_nsqds(flags.nsqds)
+    # As in Go an address that is given twice counts once (NSQ spec 6.7).
     addresses = list(dict.fromkeys(flags.nsqds))
     for address in addresses:
         lines.count_producer(address)
@@ -123,6 +124,7 @@ class Throttle:
 
     def __init__(self, rate: int, now: float) -> None:
         self._rate = rate
+        # The first record goes at once, as in Go (NSQ spec 6.7).
         self._allowed = 1.0
         self._seen = now
 
@@ -131,6 +133,7 @@ class Throttle:
         earned = (now - self._seen) * self._rate
         self._allowed = min(self._allowed + earned, max(1.0, self._rate))
         self._seen = now
+        # A sum of floats may be short of a whole record by its last bits.
         granted = min(wanted, int(self._allowed + 1e-9))
         self._allowed -= granted
         return granted

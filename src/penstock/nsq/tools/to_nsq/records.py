@@ -14,6 +14,7 @@ from penstock.nsq.tools.errors import ToolError
 BLOCK_BYTES: Final = 256 * 1024
 RECORD_BYTES_MAX: Final = 256 << 20
 """No node takes a message as long as that; so the delimiter must be missing."""
+# A mebibyte: a file on stdin must not move into memory while nodes are slow.
 _AHEAD: Final = 4
 
 
@@ -82,6 +83,7 @@ class Splitter:
 
     def end(self) -> list[bytes]:
         """The record that the end of the stream completes, if there is one."""
+        # Go cuts the last byte off a record without a delimiter (NSQ spec 9).
         last = self._take()
         return [last] if last else []
 

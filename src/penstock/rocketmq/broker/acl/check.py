@@ -57,6 +57,7 @@ class Acl:
             contents = self.files.contents()
             if contents == self._contents:
                 return
+            # Before they are read: files that make no sense are logged once, not every second.
             self._contents = contents
             self.rules = self.files.rules(contents)
         except PenstockError as error:
@@ -112,6 +113,7 @@ def is_signed(request: Command, secret_key: str) -> bool:
     though Java's broker does not count it, nor do older clients: both are right.
     """
     given = (request.optional(SIGNATURE) or "").encode("utf-8", "replace")
+    # In constant time, so that nobody finds a signature byte by byte.
     if hmac.compare_digest(signature(request, secret_key), given):
         return True
     if request.optional(_MARK) is None:

@@ -157,6 +157,7 @@ class AclFiles:
         data = _written(value)
         if not _says(_parsed(data), value, set()):
             raise ConfigError(f"{path} would not read back as what was asked: nothing is changed")
+        # The whole is read as the next start would read it, before the file is replaced.
         self.rules({**contents, path: data})
         self._disk.replace_file(path, data)
 

@@ -43,6 +43,7 @@ class ClientRelays:
     async def consume_directly(self, connection: Connection, request: Command) -> Command:
         """The consumer is given one stored message, and says what came of handling it."""
         member = self._member(request)
+        # The broker adds the message: the tool knows its id alone (RocketMQ spec 2.4).
         frame = need_frame(self.store, OffsetId.parse(request.text("msgId")).offset)
         ext = {**_fields(request), "brokerName": self.settings.broker_name}
         return await _relay(member, request, ext, frame)

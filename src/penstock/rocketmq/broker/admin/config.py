@@ -65,6 +65,7 @@ class ConfigCommands:
             self.name_servers.set_addresses(settings.name_servers())
         if "fileReservedTime" in values:
             self.retention.adopt_all()
+        # Name servers are told only if something changed of what is registered.
         counter = self.topics.version.counter
         self.topics.set_template(
             settings.default_topic_queue_nums,

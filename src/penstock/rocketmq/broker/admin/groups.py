@@ -85,6 +85,7 @@ class GroupCommands:
             self.stats.forget_group(name)
         if request.boolean("removeOffset") or request.boolean("cleanOffset"):  # 4.9 and 5.x
             self.offsets.forget_group(name)
+        # Whatever is asked of offsets: a group made under this name again has no batches out.
         self.pops.ordered.forget_group(name)
         self.files.save(files.OFFSETS)
         return request.answer()

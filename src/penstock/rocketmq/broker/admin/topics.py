@@ -91,6 +91,7 @@ class TopicCommands:
         name = request.text("topic")
         wanted = attributes.parsed(request.optional("attributes") or "")
         known = self.topics.get(name)
+        # A tool that says nothing of the order leaves it.
         is_ordered = known is not None and known.order
         return TopicConfig(
             name,
@@ -143,6 +144,7 @@ class TopicCommands:
             await self.store.delete(name)
         finally:
             self._keep_or_forget(name, config)
+        # Once more, as the deletion has made room.
         if not is_written:
             self.topics.changed()
         self.files.save(files.OFFSETS)

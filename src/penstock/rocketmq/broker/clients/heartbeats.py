@@ -54,10 +54,13 @@ class Heartbeats:
     def heart_beat(self, connection: Connection, request: Command) -> Command | None:
         """The answer to a first heartbeat waits for name servers to know the retry topic."""
         heartbeat = Heartbeat.parse(request.body)
+        # The rest of it counts: Java skips a group that it cannot make (RocketMQ spec 4.1).
         heartbeat.consumers = [data for data in heartbeat.consumers if _is_legal(data, connection)]
         topics_before = self.topics.version.counter
         for data in heartbeat.consumers:
             config = self.group_topics.config(data.group)
+            # Java makes the retry topic with the first heartbeat, as clients ask for its route
+            # (RocketMQ spec 4.1).
             if config is not None:
                 self.group_topics.retry_topic(config, unit_mode=data.unit_mode)
         member = Member(
@@ -100,6 +103,8 @@ class Heartbeats:
             remark = f"no consumer for this group, {name}"
             # Java answers an error for a group without members, in these words.
             return request.answer(ResponseCode.SYSTEM_ERROR, remark, ext={})
+        # Each once: a client that reconnects has two connections for a moment, and nobody would
+        # take the share of queues that falls to its second entry.
         ids = dict.fromkeys(member.client_id for member in group.members.values())
         answer = json_answer(request, {"consumerIdList": list(ids)})
         answer.ext = {}
@@ -150,6 +155,7 @@ class Heartbeats:
         """Take out clients whose heartbeats have stopped, and end their connections."""
         for connection in self.clients.expired(self.clock.monotonic_ns()):
             logger.warning("%s sent no heartbeat for too long, closing", connection.address)
+            # Now, not with the end of its connection: that may take long where the machine is off.
             self.connection_ended(connection)
             connection.close()
 

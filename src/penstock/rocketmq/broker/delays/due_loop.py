@@ -81,13 +81,14 @@ class DueLoop:
             due_ms = await self._stepped()
             wait_ms = due_ms - self._now_ms()
             if wait_ms <= 0:
+                # More is due, but connections have their turn between slices.
                 await asyncio.sleep(0)
                 continue
             try:
                 async with asyncio.timeout(min(wait_ms / 1000, SLEEP_S_MAX)):
                     await self._woken.wait()
             except TimeoutError:
-                pass
+                pass  # the usual case: the deadline has come
 
     async def _stepped(self) -> int:
         try:

@@ -43,6 +43,7 @@ class Publisher:
         Raises RefusedError for a time that is not possible, BodyError for a level that is no
         number.
         """
+        # What waits there keeps its DELAY (RocketMQ spec 4.6), and would be sent round again.
         if _MARK not in draft.properties or draft.topic in _WHERE_MESSAGES_WAIT:
             return draft
         # Java delays plain and committed messages only: a half message waits for its outcome.
@@ -58,6 +59,7 @@ class Publisher:
 
     def publish(self, drafts: Sequence[Draft], done: Done) -> None:
         """Store messages of one queue of one topic; those with a delay wait in its queue first."""
+        # Several are a batch, and batches are never delayed (RocketMQ spec 2.1).
         if len(drafts) == 1:
             drafts = (self.divert(drafts[0]),)
         self._store.put(drafts, done)

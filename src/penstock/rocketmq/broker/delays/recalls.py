@@ -113,6 +113,7 @@ class Recalls:
     async def _recall(self, offset: int) -> None:
         """Take back the message at a queue offset. Raises StorageError, and it waits on then."""
         marker = properties.join({RECALLED: str(offset)})
+        # Before it is stored, so that it is not delivered meanwhile; a failure takes it back.
         is_first = self.timers.recall(offset)
         try:
             await self.store.append(Draft(names.TIMER_TOPIC, QUEUE, b"", marker))
@@ -137,6 +138,7 @@ class Recalls:
             raise _illegal("recall failed, topic not match")
         if handle.broker != settings.broker_name:
             raise _illegal("recall failed, broker service not available")
+        # Compared with the system's time, in which the handle was made.
         if (properties.number(handle.due_ms) or 0) <= wall_ms(self.clock):
             raise _illegal(_WRONG_TIME)
         return handle

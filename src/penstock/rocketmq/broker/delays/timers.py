@@ -120,6 +120,8 @@ class Waiting:
 
     def add(self, due_ms: int, offset: int, *, appointment: bool = False) -> None:
         """Offsets come in ascending order."""
+        # One number with the time on top: it compares as a tuple of the three would, and takes a
+        # third of its memory.
         heappush(self._heap, due_ms << _DUE_BITS | offset << 1 | appointment)
         block = offset >> _BLOCK_BITS
         self._blocks[block] = self._blocks.get(block, 0) + 1
@@ -223,6 +225,7 @@ class Timers:
         """
         now = wall_ms(self._clock)
         due_ms = deliver_ms(found, now)
+        # A time that is over is no error: the message is for now.
         if due_ms is None or due_ms <= now:
             return draft
         if due_ms - now > DELAY_MS_MAX:
@@ -235,6 +238,7 @@ class Timers:
             remark = f"{self._most} timer messages wait already, which is the most"
             raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
         found[properties.TIMER_OUT_MS] = str(due_ms)
+        # A client's own must not pass for a recall of somebody's message.
         found.pop(RECALLED, None)
         release.address(draft, found)
         return release.moved(draft, names.TIMER_TOPIC, QUEUE, found)
@@ -306,6 +310,7 @@ class Timers:
                 self._failing = True
                 return self._time.now_ms() + RETRY_MS
             self._failing = False
+            # Only now, behind their puts: a crash before this doubles them and loses none.
             for _ in range(self._taken_count):
                 self._waiting.remove_first()
             self._taken_count = 0
@@ -314,6 +319,8 @@ class Timers:
 
     def _follow_clock(self) -> None:
         ahead_ms = self._time.ahead_ms()
+        # Those taken are the first of the heap, by number; to move deadlines now could make others
+        # first.
         if abs(ahead_ms - self._ahead_ms) > STEP_MS and not self._taken_count:
             self._waiting.move_appointments(self._ahead_ms - ahead_ms)
             self._ahead_ms = ahead_ms
@@ -350,6 +357,8 @@ class Timers:
             logger.error("dropped a timer message that is damaged: %s", error)
             return
         if not message.body and (recalled := _number_of(message, RECALLED)) is not None:
+            # A recall is behind its message in the queue, so a start reads it before anything is
+            # due.
             self._recalled.add(recalled)
             return
         out_ms = _number_of(message, properties.TIMER_OUT_MS) or 0
@@ -376,6 +385,7 @@ class Timers:
                     self._cannot_read(error, now)
                 break
             self._taken_count += 1
+            # Counted as taken, though nothing is put: so it leaves the heap with its neighbours.
             if offset in self._recalled:
                 continue
             draft = None if message is None else release.released(self._topics, message)

@@ -163,6 +163,8 @@ class OrderedPops:
         for queue in range(queues):
             committed, high = self._offsets.query(*key, queue), self._high(key, queue)
             if committed is None:
+                # Committed at once, so that the group's start stays what it was when it first
+                # popped.
                 self._offsets.commit(*key, queue, self._start(key[0], queue, from_end))
                 continue
             batch = self.table.find(key, queue)
@@ -184,6 +186,8 @@ class OrderedPops:
         """
         wanted: Sequence[int] = (request.queue,)
         if request.queue < 0:
+            # Another queue is first each time: a request takes all that it may from the first one
+            # with messages.
             self._turn += 1
             wanted = [(self._turn + queue) % queues for queue in range(queues)]
         if len(self.table) >= OPEN_MAX:
@@ -204,6 +208,7 @@ class OrderedPops:
 
     def refuse(self, request: OrderedRequest, code: ResponseCode) -> None:
         self._stats.missed()
+        # Refused without a search, it has no time of popping, and clients read the field.
         request.pop_ms = request.pop_ms or wall_ms(self._clock)
         answer = request.request.answer(code, "NO_MESSAGE_IN_QUEUE", ext=request.fields())
         request.connection.send(answer)
@@ -280,6 +285,8 @@ class OrderedPops:
                 self._give_up(request)
                 request.connection.take_again(request.request)
         for request in list(self._waiting.get(key, ())):
+            # A request before this one may have taken the batch: of each queue one is out at a
+            # time.
             if not self.has_messages(key, queue):
                 return
             if request.wants(queue) and self._serve(request, (queue,)):
@@ -365,6 +372,8 @@ class OrderedPops:
                 request.nbytes += sum(len(frame) for _, frame in found)
             else:
                 start = next_offset
+            # What retention took or the filter left out is behind the group; the batch itself is
+            # not.
             if offsets.query(*key, queue) != start:
                 offsets.commit(*key, queue, start)
             if not found and next_offset < high:  # nothing that it wants so far
@@ -384,6 +393,8 @@ class OrderedPops:
             for offset, frame in enumerate(store.frames(topic, part), part.queue_offset):
                 if not (wanted.wants_all or wanted.matches(properties_text(frame))):
                     continue
+                # The first message of an answer goes whatever its size; after that they have to
+                # fit.
                 is_full = len(found) >= request.room or len(frame) > room
                 if is_full and (found or request.pieces):
                     return found, offset
@@ -396,6 +407,7 @@ class OrderedPops:
     def finish(self, key: Key, queue: int, offsets: Sequence[int], pop_ms: int) -> list[int]:
         """Acknowledge queue offsets; those that are not of the batch are returned."""
         committed = self._offsets.query(*key, queue) or 0
+        # Below is done: an acknowledgement that comes twice is no error.
         new = [offset for offset in offsets if offset >= committed]
         found = self.table.finish(key, queue, new, pop_ms) if new else None
         if found is None:
@@ -420,6 +432,7 @@ class OrderedPops:
     def _freed(self, key: Key, queue: int) -> None:
         if self.table.may_pop(key, queue, wall_ms(self._clock)):
             self._look(key, (queue,))
+            # Whoever waits with NOTIFICATION looks, too, as no message will come to wake it.
             self._arrivals.wake(key[0])
 
     def forget_old(self) -> None:

@@ -40,6 +40,7 @@ class PopAcks:
         """One message is done."""
         topic, queue, offset = self._place(connection, request)
         low, high = self.store.bounds(topic, queue)
+        # The end itself passes, as in Java's AckMessageProcessor.
         if not low <= offset <= high:
             remark = f"offset is illegal, key:{topic}@{queue}, commit:{offset}, store:{low}~{high}"
             raise RefusedError(ResponseCode.NO_MESSAGE, remark)
@@ -57,6 +58,8 @@ class PopAcks:
         wrong: list[tuple[BatchAck, list[int]]] = []
         for each in acks:
             low, high = self.store.bounds(each.topic, each.queue)
+            # Outside the queue they are passed over: one bad bit must not fail the batch's other
+            # messages.
             offsets = [offset for offset in each.offsets if low <= offset < high]
             strangers = self._finish(each.topic, each.group, each.queue, offsets, each.receipt)
             wrong.append((each, strangers))
@@ -77,6 +80,7 @@ class PopAcks:
             return self._change_in_order(request, topic, queue, offset, invisible_ms, receipt)
         channel = self.pops.find(topic, request.text("consumerGroup"))
         if channel is not None and not self._is_late(receipt):
+            # No place if the message is damaged or gone: then there is nothing to hide.
             for place in channel.topic.queues.locate(queue, offset, 1):
                 channel.hide(place, invisible_ms)
         return request.answer(
@@ -137,6 +141,7 @@ class PopAcks:
         return []
 
     def _is_late(self, receipt: Receipt) -> bool:
+        # From then on the message may be somebody else's, whose work an old receipt must not end.
         return wall_ms(self.clock) >= receipt.pop_ms + receipt.invisible_ms
 
 

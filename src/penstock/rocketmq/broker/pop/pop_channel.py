@@ -191,6 +191,7 @@ class PopChannel:
                 self.give_up(waiter)
 
     def _new_consumer(self, invisible_ms: int) -> PopConsumer | None:
+        # Idle ones stay until their room is needed: a group mostly asks with the same time again.
         if len(self._consumers) >= TIMES_MAX:
             for idle in [ms for ms, each in self._consumers.items() if each.is_idle]:
                 self.channel.remove_consumer(self._consumers.pop(idle))
@@ -212,6 +213,7 @@ class PopChannel:
     def _settle_soon(self) -> None:
         if not self._is_settling:
             self._is_settling = True
+            # Not at once: the channel that delivers must not be called back while it does.
             self._loop.call_soon(self._settle)
 
     def _settle(self) -> None:
@@ -229,6 +231,7 @@ class PopChannel:
                 logger.error(
                     "CHANNEL(%s): failed to read what was popped - %s", self.channel.name, error
                 )
+            # What was filtered, buried or put back has left room for more.
             self._serve(consumer)
 
     def _hand_out(self, consumer: PopConsumer) -> None:
@@ -240,6 +243,7 @@ class PopChannel:
             if taken and nbytes + len(each.frame) > ANSWER_BYTES_MAX:
                 consumer.waiters.popleft().answer(taken)
                 taken, nbytes = [], 0
+            # Known only here: Go's limit of attempts is the consumer's, RocketMQ's the broker's.
             if each.attempts > most:
                 self._bury(self, each)
             elif not consumer.waiters:  # it gave up meanwhile
@@ -255,6 +259,7 @@ class PopChannel:
         if taken:
             consumer.waiters.popleft().answer(taken)
         if filtered:
+            # What the filter leaves out is done for the group, as a pull's offset moves past it.
             self.channel.finish(consumer, filtered)
 
     def _read(self, deliveries: list[Delivery]) -> Iterator[Popped]:
@@ -308,10 +313,13 @@ class PopChannel:
         """The places in the log of the messages ``[low, high)`` of a queue."""
         found = RangeSet()
         locate = self.topic.queues.locate
+        # By pieces, as places come as a list; neighbours in the log become one range.
         while low < high and (places := locate(queue, low, min(high - low, PLACES_MAX))):
             for first, next_ in runs(list(places)):
                 found.add(first, next_)
             low += len(places)
+            # Each range is kept in memory and journal until it is done, so the reset is refused
+            # before that.
             if found.ranges > PLACES_MAX:
                 remark = (
                     f"queue {queue} of {self.topic.name} cannot be reset alone: its messages are "
@@ -345,5 +353,6 @@ def _is_wanted(subscription: Subscription, frame: Buffer) -> bool:
 def _tried_again(frame: Buffer, attempts: int) -> bytes:
     """The message as it is delivered for the ``attempts``-th time."""
     message, _ = decode(frame)
+    # Consumers find here how often it came before; the stored message is the same each time.
     message.reconsume_times += attempts - 1
     return encode(message)

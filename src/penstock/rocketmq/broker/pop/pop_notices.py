@@ -45,6 +45,8 @@ class PopNotices:
         while not self._has_messages(topic, group) and loop.time() < end:
             seconds = end - loop.time()
             hidden_s = self.pops.hidden_s(topic, group)
+            # A hidden message that becomes visible wakes nobody, so the wait ends when the next one
+            # does.
             if hidden_s is not None:
                 seconds = min(seconds, max(_AGAIN_S, hidden_s))
             if not await self.arrivals.wait(topic, seconds):

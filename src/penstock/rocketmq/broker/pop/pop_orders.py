@@ -100,6 +100,7 @@ class OpenBatch:
         """The batch as Java writes it: offsets from the first one on, those done as bits."""
         first = self.offsets[0]
         found = {
+            # Names of Java's OrderInfo, so that its file can be read here and ours there.
             "a": self.attempt,
             "cm": sum(1 << n for n, offset in enumerate(self.offsets) if offset in self.done),
             "i": self.invisible_ms,
@@ -204,6 +205,7 @@ class OrderTable:
         again.
         """
         batch = self.find(key, queue)
+        # The time of popping is what a receipt knows a batch by: an old receipt ends nothing.
         if batch is None or batch.pop_ms != pop_ms:
             return None
         wanted = set(offsets)

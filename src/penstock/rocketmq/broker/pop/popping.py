@@ -34,11 +34,13 @@ if TYPE_CHECKING:
     from penstock.rocketmq.broker.state.topics import TopicTable
     from penstock.rocketmq.remoting import Connection
 
+# Java's own limit (RocketMQ spec 2.7).
 MESSAGES_MAX: Final = 32
 INVISIBLE_MS_MAX: Final = 12 * HOUR // MILLISECOND
 POLL_MS_MAX: Final = 300 * SECOND // MILLISECOND
 WAITING_OF_GROUP_MAX: Final = 1024
 WAITING_MAX: Final = 100_000
+# INIT_MODE of RocketMQ spec 2.7: 0 is the queue's minimum, 1 its maximum.
 _FROM_END: Final = 1
 _REVIVE_QUEUE: Final = 0
 """Java's brokers keep popped messages in one of several queues; there is no such thing here."""
@@ -71,6 +73,8 @@ class PopRequest:
     def expire_after(self, ms: int) -> None:
         """Answer after this time at the latest; with 0 at once, with the messages there are."""
         loop = asyncio.get_running_loop()
+        # Not at once even with 0: what the channel has is handed out by a call that was scheduled
+        # before this one.
         self._timer = loop.call_later(ms / 1000, self.expire) if ms else loop.call_soon(self.expire)
 
     def expire(self) -> None:

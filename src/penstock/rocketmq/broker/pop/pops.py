@@ -82,6 +82,8 @@ class Pops:
         found = self._store.topics.get(topic)
         channel = found.channels.get(group) if found is not None else None
         if known is not None and known.channel is not channel:
+            # Identity, not name: a new channel of the same name has nothing that ours had in
+            # flight.
             self._drop(key)  # somebody deleted it, through NSQ or with its topic
             known = None
         if known is None and found is not None and channel is not None:
@@ -104,6 +106,7 @@ class Pops:
         Raises RefusedError for a name that no channel can have, StorageError.
         """
         known = self.find(topic, group)
+        # The last pop decides whether a group pops in order; batches that are out come again.
         was_ordered = self.ordered.table.leave((topic, group))
         if known is not None:
             if was_ordered:
@@ -119,6 +122,7 @@ class Pops:
         start = self._start(made, group, from_end)
         channel = self._registry.channel(made, group)
         made.configure_channel(ChannelSettings(group, 0))  # who tried often enough is known here
+        # Made where NSQ's channels begin; a group has a rule for its start (RocketMQ spec 4.4).
         made.seek(channel, start)
         found = self.find(topic, group)
         assert found is not None
@@ -132,6 +136,8 @@ class Pops:
         """
         key, config = (topic, group), self._topics.get(topic)
         queues = config.read_queues if config is not None else 1
+        # Committed now: offsets of a channel are noted every COMMIT_S only, and are the start in
+        # order.
         if key not in self.ordered.table and key in self._channels:
             self._commit(topic, group)
         self.ordered.enter(key, queues, from_end=from_end)

@@ -175,6 +175,8 @@ def _popped(
     queues: Sequence[MessageQueue], members: Sequence[str], own: str, share: int, strategy: str
 ) -> list[MessageQueue]:
     """The queues that one member pops: all, or its own and those of the ``share`` next members."""
+    # Everybody pops everything: the entries are the same for all queues of a broker, with -1 for
+    # any.
     if share <= 0 or share >= len(members) - 1:
         return [queue._replace(queueId=_ANY_QUEUE) for queue in queues]
     if own not in members:

@@ -99,10 +99,12 @@ class HeldPulls:
         # Java's brokers without long polling still hold a pull, for a second by default.
         if not settings.long_polling_enable:
             wait_ms = settings.short_polling_time_mills
+        # A number that a client uses twice would hide its first pull in the table.
         key, place = (connection, request.opaque), (header.topic, header.queue)
         if self._count >= HELD_MAX or wait_ms <= 0 or key in self._held.get(place, ()):
             return False
         loop = asyncio.get_running_loop()
+        # To the moment, where Java looks every 5 s (RocketMQ spec 4.3).
         timer = loop.call_later(wait_ms / _SECOND_MS, self._give_up, place, key)
         held = _Held(
             connection, request, header, subscription, pulled, timer, self._grounds(header)
@@ -135,6 +137,8 @@ class HeldPulls:
         if waiting is None:
             return
         for key, held in list(waiting.items()):
+            # Without room for the answer, the connection takes the request again when there is
+            # some.
             if not held.connection.has_room or held.grounds != self._grounds(held.header):
                 self._drop((topic, queue), key)
                 held.connection.take_again(_committed(held))
@@ -158,12 +162,15 @@ class HeldPulls:
         held = self._drop(place, key)
         if held is not None:
             low, high = self._search.store.bounds(*place)
+            # The code is still that of the search in vain, 19; the bounds have moved while it
+            # waited.
             pulled = replace(held.pulled, min_offset=low, max_offset=high)
             self._search.respond(held.connection, held.request, held.header, pulled)
 
     def deleted(self, topic: str) -> None:
         """A topic is gone: there is nothing to wait for in it."""
         for place in [place for place in self._held if place[0] == topic]:
+            # Answered at once: without a topic, each would wait for its whole time.
             for key in list(self._held[place]):
                 self._give_up(place, key)
 

@@ -59,6 +59,8 @@ class OffsetAnswers:
         queue, offset = request.int32("queueId"), request.int64("commitOffset")
         known = self.offsets.query(topic, group, queue)
         # 4.9 stores any number; ali-ons sends -1 of queues that it has not read.
+        # Clients repeat what they committed every 5 s; a repetition must not count as a move, which
+        # ends the batch that a group popping in order has out.
         if offset >= 0 and offset != known:  # -1: of a queue that the client has not read yet
             self.offsets.commit(topic, group, queue, offset)
             self.offsets.moved(topic, group, queue)
@@ -101,6 +103,7 @@ class OffsetAnswers:
 def offset_by_time(store: MessageStore, topic: str, queue: int, ms: int) -> int:
     """The first message stored then or later; the last one when all are older; 0 for no queue."""
     low, high = store.bounds(topic, queue)
+    # An emptied queue goes on at its end; in one that never had a message that is 0.
     if low == high:
         return high
     # 4.9 answers the last message for a time after it, where 5.x answers the end.

@@ -26,8 +26,11 @@ COMMIT_OFFSET: Final = 1
 """Bit of a pull's sysFlag: the request commits an offset."""
 TAKEN_AGAIN: Final = 1 << 30
 """Bit of a pull's flag, which no client sets: it has waited, and has committed what it commits."""
+# Java reads 16,000 bytes of its consume queue, 20 for each message (RocketMQ spec 4.3).
 SCAN_MAX: Final = 800
 """Messages that one request looks at when few or none of them are wanted."""
+# Always the master. Java sends consumers that are far behind to a slave, to spare its memory
+# (RocketMQ spec 7.4); ours reads old messages from the log as it reads new ones.
 _MASTER: Final = "0"
 _LONG_MAX: Final = (1 << 63) - 1
 
@@ -108,6 +111,7 @@ class PullSearch:
         if not low <= header.offset < high:
             return _nothing(header.offset, low, high, is_slave=self.settings.is_slave)
         settings = self.settings
+        # One message at least, whatever was asked for, as in Java (RocketMQ spec 4.3).
         count = max(1, min(header.messages_max, settings.max_transfer_count_on_message_in_memory))
         room = settings.max_transfer_bytes_on_message_in_memory
         if header.nbytes:
@@ -137,6 +141,7 @@ class PullSearch:
                 continue
             nbytes -= len(piece)
             for number, frame in enumerate(store.frames(topic, part)):
+                # The first one goes whatever its size, or the consumer would never get past it.
                 if pieces and nbytes + len(frame) > room:
                     break
                 pieces.append(frame)
@@ -168,6 +173,8 @@ class PullSearch:
             for number, frame in enumerate(store.frames(topic, part)):
                 if not subscription.matches(properties_text(frame)):
                     continue
+                # Not when it is full, but at the first wanted message without room: the client is
+                # past what the filter drops before that.
                 if pieces and (len(pieces) >= count or nbytes + len(frame) > room):
                     next_offset = part.queue_offset + number
                     return Pulled(
@@ -213,11 +220,13 @@ def _nothing(offset: int, low: int, high: int, *, is_slave: bool) -> Pulled:
     # Of a slave: what its master has given is on its way here. Java's consumers would go back.
     if is_slave and offset > high:
         return Pulled(ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE", offset, low, high)
+    # The queue never had a message (RocketMQ spec 4.3, the first rows of its table).
     if high == 0:
         code = ResponseCode.PULL_OFFSET_MOVED if offset else ResponseCode.PULL_NOT_FOUND
         return Pulled(code, "NO_MESSAGE_IN_QUEUE", 0, 0, 0)
     if offset < low:
         return Pulled(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_TOO_SMALL", low, low, high)
+    # Held in a long poll, if the client wants that: it is where the next message will be.
     if offset == high:
         return Pulled(ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE", offset, low, high)
     return Pulled(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", high, low, high)

@@ -67,6 +67,7 @@ class Pulling:
             return None
         subscription = self.checked_subscription(connection, header)
         pulled = self.search.find(header, subscription)
+        # After the search: a pull that fails commits nothing, and is repeated with its commit.
         commits = header.sys_flag & COMMIT_OFFSET and not request.flag & TAKEN_AGAIN
         if commits and not is_slave and header.commit_offset >= 0:
             self.offsets.commit(header.topic, header.group, header.queue, header.commit_offset)

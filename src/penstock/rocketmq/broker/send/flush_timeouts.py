@@ -36,8 +36,11 @@ class FlushTimeouts:
     def watch(self, sending: Sending) -> None:
         """Answer this send when its sync takes too long."""
         waiting = self._waiting
+        # Here, too, as a fast disk answers thousands before the first deadline, and each would stay
+        # till then.
         while waiting and waiting[0][1].is_answered:
             waiting.popleft()
+        # One time-out for all, so the deadlines ascend and a deque does what a heap would.
         waiting.append((self._clock.monotonic_ns() + self._timeout_ns, sending))
         if self._timer is None:
             self._wait()

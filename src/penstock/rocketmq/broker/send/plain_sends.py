@@ -100,6 +100,7 @@ class PlainSends:
     def take(self, data: bytes) -> int:
         """Publish the plain sends at the start of what was read; how many bytes they have."""
         place, size = 0, len(data)
+        # The fifth byte is the serialisation (RocketMQ spec 1.1).
         if size <= _LENGTHS.size or not SendPattern.is_send(data[4], data, _LENGTHS.size):
             return 0  # as most reads of a consumer
         while place + _LENGTHS.size < size:
@@ -182,6 +183,7 @@ class _Route:
 
     def _look(self) -> None:
         """Find the topic; until it is there and plain, no queue is of it."""
+        # No table has this version: as long as the topic is not plain, each send looks again.
         self._version, self._queues = -1, 0
         name, topics, store = self.pattern.header.topic, self._sends.topics, self._sends.store
         config, topic = topics.get(name), store.topics.get(name)
@@ -191,6 +193,7 @@ class _Route:
             return
         self.topic, self.base = topic, store.base(name)
         self._version = topics.version.counter
+        # For a higher queue the log has to be split first, which the long way does (put_records).
         is_one = isinstance(topic.queues, OneQueue)
         self._queues = 1 if is_one else max(config.read_queues, config.write_queues)
 

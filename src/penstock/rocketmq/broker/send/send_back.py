@@ -70,6 +70,8 @@ class SendBacks:
             self.retries.to_dead_letters(draft, config.group_name)
         else:
             draft.topic = topic.name
+            # Java takes any of them (RocketMQ spec 4.5); the offset spreads messages without
+            # chance.
             draft.queue = offset % max(1, min(config.retry_queue_nums, topic.write_queues))
             # Java: level 0 leaves the delay to the broker, any other is taken as it is.
             if level:

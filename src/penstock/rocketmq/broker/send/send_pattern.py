@@ -116,6 +116,8 @@ class SendPattern:
             return None
         if self.kind:
             opaque, size, queue, born_ms, length, text = found.group(*self._groups)
+            # The expression takes any length. A header with a wrong one goes the long way, which
+            # tells the client.
             sizes = end - start - header_binary.HEAD_BYTES, len(text)
             if (_number(size)[0], _number(length)[0]) != sizes:
                 return None
@@ -139,8 +141,10 @@ def _source(data: bytes, command: Command, header: SendHeader) -> bytes | None:
     if wanted is None or not are_digits:
         return None
     if is_json:
+        # Digits that fit in any case: a topic has at most 10,000 queues, and 18 digits are a long.
         holes = {queue: rb"(?P<q>\d{1,5})", born_ms: rb"(?P<b>\d{1,18})", text: wanted}
         return _json_source(data, command, ext, holes)
+    # In the binary form a length stands before the digits; that of the time stays until 2286.
     digits = len(ext[born_ms])
     holes = {
         queue: rb"\x00\x00\x00(?P<q>\x01\d|\x02\d\d|\x03\d{3}|\x04\d{4}|\x05\d{5})",
@@ -165,6 +169,7 @@ def _binary_source(data: bytes, ext: Mapping[str, str], holes: Mapping[str, byte
 def _json_source(
     data: bytes, command: Command, ext: Mapping[str, str], holes: Mapping[str, bytes]
 ) -> bytes:
+    # Nine digits at most: ten may be more than 32 bits, and a leading zero is no JSON.
     known = [(f'"opaque":{command.opaque},', b'"opaque":(?P<o>0|[1-9]\\d{0,8}),')]
     for name, hole in holes.items():
         value = ext[name].replace(properties.NAME_END, "\\u0001")
@@ -216,6 +221,7 @@ def _dropped(text: str) -> bytes:
 @lru_cache(maxsize=PATTERNS_MAX)
 def _compiled(source: bytes) -> tuple[_FullMatch, tuple[int, ...]]:
     """The expression, and its groups in the order in which they are asked for."""
+    # Lengths are any bytes, line ends among them.
     pattern = re.compile(source, re.DOTALL)
     return pattern.fullmatch, tuple(
         pattern.groupindex[name] for name in "osqblt" if name in pattern.groupindex

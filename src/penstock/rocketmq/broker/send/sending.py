@@ -105,6 +105,7 @@ class Sends:
             header.queue if header.queue >= 0 else self.chance.below(max(1, config.write_queues))
         )
         records: AnyRecords
+        # The field makes a batch, not the code 320 (RocketMQ spec 2.1).
         if header.batch:
             topic, put_queue = header.topic, queue
             records = self._batch(connection, request, header, queue)
@@ -117,12 +118,14 @@ class Sends:
         is_recallable = topic is names.TIMER_TOPIC and self.settings.recall_message_enable
         if is_recallable or topic is names.HALF_TOPIC:
             sending.waiting = draft
+        # Only a message that says WAIT=false does not wait (RocketMQ spec 7.3).
         if self.slave_acks is not None and _WAIT in header.properties:
             sending.waits = properties.value_of(header.properties, properties.WAIT) != "false"
         done = sending.done
         if self.topics.version.counter != topics_before:
             done = partial(self._once_registered, done)
         self.store.put_records(topic, put_queue, records, done)
+        # After the put: a send that is refused here has nothing to wait for.
         if self.flush_timeouts is not None:
             self.flush_timeouts.watch(sending)
         return None
@@ -140,6 +143,7 @@ class Sends:
     def checked_topic(self, connection: Connection, header: SendHeader) -> TopicConfig:
         """The topic that a message is for, made if need be. Raises RefusedError."""
         config = self.topics.get(header.topic)
+        # The forbidden topics are in the table as well; making one is what refuses them.
         if config is None or header.topic in names.NOT_FOR_CLIENTS:
             config = self._make_topic(connection, header)
         if config.order:  # as in Java: for other topics, the route alone turns clients away
@@ -238,6 +242,7 @@ class Sends:
         shared = self.shared_text(header.properties)
         records: AnyRecords | None = None
         was_popped = _POP_CK_BYTES in request.body
+        # A receipt has to be cut out of each message, and an even batch is taken as it is.
         if not was_popped:
             records = self.store.even_batch(request.body, common, shared.encode())
         if records is not None:
@@ -287,6 +292,7 @@ class Sends:
         return _with(text, self.cluster_property)
 
     def _check_length(self, text: str) -> None:
+        # No character has more than four bytes, so short texts need not be encoded to be measured.
         few = len(text) <= properties.BYTES_MAX // 4
         if not few and len(text.encode("utf-8", "replace")) > properties.BYTES_MAX:
             raise self._illegal()
@@ -361,6 +367,7 @@ class _Sending:
             stats.put_failed()
         elif self._began_ns:
             stats.put_ends(self._records.topic, self._queue, self._began_ns)
+        # The disk took too long, and the producer knows; the message is stored all the same.
         if self.is_answered:
             return
         if not is_stored:
@@ -438,6 +445,8 @@ def error_code(error: StorageError) -> ResponseCode:
     if isinstance(error, LateCopyError):
         return ResponseCode.FLUSH_SLAVE_TIMEOUT
     if isinstance(error, DiskFullError | ReadOnlyError | ExitingError | NotCopiedError):
+        # With this code producers try another broker, as with a Java broker whose disk is full
+        # (RocketMQ spec 2.1).
         return ResponseCode.SERVICE_NOT_AVAILABLE
     return ResponseCode.SYSTEM_ERROR
 

@@ -79,12 +79,14 @@ class SlaveAcks:
         loop = asyncio.get_running_loop()
         if not self._asks:
             self._asks = True
+            # Once for all sends of this pass of the loop.
             loop.call_soon(self._ask)
         if self._timer is None:
             self._set_timer(loop)
 
     def _is_near(self, topic: str, log: Log, end: int) -> bool:
         """True if there is a slave that may have it soon."""
+        # Code 11 at once, as in Java: nobody could have it in time (RocketMQ spec 7.4).
         if not len(self._followers):
             return False
         copied = max(self._followers.copied(topic, log), log.start_offset)

@@ -76,6 +76,7 @@ async def _ask(settings: BrokerSettings, address: str, tls: ssl.SSLContext | Non
         fields, body = introduction.request()
         code = RequestCode.REGISTER_BROKER
         answer = await connection.invoke(code, fields, body, seconds=ASK_S)
+        # Taken back at once: this broker has no topics yet, and no client must find it.
         await connection.invoke(RequestCode.UNREGISTER_BROKER, introduction.who(), seconds=ASK_S)
     finally:
         connection.close()

@@ -145,6 +145,7 @@ class ConsumerGroup(Generic[Peer]):
 
     def member(self, client_id: str) -> Member[Peer] | None:
         """The member of that client id; of several, that of the newest connection."""
+        # The old connection of a client that reconnected may not have ended yet.
         members = reversed(self.members.values())
         return next((member for member in members if member.client_id == client_id), None)
 
@@ -153,12 +154,14 @@ class ConsumerGroup(Generic[Peer]):
 
         The last heartbeat wins: topics that it does not name are dropped, as in Java.
         """
+        # Members that disagree make it change to and fro, as in Java (RocketMQ spec 4.1).
         wanted = {subscription.topic: subscription for subscription in subscriptions}
         changed = wanted.keys() != self.subscriptions.keys()
         for topic in [topic for topic in self.subscriptions if topic not in wanted]:
             del self.subscriptions[topic]
         for topic, subscription in wanted.items():
             known = self.subscriptions.get(topic)
+            # A client that has not noticed a change yet must not bring the old filter back.
             if known is None or subscription.version > known.version:
                 subscription.born_ms = now_ms
                 self.subscriptions[topic] = subscription
@@ -196,6 +199,8 @@ class Clients(Generic[Peer]):
             group = self._consumer_group(data.group)
             group.consume_type, group.model = data.consume_type, data.model
             group.consume_from = data.consume_from
+            # By connection, not client id: a client that reconnects has to be told the members
+            # again.
             joined = member.peer not in group.members
             group.members[member.peer] = member
             client.consumes.add(data.group)
@@ -220,6 +225,7 @@ class Clients(Generic[Peer]):
         if client is None:
             client = self._clients[member.peer] = _Client(member.client_id)
         elif client.client_id != member.client_id:
+            # Another id over the same connection: replies go by the newest one.
             self._forget_id(client.client_id, member.peer)
             client.client_id = member.client_id
         return client

@@ -67,6 +67,7 @@ class StateFiles:
         self._task: asyncio.Task[None] | None = None
         disk.make_directory(directory)
         remove_temporaries(disk, directory)
+        # Before any file is written: afterwards a lost table looks like that of a new broker.
         self._was_used = bool(ALWAYS.intersection(disk.list(directory)))
 
     def add(self, name: str, dump: Dump, load: Load) -> None:
@@ -142,6 +143,7 @@ class StateFiles:
         """Write all that changed; failures are logged."""
         if self._task is not None:
             self._task.cancel()
+        # Once more, after the task: what changed since its last round.
         await self._save_all()
 
 
@@ -165,6 +167,7 @@ class _File:
         data = self._disk.read_file(self._path)
         if data == self._content:
             return
+        # The checksum first: what follows it loads the table as well.
         problem = _changed(data) or _problem(data, self._load)
         if problem is None:
             self._content = data
@@ -214,6 +217,7 @@ class _File:
             self._path + BACKUP,
             remedy if problem == _CHANGED else "",
         )
+        # The damaged one is kept beside: somebody may repair by hand what the backup lacks.
         if data:
             self._disk.replace_file(damaged, data)
         self._disk.replace_file(self._path, before)
@@ -232,10 +236,13 @@ class _File:
         """Write a copy, in whatever thread. Raises StorageError."""
         data = seal.sealed(fastjson.dumps(value))
         with self._writing:
+            # A thread may be late with an older copy; the newer one is in the file already.
             if number < self._written:
                 return
             if data != self._content:
                 if self._content:
+                    # Not synced: it is of use only if the file below is damaged, which is synced
+                    # itself.
                     self._disk.replace_file(self._path + BACKUP, self._content, sync=False)
                 self._disk.replace_file(self._path, data)
                 self._content = data

@@ -80,6 +80,7 @@ class ConsumerOffsets:
         for name in [topic] if topic else self.topics_of(source):
             found = self._table.get((name, source))
             if found is not None:
+                # All of the old ones, as the source may have fewer queues.
                 self._forget([(name, target)])
                 for queue, offset in found.copy().items():
                     self.commit(name, target, queue, offset)

@@ -38,7 +38,7 @@ class QueueLocks:
                     continue
                 self._count += 1
             elif lock.client != client and now - lock.renewed <= EXPIRY_NS:
-                continue
+                continue  # one that has lapsed is free, swept or not (RocketMQ spec 4.8)
             locks[queue] = _Lock(client, now)
             held.append(queue)
         self._drop_if_empty(group)

@@ -35,6 +35,7 @@ class RetryPolicy:
         """The delay before the next try of a message that was tried again so often; None where
         the broker's levels count.
         """
+        # Before the power: a large exponent would make a number of millions of digits.
         times = min(max(0, times), _TIMES_MAX)
         if self.kind == EXPONENTIAL and self.growth is not None:
             initial, most, multiplier = self.growth

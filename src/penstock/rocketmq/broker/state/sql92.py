@@ -51,6 +51,7 @@ class Expression:
 
     def matches(self, properties: Properties) -> bool:
         """True if a message with these properties passes."""
+        # Null is no match: a property that is missing filters out (RocketMQ spec 4.13).
         return self._evaluate(properties) is True
 
 
@@ -105,6 +106,7 @@ class _Parser:
 
     def _either(self) -> Evaluator:
         self._depth += 1
+        # The parser calls itself for each bracket, and so does what it makes for each message.
         if self._depth > DEPTH_MAX:
             raise ExpressionError(f"an expression nested more than {DEPTH_MAX} deep")
         parts = [self._both()]
@@ -227,6 +229,7 @@ def _number_of(value: Value) -> int | float | None:
     if not isinstance(value, str):
         return value
     try:
+        # An int where it is one: as a float, large ids would be equal to their neighbours.
         return int(value) if value.lstrip("+-").isdecimal() else float(value)
     except ValueError:
         return None

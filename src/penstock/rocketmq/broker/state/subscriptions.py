@@ -48,6 +48,8 @@ class Subscription:
             raise BodyError(f"the expression type {shortened(kind)} is not TAG or SQL92")
         if kind == SQL92:
             subscription = cls(topic, text or "", SQL92, version)
+            # Parsed here, so that the error is raised here; the property keeps it for the first
+            # message.
             _ = subscription.expression
             return subscription
         # Java takes an absent filter, an empty one and * for all messages.
@@ -78,6 +80,8 @@ class Subscription:
             return cls.parse(value["topic"], text, kind, version)
         except (BodyError, ExpressionError) as error:
             kept = (text or "")[:TEXT_MAX]
+            # Kept though it matches nothing: tools show what the client asked for, and why that
+            # fails.
             return cls(value["topic"], kept, kind or TAG, version, problem=str(error))
 
     def as_json(self) -> dict[str, Any]:

@@ -137,9 +137,12 @@ class TopicTable:
         wanted = [
             TopicConfig(names.SELF_TEST_TOPIC, 1, 1),
             TopicConfig(names.BENCHMARK_TOPIC, 1024, 1024),
+            # Java's brokers register both, and its name server lists them as system topics
+            # (RocketMQ spec 6).
             TopicConfig(cluster, 16, 16, READ_WRITE | INHERIT),
             TopicConfig(broker, 1, 1, READ_WRITE | INHERIT),
             TopicConfig(names.OFFSET_MOVED_TOPIC, 1, 1),
+            # A queue for each of the 18 default levels (RocketMQ spec 4.6).
             TopicConfig(names.SCHEDULE_TOPIC, 18, 18),
             TopicConfig(names.HALF_TOPIC, 1, 1),
             TopicConfig(names.OP_HALF_TOPIC, 1, 1),
@@ -148,6 +151,7 @@ class TopicTable:
         ]
         if trace:
             wanted.append(TopicConfig(names.TRACE_TOPIC, 1, 1))
+        # An operator may have given them other queues.
         for config in wanted:
             if config.name not in self.configs:
                 self.put(config, now_ms)

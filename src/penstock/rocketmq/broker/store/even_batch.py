@@ -166,6 +166,7 @@ def _fill(placed: Sequence[tuple[EvenBatch, int]], timestamp_ns: int) -> None:
     firsts = [batch.first(first_id, timestamp_ns) for batch, first_id in placed]
     counts = [batch.count for batch, _ in placed]
     table = np.frombuffer(b"".join(firsts), np.uint8).reshape(len(placed), -1)
+    # Each row begins as its batch's first message, and what differs is then written over.
     table = table.repeat(counts, axis=0)
     sent = b"".join([batch.data for batch, _ in placed])
     rows = np.frombuffer(sent, np.uint8).reshape(-1, width)
@@ -215,6 +216,7 @@ def even_batch(
         return None
     width, flag, body_size = _HEAD.unpack_from(data)
     text_at = _BODY_AT + body_size + _SHORT.size
+    # A batch of messages of one size: what does not come out even is read one by one.
     if body_size < 0 or not text_at <= width <= len(data) // FEW or len(data) % width:
         return None
     first = data[:width]
@@ -223,6 +225,7 @@ def even_batch(
     layout, columns = _layout(width, text_at)
     rows = np.frombuffer(data, np.uint8).reshape(-1, width)
     fixed = rows.take(columns, axis=1).tobytes()
+    # All rows at once; these columns decide whether the bytes between mean the same in each.
     if fixed != fixed[: len(columns)] * len(rows):
         return None
     text = first[text_at:]

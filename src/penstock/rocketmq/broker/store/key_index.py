@@ -28,6 +28,7 @@ SLICE_NS: Final = 2 * MILLISECOND
 """The longest time that the loop is blocked, one batch aside."""
 PAUSE_S: Final = 0.01
 _SHARE: Final = 3  # of the time a slice took, to others at least
+# A full disk stays full for a while, and each try reads the log again.
 _RETRY_S: Final = 5.0
 _MESSAGES: Final = 1000  # indexed at once, or one batch
 _AT_HAND_MAX: Final = 10_000  # messages; what is later is for the task
@@ -108,6 +109,7 @@ class KeyIndex:
         """A topic is gone with its log; listens to ``MessageStore.deleted``."""
         self._behind.pop(topic, None)
         self._indexes.pop(topic, None)
+        # Else the rows of the old log would be written to the folder of a new one.
         self._unwritten.pop(topic, None)
 
     # --- the task ------------------------------------------------------------------------------
@@ -293,6 +295,7 @@ class KeyIndex:
         paused_ns = self._clock.monotonic_ns()
         for offset in _offsets(index, message_keys.hash_of(key), low, high):
             if offset is not None:
+                # Counted even in vain: messages of one hash could otherwise be read without an end.
                 looked_at += 1
                 frame = _frame(log, offset, times)
                 if frame is not None and key in message_keys.keys(frame):

@@ -144,6 +144,8 @@ class MessageStore:
     def forget(self, name: str) -> None:
         """A topic is gone. Raises StorageError, if that cannot be written down."""
         with ExitStack() as steps:
+            # Runs even if a listener fails: with the old serial, a new topic of this name would
+            # give out physical offsets that clients still hold for the old one's messages.
             steps.callback(self.serials.forget, name)
             self.dropped(name)
 
@@ -211,6 +213,7 @@ class MessageStore:
 
             self.put_records(drafts[0].topic, drafts[0].queue, records, outcome)
         except StorageError as error:
+            # Told in the same way as a failed commit, so that callers handle both in one place.
             done([], error)
 
     async def append(self, draft: Draft) -> Placed:
@@ -254,6 +257,8 @@ class MessageStore:
         host, end = host_digits(self.address), physical + count
         pieces = []
         while physical < end:
+            # Of 256 neighbours only the last two digits differ: a prefix is joined with ready ones,
+            # which is quicker than to format each id of a large batch.
             start = f"{host}{physical >> 8:014X}"
             low = physical & 0xFF
             pieces.append(start + f",{start}".join(_LAST_DIGITS[low : low + end - physical]))
@@ -306,6 +311,7 @@ class MessageStore:
         """
         found = self.topics.get(topic)
         if found is not None:
+            # What retention has taken counts as looked at, so that a search moves on over it.
             gone = max(0, found.queues.bounds(queue)[0] - offset)
             offset, count = offset + gone, count - gone
         while found is not None and count > 0:
@@ -316,6 +322,8 @@ class MessageStore:
             while index < len(places):
                 first = places[index]
                 batch = found.log.batch_at(first)
+                # A damaged place does not say how long it is, so it is stepped over message by
+                # message.
                 run = 1
                 if batch is not None:
                     run = min(len(places) - index, batch.next_offset - first)

@@ -97,6 +97,8 @@ class Book:
 
     def decide(self, root: int, decision: Decision) -> Decision | None:
         """A transaction ends; one that was given up may end once more. What was decided before."""
+        # Popped first, so that a second outcome goes to the end: first_op relies on the order of op
+        # messages.
         before = self._decided.pop(root, None)
         self._decided[root] = decision
         return before
@@ -121,6 +123,7 @@ class Book:
 
     def remember(self, root: int, outcome: Outcome) -> None:
         """Remember the outcome of a transaction that has left the window."""
+        # Popped first, so that the one that is dropped below is the one remembered longest ago.
         self._recent.pop(root, None)
         self._recent[root] = outcome
         if len(self._recent) > RECENT_MAX:
@@ -133,6 +136,8 @@ class Book:
             root = self.root_of(self.first)
             if self.newest(root) <= self.first:
                 decision = self._decided.get(root)
+                # Everything behind an open half waits with it: the window is one offset, as Java's
+                # group has one (RocketMQ spec 4.7).
                 if not self._is_settled(root, decision):
                     break
                 if decision is not None:

@@ -97,6 +97,7 @@ class TransactionChecks:
         """Look at every half that was there when this began. Raises StorageError."""
         transactions = self._transactions
         low, end = self._store.bounds(names.HALF_TOPIC, QUEUE)
+        # What retention took and what is damaged can never be ended, and would hold the window.
         for lost in range(transactions.book.first, low):
             transactions.book.lose(lost)
         transactions.advance()
@@ -130,6 +131,8 @@ class TransactionChecks:
         if not times and not too_old and -FUTURE_MS <= waited_ms < immunity_ms:
             if immunity_s is not None and self._transactions.window > IMMUNE_WINDOW:
                 copies.append(_Copy(half, copy_of(half, 0), None))
+            # Halves without an immunity become due in their order, so those behind are too young as
+            # well. One with an immunity says nothing about them.
             return immunity_s is not None
         if times >= settings.transaction_check_max or too_old:
             await self._give_up(half, times)
@@ -174,6 +177,7 @@ class TransactionChecks:
     async def _store_all(self, copies: Sequence[_Copy]) -> None:
         """Store the copies of what is still open, and ask. Raises StorageError."""
         transactions = self._transactions
+        # Once more, as producers have ended some of them while the others were looked at.
         wanted = {
             root: copy
             for root, copy in ((root_of(each.half), each) for each in copies)
@@ -182,6 +186,7 @@ class TransactionChecks:
         }
         if not wanted:
             return
+        # An end that came now would be for the old offsets, which the copies are about to replace.
         with transactions.holding(wanted):
             places = await self._store.append_all([copy.draft for copy in wanted.values()])
             for root, placed in zip(wanted, places, strict=True):

@@ -122,6 +122,7 @@ class Transactions:
     async def end(self, half: StoredMessage, outcome: Outcome) -> None:
         """End a transaction. Raises RefusedError when it has ended otherwise, StorageError."""
         root = root_of(half)
+        # A loop, as another request for it may begin between the wake and our turn.
         while (under_way := self._acting.get(root)) is not None:
             await under_way.wait()
         with self.holding((root,)):
@@ -133,6 +134,8 @@ class Transactions:
             raise RefusedError(ResponseCode.SYSTEM_ERROR, _ENDED[known])
         if known is None and self.book.is_forgotten(root):
             raise RefusedError(ResponseCode.SYSTEM_ERROR, "The transaction has ended already")
+        # A repetition, which is usual: producers get no answer to a one-way 37, and answer each
+        # check.
         if known is outcome and (decision is None or decision.done):
             return
         # It may be refused: before anything is recorded.
@@ -144,11 +147,15 @@ class Transactions:
     async def _carry_out(self, root: int, decision: Decision, draft: Draft | None) -> None:
         self._owed[root] = None
         try:
+            # The outcome first, the message second, where Java does it the other way round
+            # (RocketMQ spec 4.7): a crash between them leaves an op whose message is looked for at
+            # the start, not a message whose transaction is checked once more.
             if decision.op < 0:
                 await self._record(root, decision)
             if draft is not None:
                 await self._publisher.publish_one(draft)
         except BaseException:
+            # Cancelled, too: whoever asked is gone, but what is recorded has to be carried out.
             self._owes.set()
             raise
         self._owed.pop(root, None)
@@ -163,6 +170,8 @@ class Transactions:
         try:
             placed = await self._store.append(op.draft(self._store, wall_ms(self._clock)))
         except StorageError:
+            # Only for an error of the log. After a cancellation the op may be stored, and so it
+            # counts.
             self.book.undecide(root, before)
             self._owed.pop(root, None)
             raise
@@ -203,6 +212,7 @@ class Transactions:
             except Exception:  # without its book no transaction would ever end
                 logger.exception("cannot read the transactions, trying again")
             if not self.ready.is_set():
+                # A fresh one: the next try would add to what this one has read.
                 self.book = Book(first)
                 await asyncio.sleep(RETRY_S)
         self._owed = dict.fromkeys(root for root, _ in self.book.undone())

@@ -49,9 +49,11 @@ def as_half(draft: Draft) -> Draft:
     Raises RefusedError when its properties have become too long.
     """
     found = properties.parse(draft.properties)
+    # A client's own would name the root of somebody else's transaction.
     found.pop(properties.PREPARED_QUEUE_OFFSET, None)
     release.address(draft, found)
     half = release.moved(draft, names.HALF_TOPIC, QUEUE, found)
+    # As in Java: a half is a plain message of its topic (RocketMQ spec 4.7).
     half.sys_flag &= ~TRANSACTION_BITS
     return half
 
@@ -150,5 +152,6 @@ async def messages(
                 yield decode(each.frame)[0]
             except BodyError as error:
                 logger.error("%s has a damaged message, at %d: %s", topic, each.queue_offset, error)
+        # Nothing found is a slice of damage, which is stepped over whole.
         offset = found[-1].queue_offset + 1 if found else offset + _SLICE
         await asyncio.sleep(0)

@@ -58,6 +58,7 @@ async def _read_ops(store: MessageStore, start: int, book: Book) -> dict[int, in
     """
     stored_ms = {}
     _, end = store.bounds(names.OP_HALF_TOPIC, QUEUE)
+    # From before the window, too: producers may repeat an outcome that was settled long ago.
     recent = max(0, min(start, end - RECENT_MAX))
     async for message in messages(store, names.OP_HALF_TOPIC, QUEUE, recent, end):
         op = Op.parse(store, message)

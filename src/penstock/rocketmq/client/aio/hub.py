@@ -47,6 +47,7 @@ class Link(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        # Given up while it was being made: nobody waits for it any more.
         if self._wire.is_lost:
             self._transport.abort()
             return
@@ -181,6 +182,7 @@ class AioHub(Hub):
 
     def rescheduled(self) -> None:
         deadline = self.deadline
+        # Most requests leave the deadline where it is; then the timer stays, too.
         if deadline == self._timer_at:
             return
         self._timer_at = deadline
@@ -269,6 +271,7 @@ def future_of(promise: Promise[T]) -> asyncio.Future[T]:
     future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
     def settle(done: Promise[T]) -> None:
+        # Its caller was cancelled meanwhile.
         if future.done():
             return
         if done.error is not None:

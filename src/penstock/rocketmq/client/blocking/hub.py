@@ -76,6 +76,8 @@ class Link:
             if not data:
                 raise ConnectionResetError("the server closed the connection")
             self.wire.receive_data(data)
+            # TLS may hold decrypted bytes that select knows nothing of, so it is read until it has
+            # no more.
             if len(data) < _READ_BYTES and not isinstance(self.socket, ssl.SSLSocket):
                 return
 
@@ -95,6 +97,7 @@ class BlockingHub(Hub):
         self._selector = selectors.DefaultSelector()
         self._bell, self._rope = socket.socketpair()
         self._rope.setblocking(False)
+        # A socket pair, not an event: a thread that waits in select wakes up for sockets only.
         self._selector.register(self._bell, _READ)
 
     def run(self, coroutine: Coroutine[Any, None, T]) -> T:

@@ -125,6 +125,7 @@ class Consumption(Group):
         while self._turns:
             held = self._turns.popleft()
             self._waiting_turns.discard(held)
+            # It was queued up a while ago, and all of that may have changed.
             if held.is_dropped or held.is_busy or not held.count:
                 continue
             if self.is_locking and not held.is_locked(now):
@@ -144,6 +145,7 @@ class Consumption(Group):
         """Hand out again what was taken: whoever handled it was stopped in the middle."""
         self.dismiss(unit)
         held = unit.held
+        # A seek or a time-out may have taken some of them elsewhere.
         left = deque(message for message in unit.messages if held.holds(message))
         if self.kind.is_orderly:
             self._next_turn(unit)
@@ -201,6 +203,8 @@ class Consumption(Group):
             took = took_ns / SECOND
             for message in unit.messages:
                 self._tracer.after(self.name, message, unit.trace_id, took, succeeded=succeeded)
+        # Its messages are on their way to somebody else: what the late handler did changes nothing
+        # here.
         return not unit.is_expired
 
     def _next_turn(self, unit: Unit) -> None:
@@ -219,6 +223,7 @@ class Consumption(Group):
                 "send-back-failed",
                 f"sendMessageBack exception, {message}: {error}; it is handled again",
             )
+            # As the broker would have counted it, so that it does not come back for ever.
             message.reconsume_times += 1
             await self.hub.sleep(_AGAIN_S)
             if held.holds(message) and not held.is_dropped:
@@ -257,6 +262,7 @@ class Consumption(Group):
     async def _expire_for_ever(self) -> None:
         timeout = self.hub.config.consume_timeout
         while True:
+            # So a handler that hangs is noticed after one to one and a half time-outs.
             await self.hub.sleep(timeout / 2)
             late = self.hub.clock.monotonic_ns() - int(timeout * SECOND)
             for unit in [each for each in self._working if each.started <= late]:
@@ -264,6 +270,7 @@ class Consumption(Group):
 
     def _expire(self, unit: Unit) -> None:
         """Let somebody else try a message whose handler may hang for ever."""
+        # Broadcasting has no sending back (RocketMQ spec 4.12).
         if unit.is_expired or self.is_broadcast:
             return
         unit.is_expired = True
@@ -286,6 +293,8 @@ class Consumption(Group):
     async def leave(self) -> None:
         worked_on = {unit.held for unit in self._working}
         for held in self.held.values():
+            # What waits out a failure in order is not being handled, and leaving need not wait for
+            # it.
             if held not in worked_on:
                 held.rest()
         await super().leave()

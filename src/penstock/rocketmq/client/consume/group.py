@@ -169,6 +169,7 @@ class Group:
         await self._check_filters()
         if not self._is_leaving:
             self._membership = Membership.JOINED
+        # Before anything is shared: brokers list only the members that they have heard.
         await self.heartbeats.beat()
         for work, name in (
             (self.heartbeats.watch(), "heartbeats"),
@@ -238,6 +239,7 @@ class Group:
     def _share(self) -> None:
         self._soon = None
         if self._sharing is not None and not self._sharing.is_done:
+            # Two rounds at once would take a queue twice; the one under way looks again at its end.
             self._share_again = True
             return
         self._sharing = self.hub.spawn(self._share_all(), "rebalance")
@@ -258,6 +260,7 @@ class Group:
         while again and not self._is_leaving:
             self._share_again = False
             wanted = await self._wanted()
+            # Given up before others are taken: another member may wait for these.
             self._drop_all([queue for queue in self.held if queue not in wanted])
             if not await self._take_all(wanted):
                 self.share_soon()
@@ -314,6 +317,7 @@ class Group:
     async def _take_all(self, wanted: set[MessageQueue]) -> bool:
         """Take what is new; whether that has worked out for all."""
         new = [queue for queue in sorted(wanted) if queue not in self.held]
+        # One that is still being left would be read at the offset from before its last commit.
         free = [queue for queue in new if queue not in self._leaving]
         granted = await self._locked(free) if self.is_locking else dict.fromkeys(free)
         taken = [
@@ -325,6 +329,7 @@ class Group:
 
     async def _locked(self, queues: list[MessageQueue]) -> dict[MessageQueue, int | None]:
         """The queues that are this member's now, and when it asked for their locks."""
+        # When it asked, not when it was told: the broker counts its minute from somewhere between.
         asked_ns = self.hub.clock.monotonic_ns()
         jobs = []
         for broker in sorted({queue.brokerName for queue in queues}):
@@ -346,6 +351,7 @@ class Group:
                 queue=queue,
             )
             return False
+        # It may have begun to leave meanwhile, and nobody would give this queue up again.
         if self._is_leaving:
             return False
         held = HeldQueue(queue, offset)
@@ -408,9 +414,11 @@ class Group:
             idle = held.idle()
             if self.is_locking:
                 await self._renew([held])
+                # The handler may take long, and the lock is to be kept till it ends.
                 self.hub.later(RENEW_S, held.wake_idle)
             await idle
         await self._commits.write([held])
+        # After the commit: whoever gets the lock next reads the offset.
         if self.is_locking and not held.is_abandoned:
             await self._locks.unlock(held.queue)
 
@@ -442,6 +450,7 @@ class Group:
 
     def _lock_lost(self, held: HeldQueue) -> None:
         """Take it again from the beginning; what is done already is not done twice."""
+        # At once: the broker may have given it to somebody else already.
         held.locked_ns = None
         if self.held.get(held.queue) is not held:
             return
@@ -454,6 +463,7 @@ class Group:
             topic=held.queue.topic,
             queue=held.queue,
         )
+        # Without a commit, as the queue may be another member's already.
         self._leave_behind(held, self._remember(held))
         self.share_soon()
 
@@ -479,6 +489,8 @@ class Group:
             and held.nbytes < config.pull_threshold_size_for_queue
             and (
                 self.kind.is_orderly
+                # A message that hangs holds the commit, and all behind it would come twice after a
+                # restart. In order there is nothing ahead of the one at work.
                 or held.span < config.consume_concurrently_max_span
                 or not held.count
             )
@@ -501,6 +513,8 @@ class Group:
                     most=config.pull_batch_size,
                     suspend_s=config.broker_suspend_max_time,
                     timeout_s=config.consumer_pull_timeout,
+                    # Each pull commits beside, as Java's does; the task is for queues with nothing
+                    # to pull.
                     commit=0 if self.is_broadcast else held.commit_offset,
                 )
             except ClientError as error:
@@ -511,6 +525,7 @@ class Group:
                     topic=held.queue.topic,
                     queue=held.queue,
                 )
+                # The broker may have moved, or be gone from the route.
                 self.hub.routes.doubt(held.queue.topic)
                 await self.hub.sleep(config.pull_time_delay_when_exception)
             else:
@@ -518,6 +533,7 @@ class Group:
                     took_ns = self.hub.clock.monotonic_ns() - began_ns
                     self.rates.pulled(held.queue.topic, took_ns, len(pulled.messages))
                 self._take_in(held, pulled)
+                # Without a long poll this loop would ask as fast as the broker answers.
                 if pulled.status is PullStatus.NO_NEW_MSG and not config.broker_suspend_max_time:
                     await self.hub.sleep(PULL_S)
 

@@ -78,6 +78,8 @@ class Heartbeats:
             address
             for replicas in self._hub.routes.brokers.values()
             for number, address in replicas.items()
+            # Replicas serve pulls, and they filter by subscriptions; producers have no business
+            # there.
             if number == MASTER or consumes
         ]
 
@@ -115,6 +117,7 @@ class Heartbeats:
     async def leave(self, **group: str) -> None:
         """Tell the brokers that the client leaves this group; those that do not answer are left."""
         fields = {"clientID": self._hub.client_id, **group}
+        # Only those that know us: one that is off would hold the close up for a connect's time-out.
         reached, self._reached = self._reached, set()
         ask = self._hub.ask
         jobs = [

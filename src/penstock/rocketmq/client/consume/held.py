@@ -38,6 +38,7 @@ class HeldQueue:
     @property
     def commit_offset(self) -> int:
         """The offset below which everything is done."""
+        # A dict keeps the order of pulls, so the first key is the oldest offset.
         return next(iter(self._messages), self.next_offset)
 
     @property
@@ -81,6 +82,7 @@ class HeldQueue:
         self._messages.clear()
         self.nbytes = 0
         self.next_offset = offset
+        # No offset: the next commit writes, even if it is the one that was told last.
         self.committed = -1
         self.wake()
 

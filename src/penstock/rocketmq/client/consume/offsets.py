@@ -122,6 +122,7 @@ class LocalOffsets:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         draft = self.path.with_suffix(".tmp")
         draft.write_bytes(fastjson.dumps({"offsetTable": table}))
+        # Not synced: a power cut may cost the file, and then the group begins as if it had none.
         os.replace(draft, self.path)
 
     def _read(self) -> dict[MessageQueue, int]:
@@ -132,7 +133,7 @@ class LocalOffsets:
                 for key, offset in table.items():
                     self._offsets[MessageQueue.from_json(dict(key))] = int(offset)
             except FileNotFoundError:
-                pass
+                pass  # usual for a new group
             except (OSError, BodyError, AttributeError, KeyError, TypeError, ValueError) as error:
                 tell(
                     logging.ERROR,
@@ -201,6 +202,7 @@ class Commits:
         try:
             await self._offsets.write({held.queue: offset})
             held.committed = offset
+            # Only after an answer: a commit that failed has made no table.
             self._begun.add(_place(held))
         except (ClientError, OSError) as error:
             tell(

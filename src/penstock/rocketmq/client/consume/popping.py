@@ -33,6 +33,7 @@ from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.messages.message import StoredMessage, decode_all
 
+# The brokers' limit (RocketMQ spec 2.7).
 MESSAGES_MAX: Final = 32
 ANY_QUEUE: Final = "-1"
 _NOTHING: Final = (
@@ -105,7 +106,7 @@ class Popper:
             try:
                 found = await self._pop(broker, most, invisible_s, wait)
             except Stopped:
-                raise
+                raise  # the client is closed, and the other brokers would raise the same
             except ClientError as error:
                 failures.append(self._failed(error))
                 continue

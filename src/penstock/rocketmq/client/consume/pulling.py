@@ -73,6 +73,7 @@ class Puller:
             raise no_broker(queue.brokerName)
         is_master = number == MASTER
         flag = SUBSCRIPTION | (SUSPEND if suspend_s else 0)
+        # Only the master keeps offsets; a slave gets them from it (RocketMQ spec 7.4).
         if commit > 0 and is_master:
             flag |= COMMIT
         request = requests.pull(
@@ -108,6 +109,7 @@ class Puller:
         offset: int,
     ) -> Pulled:
         try:
+            # Heeded from answer to answer, so a master that has caught up gets its consumers back.
             self._replicas[queue] = answer.int32("suggestWhichBrokerId", MASTER)
             next_offset = answer.int64("nextBeginOffset")
             first, end = answer.int64("minOffset"), answer.int64("maxOffset")
@@ -116,5 +118,6 @@ class Puller:
         messages: list[Received] = []
         if status is PullStatus.FOUND:
             found = all_received(answer.body, queue.brokerName, self._hub.config.namespace, offset)
+            # The broker compares hashes of tags, the client the texts (RocketMQ spec 4.13).
             messages = wanted.chosen(found)
         return Pulled(status, messages, next_offset, first, end)

@@ -46,6 +46,8 @@ class Receipt(NamedTuple):
         when a part is not a number.
         """
         start, _, _, _, _, offset = map(int, (*self[:4], self.queue, self.offset))
+        # A batch acknowledgement has a bit for each place after the first, so this bounds its
+        # bytes.
         if not 0 <= offset - start < BITS_MAX:
             raise BodyError(
                 f"a receipt for a message that was not popped then: {shortened(str(self))}"
@@ -136,6 +138,7 @@ def batch_of_acks(broker: str, group: str, topic: str, receipts: Iterable[Receip
 
 
 def _entry(group: str, topic: str, receipt: Receipt, places: int) -> dict[str, Any]:
+    # Java's BitSet, whose bytes are little-endian (RocketMQ spec 2.7).
     data = places.to_bytes((places.bit_length() + 7) // 8, "little")
     return {
         "c": group,

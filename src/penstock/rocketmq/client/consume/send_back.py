@@ -34,6 +34,7 @@ class SendBack:
     async def send(self, message: Received, level: int) -> None:
         """Ask the broker that has it; if that fails, send a copy. Raises ClientError."""
         times = self._hub.config.max_reconsume_times
+        # Java's default of -1 means 16 for consumers out of order.
         most = TIMES_MAX if times < 0 else times
         fields = {
             "offset": str(message.stored.physical_offset),
@@ -67,6 +68,7 @@ class SendBack:
         found.setdefault(properties.RETRY_TOPIC, stored.topic)
         found.setdefault(properties.ORIGIN_MESSAGE_ID, message.id)
         found[properties.DELAY] = str(_LEVEL_FIRST + message.reconsume_times)
+        # Else the copy would be a half message, or wait for its first delivery time again.
         for name in (properties.TRANSACTION, properties.WAIT, *properties.TIMERS):
             found.pop(name, None)
         topic = RETRY + self._group

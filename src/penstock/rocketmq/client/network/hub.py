@@ -114,6 +114,7 @@ class Hub:
         if self.is_closed:
             raise Stopped
         wire = self._wires.get(address) or self._connect(address)
+        # A shell may have to move a timer of its loop, so it hears only of a change.
         before = wire.deadline
         promise = wire.ask(request, self.config.request_timeout if seconds is None else seconds)
         if wire.deadline != before:
@@ -182,9 +183,12 @@ class Hub:
         level = logging.INFO if self.is_closed or wire.is_open else logging.WARNING
         reason = error.reason if isinstance(error, NotConnected) else str(error)
         tell(level, event, reason, address=wire.address)
+        # A new connection to the address may be there already; that one stays.
         if self._wires.get(wire.address) is wire:
             del self._wires[wire.address]
         if not isinstance(error, NotConnected):
+            # Whatever it was, those who wait may try another broker: that is what NotConnected
+            # says.
             error = NotConnected(wire.address, str(error), "")
         wire.lost(error)
         for told in self.on_lost:
@@ -269,5 +273,6 @@ class Hub:
         for wire in list(self._wires.values()):
             self.disconnect(wire)
         for wire in list(self._wires.values()):
+            # After disconnect, which sends what was said: this drops what is left.
             wire.lost(Stopped())
         self._wires.clear()

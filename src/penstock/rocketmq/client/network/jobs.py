@@ -61,6 +61,7 @@ class Promise(Generic[T]):
         if self.is_done:
             return
         self.is_done, self._value, self._error = True, value, error
+        # Taken out first: a callback may add others, or settle what waits for this.
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback(self)
@@ -88,6 +89,7 @@ class Job(Promise[T]):
             return
         if self._awaited is not None:
             self._awaited.forget(self._go_on)
+        # Not throw(): a coroutine of the core may not wait while it ends.
         self._coroutine.close()
         self.fail(error)
 
@@ -97,6 +99,7 @@ class Job(Promise[T]):
         except StopIteration as end:
             self.keep(end.value)
         except Exception as error:
+            # Not BaseException: what a signal's handler raises goes to whoever runs the client.
             self.fail(error)
         else:
             assert isinstance(self._awaited, Promise), "the core awaits promises only"

@@ -86,6 +86,7 @@ class NameServers:
                 failures.append(error.told)
                 continue
             if address in self.addresses:
+                # The one that answered comes first: one that is off costs its time-out only once.
                 self.addresses.remove(address)
                 self.addresses.insert(0, address)
             return answer

@@ -62,10 +62,14 @@ class Route:
             name, perm = str(each["brokerName"]), int(each["perm"])
             if perm & READ:
                 readable += _queues(topic, name, int(each["readQueueNums"]))
+            # Without its master, a broker's queues stay in the route for readers (RocketMQ spec
+            # 2.6).
             if perm & WRITE and MASTER in brokers.get(name, ()):
                 writable += _queues(topic, name, int(each["writeQueueNums"]))
         ordered = route.get("orderTopicConf")
         if ordered:
+            # The order fixes which queues there are: a broker that is added must not shift keys to
+            # others.
             writable = [queue for queue in _ordered(topic, str(ordered)) if queue in writable]
         return cls(topic, tuple(readable), tuple(writable), brokers)
 
@@ -123,6 +127,7 @@ class Routes:
 
     async def to_send(self, topic: str) -> Route:
         """The route for a send, which may make a topic that is not there. Raises NoRoute."""
+        # A route without writable queues is asked for again: a broker may be back.
         known = self._known.get(topic)
         if known is not None and known.writable:
             return known
@@ -145,6 +150,7 @@ class Routes:
             )
             raise NoRoute(topic, reason) from None
         route = example.of_topic(topic, config.default_topic_queue_nums)
+        # So that its refreshes fail in silence until the first send has made it.
         self._by_example.add(topic)
         self._keep(route)
         return route
@@ -166,6 +172,7 @@ class Routes:
 
     async def ask(self, topic: str) -> Route:
         """Ask the name servers now. Raises NoRoute, NoNameServer."""
+        # A thousand sends to one new topic ask once.
         job = self._asking.get(topic)
         if job is None:
             job = self._runtime.spawn(self._ask(topic), f"route of {topic}")
@@ -188,6 +195,7 @@ class Routes:
     def _keep(self, route: Route) -> None:
         before = self._known.pop(route.topic, None)
         self._known[route.topic] = route  # the newest is the last
+        # Made from all, so that brokers of replaced routes go as well.
         self._brokers = {}
         for each in self._known.values():
             self._brokers.update(each.brokers)

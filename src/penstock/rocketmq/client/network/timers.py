@@ -35,6 +35,7 @@ class Timers:
         if len(self._heap) >= self._swept_at:
             self._sweep()
         timer = Timer(call)
+        # The number keeps equal times in their order, and timers from being compared.
         heappush(self._heap, (when, next(self._order), timer))
         return timer
 

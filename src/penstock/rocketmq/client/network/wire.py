@@ -102,6 +102,8 @@ class Wire:
         if not self._said or now - self._said_since < PAUSE_NS:
             return
         for opaque, (deadline, seconds, promise) in self._asked.items():
+            # Only those that were asked since: an older request is on its way, and its time goes
+            # on.
             if deadline - int(seconds * SECOND) >= self._said_since:
                 self._asked[opaque] = now + int(seconds * SECOND), seconds, promise
         self._said_since = now
@@ -109,11 +111,13 @@ class Wire:
 
     def _send(self, request: Command) -> None:
         config = self._config
+        # Codes of popping do not fit into its 16 bits (RocketMQ spec 1.4).
         if config.serialization == "ROCKETMQ" and request.code <= CODE_MAX:
             request.serialization = Serialization.BINARY
         if config.access_key:
             if config.security_token:
                 request.ext = {**(request.ext or {}), SECURITY_TOKEN: config.security_token}
+            # Last: the signature is of all other fields.
             sign(request, config.access_key, config.secret_key)
         self.state.requests += 1
         self._put(request)
@@ -122,6 +126,7 @@ class Wire:
         data = frames.encode(command)
         self._said.append(data)
         self.nbytes_said += len(data)
+        # Told once: all that is said until it is taken leaves with one write.
         if len(self._said) == 1:
             self._said_since = self._clock.monotonic_ns()
             self._on_output(self)
@@ -184,7 +189,9 @@ class Wire:
         """Note that there is no connection, or no more; what waits fails."""
         self.is_open, self.is_lost = False, True
         self.deadline = None
+        # Nobody can send it any more, and a request that has failed must not leave later.
         self.take_output()
+        # First: those that wait may ask again as soon as they are told.
         asked, self._asked = self._asked, {}
         for _, _, promise in asked.values():
             promise.fail(error)

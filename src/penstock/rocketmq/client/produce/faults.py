@@ -59,6 +59,8 @@ class QueueChoice:
         topic, count = queues[0].topic, len(queues)
         start = self._next.get(topic)
         if start is None:
+            # Anywhere, or all producers of a fleet would send their first messages to the same
+            # queue.
             start = self._chance.below(1 << 16)
         faults = self._faults
         for ahead in range(count):
@@ -67,6 +69,7 @@ class QueueChoice:
             if broker != avoided and (faults is None or not faults.rests(broker)):
                 self._next[topic] = start + ahead + 1
                 return queue
+        # All rest, or there is one broker only: the one that is back first is as good as any.
         self._next[topic] = start + 1
         if faults is not None:
             broker = faults.back_first([queue.brokerName for queue in queues])

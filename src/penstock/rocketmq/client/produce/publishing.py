@@ -200,6 +200,7 @@ class Publisher:
         if seconds is None:
             seconds = config.send_msg_timeout
         deadline = self.hub.clock.monotonic_ns() + int(seconds * SECOND)
+        # A chosen queue is never changed by a retry: its order is why it was chosen.
         is_free = queue is None and not message.sharding_key
         tries = 1 + config.retry_times_when_send_failed if is_free else 1
         errors: list[ClientError] = []
@@ -207,6 +208,7 @@ class Publisher:
         avoided, denied = "", set[str]()
         for _ in range(tries):
             left = (deadline - self.hub.clock.monotonic_ns()) / SECOND
+            # The time is for all tries together, as with Java's sendMsgTimeout.
             if left <= 0:
                 break
             target = await self._target(made, message, queue, avoided, denied)
@@ -227,6 +229,8 @@ class Publisher:
                 continue
             if found[0].status is SendStatus.SEND_OK:
                 return found
+            # Stored, though not as safely as wished: with the option another broker gets it as
+            # well, and the message is there twice.
             stored = found
             if not config.retry_another_broker_when_not_store_ok:
                 return found
@@ -255,6 +259,7 @@ class Publisher:
             return route.writable[abs(java_hash(message.sharding_key)) % len(route.writable)]
         queues = route.writable
         if denied:
+            # All have denied it: the loop above sees that and ends.
             queues = tuple(each for each in queues if each.brokerName not in denied) or queues
         return self._choice.choose(queues, avoided)
 
@@ -301,6 +306,7 @@ class Publisher:
                 text = f"broker {broker} rests"
                 tell(logging.INFO, "avoided", text, broker=broker, group=self.group)
             self._faults.report(broker, 0.0, failed=True)
+        # Whatever failed, the route may be why.
         self.hub.routes.doubt(made.topic)
 
     # --- the rest --------------------------------------------------------------------------------

@@ -59,6 +59,7 @@ class Requests:
         publisher.begin()
         await self._hub.routes.to_send(made.topic)
         await publisher.heartbeats.introduce()  # else no broker could hand the reply on
+        # Before the send: a reply may be here before the send's own answer.
         promise = self._waiting[correlation] = Promise[Received]()
         try:
             await publisher.deliver(made, message, queue, seconds)
@@ -118,6 +119,7 @@ class Requests:
                 request.int32("flag", 0), request.int32("sysFlag", 0),
             )  # fmt: skip
             promise.keep(Received(stored, namespace=self._hub.config.namespace))
+        # Even to one that nobody waits for: an error would only make the broker log it.
         return request.answer()
 
 

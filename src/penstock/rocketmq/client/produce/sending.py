@@ -145,6 +145,7 @@ def _check_alike(messages: Sequence[Message]) -> None:
         raise BadMessage("a batch has one message at least")
     if len({message.topic for message in messages}) > 1:
         raise BadMessage("The topic of the messages in one batch should be the same")
+    # A batch has one WAIT for all of its messages, in the header's properties.
     if len({message.wait_store for message in messages}) > 1:
         raise BadMessage("wait_store of the messages in one batch should be the same")
     if messages[0].topic.startswith(RETRY):
@@ -186,6 +187,7 @@ def results(answer: Command, sent: Draft, queue: MessageQueue, address: str) -> 
         SendResult(
             status,
             unique_id,
+            # Too few ids are no reason to fail: the messages are stored.
             offset_ids[index] if index < len(offset_ids) else "",
             target,
             first + index,

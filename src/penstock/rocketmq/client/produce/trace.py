@@ -78,6 +78,7 @@ class Tracer:
         ids = ",".join(each.id for each in found)
         offset_ids = ",".join(each.offset_id for each in found)
         text = entry(
+            # The order of the fields is the format: Java's TraceDataEncoder reads them by place.
             "Pub", self._hub.now_ms - took_ms, found[0].region or _REGION,
             unwrap(namespace, group), message.topic, ids, message.tags, keys, address,
             len(message.body), took_ms, kind, offset_ids, True,
@@ -139,6 +140,7 @@ class Tracer:
         self._add(text, f"{message.id} {keys}")
 
     def _add(self, text: str, keys: str) -> None:
+        # Tracing must not fill the memory of a program whose brokers are away.
         if len(self._held) < HELD_MAX:
             self._held.append((text, keys))
         if len(self._held) >= GATHERED_MAX:
@@ -152,6 +154,7 @@ class Tracer:
 
     async def flush(self) -> None:
         """Send what is gathered."""
+        # Before the first wait: what comes meanwhile is for the next flush.
         held, self._held = self._held, []
         for part in _parts(held, self._hub.config.max_message_size):
             body = b"".join(text for text, _ in part)

@@ -75,6 +75,7 @@ class Transactions:
         await self._hub.routes.to_send(made.topic)
         await publisher.heartbeats.introduce()  # else nobody could be asked
         (sent,) = await publisher.deliver(made, message, None, seconds)
+        # As Java's client: a half that may be lost with its broker is not worth the sender's work.
         if sent.status is not SendStatus.SEND_OK:
             await self._end(message, sent, TransactionState.ROLLBACK)
             return TransactionResult(sent, TransactionState.ROLLBACK)
@@ -118,6 +119,7 @@ class Transactions:
             "transactionId": unique_id,
             "topic": topic,
         }
+        # One-way, as Java's: if it is lost, the broker asks (RocketMQ spec 4.7).
         self._hub.tell(address, RequestCode.END_TRANSACTION, fields)
         group, tracer = self._publisher.group, self._publisher.tracer
         if tracer is not None:
@@ -149,6 +151,7 @@ class Transactions:
     async def _look_up(
         self, address: str, message: Received, table_offset: int, physical_offset: int
     ) -> None:
+        # Said where the check is missing or fails, too: the broker asks again (RocketMQ spec 4.7).
         state = TransactionState.UNKNOWN
         try:
             if self._check is not None:

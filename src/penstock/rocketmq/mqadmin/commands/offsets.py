@@ -85,6 +85,7 @@ def _wish(given: Given, timestamp_ms: int) -> Wish:
 
 
 def _only_offline(error: Refused) -> None:
+    # Where members are online they would commit over what the tool commits by itself.
     if error.code != ResponseCode.CONSUMER_NOT_ONLINE:
         raise error
 

@@ -44,6 +44,7 @@ IPV6_EXTRA: Final = 12
 
 _LENGTH = struct.Struct(">i")
 _SHORT = struct.Struct(">h")
+# Java's checksum is without the sign bit (RocketMQ spec 3.1).
 CRC_MASK: Final = 0x7FFFFFFF
 _MAGIC_AT: Final = 4
 
@@ -238,6 +239,7 @@ class Packer:
 
 
 def _magic(topic: bytes) -> int:
+    # One byte of length before a topic of V1: a part of up to 128 bytes.
     return MAGIC_V1 if len(topic) <= TOPIC_BYTES_V1 + 1 else MAGIC_V2
 
 
@@ -264,6 +266,7 @@ def parts_at(record: bytes | bytearray | memoryview) -> tuple[int, int]:
     """The offsets of body and properties in a record that a broker has stored."""
     (magic,) = _LENGTH.unpack_from(record, _MAGIC_AT)
     (sys_flag,) = _LENGTH.unpack_from(record, SYS_FLAG_AT)
+    # Each of the two hosts that is IPv6 moves the body by 12 bytes (RocketMQ spec 3.1).
     place = BODY_LENGTH_AT + IPV6_EXTRA * (sys_flag & HOST_BITS).bit_count()
     (length,) = _LENGTH.unpack_from(record, place)
     body_at = place + _LENGTH.size
@@ -314,6 +317,8 @@ def _decode(data: bytes, start: int) -> tuple[StoredMessage, int]:
     place += _SHORT.size
     if length < 0:
         raise _bad_length(length, start)
+    # Java steps on by the fields, not by the size (RocketMQ spec 3.1); a record in which the two
+    # differ would be read in two ways.
     if place + length != end:
         size = place + length - start
         raise BodyError(f"a stored message of {size} bytes says {total}, at byte {start}")

@@ -153,6 +153,7 @@ def _measure(
             sent += 1
         except ClientError:
             pass  # counted as a failure
+        # The first one also makes the connection.
         total += watch.ms if number else 0
     average = total / (amount - 1) if amount > 1 else 0.0
     if is_log:
