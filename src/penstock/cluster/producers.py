@@ -160,6 +160,8 @@ def united(told: Iterable[tuple[str, ToldNodes | ToldBareNodes]]) -> list[Produc
     for address, nodes in told:
         for each in nodes.producers or ():
             producer = each.producer()
+            # By TCP address, where `distinct` takes the HTTP address: both as in Go's clusterinfo
+            # (internal/clusterinfo/data.go).
             known = found.setdefault(producer.tcp_address, producer)
             known.remote_addresses = known.remote_addresses or []
             known.remote_addresses.append(f"{address}/{producer.remote_address or 'N/A'}")

@@ -47,6 +47,7 @@ def _prepared(value: Any) -> Any:
     """Make final what msgspec would write differently from Go."""
     kind = type(value)
     if kind is str:
+        # Half of a surrogate pair is U+FFFD for Go; msgspec would refuse it.
         return value if value.isascii() else _SURROGATES.sub("\ufffd", value)
     if kind is int or kind is bool or value is None:
         return value

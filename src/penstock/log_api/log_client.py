@@ -277,6 +277,7 @@ class LogClient:
         reply = self._request("POST", path, "", query, json.dumps(body).encode())
         reason = str(parsed(reply.body).get("message", ""))
         if reply.status == 405 or (reply.status == 400 and reason.startswith("MISSING_ARG")):
+            # Remembered: an older node would refuse it each time.
             self._takes_many = False
             return None
         self._check(reply, "")
@@ -302,6 +303,8 @@ class LogClient:
             return
         answer = parsed(reply.body)
         reason = str(answer.get("message", ""))
+        # Go's nsqd says NOT_FOUND of a path that it does not know (NSQ spec 2.1). A topic that is
+        # not there has a code for itself.
         if reply.status == 404 and reason in ("", "NOT_FOUND"):
             raise NoLog(self.node, reply.status, reason)
         if reply.status == 403 and reason == "TLS_REQUIRED":

@@ -77,6 +77,7 @@ class Pace:
                 not is_first and (head - self._head_then) * SECOND >= BUSY_PER_S * elapsed
             )
             self._since, self._head_then = now, head
+        # Twice what has come since the last request: with less, a follower would never catch up.
         room = max(GENTLE_NBYTES, 2 * came)
         return room if self._is_busy and room <= NBYTES_MAX else None
 
@@ -322,6 +323,7 @@ class Primary:
             if len(self.followers) >= FOLLOWERS_MAX:
                 raise ApiError(503, "TOO_MANY_FOLLOWERS")
         known = standing.followers
+        # Without a history it has followed nobody yet, so it cannot have been promoted meanwhile.
         if fetch.address and fetch.address not in known and fetch.history:
             if len(known) >= FOLLOWERS_MAX:
                 known = [each for each in known if each in self.followers]

@@ -122,6 +122,7 @@ class Swap:
         was, folder = self.staging / change.staged, self._root / change.folder
         gone = {name for merge in change.merges for name in merge.old}
         gone |= {checksum(Path(name)).name for name in gone}
+        # Until it is empty: a writer that had the old folder open may add files meanwhile.
         while names := self._disk.list(str(was)):
             for name in names:
                 if name in gone or _are_one(was / name, folder / name):

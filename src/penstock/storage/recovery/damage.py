@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 DAMAGES_MAX: Final = 1000
 """The most entries of one queue; further damage is added to the last entry."""
+# Each crash may leave a torn tail: one that comes again and again must not fill the disk.
 TORN_COPIES_MAX: Final = 16
 _FILE: Final = "damage.json"
 QUARANTINE: Final = "quarantine"
@@ -170,6 +171,8 @@ class DamageRecord:
                 torn = [each for each in names if each.endswith(_TORN)]
                 for old in torn[: max(0, len(torn) - TORN_COPIES_MAX + 1)]:
                     self._disk.remove(os.path.join(directory, old))
+            # Torn tails were never acknowledged, so their old copies make room. Copies of damage
+            # stay.
             elif len(names) >= DAMAGES_MAX:
                 raise StorageError(f"{directory}: holds {DAMAGES_MAX} copies already")
             self._disk.replace_file(os.path.join(directory, name), data)
