@@ -85,6 +85,8 @@ class Hooks:
                 stdin=DEVNULL,
                 stdout=PIPE,
                 stderr=STDOUT,
+                # A process group for it alone, so that what the shell has started is killed as
+                # well.
                 start_new_session=True,
                 env={**os.environ, **environment},
             )

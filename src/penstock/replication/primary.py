@@ -376,8 +376,10 @@ class Primary:
             raise succeeded("STEPPED_BACK", standing)
         fenced = msgspec.structs.replace(standing)
         fenced.fence(fence.epoch, fence.address, fence.fork)
+        # On disk before anything acts on it: after a crash this node must not come back as primary.
         self.write(fenced)
         self.standing = fenced
+        # At once: the ports close only when the role has ended, and no OK may be given meanwhile.
         for topic in self._node.broker.topics.values():
             topic.exiting = True
         self._turn()

@@ -212,6 +212,7 @@ class FaultyFile:
         self.size = self._reserved = size
 
     def close(self) -> None:
+        # Stricter than the real disk, where a second close does nothing: tests are to find it.
         assert not self._closed, f"{self.path} is closed twice"
         self.release()
         self._closed = True

@@ -60,6 +60,7 @@ class Swap:
 
     def commit(self, changes: Sequence[Change]) -> None:
         """From here on these changes are made, whatever happens. Raises StorageError."""
+        # All that the plan names is on disk before the plan.
         self._disk.sync_directory(str(self.staging))
         text = json.dumps([asdict(change) for change in changes], indent=1)
         self._disk.replace_file(self._plan, text.encode())

@@ -144,6 +144,7 @@ def _forget(disk: Disk, folder: str, known: dict[str, Manifest], keep: int, vaul
     kept = sorted(known)[-keep:]
     for moment in known.keys() - set(kept):
         manifests.remove(disk, folder, moment)
+    # After the manifests: one whose files are gone would look like a damaged backup.
     vault.prune([known[moment] for moment in kept])
 
 

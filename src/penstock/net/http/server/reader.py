@@ -138,6 +138,7 @@ class RequestReader(HeadReader):
             if headers[b"expect"].strip().lower() != b"100-continue":
                 raise BadRequestError("417 Expectation Failed")
             if not head.is_http10:
+                # Answered before the body is there, as the client waits for it.
                 self.events.append(CONTINUE)
 
     def on_body(self, part: bytes) -> None:

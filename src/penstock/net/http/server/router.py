@@ -94,6 +94,7 @@ class Router:
             return self._options(path, methods), ""
         fixed = self._fixed_path(method, path)
         if fixed is not None:
+            # Quiet: redirects are not in nsqd's access log (NSQ spec 2.1).
             return self._constant(_redirect(method, fixed, query), quiet=True), ""
         if methods:
             return self._constant(self.pages.method_not_allowed(_allow(methods))), ""
@@ -118,6 +119,7 @@ class Router:
         return {}, ""
 
     def _options(self, path: str, methods: dict[str, Route]) -> Route:
+        # The one answer to OPTIONS without Allow (NSQ spec 2.1).
         if path == "*":
             return self._constant(Response(), quiet=True)
         if not methods:
@@ -155,6 +157,7 @@ class Router:
 
 
 def _allow(methods: dict[str, Route]) -> str:
+    # Without HEAD, which GET does not imply at httprouter (NSQ spec 2.1).
     return ", ".join(sorted({*methods, "OPTIONS"}))
 
 
