@@ -133,8 +133,7 @@ class ActionsApi:
         router.v1("DELETE", "/api/nodes/:node", answering(self._tombstone))
 
     async def _create(self, request: Request) -> Any:
-        # Before the body is read: whoever may not change anything gets 403 for a bad body, too (NSQ
-        # spec 5.2).
+        # First: who may change nothing gets 403, even for a bad body (NSQ spec 5.2).
         self._access.check_admin(request)
         topic, channel = _strings(request, "topic", "channel")
         if not is_valid_name(topic):

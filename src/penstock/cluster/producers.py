@@ -160,7 +160,7 @@ def united(told: Iterable[tuple[str, ToldNodes | ToldBareNodes]]) -> list[Produc
     for address, nodes in told:
         for each in nodes.producers or ():
             producer = each.producer()
-            # By TCP address, where `distinct` takes the HTTP address: both as in Go's clusterinfo
+            # By TCP address, while `distinct` takes the HTTP address. Go's does both
             # (internal/clusterinfo/data.go).
             known = found.setdefault(producer.tcp_address, producer)
             known.remote_addresses = known.remote_addresses or []

@@ -40,8 +40,7 @@ class Budget:
 
     def has_room(self, nbytes: int) -> bool:
         """True if this many more bytes fit."""
-        # While nobody holds any, something larger than the whole budget goes through: it could wait
-        # for ever.
+        # What is larger than the whole budget goes through alone; it would wait for ever.
         return not self.limit or not self.used or self.used + nbytes <= self.limit
 
     @property

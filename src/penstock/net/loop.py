@@ -32,7 +32,7 @@ from penstock.net.tasks import spawn
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 _STDERR: Final = 2
-# Behind the first answers: numpy alone is a third of nsqd's start (bench/README.md, "Start").
+# Behind the first answers: numpy alone is a third of nsqd's start (ARCHITECTURE.md).
 _SETTLE_S: Final = 0.1
 # CPython 3.11 looks after every 700, which is every few messages of a busy loop.
 _YOUNG_MAX: Final = 50_000

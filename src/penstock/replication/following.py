@@ -123,8 +123,7 @@ class Pulling:
         if hello is not None:
             self._begin(hello)
             return
-        # Before the next request, which says what is here: at `fsync` only what is synced counts
-        # there.
+        # Before the next request, which says what is here: at `fsync` only synced data counts.
         await self._sync()
         for tell in self.stepped:
             tell()

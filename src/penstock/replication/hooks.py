@@ -85,8 +85,7 @@ class Hooks:
                 stdin=DEVNULL,
                 stdout=PIPE,
                 stderr=STDOUT,
-                # A process group for it alone, so that what the shell has started is killed as
-                # well.
+                # A process group for it alone: the shell's children must be killed, too.
                 start_new_session=True,
                 env={**os.environ, **environment},
             )

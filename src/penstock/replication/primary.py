@@ -90,6 +90,7 @@ logger = logging.getLogger("penstock.replication")
 
 WAIT_NS: Final = SECOND
 """A request that there is no news for is answered after this time all the same."""
+# Room for all topics that a request may name (`messages.TOPICS_MAX`), 160 bytes each.
 FETCH_BODY_MAX: Final = 16 * 1024 * 1024
 WAITING_MAX: Final = 32
 GONE_NS: Final = 60 * SECOND
@@ -132,6 +133,7 @@ class Primary:
         self._node = node
         self._secret = secret
         self._turn = turn
+        # Positions in journals (`Journal.rewrites`) mean something within one run only.
         self._run = os.urandom(8).hex()
         self._source: Source | None = None
         self._waiting: dict[_Waiting, None] = {}

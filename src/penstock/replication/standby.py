@@ -357,8 +357,7 @@ class Standby:
 
     async def _drain(self, pulling: Pulling) -> bool:
         """Take what the old primary has, which no longer grows; False if that fails."""
-        # An earlier answer does not count: the old primary may have taken more before it stepped
-        # back.
+        # Earlier answers do not count: the old primary may have taken more before it stepped back.
         self.copy.is_whole = False
         with suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_S):

@@ -79,7 +79,7 @@ class TruncatedBatchError(CorruptBatchError):
     """The buffer ends before the batch does."""
 
 
-# Without the collector's care: it refers to buffers only, so it cannot be part of a cycle.
+# Not tracked by the garbage collector: it refers to buffers only, so it is part of no cycle.
 class Batch(Struct, eq=False, gc=False):
     """One batch over a buffer that it keeps alive; nothing is copied.
 

@@ -344,8 +344,7 @@ class Log:
         wrote them does not mean that they would survive a power cut.
         """
         for segment in segments:
-            # At least 1: `begin_sync` must find something to do for a segment without readable
-            # messages.
+            # At least 1: `begin_sync` must find work for a segment without readable messages, too.
             self.unsynced_messages += max(1, segment.next_offset - segment.first_offset)
             if segment is not self._segments[-1]:
                 self._finished_unsynced.append(segment)
@@ -379,6 +378,7 @@ class Log:
             finished=self._finished_unsynced,
             messages=self.unsynced_messages,
             end=self.append_offset,
+            # Only there publishers wait for each sync.
             growing=active.file if self.options.durability is Durability.FSYNC else None,
         )
         # Reset before the job has run: what is appended meanwhile counts for the next one.
@@ -399,8 +399,7 @@ class Log:
         if error is None:
             self.synced_offset = max(self.synced_offset, job.end)
             return [] if self.options.awaits_copies else self.show(job.end)
-        # Only opening the directory raises this, so no sync has failed: the next job does all of
-        # it.
+        # Only opening the directory raises this: no sync has failed, the next job does it all.
         if isinstance(error, TooManyFilesError):
             self._finished_unsynced = job.finished + self._finished_unsynced
             self._new_files = self._new_files or job.sync_directory
@@ -540,8 +539,7 @@ class Log:
                 offset = self.next_offset if is_visible else end
                 continue
             for batch in batches[place:]:
-                # The first goes out whatever its size: a reader with less room would never get past
-                # it.
+                # The first goes out whatever its size, or a reader with less room would stay here.
                 if pieces and nbytes < len(batch.raw):
                     return pieces
                 pieces.append(batch.raw)

@@ -150,6 +150,7 @@ class LayeredTransport(asyncio.Transport, asyncio.Protocol):
         if self._deaf:
             return False
         self._pump_soon()
+        # True keeps the socket open for answers; the layers may still hold bytes to be read.
         return True
 
     def _tell_eof(self) -> None:

@@ -56,8 +56,7 @@ def take(
         }
         vault = Vault(disk, folder, earlier.values())
         newest_ns = max((each.wall_ns for each in earlier.values()), default=0)
-        # Behind the newest also where the clock was set back: the order of names is that of
-        # backups.
+        # Behind the newest even if the clock was set back: names are in the order of backups.
         made = Manifest(os.path.abspath(data_path), max(wall_ns, newest_ns + MICROSECOND))
         made.entries = [*_others(disk, data_path, others, vault), *_queues(disk, data_path, vault)]
         moment = _name(made.wall_ns)

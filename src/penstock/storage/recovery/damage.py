@@ -127,6 +127,7 @@ class DamageRecord:
         """
         if self._knows(damage):
             return
+        # Zeros tell nothing, and a block that a disk has lost is all zeros.
         if data.strip(b"\0"):
             name = f"{damage.file}-{damage.position}.bad"
             damage = msgspec.structs.replace(damage, copy=self._copy(name, data))
@@ -137,6 +138,7 @@ class DamageRecord:
         self._changed = True
         try:
             self.save()
+        # It is pending all the same, and written down with the next change.
         except StorageError as error:
             logger.error("cannot write down the damage - %s", error)
 
@@ -171,8 +173,7 @@ class DamageRecord:
                 torn = [each for each in names if each.endswith(_TORN)]
                 for old in torn[: max(0, len(torn) - TORN_COPIES_MAX + 1)]:
                     self._disk.remove(os.path.join(directory, old))
-            # Torn tails were never acknowledged, so their old copies make room. Copies of damage
-            # stay.
+            # Torn tails were never acknowledged: old copies make room. Copies of damage stay.
             elif len(names) >= DAMAGES_MAX:
                 raise StorageError(f"{directory}: holds {DAMAGES_MAX} copies already")
             self._disk.replace_file(os.path.join(directory, name), data)

@@ -225,6 +225,7 @@ class RequestReader(HeadReader):
         if self.ended:
             return
         if isinstance(error, httptools.HttpParserCallbackError):
+            # httptools wraps what a callback raises, and keeps it as the context.
             if not isinstance(error.__context__, BadRequestError):
                 raise error
             self._refuse_raw(error.__context__.status)

@@ -131,8 +131,7 @@ class Router:
         clean = posixpath.normpath(path).replace("//", "/", 1) if path != "/" else path
         for candidate in (clean, clean + "/"):
             fixed = self._in_any_case(candidate)
-            # Only for a path that has this method: httprouter answers `GET /pub/` 404 (NSQ spec
-            # 2.1).
+            # Only if it has this method: httprouter answers `GET /pub/` with 404 (NSQ spec 2.1).
             if fixed is not None and fixed != path and method in self._find(fixed)[0]:
                 return fixed
         return None
@@ -166,8 +165,7 @@ def _redirect(method: str, path: str, query: bytes) -> Response:
     location = quote(path, safe="/:@!$&'()*+,;=~", errors="surrogateescape")
     location += "?" + query.decode("latin-1") if query else ""
     headers = (("Location", location),)
-    # As httprouter: 301 with a link for GET, for others a bare 307, which keeps the method (NSQ
-    # spec 2.1).
+    # As httprouter: 301 and a link for GET, else a bare 307, which keeps the method (NSQ spec 2.1).
     if method != "GET":
         return Response(307, headers=headers)
     from html import escape  # slow to import, and hardly any client is redirected

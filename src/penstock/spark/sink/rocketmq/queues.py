@@ -61,8 +61,8 @@ class Queues:
     def _ask(self, topic: str) -> list[Queue]:
         route = self._routes.route(topic)
         most = 1 << 31
-        # No such topic yet: the brokers that serve TBW102 make it with the first send (RocketMQ
-        # spec 4.9).
+        # No such topic yet: brokers that serve TBW102 make it with the first send
+        # (RocketMQ spec 4.9).
         if route is None:
             route, most = self._routes.route(_MAKES_TOPICS), NEW_TOPIC_QUEUES
         queues = [] if route is None else queues_in(route, most)
