@@ -164,6 +164,7 @@ def united(told: Iterable[tuple[str, ToldNodes | ToldBareNodes]]) -> list[Produc
             # (internal/clusterinfo/data.go).
             known = found.setdefault(producer.tcp_address, producer)
             known.remote_addresses = known.remote_addresses or []
+            # `N/A` as Go's Producer.Address has it (internal/clusterinfo/types.go).
             known.remote_addresses.append(f"{address}/{producer.remote_address or 'N/A'}")
     return ordered(found.values())
 
