@@ -54,6 +54,7 @@ def read_strings(body: bytes, names: Sequence[str]) -> list[str]:
     """
     value = _first_value(body.decode("utf-8", "replace"))
     found = dict.fromkeys(names, "")
+    # `null` counts as `{}` for Go's decoder (NSQ spec 5.2).
     if value is None:
         return list(found.values())
     if not isinstance(value, tuple):
@@ -80,6 +81,7 @@ def _first_value(text: str) -> Any:
     if start == len(text):
         raise ValueError("EOF")
     try:
+        # Go's decoder takes the first value and ignores what follows (NSQ spec 5.2).
         return _decoder.raw_decode(text, start)[0]
     except json.JSONDecodeError as error:
         raise ValueError(_reason(error, text)) from None
@@ -131,6 +133,7 @@ class ActionsApi:
         router.v1("DELETE", "/api/nodes/:node", answering(self._tombstone))
 
     async def _create(self, request: Request) -> Any:
+        # First: who may change nothing gets 403, even for a bad body (NSQ spec 5.2).
         self._access.check_admin(request)
         topic, channel = _strings(request, "topic", "channel")
         if not is_valid_name(topic):
@@ -187,6 +190,7 @@ class ActionsApi:
         try:
             (topic,) = read_strings(request.body, ("topic",))
         except ValueError:
+            # A code here, where the other handlers answer with the decoder's text (NSQ spec 5.2).
             raise ApiError(400, "INVALID_BODY") from None
         if not is_valid_name(topic):
             raise ApiError(400, "INVALID_TOPIC")

@@ -46,9 +46,11 @@ class ReadApi:
             raise ApiError(400, problem)
         warnings = Warnings()
         topics = await self._cluster.topics(warnings)
+        # No other spelling counts, not even `1` (NSQ spec 5.2).
         if Query.parse(request.query).get("inactive") == "true":
             inactive = await self._cluster.inactive_topics(topics, warnings)
             return {"topics": inactive, "message": warnings.message}
+        # `null`, not an empty list, as Go's nil slice (NSQ spec 5.2).
         return {"topics": topics or None, "message": warnings.message}
 
     async def _topic(self, request: Request) -> Response:
@@ -61,6 +63,7 @@ class ReadApi:
 
     def _without_producers(self, name: str, warnings: Warnings) -> Response:
         """An nsqlookupd knows the topic, or else nobody does."""
+        # Go's nsqadmin answers 502 to both (NSQ spec 5.2).
         if not self._cluster.addresses.lookupds:
             raise _missing("TOPIC_NOT_FOUND", warnings)
         return with_message(whole_topic(name, ()), warnings)
@@ -141,6 +144,7 @@ def answering(handler: Any) -> Any:
 
 def with_message(stats: TopicStats | ChannelStats, warnings: Warnings) -> Response:
     """The object, with ``message`` as its last key."""
+    # Put in afterwards: it stands at the root alone, and the objects below are of the same type.
     body = dumps(stats)[:-1] + b',"message":' + dumps(warnings.message) + b"}"
     return Response(200, body, headers=_JSON)
 

@@ -18,6 +18,7 @@ def _deflate(body: bytes) -> bytes:
 
 
 _CODERS: Final[dict[bytes, Callable[[bytes], bytes]]] = {
+    # Without the time, so that equal answers have equal bytes.
     b"gzip": lambda body: gzip.compress(body, _LEVEL, mtime=0),
     b"deflate": _deflate,
 }
@@ -43,6 +44,7 @@ def compressed(response: Response, accepted: bytes) -> Response:
     headers = (
         *response.headers,
         ("Content-Encoding", coding.decode()),
+        # On compressed answers only, as Go's nsqadmin has it (NSQ spec 5.1).
         ("Vary", "Accept-Encoding"),
     )
     return Response(response.status, _CODERS[coding](body), response.content_type, headers)

@@ -28,6 +28,7 @@ class ConfigApi(ConfigPage):
         router.v1("PUT", "/config/:opt", self.put, max_body=BODY_MAX, too_big="INVALID_VALUE")
 
     def get(self, request: Request) -> Response:
+        # By network only, for GET as well: administrators are not asked for here (NSQ spec 5.2).
         self._access.check_config(request)
         return super().get(request)
 

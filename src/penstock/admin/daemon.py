@@ -155,6 +155,7 @@ class Nsqadmin:
         return self._own_vitals.poller
 
     async def _end(self) -> None:
+        # The poller first: it asks through what is closed below.
         if self.poller is not None:
             await self.poller.close()
         if self._rocketmq is not None:

@@ -64,6 +64,7 @@ class GraphiteApi:
         target = query.get("target")
         if target is None:
             raise ApiError(400, "INVALID_ARG_TARGET")
+        # Go's query, its keys sorted (NSQ spec 5.5): the interval before the present one.
         asked = {
             "format": "json",
             "from": f"-{2 * self._options.statsd_interval // SECOND}sec",
@@ -87,6 +88,7 @@ class GraphiteApi:
     def _shown(self, series: list[_Series] | None) -> str:
         points = series[0].datapoints if series else None
         value = points[0][0] if points and points[0] else None
+        # Go's nsqadmin answers 500 where graphite has no data (NSQ spec 5.5).
         if value is None or value < 0 or not self._interval_s:
             return NOT_KNOWN
         return f"{value / self._interval_s:.2f}"
@@ -94,6 +96,7 @@ class GraphiteApi:
     async def _render(self, request: Request) -> Response:
         found = request.headers
         headers = {each.decode(): _text(found[each]) for each in _PASSED_ON if each in found}
+        # As Go's proxy: the Host that was asked for goes on to graphite (NSQ spec 5.2).
         headers["Host"] = _text(found.get(b"host", b""))
         headers["X-Forwarded-For"] = request.remote.rpartition(":")[0].strip("[]")
         url = f"{self._options.graphite_url.rstrip('/')}/render"

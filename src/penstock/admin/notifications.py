@@ -96,6 +96,7 @@ class Notifier:
                 connect_timeout=self._connect_s,
                 max_body=_ANSWER_MAX,
             )
+        # Go's nsqadmin ends here with a nil dereference (NSQ spec 5.4).
         except http_client.HttpError as error:
             self.failed_count += 1
             logger.error("failed to POST notification - %s", error)
@@ -116,6 +117,7 @@ def described(action: Action, request: Request, timestamp: int) -> dict[str, Any
     user = _basic_user(request.headers.get(b"authorization", b""))
     if user:
         found["user"] = user
+    # With the port, despite its name, as Go's has it (NSQ spec 5.4).
     found["remote_ip"] = request.remote
     found["user_agent"] = _text(request.headers.get(b"user-agent", b""))
     found["url"] = _url(request)
@@ -136,6 +138,7 @@ def _basic_user(authorization: bytes) -> str:
 
 def _url(request: Request) -> str:
     """The whole address, the path decoded and escaped again."""
+    # The header of a proxy that has ended TLS (NSQ spec 5.4).
     scheme = "https" if request.headers.get(b"x-scheme") == b"https" else "http"
     path = quote(request.path, safe="$&+,/:;=@", errors="surrogateescape")
     query = f"?{_text(request.query)}" if request.query else ""

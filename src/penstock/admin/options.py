@@ -164,6 +164,7 @@ def _check_urls(options: AdminOptions) -> None:
     graphite, endpoint = options.graphite_url, options.notification_http_endpoint
     if options.proxy_graphite:
         _check_url("--graphite-url", graphite)
+    # Go's nsqadmin checks it with --proxy-graphite only (NSQ spec 5.7), and starts here.
     elif graphite and not graphite.startswith("/"):
         try:
             _check_url("--graphite-url", graphite)

@@ -103,6 +103,7 @@ class Pages:
         return {
             "basePath": self._base,
             "version": NSQ_VERSION,
+            # By the header of this request (NSQ spec 5.6), so no cache may keep the page.
             "isAdmin": self._access.is_admin(request),
             "lookupds": options.lookupd_http_addresses,
             "hasNodes": options.has_nodes,
@@ -175,6 +176,7 @@ class WebFiles:
 
 def _no_file(request: Request | None = None) -> Response:
     """The answer of nsqadmin for a file that is not there."""
+    # Plain text, where all other 404s are JSON (NSQ spec 5.2).
     return plain_response("NOT_FOUND", 404)
 
 

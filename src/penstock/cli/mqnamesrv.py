@@ -54,6 +54,7 @@ async def _serve(settings: NamesrvSettings, prefix: str) -> int:
         server = await NameServer.start(settings)
     except PenstockError as error:
         die(prefix, str(error))
+    # Begins as the line of Java's name server, for those who wait for it.
     print(f"The Name Server boot success, port {server.port}", flush=True)
     await stop_requested()
     await server.close()

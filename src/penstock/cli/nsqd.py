@@ -80,6 +80,7 @@ async def _start(options: NsqdOptions, running: AsyncExitStack, turn: Turn) -> N
     log_versions(options)
     settings = _rocketmq_settings(options)
     with starting("failed to instantiate nsqd"):
+        # Before the data path is opened, which may take long: a port that is taken ends the start.
         check_ports(options)
         if settings is not None:
             check_free(options.rocketmq_address)
@@ -99,6 +100,8 @@ async def _start(options: NsqdOptions, running: AsyncExitStack, turn: Turn) -> N
 
         rocketmq = await RocketBroker.start(settings, node)
         running.push_async_callback(rocketmq.close)
+    # Last: RocketMQ's broker keeps messages that no channel holds, so nothing may be deleted before
+    # it is there.
     node.start()
     return nsqd.ports.kept(options)
 

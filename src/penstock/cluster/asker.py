@@ -122,6 +122,8 @@ class Asker:
         async with self._room:
             asked = Asked(method, await self._endpoint(address), target)
             answer = await self._exchange(asked, content, self._access.headers)
+            # A node that insists on TLS names its HTTPS port in the refusal. POSTs are sent there
+            # as well, as nothing was done (NSQ spec 5.1).
             port = 0 if asked.endpoint.is_secure else https_port(answer.status, answer.body)
             if port:
                 asked = asked._replace(endpoint=asked.endpoint.secure(port))
@@ -156,6 +158,7 @@ class Asker:
                     Origin(endpoint.is_secure, host, port),
                     head + content,
                     lambda: AnswerReader(asked.method, ANSWER_MAX),
+                    # A POST may have been done although the connection ended before its answer.
                     may_repeat=asked.method == "GET",
                 )
             return reader.answer()

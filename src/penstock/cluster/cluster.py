@@ -98,6 +98,7 @@ class Cluster:
         for _, outcome in found.answers:
             if isinstance(outcome, NoAnswerError):
                 warnings.add([str(outcome)])
+        # `null` for a topic without channels, not an empty list (NSQ spec 5.2).
         return {
             topic: outcome or None for topic, outcome in found.answers if isinstance(outcome, list)
         }

@@ -60,6 +60,7 @@ async def ask_all(
     """Ask them all. NoAnswerError, which calls them by their ``kind``, when none answers."""
     everybody = list(asked)
     found = await try_all(everybody, ask)
+    # Also when nobody was to be asked: 0 of 0 is a failure for Go's nsqadmin (NSQ spec 5.1).
     if len(found.errors) == len(everybody):
         raise NoAnswerError(f"failed to query any {kind}: " + "\n".join(found.errors))
     return found

@@ -135,6 +135,7 @@ def _topic(topic: ToldTopic) -> Topic:
 
 def _channel(channel: ToldChannel) -> Reader:
     clients = tuple(channel.clients or ())
+    # Go's /stats does not count what is finished: it is what came and waits nowhere.
     waiting = channel.depth + channel.in_flight_count + channel.deferred_count
     return Reader(
         channel.channel_name,

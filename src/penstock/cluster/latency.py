@@ -65,6 +65,7 @@ def merged(parts: list[Latency | None], topic: str, channel: str = "") -> Latenc
 
 def _add(total: Percentile, part: Percentile) -> None:
     total.max = max(total.max, part.max)
+    # Go's nsqadmin takes the larger one, by a slip (NSQ spec 9).
     total.min = min(total.min, part.min)
     total.count += part.count
     if total.count:

@@ -160,8 +160,11 @@ def united(told: Iterable[tuple[str, ToldNodes | ToldBareNodes]]) -> list[Produc
     for address, nodes in told:
         for each in nodes.producers or ():
             producer = each.producer()
+            # By TCP address, while `distinct` takes the HTTP address. Go's does both
+            # (internal/clusterinfo/data.go).
             known = found.setdefault(producer.tcp_address, producer)
             known.remote_addresses = known.remote_addresses or []
+            # `N/A` as Go's Producer.Address has it (internal/clusterinfo/types.go).
             known.remote_addresses.append(f"{address}/{producer.remote_address or 'N/A'}")
     return ordered(found.values())
 

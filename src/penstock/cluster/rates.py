@@ -32,6 +32,7 @@ def rates(then: Iterable[Figures], now: Iterable[Figures], seconds: float) -> li
     """
     came, *others = (after - before for before, after in zip(then, now, strict=True))
     is_same = came >= 0
+    # (x + |x|) / 2 is max(x, 0), for numbers and for columns alike.
     return [(each + abs(each)) / 2 * is_same / seconds for each in (came, *others)]
 
 

@@ -140,10 +140,12 @@ def _settle_channel(channel: ChannelStats, topic: str, place: Place, now_ns: int
     channel.node, channel.hostname, channel.nodes = place.node, place.hostname, None
     channel.topic_name = topic
     channel.memory_depth = channel.depth - channel.backend_depth
+    # Omitted when 0, which that of a topic is not (NSQ spec 5.3).
     channel.delivery_msg_count = _delivered(channel) or UNSET
     channel.e2e_processing_latency = _own(channel.e2e_processing_latency)
     for client in channel.clients or ():
         client.node = place.node
+        # Nanoseconds, but whole seconds of them (NSQ spec 5.3).
         client.connected = (now_ns // SECOND - client.connect_ts) * SECOND
         client.node_topology_region = place.region or UNSET
         client.node_topology_zone = place.zone or UNSET
@@ -162,6 +164,7 @@ def _delivered(stats: TopicStats | ChannelStats) -> int:
 
 def _own(latency: Latency | None) -> Latency:
     latency = latency or Latency()
+    # Only aggregates name them (NSQ spec 5.3).
     latency.topic = latency.channel = latency.host = ""
     latency.settle()
     return latency

@@ -27,6 +27,7 @@ class Changes:
         all nodes get both.
         """
         addresses = self._cluster.addresses
+        # Go's nsqadmin does nothing here, and says that all is well (NSQ spec 5.2).
         if not addresses.lookupds:
             errors = await self._tell(addresses.nsqds, f"/topic/create{_query(topic)}")
             if channel:
@@ -46,6 +47,8 @@ class Changes:
         nodes, errors = await self._nodes(topic)
         what = "channel" if channel else "topic"
         target = f"/{what}/delete{_query(topic, channel)}"
+        # The nodes were looked up before this, as an nsqlookupd forgets them with the topic. The
+        # order is that of Go's nsqadmin (NSQ spec 5.2).
         errors += await self._tell(self._cluster.addresses.lookupds, target)
         return errors + await self._tell(nodes, target)
 
@@ -76,6 +79,7 @@ class Changes:
         try:
             producer = await self._cluster.described(node)
         except UpstreamError as error:
+            # The tombstones stay, as with Go's nsqadmin (NSQ spec 5.2).
             raise NoAnswerError(f"failed to query any nsqd: {error}") from error
         address = producer.http_address
         return errors + await self._tell([address], f"/topic/delete{_query(topic)}")
@@ -90,6 +94,8 @@ class Changes:
         async def post(address: str) -> None:
             await self._cluster.asker.post(address, target)
 
+        # All at once, where Go's nsqadmin goes one by one (NSQ spec 5.1): a daemon that is silent
+        # does not keep the others waiting.
         return (await try_all(addresses, post)).errors
 
 

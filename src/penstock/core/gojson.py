@@ -47,6 +47,7 @@ def _prepared(value: Any) -> Any:
     """Make final what msgspec would write differently from Go."""
     kind = type(value)
     if kind is str:
+        # Half of a surrogate pair is U+FFFD for Go; msgspec would refuse it.
         return value if value.isascii() else _SURROGATES.sub("\ufffd", value)
     if kind is int or kind is bool or value is None:
         return value
@@ -64,6 +65,7 @@ def format_float(value: float) -> str:
     if not math.isfinite(value):
         raise ValueError(f"json: unsupported value: {value}")
     size = abs(value)
+    # The bounds of Go's encoder (encoding/json, floatEncoder), which are JavaScript's.
     if size != 0 and (size < 1e-6 or size >= 1e21):
         mantissa, exponent = repr(value).split("e") if "e" in repr(value) else _scientific(value)
         power = int(exponent)

@@ -23,7 +23,9 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+# The bounds of --node-id (NSQ spec 3.15): 10 bits.
 NODE_ID_MAX = 1023
+# Microseconds until the year 2305. With the node's 10 bits an id has 63 and stays positive.
 _COUNTER_BITS = 53
 COUNTER_MAX = (1 << _COUNTER_BITS) - 1
 _EPOCH_US = 1_577_836_800_000_000  # 2020-01-01T00:00:00Z

@@ -128,6 +128,7 @@ def setup(
     for name, threshold in (("penstock", level), ("asyncio", max(level, logging.WARNING))):
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]
+        # Else a handler of the root logger would write each line a second time.
         logger.propagate = False
         logger.setLevel(threshold)
 

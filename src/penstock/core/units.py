@@ -54,6 +54,7 @@ def parse_duration(text: str) -> int:
             raise ValueError(f"time: unknown unit {_quote(unit)} in duration {_quote(text)}")
         total += int(whole or "0") * size + int(fraction or "0") * size // 10 ** len(fraction or "")
         rest = rest[part.end() :]
+    # -(1 << 63) is a duration, its opposite is not.
     if total > _MAX + negative:
         raise invalid
     return -total if negative else total

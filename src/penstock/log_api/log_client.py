@@ -276,7 +276,9 @@ class LogClient:
             return None
         reply = self._request("POST", path, "", query, json.dumps(body).encode())
         reason = str(parsed(reply.body).get("message", ""))
+        # Older nodes know these paths for one topic: by GET only, or with the topic in the query.
         if reply.status == 405 or (reply.status == 400 and reason.startswith("MISSING_ARG")):
+            # Remembered: an older node would refuse it each time.
             self._takes_many = False
             return None
         self._check(reply, "")
@@ -302,6 +304,8 @@ class LogClient:
             return
         answer = parsed(reply.body)
         reason = str(answer.get("message", ""))
+        # Go's nsqd says NOT_FOUND of a path that it does not know (NSQ spec 2.1). A topic that is
+        # not there has a code for itself.
         if reply.status == 404 and reason in ("", "NOT_FOUND"):
             raise NoLog(self.node, reply.status, reason)
         if reply.status == 403 and reason == "TLS_REQUIRED":
@@ -347,6 +351,7 @@ def _queue_bounds(
     queue: int, start: int, end: int, bytes: int, log: str = "", **_: object
 ) -> QueueBounds:
     """A newer node may tell more. Raises TypeError for bounds that are no numbers."""
+    # Not isinstance: JSON's `true` is an int to Python.
     if not all(type(each) is int for each in (queue, start, end, bytes)):
         raise TypeError("bounds of a queue are whole numbers")
     return QueueBounds(queue, start, end, bytes, log)

@@ -144,6 +144,7 @@ class WriteClient(LogClient):
         found: dict[str, Committed | NodeError] = {}
         query: dict[str, Any] = {"writer": writer, "batch": batch, "decided": "true"}
         more = True
+        # Not beyond a failed topic: the node would begin with it at each request.
         while more and not any(isinstance(each, NodeError) for each in found.values()):
             answer = self._json("POST", "/stage/commit", "", query | _scope(scope), b"")
             with self._understanding():

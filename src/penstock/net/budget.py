@@ -40,6 +40,7 @@ class Budget:
 
     def has_room(self, nbytes: int) -> bool:
         """True if this many more bytes fit."""
+        # What is larger than the whole budget goes through alone; it would wait for ever.
         return not self.limit or not self.used or self.used + nbytes <= self.limit
 
     @property
@@ -66,6 +67,7 @@ class Share:
         budget = self.budget
         budget.used += nbytes - self.held
         self.held = nbytes
+        # The last: nobody else holds any, so to wait would help nobody.
         return nbytes <= SMALL or not budget.is_full or budget.used == nbytes
 
 
@@ -78,6 +80,7 @@ class Turns:
         self.budget = budget
         self._stall_s = stall_s
         self.first: MemoryTurn | None = None
+        # A dict for its order: the first to wait goes on first, and whoever leaves costs O(1).
         self._waiting: dict[MemoryTurn, None] = {}
         self._held: dict[MemoryTurn, int] = {}  # bytes at the last look, if more than SMALL
         self._watch: asyncio.TimerHandle | None = None

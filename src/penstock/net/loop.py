@@ -32,7 +32,9 @@ from penstock.net.tasks import spawn
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 _STDERR: Final = 2
+# Behind the first answers: numpy alone is a third of nsqd's start (ARCHITECTURE.md).
 _SETTLE_S: Final = 0.1
+# CPython 3.11 looks after every 700, which is every few messages of a busy loop.
 _YOUNG_MAX: Final = 50_000
 """New objects among which garbage is looked for: of what a busy loop makes, nearly all dies young.
 """
@@ -154,6 +156,7 @@ def settle() -> None:
 def _settle() -> None:
     load_late()
     gc.collect()  # what is there now stays
+    # Whatever a start has made would be looked through at each full collection.
     gc.freeze()
 
 

@@ -23,6 +23,7 @@ from penstock.net.gate import Gate, ProtocolFactory
 BACKLOG = 1024
 ACCEPT_AT_ONCE = 8
 """Connections that asyncio's own loop accepts in one pass: far fewer than the gate's reserve."""
+# Go's net package probes idle connections after 15 s, and again every 15 s.
 KEEP_ALIVE_S = 15
 
 
@@ -42,6 +43,7 @@ class Listener:
 
     async def close(self) -> None:
         """Stop accepting; open connections are their owners' affair. May be called again."""
+        # Without `wait_closed`: newer Pythons wait there for the open connections as well.
         self._server.close()
         if self._path:
             with contextlib.suppress(FileNotFoundError):
@@ -119,6 +121,7 @@ def _bind_everywhere(port: int) -> socket.socket:
         try:
             return _opened(socket.AF_INET6, ("::", port))
         except OSError as error:
+            # The kernel knows IPv6, but it is switched off (net.ipv6.conf.all.disable_ipv6).
             if error.errno != errno.EADDRNOTAVAIL:
                 raise
     return _opened(socket.AF_INET, ("0.0.0.0", port))

@@ -23,6 +23,8 @@ from penstock.storage.log import SyncJob
 
 logger = logging.getLogger("penstock.replication")
 
+# The primary answers after a second even without news (`primary.WAIT_NS`), so a node that is silent
+# for ten times that is gone.
 ASK_S: Final = 10.0
 RETRY_S: Final = 0.25
 RETRY_S_MAX: Final = 5.0
@@ -121,6 +123,7 @@ class Pulling:
         if hello is not None:
             self._begin(hello)
             return
+        # Before the next request, which says what is here: at `fsync` only synced data counts.
         await self._sync()
         for tell in self.stepped:
             tell()

@@ -85,6 +85,7 @@ class Hooks:
                 stdin=DEVNULL,
                 stdout=PIPE,
                 stderr=STDOUT,
+                # A process group for it alone: the shell's children must be killed, too.
                 start_new_session=True,
                 env={**os.environ, **environment},
             )

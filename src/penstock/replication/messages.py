@@ -208,6 +208,7 @@ def decode_parts(answer: Buffer) -> Iterator[Part]:
         begin = position + _PREFIX.size
         start = begin + head_length
         position = start + length
+        # Checked before the checksum: slices of a view end silently where the view does.
         if position > len(view):
             raise ReplicationError("an answer that is cut short")
         if xxh3_64_intdigest(view[begin:position]) != checksum:

@@ -36,6 +36,7 @@ class ReplicationPort:
             router = _Router(primary, node, options, ports)
             server = HttpServer(router, clock=node.clock, memory=node.memory)
             await ports.open_replication(server)
+        # Last: what it tells the primary before names the ports that were opened.
         primary.start(options, ports)
         return cls(primary, server)
 

@@ -77,6 +77,7 @@ class Pace:
                 not is_first and (head - self._head_then) * SECOND >= BUSY_PER_S * elapsed
             )
             self._since, self._head_then = now, head
+        # Twice what has come since the last request: with less, a follower would never catch up.
         room = max(GENTLE_NBYTES, 2 * came)
         return room if self._is_busy and room <= NBYTES_MAX else None
 
@@ -89,6 +90,7 @@ logger = logging.getLogger("penstock.replication")
 
 WAIT_NS: Final = SECOND
 """A request that there is no news for is answered after this time all the same."""
+# Room for all topics that a request may name (`messages.TOPICS_MAX`), 160 bytes each.
 FETCH_BODY_MAX: Final = 16 * 1024 * 1024
 WAITING_MAX: Final = 32
 GONE_NS: Final = 60 * SECOND
@@ -131,6 +133,7 @@ class Primary:
         self._node = node
         self._secret = secret
         self._turn = turn
+        # Positions in journals (`Journal.rewrites`) mean something within one run only.
         self._run = os.urandom(8).hex()
         self._source: Source | None = None
         self._waiting: dict[_Waiting, None] = {}
@@ -322,6 +325,7 @@ class Primary:
             if len(self.followers) >= FOLLOWERS_MAX:
                 raise ApiError(503, "TOO_MANY_FOLLOWERS")
         known = standing.followers
+        # Without a history it has followed nobody yet, so it cannot have been promoted meanwhile.
         if fetch.address and fetch.address not in known and fetch.history:
             if len(known) >= FOLLOWERS_MAX:
                 known = [each for each in known if each in self.followers]
@@ -374,8 +378,10 @@ class Primary:
             raise succeeded("STEPPED_BACK", standing)
         fenced = msgspec.structs.replace(standing)
         fenced.fence(fence.epoch, fence.address, fence.fork)
+        # On disk before anything acts on it: after a crash this node must not come back as primary.
         self.write(fenced)
         self.standing = fenced
+        # At once: the ports close only when the role has ended, and no OK may be given meanwhile.
         for topic in self._node.broker.topics.values():
             topic.exiting = True
         self._turn()

@@ -32,6 +32,7 @@ class Secret:
                 secret = file.read().strip()
         except OSError as error:
             raise ConfigError(f"--replication-secret-file={path}: {error.strerror}") from error
+        # It is sent in a header, behind `Bearer`.
         if len(secret) < SECRET_MIN or not secret.isascii() or len(secret.split()) != 1:
             raise ConfigError(
                 f"--replication-secret-file={path}: a secret is one word of "

@@ -280,6 +280,7 @@ class Standby:
     async def _try(self, pulling: Pulling, peer: Peer, *, force: bool) -> dict[str, object]:
         """Become primary in the next epoch. Raises PenstockError; then this node follows on."""
         facts = self._facts(pulling, force=force)
+        # The hook comes first: it may refuse, and until it agrees this copy goes on following.
         epoch = await self._hooks.before(self.standing, self.standing.next_epoch, facts)
         await pulling.stop()
         try:
@@ -318,10 +319,14 @@ class Standby:
         is_whole = was_told and await self._drain(pulling)
         for copy in self.copy.topics.values():
             copy.cancel_commit()
+        # Much may be unsynced; the ports answer meanwhile.
         await asyncio.to_thread(self.copy.sync)
+        # A copy: this node stays what it was until the new standing is on disk.
         promoted = msgspec.structs.replace(self.standing)
         promoted.promote(self.copy.ends, epoch)
         promoted.owes_hook = bool(self.options.promote_after_hook)
+        # The epochs before the standing. A crash in between leaves a follower with a mark too many;
+        # a primary without its mark would give out offsets that readers saw other messages at.
         self.copy.store.epochs.promoted(self.copy.ends)
         write_standing(self.copy.store.disk, self._data_path, promoted)
         self.standing = promoted
@@ -352,6 +357,7 @@ class Standby:
 
     async def _drain(self, pulling: Pulling) -> bool:
         """Take what the old primary has, which no longer grows; False if that fails."""
+        # Earlier answers do not count: the old primary may have taken more before it stepped back.
         self.copy.is_whole = False
         with suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_S):

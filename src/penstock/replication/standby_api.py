@@ -63,6 +63,7 @@ class CopiedTopics(Mapping[str, Topic]):
         copied = self._copy.topics[name]
         log = copied.log
         made = self._made.get(name)
+        # A topic that was put aside and copied again has another log under the same name.
         if made is None or made.log is not log:
             made = self._made[name] = Topic(
                 name,

@@ -66,6 +66,7 @@ class Standing(msgspec.Struct):
         """Become a follower of the node at this address."""
         self.owes_hook = False
         was_follower = self.role is Role.FOLLOWER
+        # Of a former primary's messages some may be nowhere else.
         self.is_settled = self.is_settled and was_follower
         self.was_whole = self.was_whole and was_follower
         self.successor = self.successor if primary == self.primary else ""
@@ -81,6 +82,7 @@ class Standing(msgspec.Struct):
 
     def begin(self, history: str, epoch: int) -> None:
         """Follow a primary of this history and epoch."""
+        # Epoch 0 is that of a copy that has just been made: it has nothing to put aside.
         if epoch > self.epoch > 0:
             self.is_settled = self.was_whole = False
         self.history, self.epoch, self.successor = history, epoch, ""

@@ -129,6 +129,8 @@ async def _unless_outranked(options: NodeOptions, standing: Standing, secret: Se
     statuses = await asyncio.gather(*(_status(each, options, secret) for each in asked))
     outranking: list[tuple[int, bool, str]] = []
     for address, found in zip(asked, statuses, strict=True):
+        # It starts all the same, or one lost machine would stop two. A successor keeps telling
+        # until it is heard (`successor.tell_until_heard`).
         if found is None:
             logger.warning(
                 "cannot ask %s whether it was promoted; if it was, it will tell", address
@@ -137,6 +139,7 @@ async def _unless_outranked(options: NodeOptions, standing: Standing, secret: Se
             is_primary = found.role == Role.PRIMARY
             outranking.append((found.epoch, is_primary, _successor(address, found, asked)))
     if outranking:
+        # The highest epoch; of equal ones the node that calls itself primary.
         epoch, _, successor = max(outranking)
         standing.fence(epoch, successor, None)
     return standing

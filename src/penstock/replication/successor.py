@@ -29,6 +29,7 @@ async def tell(peer: Peer, fence: Fence) -> bool:
     try:
         await peer.post("/replication/fence", msgspec.json.encode(fence), ASK_S)
     except PeerError as error:
+        # A code means that somebody has answered; without one the node cannot be reached.
         if error.code:
             raise
         return False

@@ -210,6 +210,7 @@ class TopicCopy:
 
     def _pass_gap(self, offset: int) -> None:
         """Go on behind messages that the primary has lost to damage."""
+        # `skip_to` goes on from what is visible: at `fsync` that takes a sync.
         self.log.sync()
         self.log.skip_to(offset, LOST_THERE)
         self._lost = offset - 1
@@ -218,12 +219,15 @@ class TopicCopy:
         """Delete what the primary has deleted, and the queues here have had."""
         if self._firsts is not None:
             return  # they begin where the log does now
+        # A message that goes before its queue has had it could never be indexed.
         start = min(start, self._indexed)
         if self.log.trimmable and start > self.log.start_offset:
             self.log.trim(start, 0, _AT_ONCE, about_to=self._note_start)
             self.queues.trim()
 
     def _note_start(self, start: int) -> None:
+        # Both before the log deletes anything: the index holds what goes, and the journal explains
+        # the gap to the next start.
         self.queues.secure(start)
         self.journal.note(self.log.extent._replace(start=start))
 

@@ -85,6 +85,7 @@ def java_version(java: Path) -> int:
     """Major version of a java program, 0 when it cannot be run."""
     release = java.parent.parent / "release"
     try:
+        # The file of a JDK says it without the start of a JVM.
         text = release.read_text() if release.exists() else _ask_version(java)
     except (OSError, subprocess.SubprocessError):
         return 0

@@ -90,6 +90,7 @@ def launch(
                 **os.environ,
                 "SPARK_CONNECT_MODE": "0",
                 "_PYSPARK_DRIVER_CONN_INFO_PATH": str(information),
+                # Workers must hash alike, or rows of one key come to different partitions.
                 "PYTHONHASHSEED": "0",
             },
             # A Ctrl-C in the terminal is for us; the JVM ends when we do.

@@ -181,6 +181,7 @@ class Teller:
         now = SYSTEM_CLOCK.monotonic_ns()
         with self._changed:
             running = {id for id, query in self._queries.items() if query.runs}
+            # One that was never told is among the news.
             late = {id for id in running if now - self._told_ns.get(id, now) >= ALIVE_NS}
             due = [self._queries[id] for id in sorted(self._news | late)]
             self._news.clear()
@@ -208,6 +209,7 @@ class Teller:
 
     def _post(self, node: str, access: Access, status: Mapping[str, object]) -> None:
         now = SYSTEM_CLOCK.monotonic_ns()
+        # One thread tells all nodes: one that is down would cost it `_TIMEOUT_S` at each report.
         if now < self._until.get(node, now):
             return
         try:

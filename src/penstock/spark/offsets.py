@@ -94,6 +94,7 @@ def nest(values: Mapping[Place, _Value]) -> dict[str, dict[str, dict[str, _Value
 
 def flatten(nested: Mapping[str, Any]) -> Offsets:
     """The inverse of ``nest``. Raises ValueError, TypeError or AttributeError on another shape."""
+    # `index`, not `int`: an offset of 1.5 is an error, not 1.
     return {place: index(offset) for place, offset in _places(nested)}
 
 

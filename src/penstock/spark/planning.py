@@ -97,6 +97,7 @@ def plan(
     rows = sum(last - first for first, last in ranges.values())
     wanted = partitions_min or _by_amount(ranges, bounds)
     rows_max = rows_max or max(1, rows)
+    # All splits go through the planner's process: maxRecordsPerPartition=1 must not make millions.
     if rows > rows_max * SPLITS_MAX:
         raise SourceError(
             f"{rows} messages would be more than {SPLITS_MAX} partitions of maxRecordsPerPartition="
@@ -110,6 +111,7 @@ def plan(
         pieces = max(
             _pieces(last - first, rows, wanted, len(ranges)), ceil((last - first) / rows_max)
         )
+        # Multiplied before it is divided: pieces differ by one message at most, and none is lost.
         edges = [first + (last - first) * piece // pieces for piece in range(pieces + 1)]
         splits += [
             Split(place, bound.address, lower, upper, bound.record_bytes, bound.log)
@@ -129,6 +131,7 @@ def _by_amount(ranges: Mapping[Place, tuple[int, int]], bounds: Mapping[Place, B
 
 
 def _pieces(count: int, rows: int, partitions_min: int, ranges: int) -> int:
+    # Each range is at least one split, so as many as were asked for are there already.
     if partitions_min <= ranges:
         return 1
     share = max(1, round(partitions_min * count / rows))

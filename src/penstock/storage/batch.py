@@ -47,6 +47,7 @@ MAGIC: Final = b"PSB1"
 HEADER_BYTES: Final = 64
 DIALECT_AT: Final = 56
 _ATTRIBUTES_AT: Final = 58
+# A longer one is a damaged header: a scan does not wait for the bytes that it promises.
 BATCH_BYTES_MAX: Final = 1 << 30
 OFFSET_MAX: Final = (1 << 63) - 1
 """The largest offset or id that files and indexes can hold."""
@@ -78,6 +79,7 @@ class TruncatedBatchError(CorruptBatchError):
     """The buffer ends before the batch does."""
 
 
+# Not tracked by the garbage collector: it refers to buffers only, so it is part of no cycle.
 class Batch(Struct, eq=False, gc=False):
     """One batch over a buffer that it keeps alive; nothing is copied.
 
@@ -112,6 +114,7 @@ class Batch(Struct, eq=False, gc=False):
             raise TruncatedBatchError(f"{left} bytes left, a batch header has {HEADER_BYTES}")
         (magic, length, checksum, first_offset, first_id, timestamp_ns, delay_ns, count, stride,
          dialect, version, attributes, queue) = _unpack_header(buffer, position)  # fmt: skip
+        # Before the length is believed: bytes that are no batch must not pass for one that is cut.
         check_header(magic, length, count, stride, version)
         if first_offset > OFFSET_MAX - count or first_id > OFFSET_MAX - count:
             raise CorruptBatchError(f"batch at an impossible offset, {first_offset}")

@@ -76,6 +76,7 @@ def read_identity(disk: Disk, directory: str, new_id_base: int) -> QueueIdentity
     found = _id_base_of_messages(disk, directory, firsts)
     if found is None:
         found = _id_base_of_journal(disk, directory)
+    # With segments it may be of a version whose journal named no queue.
     identity = QueueIdentity(new_id_base if found is None else found, 1 if firsts else _NAMED)
     disk.replace_file(path, msgspec.json.encode(identity))
     return identity

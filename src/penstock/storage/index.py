@@ -16,6 +16,8 @@ from xxhash import xxh3_64_intdigest
 
 from penstock.storage.batch import CorruptBatchError
 
+# Smaller blocks mean a larger index and more reads; larger ones make a single message from the
+# middle of a log dearer, as its block is read whole.
 BLOCK_BYTES: Final = 256 * 1024
 
 # magic, checksum of the rest (seeded with the segment's first id), size of the segment file,

@@ -28,7 +28,9 @@ from penstock.storage.journal_frames import (
 from penstock.storage.recovery.damage import Damage, DamageRecord
 
 JOURNAL_FILE: Final = "cursors.journal"
+# Below this a rewrite, with its two syncs, costs more than reading the file at a start.
 COMPACT_BYTES_MIN: Final = 256 * 1024
+# Each compaction writes all records that count, so 8 means one byte rewritten for 7 appended.
 _GROWTH: Final = 8
 
 
@@ -57,6 +59,7 @@ class Journal:
         self._damage = damage or DamageRecord(disk, os.path.dirname(path))
         data = disk.read_file(path) or b""
         found = read_frames(data, queue)
+        # A file of zeros, which a power cut may leave of a new one, counts as empty.
         if not found.end and data.strip(b"\0"):
             found.note_damage(len(data))
         self.records, self.gaps, self.extent = found.records, found.gaps, found.extent
@@ -69,6 +72,7 @@ class Journal:
             disk.replace_file(path, mark(queue, NOTHING))
         self._file = disk.open(path)
         tail = data[found.end :] if found.end else b""
+        # Without a copy they stay: records go behind them, and the next start finds them as damage.
         if tail and self._damage.keep_torn(os.path.basename(path), found.end, tail):
             self._file.truncate(found.end)
         self.torn_bytes = len(tail)

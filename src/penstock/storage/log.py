@@ -45,9 +45,13 @@ from penstock.storage.tail import Tail
 
 logger = logging.getLogger(__name__)
 
+# The level `memory` gains by writing many publishes at once. This bounds what a killed process
+# takes with it.
 UNWRITTEN_BYTES_MAX: Final = 1024 * 1024
 UNSEEN_BYTES_MAX: Final = 256 * 1024 * 1024
 """The most bytes that may wait in memory for a sync or a copy; beyond it, appends are refused."""
+# The newest segment's index is written again each time it has grown by this. So a start after a
+# kill reads about that much of each log, not a whole segment.
 CHECKPOINT_BYTES: Final = 16 * 1024 * 1024
 DOOMED: Final = ".deleted"
 """The suffix of the directory of a deleted log, until its files are removed."""
@@ -107,12 +111,16 @@ class SyncJob:
         """Sync. Raises StorageError, after which the log must not be trusted with more, or
         TooManyFilesError, after which it may be tried again.
         """
+        # Here, not in an append that a publisher waits for. The sync below brings the zeros to the
+        # disk, so later ones find a file that does not grow.
         if self.growing is not None:
             self.growing.reserve()
         for file in self.files:
             file.sync()
         if self.sync_directory:
             self.disk.sync_directory(self.directory)
+        # Last: an index promises that its segment is on disk up to its end. It needs no sync: a
+        # torn one fails its checksum, and the segment is read instead.
         for path, data in self.index_files:
             try:
                 self.disk.replace_file(path, data, sync=False)
@@ -211,6 +219,8 @@ class Log:
     def _require_writable(self) -> None:
         if self.failure is not None:
             raise ReadOnlyError(f"{self.directory}: read-only after a failed sync: {self.failure}")
+        # What is about to be added does not count: an append larger than the limit must still get
+        # in once nothing else waits.
         if self._unseen_bytes > UNSEEN_BYTES_MAX:
             slow, waited = "the disk is", "sync"
             if self.options.awaits_copies:
@@ -225,6 +235,7 @@ class Log:
         Until ``end_append`` nothing else may be appended. Raises StorageError or ReadOnlyError.
         """
         self._require_writable()
+        # At the level `memory` batches may be held back that come before these in the file.
         self.flush()
         return LongAppend(self._segment_for(nbytes, self.append_offset).file)
 
@@ -280,6 +291,8 @@ class Log:
             gone = Damage("log", why, first=self.next_offset, next=offset)
             self.damage.report(gone, is_loss=False)
             self._tail.clear()
+            # The name of the new segment is what keeps these offsets from being given out again, so
+            # its directory entry must survive a power cut.
             self._rotate(offset)
             self.disk.sync_directory(self.directory)
             self.next_offset = self.append_offset = offset
@@ -291,6 +304,8 @@ class Log:
         held = [*self._unwritten, *batches]
         messages = held[-1].next_offset - held[0].first_offset
         nbytes = self._unwritten_bytes + sum(len(batch.raw) for batch in batches)
+        # Unwritten batches can be read from the tail only, and the tail lets go of all beyond
+        # `mem_queue_size` messages: they are written well before that.
         if nbytes < UNWRITTEN_BYTES_MAX and messages <= self.options.mem_queue_size // 2:
             self._unwritten, self._unwritten_bytes = held, nbytes
             return
@@ -329,6 +344,7 @@ class Log:
         wrote them does not mean that they would survive a power cut.
         """
         for segment in segments:
+            # At least 1: `begin_sync` must find work for a segment without readable messages, too.
             self.unsynced_messages += max(1, segment.next_offset - segment.first_offset)
             if segment is not self._segments[-1]:
                 self._finished_unsynced.append(segment)
@@ -362,8 +378,10 @@ class Log:
             finished=self._finished_unsynced,
             messages=self.unsynced_messages,
             end=self.append_offset,
+            # Only there publishers wait for each sync.
             growing=active.file if self.options.durability is Durability.FSYNC else None,
         )
+        # Reset before the job has run: what is appended meanwhile counts for the next one.
         self._finished_unsynced = []
         self._new_files = False
         self.unsynced_messages = 0
@@ -381,6 +399,7 @@ class Log:
         if error is None:
             self.synced_offset = max(self.synced_offset, job.end)
             return [] if self.options.awaits_copies else self.show(job.end)
+        # Only opening the directory raises this: no sync has failed, the next job does it all.
         if isinstance(error, TooManyFilesError):
             self._finished_unsynced = job.finished + self._finished_unsynced
             self._new_files = self._new_files or job.sync_directory
@@ -465,6 +484,7 @@ class Log:
         run is empty when nothing is left to read. Raises StorageError when the disk cannot be read.
         """
         in_memory = self._tail.find(offset)
+        # The tail gives its last batch for every offset behind it, the end of the log included.
         if in_memory is not None and offset < self.next_offset:
             return self._tail.batches, in_memory
         return self._stored_at(offset)
@@ -492,6 +512,7 @@ class Log:
                 block = segment.block(number, self._cache)
                 place = block.find(offset)
                 batches = _below(end, block.batches)
+                # A block whose end is damaged may have nothing behind the offset: the next one may.
                 if place < len(batches):
                     return batches, place
         return _NOTHING
@@ -518,6 +539,7 @@ class Log:
                 offset = self.next_offset if is_visible else end
                 continue
             for batch in batches[place:]:
+                # The first goes out whatever its size, or a reader with less room would stay here.
                 if pieces and nbytes < len(batch.raw):
                     return pieces
                 pieces.append(batch.raw)
@@ -528,6 +550,7 @@ class Log:
     def _unseen_at(self, offset: int, end: int) -> BatchRun:
         """The run at an ``offset`` that is not visible yet, up to ``end``."""
         run = [each for each in self._unseen if offset < each.next_offset <= end]
+        # Of a long commit only heads are kept in memory; its frames are in the file.
         whole = list(takewhile(lambda each: not each.is_head, run))
         return (whole, 0) if whole else self._stored_below(end, offset)
 
@@ -550,6 +573,7 @@ class Log:
             for number in range(segment.index.block_at_time(timestamp_ns), len(segment.index)):
                 for batch in segment.block(number, self._cache).batches:
                     if batch.timestamp_ns >= timestamp_ns:
+                        # Segments also hold what readers may not see yet.
                         return min(batch.first_offset, self.next_offset)
         for batch in self._unwritten:
             if batch.timestamp_ns >= timestamp_ns:
@@ -586,16 +610,19 @@ class Log:
         set. ``about_to`` is called with the log's new start before anything is deleted. Returns the
         number of deleted segments. The newest segment always stays.
         """
+        # The job may be syncing the very files that would be closed here.
         if self._job is not None:
             return 0
         count = self._expired(before_offset, now_ns, retention, ahead)
         if not count:
             return 0
+        # Before the first file goes: whatever is made from these messages could not be made again.
         if about_to is not None:
             about_to(self._starts[count])
         if self._new_files:  # else a power cut might leave no file at all
             self.disk.sync_directory(self.directory)
             self._new_files = False
+        # The oldest first, so that a crash in between leaves a log without a hole.
         for _ in range(count):
             oldest = self._segments.pop(0)
             del self._starts[0]
@@ -636,6 +663,8 @@ class Log:
             self.disk.sync_directory(parent)
         except StorageError:
             try:
+                # Nobody knows whether the rename is on disk, so it is undone: the caller goes on
+                # with this log.
                 self.disk.rename(doomed, self.directory)
             except StorageError as error:
                 self.failure = error

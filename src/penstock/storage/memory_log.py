@@ -66,6 +66,7 @@ class MemoryLog:
         """Let go of the batches of which no offset is needed."""
         self._tail.keep(needed)
         self._held = sum(batch.count for batch in self._tail.batches)
+        # Twice what is left: so the work is in proportion to what is appended.
         self._compact_at = 2 * self._held + _COMPACT_MESSAGES_MIN
         first = self._tail.first_offset
         self._start_offset = self.next_offset if first is None else first

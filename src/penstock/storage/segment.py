@@ -24,8 +24,10 @@ from penstock.storage.recovery.torn_commit import Place
 
 logger = logging.getLogger(__name__)
 
+# A message that ends in as many zeros costs only another reading of its block.
 GLANCE_BYTES: Final = 512
 STEPPED_OVER: Final = "damaged, stepped over"
+# Keys of the cache: a topic that is deleted and made again has segments of the same names.
 _serials = count(1)
 
 
@@ -140,6 +142,7 @@ class Segment:
     def block(self, number: int, cache: BlockCache) -> Block:
         """A block, checked; damaged batches are left out, and the log says so."""
         start, end = self.span(number)
+        # With its end, as the last block grows while its segment is appended to.
         key = (self.serial, number, end)
         block = cache.get(key)
         if not isinstance(block, Block):
@@ -204,6 +207,7 @@ class Segment:
                 raw, place = self.file.read(start + place, end - place), 0
             try:
                 batch = Batch.parse(raw, place)
+            # Not reported here: the whole block, which is read below, says what is damaged.
             except CorruptBatchError:
                 pass
             else:
@@ -226,6 +230,8 @@ class Segment:
     def delete(self, disk: Disk) -> None:
         """Remove both files."""
         self.file.close()
+        # The index first. A segment without one is only read again; an index without its segment
+        # would be believed by the next segment of that name.
         disk.remove(self.index_path)
         disk.remove(self.file.path)
 

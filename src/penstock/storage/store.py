@@ -125,6 +125,7 @@ class Store:
             damage,
             is_expected=is_expected,
         )
+        # Only now: once this is on disk, a journal that is missing or empty counts as damage.
         if journal.is_named:
             note_journal(self.disk, directory, identity)
         known = journal.extent if journal.tells_extent and not is_copy else None
@@ -158,6 +159,7 @@ class Store:
             folder = f"{wanted}-{number}"
         self.disk.make_directory(os.path.dirname(target))
         self.disk.rename(os.path.join(self.data_path, directory), target)
+        # The new place first: a power cut may then leave both names, but never none.
         self.disk.sync_directory(os.path.dirname(target))
         self.disk.sync_directory(os.path.join(self.data_path, TOPICS))
         return folder

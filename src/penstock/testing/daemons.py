@@ -86,6 +86,7 @@ class Daemon:
         self.https: str | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._taken: list[int] = []  # file descriptors of bound sockets
+        # The ports are given back with the object, also by tests that fail before they close it.
         weakref.finalize(self, _close_all, self._taken)
 
     @property

@@ -19,6 +19,7 @@ from penstock.core.chance import Chance
 from penstock.core.errors import DiskFullError, LockedError, StorageError
 from penstock.storage.files.disk import kind_of
 
+# A disk writes these whole or not at all.
 SECTOR_BYTES: Final = 512
 RESERVED_MAX: Final = 2048
 """Far less than on a real disk, so that small logs come to its end, too."""
@@ -211,6 +212,7 @@ class FaultyFile:
         self.size = self._reserved = size
 
     def close(self) -> None:
+        # Stricter than the real disk, where a second close does nothing: tests are to find it.
         assert not self._closed, f"{self.path} is closed twice"
         self.release()
         self._closed = True

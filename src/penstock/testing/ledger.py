@@ -106,6 +106,7 @@ class Ledger:
         if number is None or number >= self._next:
             self._invented += 1
             return False
+        # A byte must not wrap; duplicates are counted by the sum of sightings, not by these.
         if self._seen[number] < _SEEN_MAX:
             self._seen[number] += 1
         return True

@@ -84,6 +84,7 @@ class Poller:
         except NoAnswerError as error:
             message, failures = f"UPSTREAM_ERROR: {error}", len(addresses) or 1
         time = self._clock.wall_ns() / SECOND
+        # Also without samples: the nodes that are away are noted there.
         self._history.take(time, samples.items())
         self._refreshed(time, message)
         await self._beside(time, addresses)
@@ -109,4 +110,5 @@ class Poller:
                 logger.warning("history: %s", message or "all nodes answer again")
                 told = message
             took = (self._clock.monotonic_ns() - began) / SECOND
+            # Where a look takes longer than the interval, nodes get a pause all the same.
             await asyncio.sleep(max(self._interval - took, self._interval / 10))

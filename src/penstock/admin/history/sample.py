@@ -43,6 +43,7 @@ GROUP_MARK: Final = "@"
 _FIGURE_BYTES: Final = 8
 
 
+# These come from JSON, which has no cycles: the collector need not visit thousands of them.
 class Quantile(Struct, gc=False):
     """A quantile of the latencies, and its value in nanoseconds."""
 
@@ -206,6 +207,7 @@ def _groups(topics: Iterable[ToldTopic]) -> Groups:
                 dialects.setdefault(name, kind)
                 lag, rate, clients = found.get(name, (0, 0.0, 0.0))
                 more = math.nan if each.client_count is None else each.client_count
+                # NaN makes the sum NaN: where one is not known, neither is the sum.
                 found[name] = (lag + each.lag, rate + each.rate, clients + more)
     lags, rates, members = np.array(list(found.values()), np.float64).reshape(-1, 3).T
     return Groups(list(found), lags, rates, members, list(dialects.values()))

@@ -35,6 +35,7 @@ from penstock.net.http.server.service import Stream
 WATCHERS_MAX: Final = 256
 BUSIEST: Final = 10
 """The number of busiest topics in an overview."""
+# nginx in front would hold events back until its buffer is full.
 _HEADERS: Final = (("Cache-Control", "no-store"), ("X-Accel-Buffering", "no"))
 _NUMBERS_KEPT: Final = 3
 _NAMES: Final = FIGURES + FACTS

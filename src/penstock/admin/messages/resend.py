@@ -226,6 +226,7 @@ class Resend:
                     sending = Sending(self._asker, node, wish, outcome, ends_at)
                     await sending.run(count)
             finally:
+                # Also after an error: some letters may have been sent.
                 action = Action("resend_dead_letters", topic, CHANNEL, body.node)
                 self._notifier.tell(action, request)
         warnings.add(outcome.remarks)
@@ -257,6 +258,7 @@ def _wish(topic: str, body: ResendBody) -> Wish:
     ids = chosen_ids(body.ids, body.all)
     if ids and not body.node:
         raise ApiError(400, "MISSING_NODE")
+    # Sent to the topic it is in, a letter would be there again as a new message without an origin.
     if body.to and (not is_valid_name(body.to) or body.to == topic):
         raise ApiError(400, "INVALID_TO")
     return Wish(topic, tuple(ids), body.to)

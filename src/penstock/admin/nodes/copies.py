@@ -104,6 +104,7 @@ class CopiesApi:
         now = self._clock.monotonic_ns()
         present = [*found, *(each.address for told in found.values() for each in told.followers)]
         for name in present:
+            # To the end of the dict, so that the first is the one that was not seen for longest.
             self._seen.pop(name, None)
             self._seen[name] = now
         while len(self._seen) > REMEMBERED_MAX:

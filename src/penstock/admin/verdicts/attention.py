@@ -83,6 +83,7 @@ class Attention:
         found = np.arange(len(self._rows))
         if topic:
             found = found[self._layout.within(topic)[self._rows]]
+        # The last key of `lexsort` counts first: the bad ones, then by weight.
         order = np.lexsort((-self._weights[found], ~self._are_bad[found]))
         return [self._item(at) for at in found[order][:ITEMS_MAX].tolist()], len(found)
 

@@ -46,6 +46,7 @@ class Steady:
             was_there[:width] = stays[:width] & self._there
         first = np.where(was_there, rates, np.nan)
         passed = max(time - self._time, 0.0)  # the clock may be set back
+        # 1 - e^(-t/T): the average does not depend on the interval between looks.
         weight = -math.expm1(-passed / STEADY_S)
         self.rates = np.where(np.isnan(before), first, before + weight * (rates - before))
         self._there = ~np.isnan(rates[0])
@@ -60,6 +61,7 @@ def slopes(times: Values, values: Values) -> Values:
     """
     known = ~np.isnan(values)
     count = known.sum(axis=0)
+    # Counted from the last point: squares of unix seconds would lose the digits that matter.
     x = np.where(known, times[:, None] - times[-1], 0.0) if len(times) else np.zeros_like(values)
     y = np.where(known, values, 0.0)
     x_mean, y_mean = x.sum(axis=0) / count, y.sum(axis=0) / count
@@ -67,6 +69,7 @@ def slopes(times: Values, values: Values) -> Values:
     both, alone = (x * y).sum(axis=0), (x * x).sum(axis=0)
     slope = both / alone
     left = np.maximum((y * y).sum(axis=0) - slope * both, 0.0)
+    # A line has two parameters, so two points tell nothing about the scatter.
     error = np.sqrt(left / np.maximum(count - 2, 1) / alone)
     slope = np.where(np.abs(slope) > _SURE * error, slope, 0.0)
     span = x.max(axis=0, initial=0.0) - x.min(axis=0, initial=0.0)

@@ -82,6 +82,7 @@ async def resend(
     Raises ResendError, ClientError, UpstreamError.
     """
     require_nsq(topic)
+    # Letters in flight elsewhere come back when their time is out. After that nothing more comes.
     waits_max = int((IN_FLIGHT_S + _SPARE_S) / WAIT_S)
     channel = LetterChannel(asker, topic.place.http, topic.name, config)
     async with channel.opened():

@@ -344,6 +344,7 @@ async def _same_log(asker: Asker, nodes: Sequence[Node]) -> list[Finding]:
     places: dict[tuple[str, str], list[str]] = {}
     for node, offsets in (await try_all(nodes, ask)).answers:
         for each in offsets.topics:
+            # All queues of a topic share its log, so one id is enough.
             for queue in each.queues[:1]:
                 places.setdefault((each.topic, log_of(queue.log)), []).append(node.address)
     return [

@@ -57,6 +57,7 @@ def examine_data_path(
     where = f"data path {path}"
     if (fault := _no_data_path(path, where)) is not None:
         return Report([fault], [])
+    # First what needs no lock, so that it is said of a running node's path, too.
     found = [*disk_space(DiskSpace.of(path), where, used_max), *examine_permissions(path)]
     disk = DryDisk()
     with _silence():
@@ -89,6 +90,7 @@ def _examined(
     found += _names(store)
     found += _go_files(disk, path)
     found += examine_tables(disk, path)
+    # For what loading would remove: the disk notes it in `removed`.
     list(PartFiles(disk, os.path.join(path, STAGED), durably=False).load())
     found += _leftovers(path, disk.removed)
     topics = counted(len(store.queues()), "topic")

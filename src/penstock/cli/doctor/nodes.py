@@ -141,6 +141,7 @@ async def _ask_machine(asker: Asker, node: Node, clock: Clock) -> None:
         if machine.disk is not None:
             node.disk = DiskSpace(machine.disk.total, machine.disk.used, machine.disk.free)
         node.health = machine.health or node.health
+        # The answer was made somewhere between the two, so half of that time is the doubt.
         node.ahead_ns = machine.wall_ns - (before + after) // 2
         node.doubt_ns = (after - before) // 2
 

@@ -26,6 +26,7 @@ _POLL_S = 0.1
 def main() -> None:
     """``archive_job FOLDER LOOKUPD_HTTP_ADDRESS``: run the folder's pipeline."""
     folder, lookupd = Path(sys.argv[1]), sys.argv[2]
+    # An exit, not the default: it runs what stops Spark's JVM and writes the status down.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         pipeline = archive_file.load(folder, lookupd)

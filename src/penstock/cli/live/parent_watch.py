@@ -20,6 +20,7 @@ def main() -> None:
     parent, module = int(sys.argv[1]), sys.argv[2]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    # It may have died before the request: then no signal comes.
     if os.getppid() != parent:
         sys.exit("the parent was gone before the start")
     os.execv(sys.executable, [sys.executable, "-m", module, *sys.argv[3:]])

@@ -31,6 +31,7 @@ def main() -> None:
 def replay(address: str, rate: int, events: int) -> None:
     """Publish the first ``events`` flights. Raises WireError when nsqd refuses or goes away."""
     batches = _batches(flights.events(), events)
+    # Before it says that it is ready, as reading the flights takes a second.
     first = next(batches)
     report(state="ready")
     sys.stdin.readline()

@@ -40,6 +40,7 @@ def count(address: str, events: int) -> None:
         block = next(frames)
         if not isinstance(block, MessageBlock):
             continue
+        # Delivered again after a time-out: counted apart, or the sum would be too high.
         repeated = sum(message.attempts > 1 for message in block)
         consumed += len(block) - repeated
         again += repeated

@@ -118,6 +118,7 @@ def wait_while(step: Callable[[], object], tick: Callable[[], None]) -> None:
         except BaseException as error:
             failure.append(error)
 
+    # A daemon: Ctrl-C must end the program even if Java never answers.
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     while thread.is_alive():

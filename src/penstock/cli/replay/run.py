@@ -102,6 +102,7 @@ def _batches(data: bytes, topic: str, node: str) -> Iterator[Batch]:
         raise PenstockError(f"{node} sent damaged data of topic {topic!r}: {error}") from error
 
 
+# At a wanted rate: larger pieces would come in bursts, smaller ones cost a publish each.
 _BATCHES_PER_S: Final = 20
 
 

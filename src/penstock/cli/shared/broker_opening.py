@@ -173,6 +173,7 @@ class Opening:
                 node = await self._without_nsq(options, ports)
         broker = await RocketBroker.start(settings, node, ha_port=ports.replication)
         running.push_async_callback(broker.close)
+        # Last: the broker keeps messages that no channel holds, so nothing may be deleted yet.
         node.start()
         return broker
 

@@ -147,6 +147,7 @@ class Live:
     def _suspend(self) -> None:
         """Ctrl-Z: the shell gets its terminal, and we take ours again when we go on."""
         self._terminal.leave()
+        # Not SIGTSTP, whose default our handler has taken away.
         os.kill(os.getpid(), signal.SIGSTOP)
         self._terminal.enter()
         self._news.set()

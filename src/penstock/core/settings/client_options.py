@@ -28,6 +28,7 @@ class Count(Int):
     def from_config(self, value: str) -> int:
         if not (value.isascii() and value.isdigit()):
             raise ValueError(f"strconv.ParseUint: parsing {quote(value)}: invalid syntax")
+        # Of any size: go-nsq lets 16 bits wrap silently (NSQ spec 7.1), here the bounds refuse it.
         return int(value)
 
 

@@ -58,6 +58,7 @@ def parse_words(
 
 
 def _is_flag(word: str) -> bool:
+    # A dash alone is a word, as in Go's flag package (parseOne).
     return len(word) >= 2 and word[0] == "-"
 
 

@@ -17,6 +17,7 @@ from penstock.core.units import DURATION_FORM, MILLISECOND, format_duration, par
 
 _TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 _FALSE = frozenset(("0", "f", "F", "FALSE", "false", "False"))
+# What Go's ParseInt takes with base 0: prefixes, and underscores between digits.
 _INT = re.compile(
     r"[+-]?(?:0[xX](?:_?[0-9a-fA-F])+|0[bB](?:_?[01])+|0[oO]?(?:_?[0-7])+|0|[1-9](?:_?[0-9])*)"
 )
@@ -226,6 +227,7 @@ class Floats(_List):
         return tuple(_float(word) for word in text.split(","))
 
     def accumulate(self, earlier: Any, value: Any) -> Any:
+        # Go's FloatArray sorts itself, the largest first (internal/app/float_array.go).
         return tuple(sorted((*(earlier or ()), *value), reverse=True))
 
     def from_config(self, value: Any) -> tuple[float, ...]:
@@ -316,6 +318,7 @@ def _go_bool(text: str) -> bool:
 def _float(word: str) -> float:
     value = float(word) if _FLOAT.fullmatch(word) else math.nan
     if math.isnan(value):
+        # Go's FloatArray calls log.Fatalf (internal/app/float_array.go): no usage, exit code 1.
         raise FatalFlagError(f"Could not parse: {word}")
     return value
 

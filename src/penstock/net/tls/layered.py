@@ -17,6 +17,7 @@ from penstock.net.address import show_address
 from penstock.net.tls.layers import Bytes, Layer, LayerError, Layers
 from penstock.net.tls.tls_layer import TlsError, TlsLayer
 
+# The deadline that Go's nsqd sets (NSQ spec 1.6).
 HANDSHAKE_S = 5.0
 """Seconds that a TLS handshake may take, from its beginning."""
 _GATHERED_MAX = 64 * 1024
@@ -149,6 +150,7 @@ class LayeredTransport(asyncio.Transport, asyncio.Protocol):
         if self._deaf:
             return False
         self._pump_soon()
+        # True keeps the socket open for answers; the layers may still hold bytes to be read.
         return True
 
     def _tell_eof(self) -> None:

@@ -80,6 +80,7 @@ def _server_context(
     cert_file: str, key_file: str, ca_file: str, client_auth: ClientAuth, min_version: int
 ) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    # As Go's crypto/tls, which never renegotiates as a server.
     context.options |= ssl.OP_NO_RENEGOTIATION
     _set_min_version(context, min_version)
     for file in (cert_file, key_file):
@@ -139,6 +140,7 @@ def client_context(
 
 def _set_min_version(context: ssl.SSLContext, number: int) -> None:
     """OpenSSL may know better: the oldest versions are off in its newer releases."""
+    # 769 is TLS 1.0, the default of nsqd's --tls-min-version (NSQ spec 2.6).
     version = ssl.TLSVersion.MINIMUM_SUPPORTED if number <= 769 else ssl.TLSVersion(number)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -239,6 +241,7 @@ class TlsLayer(Layer):
             return False
         except (ssl.SSLError, ssl.CertificateError) as error:
             raise TlsError(go_words(error)) from error
+        # Back from the context that `_trust_what_is_shown` may have lent for the handshake.
         self._ssl.context = self._context
         return True
 
@@ -247,6 +250,7 @@ class TlsLayer(Layer):
         if len(head) < _RECORD_HEADER:
             return False
         self._head = None
+        # The test of Go's crypto/tls for a first record (conn.go, readRecordOrCCS).
         if head[0] not in (_ALERT, _HANDSHAKE) or head[1] >= 0x10:
             raise TlsError("tls: first record does not look like a TLS handshake", head)
         self._incoming.write(head)
@@ -270,6 +274,7 @@ class TlsLayer(Layer):
         except ssl.SSLZeroReturnError:
             self.eof = True
         except ssl.SSLError as error:
+            # What was decrypted before the error is handed over first; the next read raises it.
             self._error = LayerError(go_words(error))
             if not parts:
                 raise self._error from error

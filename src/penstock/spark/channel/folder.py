@@ -54,6 +54,7 @@ class Folder:
         """
         try:
             self._disk.make_directory(self.path)
+            # Before anything is read: another process may be staging here, with temporary files.
             self._lock = self._disk.lock(self.path)
             self.id = self._identity(topic, channel)
             remove_temporaries(self._disk, self.path)
@@ -70,6 +71,7 @@ class Folder:
 
         Raises StorageError.
         """
+        # After a start only the caller's checkpoint knows the numbers of files that are removed.
         number = max(least, self._next)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, batch.schema) as writer:

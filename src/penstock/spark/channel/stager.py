@@ -154,6 +154,7 @@ class Stager:
                 f"messages of {self._settings.where} cannot be staged: {reason}. They were given "
                 "back to the channel"
             ) from error
+        # Only now: what a consumer has finished is nowhere but in this file.
         for delivery in deliveries:
             delivery.finish()
 

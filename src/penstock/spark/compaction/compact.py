@@ -68,6 +68,7 @@ def chosen(root: Path, file_bytes: int) -> dict[Path, list[Group]]:
         if len(files) < 2:  # which is known without a look into the file
             continue
         groups = list(_groups(files, file_bytes))
+        # A swap exchanges whole folders and keeps files alone: what lies below would be gone.
         if groups and folder != root and not any(each.is_dir() for each in folder.iterdir()):
             found[folder] = groups
     return found

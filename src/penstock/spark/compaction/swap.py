@@ -60,6 +60,7 @@ class Swap:
 
     def commit(self, changes: Sequence[Change]) -> None:
         """From here on these changes are made, whatever happens. Raises StorageError."""
+        # All that the plan names is on disk before the plan.
         self._disk.sync_directory(str(self.staging))
         text = json.dumps([asdict(change) for change in changes], indent=1)
         self._disk.replace_file(self._plan, text.encode())
@@ -122,6 +123,7 @@ class Swap:
         was, folder = self.staging / change.staged, self._root / change.folder
         gone = {name for merge in change.merges for name in merge.old}
         gone |= {checksum(Path(name)).name for name in gone}
+        # Until it is empty: a writer that had the old folder open may add files meanwhile.
         while names := self._disk.list(str(was)):
             for name in names:
                 if name in gone or _are_one(was / name, folder / name):

@@ -28,6 +28,7 @@ from penstock.spark.offsets import Bounds, Place, renames
 from penstock.spark.once import Once
 from penstock.spark.settings import Settings
 
+# Nothing is read there any more, so a query does not wait long: a warning says what is left.
 _GIVE_UP_S: Final = 2.0
 _SOME_TOPICS: Final = 100
 _Commit: TypeAlias = Callable[[str, Mapping[str, Mapping[int, int]]], dict[str, NodeError]]

@@ -77,6 +77,7 @@ def _keep(spark: SparkSession, checkpoint: str, nodes: list[str]) -> None:
     stream = files.create(part, True)
     stream.write(json.dumps(nodes).encode())
     stream.close()
+    # Hadoop's rename replaces no file.
     files.delete(path, False)
     if not files.rename(part, path):
         raise SinkError(f"cannot write {path}, the list of the sink's nodes")

@@ -88,6 +88,7 @@ class Pipeline:
                 wait_for_sources(queries[-1])
                 queries.append(writer.trigger(**given).start())
         except BaseException:
+            # A pipeline runs as a whole: without the second query, rows that do not parse are lost.
             queries[0].stop()
             raise
         return queries

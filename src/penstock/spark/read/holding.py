@@ -17,6 +17,7 @@ from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.offsets import Bounds, Place, Position
 from penstock.spark.once import Once
 
+# Three times within the minute for which nodes take an owner's word.
 _AGAIN_NS: Final = 20 * SECOND
 
 

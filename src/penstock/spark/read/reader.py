@@ -92,6 +92,7 @@ def walk(
 
 def fetch_bytes(split: Split, position: int, settings: Settings) -> int:
     """About what is left of the split, so that a small split does not fetch far beyond its end."""
+    # `record_bytes` is an average: with a little more, the last messages need no second request.
     left = int((split.end - position) * split.record_bytes * 1.05) + _FETCH_BYTES_MIN
     return max(_FETCH_BYTES_MIN, min(settings.fetch_bytes, left))
 

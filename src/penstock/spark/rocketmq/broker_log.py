@@ -37,6 +37,8 @@ MESSAGES_MAX: Final = 1024
 """The most messages of one pull; brokers give what their settings allow."""
 RECORD_BYTES: Final = 1024
 """The assumed size of a message, which no broker reports."""
+# Java's clients beat every 30 s (RocketMQ spec 2.3). Here a beat goes with a commit, and these come
+# at the pace of batches.
 _BEAT_EVERY_NS: Final = 15 * SECOND
 _LATER: Final = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
 _AGAIN: Final = 503
@@ -135,6 +137,7 @@ class BrokerLog:
 
     def offset_at(self, topic: str, timestamp_ns: int, *, queue: int = 0) -> int:
         """The offset of the first message stored at this time (wall clock, ns) or later."""
+        # Rounded up: RocketMQ knows milliseconds, and a message of the one before is too early.
         timestamp = -(-timestamp_ns // MILLISECOND)
         answer = self._ask(requests.offset_at(_place(topic, queue), timestamp), topic)
         offset = self._number(answer, "offset")
@@ -230,6 +233,7 @@ class BrokerLog:
             return
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
             raise TopicNotFound(topic, self.node)
+        # As 503, which `spark.access.persist` tries again.
         status = _AGAIN if answer.code in _LATER else answer.code
         raise LogError(self.node, status, answer.remark or "without a reason")
 

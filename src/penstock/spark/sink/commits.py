@@ -44,6 +44,7 @@ from penstock.spark.nodes.at_once import at_once
 from penstock.spark.sink.nodes import Connections
 from penstock.spark.sink.staging import Batch, Place, StagedRows
 
+# Spark waits for an abort, and what a silent node has staged expires there anyway.
 _ABORT_S: Final = 2.0
 # A node that works on a commit is silent: it writes as much as may be staged, and syncs it.
 _COMMIT_S: Final = 120.0
@@ -66,6 +67,7 @@ def commit(
     named = {each.batch for each in all_staged} | ({batch} if batch is not None else set())
     if not named:
         return
+    # Fails for more than one: all tasks of a commit have the same batch.
     (batch,) = named
     known = _known(batch, sorted(set(nodes)), access)
     if known is None:
@@ -99,6 +101,7 @@ def abort(batch: Batch, addresses: Iterable[str], access: Access) -> None:
             last = _at(address, hurried, lambda client: _decision_of(client, batch))
         except NoLog:
             return True
+        # Silence counts as a decision: to drop a share that is decided would lose rows.
         except (NodeError, SourceError):
             return False
         return last is None or last.batch < batch.number
@@ -189,6 +192,8 @@ def _held(batch: Batch, held: Mapping[str, Decision], nodes: Sequence[str]) -> D
 
 def _own(batch: Batch, nodes: Sequence[str], staged: Sequence[StagedRows]) -> Decision:
     """The decision that what these attempts have staged is committed."""
+    # Nodes without chunks hold the decision too: the next driver asks each. Sorted, so that all
+    # drivers ask the same one first.
     chunks = dict.fromkeys(sorted(nodes), 0)
     attempts = set()
     for place, part in (each for some in staged for each in some.parts.items()):

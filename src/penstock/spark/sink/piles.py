@@ -39,6 +39,7 @@ class Piles(Generic[_Key]):
         """Add messages; those that are to be sent now."""
         self._put(key, piece)
         if self._sizes[key] >= self._request_bytes:
+            # The last piece is the only one that has room: it waits for more rows of its key.
             *full, last = cut(self._take_down(key), self._request_bytes)
             yield from ((key, piece) for piece in full)
             self._put(key, last)

@@ -58,6 +58,7 @@ class Publisher:
         self._settings = settings
         self._partition = partition
         self._connections = connections
+        # A first turn by chance: else the tasks of a batch would all begin with the same node.
         self._nodes = Nodes(settings, SystemChance().below(1 << 16))
         self._delays_many: dict[str, bool] = {}
 

@@ -26,6 +26,7 @@ from penstock.spark.sink.rows import RowReader
 from penstock.spark.sink.settings import Settings
 from penstock.spark.sink.staging import Batch, StagedRows, stage_rows
 
+# Local properties of Spark's tasks: nothing else tells a sink which query it works for.
 _QUERY = "sql.streaming.queryId"
 _BATCH = "streaming.sql.batchId"
 

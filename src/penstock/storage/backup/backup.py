@@ -56,6 +56,7 @@ def take(
         }
         vault = Vault(disk, folder, earlier.values())
         newest_ns = max((each.wall_ns for each in earlier.values()), default=0)
+        # Behind the newest even if the clock was set back: names are in the order of backups.
         made = Manifest(os.path.abspath(data_path), max(wall_ns, newest_ns + MICROSECOND))
         made.entries = [*_others(disk, data_path, others, vault), *_queues(disk, data_path, vault)]
         moment = _name(made.wall_ns)
@@ -142,6 +143,7 @@ def _forget(disk: Disk, folder: str, known: dict[str, Manifest], keep: int, vaul
     kept = sorted(known)[-keep:]
     for moment in known.keys() - set(kept):
         manifests.remove(disk, folder, moment)
+    # After the manifests: one whose files are gone would look like a damaged backup.
     vault.prune([known[moment] for moment in kept])
 
 

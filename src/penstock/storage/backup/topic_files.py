@@ -103,6 +103,7 @@ def _look(disk: Disk, directory: str, held: ExitStack) -> QueueFiles | None:
     for name in names:
         try:
             file = HeldFile(os.path.join(directory, name), is_newest=name == names[-1])
+        # No sign that the segment was deleted: another attempt would fail in the same way.
         except TooManyFilesError:
             raise
         except StorageError:

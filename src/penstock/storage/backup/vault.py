@@ -47,6 +47,7 @@ class Vault:
         directory = os.path.join(self._folder, _FILES)
         self._disk.make_directory(directory)
         target = os.path.join(directory, stored)
+        # Compared, not believed by its name: a file that was damaged since is written again.
         if self._disk.read_file(target) != data:
             self._disk.replace_file(target, data)
             self.copied += len(data)

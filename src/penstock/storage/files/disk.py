@@ -28,6 +28,7 @@ _REWRITE_BYTES: Final = 1024 * 1024
 _KINDS: dict[int, type[StorageError]] = {
     errno.ENOSPC: DiskFullError,
     errno.EDQUOT: DiskFullError,
+    # The limit of `ulimit -f` or of the file system: to a publisher it is a full disk.
     errno.EFBIG: DiskFullError,
     errno.EMFILE: TooManyFilesError,
     errno.ENFILE: TooManyFilesError,
@@ -205,6 +206,7 @@ class OsLogFile:
     def _write(self, position: int, data: bytes | memoryview) -> None:
         try:
             written = os.pwrite(self._fd, data, position)
+            # A disk that is nearly full takes a part; the next call says why.
             while written < len(data):
                 written += os.pwrite(self._fd, memoryview(data)[written:], position + written)
         except OSError as error:
@@ -223,6 +225,7 @@ class OsLogFile:
         with reported(self.path):
             if self._fd < 0:  # which is a ValueError for Python
                 raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+            # It brings the size along, which is all that a reader needs besides the bytes.
             os.fdatasync(self._fd)
 
     def rewrite(self, position: int) -> None:
@@ -378,6 +381,7 @@ class OsDisk:
                 os.close(fd)
 
     def sync_all(self, path: str) -> bool:
+        # The standard library has no syncfs, and `os.sync` would wait for every file system.
         syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
         if syncfs is None:
             return False

@@ -159,6 +159,7 @@ class HashIndex:
             return
         rows = self._hashes.tobytes() + self._offsets.tobytes()
         first, end, count = self._first, self.covered, len(self._hashes)
+        # Before the write: if that fails, `covered` says from where the log is to be read again.
         self._forget()
         checked = _CHECKED.pack(first, end, self._last_ns) + rows
         chunk = (
@@ -169,6 +170,8 @@ class HashIndex:
             self._size = 0
         file = self._disk.open(self._path(self._starts[-1]))
         try:
+            # Behind the last whole chunk may stand a torn one, or some that `open` refused: reading
+            # ends there, so what is appended would never be found.
             if file.size != self._size:
                 file.truncate(self._size)
             file.append(chunk)

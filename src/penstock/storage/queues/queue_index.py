@@ -198,6 +198,7 @@ class QueueIndex:
             queue.tail.extend(range(batch.first_offset, batch.next_offset))
         if len(queue.tail) >= CHUNK_MESSAGES:
             self._write([batch.queue])
+        # Not at every append: a topic may have 1,024 queues to look through.
         if batch.next_offset - self._lag_checked > LAG_MAX:
             self._lag_checked = batch.next_offset
             late = batch.next_offset - LAG_MAX
@@ -272,6 +273,7 @@ class QueueIndex:
 
     def _sync_and_mark(self) -> None:
         """Sync, and say up to where in a new mark. Raises StorageError."""
+        # Set before anything is tried: whatever raises below leaves it set.
         has_failed, self._sync_failed = self._sync_failed, True
         for file in self._unsynced:
             if has_failed:

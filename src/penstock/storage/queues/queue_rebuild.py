@@ -27,6 +27,7 @@ from penstock.storage.batch import Batch
 from penstock.storage.queues.queue_chunks import Chunk
 from penstock.storage.recovery.damage import DamageRecord
 
+# A byte for each offset of a window: 4 MiB, whatever the length of the log.
 WINDOW_OFFSETS: Final = 1 << 22
 _FIRST_LOG = attrgetter("first_log_offset")
 

@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 DAMAGES_MAX: Final = 1000
 """The most entries of one queue; further damage is added to the last entry."""
+# Each crash may leave a torn tail: one that comes again and again must not fill the disk.
 TORN_COPIES_MAX: Final = 16
 _FILE: Final = "damage.json"
 QUARANTINE: Final = "quarantine"
@@ -126,6 +127,7 @@ class DamageRecord:
         """
         if self._knows(damage):
             return
+        # Zeros tell nothing, and a block that a disk has lost is all zeros.
         if data.strip(b"\0"):
             name = f"{damage.file}-{damage.position}.bad"
             damage = msgspec.structs.replace(damage, copy=self._copy(name, data))
@@ -136,6 +138,7 @@ class DamageRecord:
         self._changed = True
         try:
             self.save()
+        # It is pending all the same, and written down with the next change.
         except StorageError as error:
             logger.error("cannot write down the damage - %s", error)
 
@@ -170,6 +173,7 @@ class DamageRecord:
                 torn = [each for each in names if each.endswith(_TORN)]
                 for old in torn[: max(0, len(torn) - TORN_COPIES_MAX + 1)]:
                     self._disk.remove(os.path.join(directory, old))
+            # Torn tails were never acknowledged: old copies make room. Copies of damage stay.
             elif len(names) >= DAMAGES_MAX:
                 raise StorageError(f"{directory}: holds {DAMAGES_MAX} copies already")
             self._disk.replace_file(os.path.join(directory, name), data)

@@ -230,6 +230,7 @@ class _Recovery:
                 found.refuse_from(following)  # another segment's file is in this one's place
             if found.batches or last_window:
                 break
+            # Not one batch ends in the window, so it grows: a large batch must not pass for damage.
             nbytes *= 2
         self.report.scanned += len(data)
         before = expected
@@ -300,6 +301,8 @@ class _Recovery:
 
     @property
     def _synced(self) -> int:
+        # An index is written behind the sync of its segment (`SyncJob.run`), so its end counts like
+        # the journal's word.
         return max(self._known.synced, self._promised)
 
     def report_missing(self, *, starts_there: bool, is_copy: bool = False) -> int:
@@ -316,6 +319,8 @@ class _Recovery:
         elif not starts_there or not any(known):
             start = next((first for first, _ in self._present), end)
             start = min([start, *(segment.next_offset for segment in self.cut)])
+        # What was promised, whether it is here or not: no offset that a reader may have seen is
+        # given to another message.
         whole = max(end, known.end, self._synced)
         for first, next_ in self._damage.lost_ranges():
             self._present.add(first, next_)

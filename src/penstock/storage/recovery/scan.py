@@ -131,6 +131,7 @@ def _stated_end(
         batch = _plausible(view, position, expected_offset, id_base)
     except CorruptBatchError:
         return None
+    # The table must agree with the length, or one of them is what is damaged.
     if batch.position(batch.next_offset) != len(batch.frames):
         return None
     end = position + len(batch.raw)

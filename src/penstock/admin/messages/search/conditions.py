@@ -82,6 +82,7 @@ def _searching(what: str, *, literal: bool = False, case_sensitive: bool = True)
 
     options = re2.Options()
     options.literal, options.case_sensitive = literal, case_sensitive
+    # RE2 would write to stderr by itself, between the lines of the log.
     options.log_errors, options.max_mem = False, _MEMORY
     try:
         compiled: Any = re2.compile(what, options)

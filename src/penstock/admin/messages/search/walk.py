@@ -54,6 +54,7 @@ class Scan:
             for node, stretch in told.answers
             if stretch is not None
         ]
+        # Each node has one stretch here at a time, so two stretches are never compared.
         heapq.heapify(heap)
         piece: list[Run] = []
         nbytes = messages = 0

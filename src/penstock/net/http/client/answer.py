@@ -132,4 +132,5 @@ class AnswerReader:
             self.done = True
             self.reusable = self._parser.should_keep_alive()
         elif not self.status:
+            # The end of a 100 Continue, whose fields are not the answer's.
             self._fields.clear()

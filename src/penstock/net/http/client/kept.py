@@ -79,6 +79,7 @@ class KeptConnection:
         for attempt in range(1, tries + 1):
             reply = self._ask_now(method, target, body)
             wait = reply.headers.get("Retry-After", "")
+            # Only with a time to wait, as our nodes give one: any other 503 is the answer.
             is_busy = reply.status == 503 and wait.isascii() and wait.isdigit()
             if not is_busy or attempt == tries:
                 break
@@ -90,6 +91,8 @@ class KeptConnection:
         try:
             return self._exchange(method, target, body)
         except ConnectionError:
+            # A new connection that breaks is the server's answer; a kept one was most likely closed
+            # while it was idle.
             if not kept:
                 raise
         return self._exchange(method, target, body)

@@ -93,6 +93,7 @@ class HttpPool:
         self._idle.clear()
         for link in list(self._open):
             link.abort()
+        # A pass of the loop, in which the transports tell their protocols that they are gone.
         await asyncio.sleep(0)
 
     async def _connect(self, origin: Origin) -> HttpLink:

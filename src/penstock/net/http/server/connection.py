@@ -192,6 +192,7 @@ class Connection(asyncio.Protocol):
             started = 0 if route.quiet else self._server.clock.monotonic_ns()
             try:
                 answer = route.handler(request)
+            # A fault of ours ends this request with 500, and not the connection (NSQ spec 2.1).
             except Exception as error:
                 answer = self._failed(head, error)
         if type(answer) is Response and not self._slots:

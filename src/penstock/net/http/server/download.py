@@ -70,6 +70,7 @@ class Download(Stream):
         except TimeoutError:
             logger.warning("a download was cut off: its client does not read")
             transport.abort()
+        # Aborted, not ended: nobody may take what has come for the whole.
         except PenstockError as error:
             logger.warning("a download was cut off: %s", error)
             transport.abort()

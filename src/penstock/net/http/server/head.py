@@ -74,6 +74,7 @@ class Head:
         """Decoded; bytes that are not UTF-8 are kept as surrogates."""
         if version[0] != "1":
             raise bad_line(version)
+        # As Go's net/http: only HTTP/1.1 needs a Host; the status line says so (NSQ spec 2.1).
         if b"host" not in headers and not self.is_http10:
             raise BadRequestError("400 Bad Request: missing required Host header")
         for name in repeated & _SINGLE if repeated else ():

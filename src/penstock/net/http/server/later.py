@@ -65,6 +65,7 @@ def _result(
 ) -> Response:
     try:
         return done.result()
+    # A task that was cancelled owes an answer too: those behind it wait for their turn.
     except (Exception, asyncio.CancelledError) as error:
         return failed(error)
 

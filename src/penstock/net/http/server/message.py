@@ -166,6 +166,8 @@ def _pieces(response: Response, head: Head, date: bytes) -> list[bytes | memoryv
 
 def _prepare(response: Response) -> None:
     lines = [f"HTTP/1.1 {response.status} {_REASONS.get(response.status, 'Unknown')}\r\n"]
+    # Go's order, which tests compare: a handler's headers by name, then Date, Content-Length,
+    # Content-Type and Connection (net/http/server.go, extraHeader).
     lines += [f"{name}: {value}\r\n" for name, value in sorted(response.headers)]
     response.start = "".join(lines).encode("latin-1", "replace")
     response.size = response.body_size()

@@ -138,6 +138,7 @@ class RequestReader(HeadReader):
             if headers[b"expect"].strip().lower() != b"100-continue":
                 raise BadRequestError("417 Expectation Failed")
             if not head.is_http10:
+                # Answered before the body is there, as the client waits for it.
                 self.events.append(CONTINUE)
 
     def on_body(self, part: bytes) -> None:
@@ -224,6 +225,7 @@ class RequestReader(HeadReader):
         if self.ended:
             return
         if isinstance(error, httptools.HttpParserCallbackError):
+            # httptools wraps what a callback raises, and keeps it as the context.
             if not isinstance(error.__context__, BadRequestError):
                 raise error
             self._refuse_raw(error.__context__.status)

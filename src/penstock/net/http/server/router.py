@@ -94,6 +94,7 @@ class Router:
             return self._options(path, methods), ""
         fixed = self._fixed_path(method, path)
         if fixed is not None:
+            # Quiet: redirects are not in nsqd's access log (NSQ spec 2.1).
             return self._constant(_redirect(method, fixed, query), quiet=True), ""
         if methods:
             return self._constant(self.pages.method_not_allowed(_allow(methods))), ""
@@ -118,6 +119,7 @@ class Router:
         return {}, ""
 
     def _options(self, path: str, methods: dict[str, Route]) -> Route:
+        # The one answer to OPTIONS without Allow (NSQ spec 2.1).
         if path == "*":
             return self._constant(Response(), quiet=True)
         if not methods:
@@ -129,6 +131,7 @@ class Router:
         clean = posixpath.normpath(path).replace("//", "/", 1) if path != "/" else path
         for candidate in (clean, clean + "/"):
             fixed = self._in_any_case(candidate)
+            # Only if it has this method: httprouter answers `GET /pub/` with 404 (NSQ spec 2.1).
             if fixed is not None and fixed != path and method in self._find(fixed)[0]:
                 return fixed
         return None
@@ -153,6 +156,7 @@ class Router:
 
 
 def _allow(methods: dict[str, Route]) -> str:
+    # Without HEAD, which GET does not imply at httprouter (NSQ spec 2.1).
     return ", ".join(sorted({*methods, "OPTIONS"}))
 
 
@@ -161,6 +165,7 @@ def _redirect(method: str, path: str, query: bytes) -> Response:
     location = quote(path, safe="/:@!$&'()*+,;=~", errors="surrogateescape")
     location += "?" + query.decode("latin-1") if query else ""
     headers = (("Location", location),)
+    # As httprouter: 301 and a link for GET, else a bare 307, which keeps the method (NSQ spec 2.1).
     if method != "GET":
         return Response(307, headers=headers)
     from html import escape  # slow to import, and hardly any client is redirected

@@ -12,9 +12,11 @@ from penstock.spark.errors import SinkError, SourceError
 from penstock.spark.rocketmq.routes import Routes
 
 _WRITE: Final = 2
+# As often as Java's clients ask (pollNameServerInterval).
 _FRESH_NS: Final = 30 * SECOND
 # The topic from whose route clients take the brokers that make others.
 _MAKES_TOPICS: Final = "TBW102"
+# As many as Java's and C++'s clients want (RocketMQ spec 4.9).
 NEW_TOPIC_QUEUES: Final = 4
 
 
@@ -59,6 +61,8 @@ class Queues:
     def _ask(self, topic: str) -> list[Queue]:
         route = self._routes.route(topic)
         most = 1 << 31
+        # No such topic yet: brokers that serve TBW102 make it with the first send
+        # (RocketMQ spec 4.9).
         if route is None:
             route, most = self._routes.route(_MAKES_TOPICS), NEW_TOPIC_QUEUES
         queues = [] if route is None else queues_in(route, most)
@@ -103,4 +107,5 @@ def queue_numbered(number: int, queues: list[Queue], topic: str) -> Queue:
 
 
 def _master(addresses: dict[Any, str]) -> str:
+    # Name servers quote the keys of a route by the version of whoever asks (RocketMQ spec 12).
     return addresses.get("0") or addresses.get(0) or ""
