@@ -38,8 +38,8 @@ def frames(
     NSQ does not say where a message was born, so it is born where, and when, it was stored.
     """
     ms = batch.timestamp_ns // MILLISECOND
-    # As in the keys of Java's clients, which have the ms of the month in eight digits (RocketMQ
-    # spec 3.4).
+    # As in the keys of Java's clients, which have the ms of the month in eight digits
+    # (RocketMQ spec 3.4).
     since_month = _ms_of_month(ms)
     first_id = batch.first_id + first - batch.first_offset
     found = []
