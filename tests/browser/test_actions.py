@@ -13,6 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 from penstock.testing.daemons import run_nsqadmin
 from tools.browser.shooting import shoot
 from tools.browser.site import PATIENT, Site, ask, until
+from tools.browser.watching import Watcher
 
 from .conftest import OpenPage, StartAdmin
 
@@ -133,7 +134,8 @@ def test_deleting_an_empty_topic(page: Page, site: Site) -> None:
     assert site.stats("act-delete-empty") is None
 
 
-def test_a_topic_that_no_node_has_can_be_deleted(page: Page, site: Site) -> None:
+def test_a_topic_that_no_node_has_can_be_deleted(page: Page, site: Site, watcher: Watcher) -> None:
+    watcher.expect(404)  # of the history of its channel, if it is asked for once more
     site.make("act-nowhere", "c")
     page.goto("/topics/act-nowhere")
     expect(page.get_by_role("link", name="c", exact=True)).to_be_visible()
