@@ -13,8 +13,8 @@ from msgspec import Struct
 
 TARGET: Final = "/replication"
 BEHIND_S: Final = 10.0
-"""A follower that was last whole this many seconds ago, or more, is far behind for nsqd too: its
-promotion needs ``--force``.
+"""A follower that was last whole this many seconds ago, or more, is far behind: its promotion needs
+``--force``.
 """
 BEHIND_BYTES: Final = 64 << 20
 """A follower that lacks this many bytes, or more, is far behind."""

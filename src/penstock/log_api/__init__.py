@@ -1,1 +1,1 @@
-"""A node's log over HTTP, for clients: read by offset, written at once or staged and committed."""
+"""A node's log over HTTP, for clients: its bounds, reading, writing, staging, its pipelines."""

@@ -227,7 +227,7 @@ class LogClient:
         return failed
 
     def tell_pipeline(self, status: Mapping[str, Any]) -> None:
-        """The status of a pipeline (``penstock.nsq.pipeline_status``), for the node to show."""
+        """The status of a pipeline (``penstock.log_api.pipeline_status``), for the node to show."""
         self._json("POST", "/pipelines", "", {}, json.dumps(status).encode())
 
     def delete_group(self, topic: str, group: str) -> None:

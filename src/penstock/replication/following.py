@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+from penstock.cluster.copies import BEHIND_S
 from penstock.core.clock import Clock
 from penstock.core.errors import PenstockError, StorageError
 from penstock.core.units import SECOND
@@ -33,7 +34,7 @@ FRESH_NS: Final = 3 * SECOND
 """
 
 
-BEHIND_NS: Final = 10 * SECOND
+BEHIND_NS: Final = int(BEHIND_S * SECOND)
 """A copy that has lacked messages for longer, and knows it, has fallen behind."""
 
 

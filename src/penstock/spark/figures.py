@@ -16,7 +16,7 @@ from penstock.spark.read.progress import observed, position
 
 PLACES_MAX: Final = 100
 """Nodes that a query reports to."""
-# As nsqd takes them (penstock.nsq.pipeline_status).
+# As nsqd takes them (penstock.log_api.pipeline_status).
 ANY_TOPIC: Final = "*"
 _GROUPS_MAX: Final = 1000
 _NAME_MAX: Final = 256

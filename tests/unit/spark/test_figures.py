@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from penstock.core.units import SECOND
-from penstock.nsq.pipeline_status import PipelineStatus
+from penstock.log_api.pipeline_status import PipelineStatus
 from penstock.spark import figures
 from penstock.spark.figures import About, QueryFigures
 from penstock.spark.offsets import Place, Position, to_checkpoint

@@ -18,8 +18,8 @@ from penstock.cluster.errors import NoAnswerError, RefusedError
 from penstock.cluster.exchange import target
 from penstock.cluster.fanout import Warnings, try_all
 from penstock.core.units import MILLISECOND
+from penstock.log_api.bounds import Bounds, bounds_of
 from penstock.net.http.server.api import ApiError
-from penstock.nsq.log_bounds import Bounds, bounds_of
 
 NO_LOG: Final = "keeps no log to look into: it is a Go nsqd, or of an older version"
 _TIME: Final = re.compile(r"time:([0-9]{1,13})")

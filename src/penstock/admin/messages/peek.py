@@ -28,9 +28,9 @@ from penstock.cluster.asker import Asker
 from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.exchange import target
 from penstock.cluster.fanout import Warnings, try_all
+from penstock.log_api.bounds import Bounds
 from penstock.net.http.server.api import ApiError, Query
 from penstock.net.http.server.service import Request
-from penstock.nsq.log_bounds import Bounds
 from penstock.nsq.page import Message, Page
 
 LIMIT_MAX: Final = 200

@@ -13,9 +13,9 @@ from penstock.admin.router import AdminRouter
 from penstock.cluster.cluster import Cluster
 from penstock.cluster.errors import RefusedError
 from penstock.cluster.fanout import Found, Warnings, try_all
+from penstock.log_api.pipeline_status import ToldStatus
 from penstock.net.http.server.api import ApiError
 from penstock.net.http.server.service import Request
-from penstock.nsq.pipeline_status import ToldStatus
 
 FIGURES: Final = ("read_per_s", "written_per_s", "lag", "batch_ms", "state_rows")
 PIPELINES_MAX: Final = 500

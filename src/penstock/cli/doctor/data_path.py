@@ -292,7 +292,8 @@ def examine_permissions(path: str) -> Iterator[Finding]:
             unusable.add(top, each)
         if found.st_uid != owner:
             foreign.add(top, each)
-        if found.st_mode & stat.S_IWOTH:
+        # Links have all permissions on Linux, which mean nothing.
+        if found.st_mode & stat.S_IWOTH and not stat.S_ISLNK(found.st_mode):
             open_to_all.add(top, each)
     for level, faulty, what in (
         (error, unusable, "its owner may not read and write"),

@@ -14,8 +14,8 @@ from msgspec import Struct
 from penstock.cluster.asker import Asker
 from penstock.cluster.errors import RefusedError, UpstreamError
 from penstock.cluster.exchange import target
+from penstock.log_api.bounds import bounds_of
 from penstock.nsq.dead_letters.topics import CHANNEL, is_rocketmq
-from penstock.nsq.log_bounds import bounds_of
 from penstock.nsq.page import Page
 
 _PAGE: Final = 1000

@@ -23,7 +23,6 @@ async def open_node(
         check_primary(store)
         import_queues(store, clock, options.node_id, options.max_msg_size)
 
-    options.check()
     server_tls(options)
     AuthServers.of(options)
     return await opening.open_node(options, prepare, Letters, clock, program)

@@ -8,9 +8,9 @@ from penstock.admin.messages.logs import Logs, begin, logs_of
 from penstock.admin.messages.nodes import Nodes
 from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.fanout import Warnings
+from penstock.log_api.bounds import Bounds
 from penstock.net.http.server.api import ApiError
 from penstock.net.http.server.service import Response
-from penstock.nsq.log_bounds import Bounds
 from tests.unit.admin.conftest import Two, topic
 
 

@@ -13,7 +13,7 @@ from penstock.admin.pipelines.api import (
     PipelineHistory,
     whole_pipelines,
 )
-from penstock.nsq.pipeline_status import ToldStatus
+from penstock.log_api.pipeline_status import ToldStatus
 
 
 def figures(id: str, **given: Any) -> dict[str, Any]:

@@ -288,6 +288,13 @@ def test_a_mode(tmp_path: Path, name: str, mode: int, level: Level | None, said:
     assert all(each.where == str(tmp_path / name) for each in found)
 
 
+def test_a_link_is_no_file_that_everybody_may_change(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir(0o700)
+    (tmp_path / "data").mkdir(0o700)
+    (tmp_path / "data/topics").symlink_to(tmp_path / "elsewhere")
+    assert list(examine_permissions(str(tmp_path / "data"))) == []
+
+
 def test_a_folder_that_is_closed_to_us_ends_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,9 +23,9 @@ from penstock.cluster.errors import UpstreamError
 from penstock.cluster.exchange import target
 from penstock.cluster.fanout import Warnings
 from penstock.core.names import is_valid_name
+from penstock.log_api.bounds import bounds_of
 from penstock.net.http.server.api import ApiError
 from penstock.net.http.server.service import Request
-from penstock.nsq.log_bounds import bounds_of
 from penstock.nsq.pieces import PIECE_MESSAGES, pieces
 from penstock.nsq.protocol.encode import multi_body
 

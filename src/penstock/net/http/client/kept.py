@@ -1,6 +1,6 @@
 """A blocking HTTP/1.1 client: one connection to one server, kept for the next request.
 
-For commands and clients that have no event loop; those that have one use ``http_pool``.
+For commands and clients that have no event loop; those that have one use ``pool``.
 """
 
 from __future__ import annotations

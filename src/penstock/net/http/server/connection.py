@@ -50,7 +50,7 @@ class _Slot(Struct, eq=False):
 
 
 class Server(Protocol):
-    """The server of a connection (``net.http.HttpServer``)."""
+    """The server of a connection (``service.HttpServer``)."""
 
     router: Router
     memory: Memory

@@ -5,9 +5,8 @@
     server = HttpServer(router)
     listener = await tcp.listen(server, "127.0.0.1:0", "HTTP")
 
-``http_reader`` reads requests (by ``httptools``, with what ``http_head`` adds), ``http_router``
-finds their handlers, ``http_message`` writes the answers' bytes, and ``http_connection`` does all
-that for one client.
+``reader`` reads requests (by ``httptools``, with what ``head`` adds), ``router`` finds their
+handlers, ``message`` writes the answers' bytes, and ``connection`` does all that for one client.
 """
 
 from __future__ import annotations

@@ -10,13 +10,13 @@ import msgspec
 from penstock import __version__
 from penstock.core.malformed import MALFORMED
 from penstock.core.units import SECOND
+from penstock.log_api.pipeline_status import PipelineStatus
 from penstock.net import process
 from penstock.net.http.server.api import ApiError, ApiRouter
 from penstock.net.http.server.service import Request
 from penstock.node.ports import Ports
 from penstock.nsq.nsqd.stats.pipelines import Pipelines
 from penstock.nsq.nsqd.stats.stat_sources import StatSources
-from penstock.nsq.pipeline_status import PipelineStatus
 from penstock.storage.files.disk_space import DiskSpace
 
 _BODY_MAX: Final = 128 << 10

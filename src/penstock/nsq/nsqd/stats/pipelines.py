@@ -10,7 +10,7 @@ from msgspec import structs
 from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
 from penstock.core.units import HOUR, SECOND
-from penstock.nsq.pipeline_status import ANY_TOPIC, PipelineStatus, ToldStatus
+from penstock.log_api.pipeline_status import ANY_TOPIC, PipelineStatus, ToldStatus
 
 PIPELINES_MAX: Final = 500
 """The most pipelines that are kept; then the one that was silent for longest goes."""

@@ -15,9 +15,9 @@ from penstock.core.metrics import nsqd as metrics
 from penstock.core.metrics.declared import Metric
 from penstock.core.metrics.exposition import Samples, labels
 from penstock.core.settings.version import NSQ_VERSION
+from penstock.log_api.pipeline_status import ToldStatus
 from penstock.nsq.nsqd.lookup import Lookup
 from penstock.nsq.nsqd.stats.stat_sources import StatSources
-from penstock.nsq.pipeline_status import ToldStatus
 
 
 def _lag_here(told: ToldStatus) -> float | None:

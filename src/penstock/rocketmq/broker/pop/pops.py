@@ -24,6 +24,7 @@ from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.messages.message import decode
 
 if TYPE_CHECKING:
+    from penstock.broker.channels.channel import Channel
     from penstock.core.clock import Clock
     from penstock.core.errors import StorageError
     from penstock.node.registry import Registry
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 Waiting: TypeAlias = tuple[int, int, int]
 
+_NO_LIMIT: Final = 0  # of attempts, in a channel's settings
 COMMIT_S: Final = 5.0
 """The interval at which popping groups' offsets are noted, to show how far behind they are."""
 
@@ -73,9 +75,8 @@ class Pops:
         self.ordered = ordered
 
     def find(self, topic: str, group: str) -> PopChannel | None:
-        """The channel of a group on a topic; None when it never popped there.
-
-        Raises StorageError.
+        """The channel of a group on a topic; None when it never popped there, also if NSQ's side
+        has made a channel of that name.
         """
         key = (topic, group)
         known = self._channels.get(key)
@@ -86,17 +87,24 @@ class Pops:
             # flight.
             self._drop(key)  # somebody deleted it, through NSQ or with its topic
             known = None
-        if known is None and found is not None and channel is not None:
-            known = self._channels[key] = PopChannel(
-                found,
-                channel,
-                self._store,
-                self._clock,
-                partial(self._attempts_max, group),
-                partial(self._bury, group),
-                partial(self._may_consume, topic, group),
-            )
+        # Popping made it, before a restart perhaps: no other channel is without a limit.
+        if known is None and found is not None and channel is not None and _is_made(found, group):
+            known = self._share(found, channel)
         return known
+
+    def _share(self, topic: Topic, channel: Channel) -> PopChannel:
+        """Let the group of a channel's name pop from it."""
+        group = channel.name
+        shared = self._channels[topic.name, group] = PopChannel(
+            topic,
+            channel,
+            self._store,
+            self._clock,
+            partial(self._attempts_max, group),
+            partial(self._bury, group),
+            partial(self._may_consume, topic.name, group),
+        )
+        return shared
 
     def channel(self, topic: str, group: str, *, from_end: bool) -> PopChannel:
         """The channel of a group on a topic, made when it is not there. It starts where the group
@@ -119,14 +127,15 @@ class Pops:
             )
             raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
         made = self._store.topic(topic)
-        start = self._start(made, group, from_end)
-        channel = self._registry.channel(made, group)
-        made.configure_channel(ChannelSettings(group, 0))  # who tried often enough is known here
-        # Made where NSQ's channels begin; a group has a rule for its start (RocketMQ spec 4.4).
-        made.seek(channel, start)
-        found = self.find(topic, group)
-        assert found is not None
-        return found
+        channel = made.channels.get(group)
+        if channel is None:  # one that NSQ's side has made stays where it is
+            start = self._start(made, group, from_end)
+            channel = self._registry.channel(made, group)
+            # Which messages were tried too often is decided here (``_attempts_max``).
+            made.configure_channel(ChannelSettings(group, _NO_LIMIT))
+            # Made where NSQ's channels begin; a group has a rule for its start (RocketMQ spec 4.4).
+            made.seek(channel, start)
+        return self._share(made, channel)
 
     def in_order(self, topic: str, group: str, *, from_end: bool) -> int:
         """A group pops a topic in order from now on; how many queues that has.
@@ -156,7 +165,7 @@ class Pops:
                 self._offsets.commit(topic, group, queue, offset)
                 self.ordered.moved(key, queue)
             return True
-        channel = self.find(topic, group) if key in self._channels else None
+        channel = self.find(topic, group)
         if channel is None:
             return False
         channel.seek(place if is_force else min(place, channel.channel.state.floor()))
@@ -278,3 +287,8 @@ class Pops:
             offset = found.topic.queues.search(queue, floor)
             if self._offsets.query(topic, group, queue) != offset:
                 self._offsets.commit(topic, group, queue, offset)
+
+
+def _is_made(topic: Topic, group: str) -> bool:
+    """True if popping has made the channel of a group, and NSQ's side has not."""
+    return topic.config.of_channel(group).max_attempts == _NO_LIMIT

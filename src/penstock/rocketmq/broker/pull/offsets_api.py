@@ -61,7 +61,7 @@ class OffsetAnswers:
         # 4.9 stores any number; ali-ons sends -1 of queues that it has not read.
         # Clients repeat what they committed every 5 s; a repetition must not count as a move, which
         # ends the batch that a group popping in order has out.
-        if offset >= 0 and offset != known:  # -1: of a queue that the client has not read yet
+        if offset >= 0 and offset != known:
             self.offsets.commit(topic, group, queue, offset)
             self.offsets.moved(topic, group, queue)
         return request.answer(ext={})

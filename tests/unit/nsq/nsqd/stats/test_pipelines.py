@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from penstock.core.units import HOUR, SECOND
+from penstock.log_api.pipeline_status import PipelineStatus
 from penstock.nsq.nsqd.stats import pipelines
 from penstock.nsq.nsqd.stats.pipelines import GroupsHere, Pipelines
-from penstock.nsq.pipeline_status import PipelineStatus
 from penstock.testing.clock import FakeClock
 
 

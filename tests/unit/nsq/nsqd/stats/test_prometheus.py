@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from penstock.log_api.pipeline_status import ToldStatus
 from penstock.nsq.nsqd.stats.prometheus import of_pipelines
-from penstock.nsq.pipeline_status import ToldStatus
 
 
 def test_each_figure_of_each_pipeline() -> None:

@@ -75,6 +75,32 @@ async def test_a_channel_that_nsq_made_is_shared(topic: Services) -> None:
     assert made.channels["G"].state.cursor == 0  # where it was
 
 
+async def test_a_channel_of_nsqs_belongs_to_no_group_before_it_pops(topic: Services) -> None:
+    await fill(topic)
+    made = topic.node.registry.topic("T")
+    channel = made.channel("G")
+    made.distribute()
+    topic.offsets.commit("T", "G", 0, 2)  # it pulls
+    assert topic.pops.find("T", "G") is None
+    assert not topic.pops.reset("T", "G", {0: 0}, 4, is_force=True)
+    topic.pops.reset_queue("T", "G", 0, 2)
+    topic.pops.peek("T", "G", 1)
+    topic.pops.commit()
+    assert channel.state.cursor == 0
+    assert topic.offsets.query("T", "G", 0) == 2
+
+
+async def test_a_group_that_popped_before_a_restart_is_set_to_another_place(
+    topic: Services,
+) -> None:
+    await fill(topic)
+    channel = popper(topic).channel
+    topic.node.registry.topic("T").seek(channel, 4)
+    topic.pops._channels.clear()  # as they are after a restart
+    assert topic.pops.reset("T", "G", {}, 1, is_force=True)
+    assert channel.state.cursor == 1
+
+
 async def test_too_often(topic: Services, clock: FakeClock) -> None:
     topic.groups.put(GroupConfig("G", retry_max_times=0), topic.now_ms)
     await store(topic, "T", 1, b"poison", TAGS="t")

@@ -1,4 +1,4 @@
-"""The bounds of a topic's log on a node, as its log API tells them (docs/log-api.md)."""
+"""The bounds of a topic's log on a node, as its log API reports them (docs/log-api.md)."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.cluster.asker import Asker
 from penstock.cluster.errors import UnexpectedError
-from penstock.nsq.log_bounds import Bounds, bounds_of
+from penstock.log_api.bounds import Bounds, bounds_of
 from tests.programs.cluster.conftest import FakeDaemon, StartFake
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.nsq.pipeline_status import PipelineStatus
+from penstock.log_api.pipeline_status import PipelineStatus
 
 LEAST = {"id": "q", "name": "n", "state": "running"}
 

@@ -1,4 +1,4 @@
-"""Status of a pipeline: what a Spark query tells nodes of itself, and nodes tell nsqadmin."""
+"""The status of a pipeline, which Spark queries report to nodes and nsqadmin reads there."""
 
 from __future__ import annotations
 
