@@ -327,8 +327,13 @@ class Standby:
         promoted.owes_hook = bool(self.options.promote_after_hook)
         # The epochs before the standing. A crash in between leaves a follower with a mark too many;
         # a primary without its mark would give out offsets that readers saw other messages at.
-        self.copy.store.epochs.promoted(self.copy.ends)
-        write_standing(self.copy.store.disk, self._data_path, promoted)
+        take_back = self.copy.store.epochs.promoted(self.copy.ends)
+        try:
+            write_standing(self.copy.store.disk, self._data_path, promoted)
+        except StorageError:
+            with suppress(StorageError):  # as after the crash
+                take_back()
+            raise
         self.standing = promoted
         logger.warning("promoted: primary in epoch %d", promoted.epoch)
         self.serves = self._turn()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated, Final
 
 import msgspec
@@ -80,25 +81,27 @@ class LogEpochs:
 
         Raises StorageError.
         """
-        self._content.epochs.append(_Begun(_mark(), restored=True))
-        self._write()
+        self._write([*self._content.epochs, _Begun(_mark(), restored=True)])
 
-    def promoted(self, ends: Ends) -> None:
-        """A copy becomes primary: an epoch begins at these ends. Raises StorageError.
+    def promoted(self, ends: Ends) -> Callable[[], None]:
+        """A copy becomes primary: an epoch begins at these ends. Returns what takes that back.
 
-        What it was restored from counts no more, as it has copied the primary since.
+        What it was restored from counts no more, as it has copied the primary since. Both raise
+        StorageError.
         """
-        known = [each for each in self._content.epochs if each.ends is not None]
-        self._content.epochs = [*known, _Begun(_mark(), restored=False, ends=dict(ends))]
-        self._write()
+        before = self._content.epochs
+        known = [each for each in before if each.ends is not None]
+        self._write([*known, _Begun(_mark(), restored=False, ends=dict(ends))])
+        return partial(self._write, before)
 
     def opened(self, ends: Ends) -> None:
         """The logs are open and end here. Raises StorageError."""
-        begun = [each for each in self._content.epochs if each.ends is None]
-        for each in begun:
-            each.ends = dict(ends)
-        if begun:
-            self._write()
+        epochs = self._content.epochs
+        if any(each.ends is None for each in epochs):
+            begun = partial(_Begun, ends=dict(ends))
+            self._write(
+                [begun(each.mark, each.restored) if each.ends is None else each for each in epochs]
+            )
 
     def log_id(self, topic: str, id_base: int, place: Callable[[int], int] | None = None) -> str:
         """The id of a topic's log. ``place`` gives an epoch's first offset as the reader counts."""
@@ -109,9 +112,10 @@ class LogEpochs:
                 epochs.append(Epoch(place(first) if place else first, each.mark, each.restored))
         return format_log_id(id_base, epochs)
 
-    def _write(self) -> None:
-        del self._content.epochs[:-EPOCHS_MAX]
-        self._disk.replace_file(self._path, msgspec.json.encode(self._content))
+    def _write(self, epochs: list[_Begun]) -> None:
+        content = _Content(epochs[-EPOCHS_MAX:])
+        self._disk.replace_file(self._path, msgspec.json.encode(content))
+        self._content = content
 
 
 def _mark() -> str:

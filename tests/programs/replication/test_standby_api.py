@@ -119,3 +119,27 @@ async def test_a_standing_that_is_right_is_not_written(
     with pytest.raises(DiskFullError):
         await changed.open(serve(changed))
     await changed.close()
+
+
+async def test_a_promotion_that_cannot_be_written_down_leaves_no_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    primary = unused_address()
+    standing = Standing("h", 1, Role.FOLLOWER, primary, was_whole=True)
+    standby = Standby(options(tmp_path, follow=primary), standing, Secret(), lambda: None)
+    await standby.open(serve(standby))
+    replace_file = OsDisk.replace_file
+
+    def refuse(disk: OsDisk, path: str, *data: bytes, sync: bool = True) -> None:
+        if path.endswith("replication.json"):
+            raise DiskFullError(f"{path}: No space left on device")
+        replace_file(disk, path, *data, sync=sync)
+
+    monkeypatch.setattr(OsDisk, "replace_file", refuse)
+    try:
+        with pytest.raises(DiskFullError):
+            await standby.promote(force=True)
+        assert standby.standing.role is Role.FOLLOWER
+        assert json.loads((tmp_path / "epochs.json").read_bytes())["epochs"] == []
+    finally:
+        await standby.close()

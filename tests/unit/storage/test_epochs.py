@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from penstock.core.errors import LaterFormatError
+from penstock.core.errors import LaterFormatError, StorageError
 from penstock.core.ids import Epoch, epochs_of, fork
 from penstock.storage.epochs import EPOCHS_MAX, LogEpochs
 from penstock.testing.disk import FaultyDisk
@@ -71,6 +71,25 @@ def test_a_copy_that_becomes_primary_counts_from_its_ends(disk: FaultyDisk) -> N
     epochs.promoted({"t": (BASE, 10)})
     (epoch,) = epochs_of(LogEpochs(disk, "/data").log_id("t", BASE))
     assert epoch == Epoch(10, epoch.mark, restored=False)
+
+
+def test_an_epoch_is_taken_back(disk: FaultyDisk) -> None:
+    epochs = LogEpochs(disk, "/data")
+    epochs.restored()
+    epochs.opened({"t": (BASE, 5)})
+    before = epochs.log_id("t", BASE)
+    take_back = epochs.promoted({"t": (BASE, 10)})
+    assert epochs.log_id("t", BASE) != before
+    take_back()
+    assert epochs.log_id("t", BASE) == LogEpochs(disk, "/data").log_id("t", BASE) == before
+
+
+def test_an_epoch_that_cannot_be_written_has_not_begun(disk: FaultyDisk) -> None:
+    epochs = LogEpochs(disk, "/data")
+    disk.fail("replace")
+    with pytest.raises(StorageError):
+        epochs.promoted({"t": (BASE, 10)})
+    assert epochs.log_id("t", BASE) == PLAIN
 
 
 def test_a_damaged_file_is_reported_and_a_later_one_refused(
