@@ -72,14 +72,17 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def site(browser: Browser) -> Iterator[Site]:
-    """The cluster with its traffic; not started in vain where there is no browser."""
+    """The cluster with its traffic; not started in vain where there is no browser.
+
+    Each file has its own: what its tests make, delete and leave behind is on every page.
+    """
     with running_site() as site:
         yield site
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def kept_context(browser: Browser, site: Site) -> Iterator[BrowserContext]:
     """That of every `page`: its cache keeps the files that pages are made of, which are many."""
     context = browser.new_context(base_url=site.url, **DEFAULTS)

@@ -47,13 +47,11 @@ def test_paused_and_inactive_ones_are_marked(page: Page, site: Site) -> None:
     expect(row(page, "orders")).not_to_contain_text("inactive")
 
 
-def test_sorting_and_filtering_stay_in_the_address(page: Page, site: Site) -> None:
-    site.make("filtered", "c")
+def test_sorting_and_filtering_stay_in_the_address(page: Page) -> None:
     page.goto("/topics")
-    expect(row(page, "filtered")).to_be_visible()
-    page.locator("#table-topics input[type=search]").fill("filt")
+    page.locator("#table-topics input[type=search]").fill("ord")
     expect(page.locator("#table-topics tbody tr")).to_have_count(1)
-    expect(page).to_have_url(re.compile(r"topics\.find=filt"))
+    expect(page).to_have_url(re.compile(r"topics\.find=ord"))
     page.reload()
     expect(page.locator("#table-topics tbody tr")).to_have_count(1)
     page.goto("/topics?topics.sort=-nodes")
