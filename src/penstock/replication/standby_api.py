@@ -46,6 +46,8 @@ from penstock.replication.primary import (
 from penstock.replication.standby import NotWholeError, Standby
 from penstock.replication.standing import Role
 
+logger = logging.getLogger("penstock.replication")
+
 
 class CopiedTopics(Mapping[str, Topic]):
     """The topics of a copy by name."""
@@ -82,9 +84,6 @@ class CopiedTopics(Mapping[str, Topic]):
 
     def __len__(self) -> int:
         return len(self._copy.topics)
-
-
-logger = logging.getLogger("penstock.replication")
 
 
 def serve(standby: Standby) -> HttpServer:

@@ -14,8 +14,8 @@ from penstock.net.address import join_host_port
 from penstock.replication.copy import Copy
 from penstock.replication.feed import NBYTES_MAX
 from penstock.replication.messages import encode_fetch
+from penstock.replication.pace import WINDOW_NS
 from penstock.replication.peer import Fence
-from penstock.replication.primary import WINDOW_NS
 from penstock.replication.standing import Standing, write_standing
 from penstock.storage.durability import Durability
 from penstock.storage.files.disk import OsDisk

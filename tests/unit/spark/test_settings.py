@@ -130,29 +130,6 @@ def test_ways_to_give_nsqlookupd(address: str) -> None:
     assert settings.lookupd == (address.removeprefix("http://"),)
 
 
-@pytest.mark.parametrize(
-    "option",
-    [
-        {"tls_v1": "true"},
-        {"tls_root_ca_file": "ca.pem"},
-        {"tls_server_name": "n"},
-        {"tls_insecure_skip_verify": "true"},
-        {"nsqd_http_address": "https://h:1"},
-    ],
-)
-def test_what_implies_tls(option: dict[str, str]) -> None:
-    given = {"topic": "t", "nsqd_http_address": "h:1"}
-    assert not Settings.parse(given).access.tls
-    assert Settings.parse({**given, **option}).access.tls
-
-
-def test_the_secret_is_not_shown() -> None:
-    given = {"topic": "t", "nsqd_http_address": "h:1", "auth_secret": "s3cret"}
-    settings = Settings.parse(given)
-    assert "s3cret" not in repr(settings) + repr(settings.access)
-    assert settings.access.headers == {"Authorization": "Bearer s3cret"}
-
-
 def test_no_two_options_share_a_name() -> None:
     names = [name.lower() for _, each in options_of(Settings) for name in each.names]
     assert len(set(names)) == len(names)

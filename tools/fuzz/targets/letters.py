@@ -7,7 +7,7 @@ import struct
 from penstock.broker.dead_letters import Origins, decode_origins, encode_origins
 from penstock.nsq.protocol.frames import BODY_AT, FrameReader, MessageBlock, message
 from penstock.nsq.protocol.letters import Letters
-from penstock.spark.read.decode import origins_in
+from penstock.spark.read.origins import origins_in
 from penstock.storage.batch import Batch
 
 from . import Target

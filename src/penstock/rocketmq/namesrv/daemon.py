@@ -24,6 +24,10 @@ from penstock.rocketmq.namesrv.settings import NamesrvSettings
 from penstock.rocketmq.remoting import RemotingServer
 from penstock.storage.files.disk import Disk, OsDisk
 
+logger = logging.getLogger("penstock.mqnamesrv")
+
+_SCAN_S_MIN: Final = 0.1
+
 PATIENCE_S: Final = 45
 """Brokers register every 30 s. Java's 5.x waits this long, if told to wait, before it answers."""
 
@@ -64,11 +68,6 @@ class NamesrvVitals:
             asked.add(count, labels({"found": str(found).lower()}))
         yield gone
         yield asked
-
-
-logger = logging.getLogger("penstock.mqnamesrv")
-
-_SCAN_S_MIN: Final = 0.1
 
 
 class NameServer:

@@ -32,6 +32,11 @@ from penstock.spark.errors import OptionError, SinkError
 from penstock.spark.http.settings import Settings, require_url
 from penstock.spark.sink.idle import Idle
 
+logger = logging.getLogger("penstock.spark")
+
+_ANSWER_MAX: Final = 1 << 20
+_PASSING: Final = (408, 425, 429)
+
 PAUSE_FIRST_NS: Final = SECOND // 5
 PAUSE_MAX_NS: Final = 30 * SECOND
 RETRY_AFTER_MAX_S: Final = 3600
@@ -105,12 +110,6 @@ def retry_after_s(given: str, clock: Clock = SYSTEM_CLOCK) -> float:
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     now = datetime.fromtimestamp(clock.wall_ns() / SECOND, UTC)
     return min(max(0.0, (moment - now).total_seconds()), RETRY_AFTER_MAX_S)
-
-
-_ANSWER_MAX: Final = 1 << 20
-_PASSING: Final = (408, 425, 429)
-
-logger = logging.getLogger("penstock.spark")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ from penstock.cluster.fanout import Warnings
 from penstock.nsq.client import Config
 from penstock.nsq.client.errors import NotConnected
 from penstock.nsq.tools.run import Stop
-from penstock.nsq.tools.to_file.discovery import Topic, Topics
+from penstock.nsq.tools.to_file.discovery import Topics
 from penstock.nsq.tools.to_file.options import ToFileFlags, parse_options
+from penstock.nsq.tools.to_file.topic import Topic
 
 LOOKUPD = "127.0.0.1:4161"
 

@@ -17,9 +17,9 @@ from penstock.nsq.client import Consumer
 from penstock.nsq.client.errors import ClientError, NotConnected
 from penstock.nsq.tools.errors import ToolError
 from penstock.nsq.tools.run import Stop
-from penstock.nsq.tools.to_file.discovery import Topic
 from penstock.nsq.tools.to_file.filename import Filenames
 from penstock.nsq.tools.to_file.options import ToFileFlags
+from penstock.nsq.tools.to_file.topic import Topic
 from penstock.nsq.tools.to_file.topic_files import Writer
 from penstock.testing.clock import FakeClock
 

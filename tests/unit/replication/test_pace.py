@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.replication.feed import NBYTES_MAX
-from penstock.replication.primary import BUSY_PER_S, GENTLE_NBYTES, WINDOW_NS, Pace
+from penstock.replication.pace import BUSY_PER_S, GENTLE_NBYTES, WINDOW_NS, Pace
 
 NBYTES = 200
 STEP_NS = 10 * MILLISECOND
