@@ -12,8 +12,8 @@ from penstock.nsq.client import aio, blocking
 from penstock.nsq.client.aio.connection import Connection as AioConnection
 from penstock.nsq.client.blocking.connection import Connection as BlockingConnection
 from penstock.nsq.client.config import Config
+from tests.programs.shells import Awaited
 from tests.unit.nsq.client.fakes import FakeNsqd, fake_nsqd
-from tools.harness.shells import Awaited
 
 Made = TypeVar("Made")
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from penstock.rocketmq.client import Message, aio, blocking
+from tests.programs.shells import Awaited
 from tools.harness.rocketmq.servers import ELSEWHERE, QUICK, Servers, shared_servers
-from tools.harness.shells import Awaited
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
