@@ -63,12 +63,41 @@ class Topic:
     """A named log with its channels and groups. ``journal`` is None for an ephemeral topic."""
 
     # Slots: CPython finds more than 30 attributes in a dict much slower, and each publish asks.
-    __slots__ = ("__weakref__", "_alarms", "_chance", "_clock", "_deleted", "_drops_oldest",
-                 "_last_queue", "_limiter", "_observers", "_options", "_staged", "_unseen",
-                 "channels", "config", "dropped_count", "ephemeral", "exiting", "gated",
-                 "group_ages", "groups", "head", "journal", "log", "message_bytes",
-                 "message_count", "name", "paused", "queues", "refused_count", "retention",
-                 "spread", "time", "writers")  # fmt: skip
+    __slots__ = (
+        "__weakref__",
+        "_alarms",
+        "_chance",
+        "_clock",
+        "_deleted",
+        "_drops_oldest",
+        "_last_queue",
+        "_limiter",
+        "_observers",
+        "_options",
+        "_unseen",
+        "channels",
+        "config",
+        "dropped_count",
+        "ephemeral",
+        "exiting",
+        "gated",
+        "group_ages",
+        "groups",
+        "head",
+        "journal",
+        "log",
+        "message_bytes",
+        "message_count",
+        "name",
+        "paused",
+        "queues",
+        "refused_count",
+        "retention",
+        "spread",
+        "staged",
+        "time",
+        "writers",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -106,7 +135,7 @@ class Topic:
         self._observers = observers
         self._limiter: Limiter | None = None
         self._drops_oldest = False
-        self._staged: list[Staged] = []
+        self.staged: list[Staged] = []
         self._unseen: dict[int, int] = {}  # number of messages waiting for a sync, by queue
         self._last_queue = -1  # so that the first publish goes to queue 0
         self.time = SteadyTime(clock)
@@ -139,7 +168,7 @@ class Topic:
         """Publish with the next commit; ``done`` is called by it with None or the error."""
         if queue is None:
             queue = self._next_queue() if self.spread > 1 else 0
-        self._staged.append(Staged(records, delay_ns, done, queue))
+        self.staged.append(Staged(records, delay_ns, done, queue))
 
     def _next_queue(self) -> int:
         self._last_queue = (self._last_queue + 1) % self.spread
@@ -151,7 +180,7 @@ class Topic:
         The caller tells them: at the ``fsync`` level only after the sync. Those that a full topic
         refuses make a TopicFullError of it.
         """
-        staged, self._staged = self._staged, []
+        staged, self.staged = self.staged, []
         if self._limiter is None:
             outcomes = [item.done for item in staged]
         else:
@@ -169,11 +198,16 @@ class Topic:
         return outcomes, error
 
     @property
+    def joins(self) -> bool:
+        """True if publishes of several producers may be staged as one: nothing looks at each."""
+        return self._limiter is None and self.spread == 1 and not self.ephemeral
+
+    @property
     def takes_one(self) -> bool:
         """True if ``publish_one`` may be called: there is nothing to join or to limit."""
         # Whatever ``publish_one`` leaves out has a line here.
         return not (
-            self._staged
+            self.staged
             or self.exiting
             or self._limiter is not None
             or self.writers.pending

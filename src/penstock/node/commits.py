@@ -145,6 +145,9 @@ class Commits:
             if refusal is not None:
                 done(refusal)
                 return
+        if records.count == 1 and not delay_ns and self.takes_one(topic):
+            done(self.publish_one(topic, records, self._clock.monotonic_ns(), queue))
+            return
         topic.stage(records, delay_ns, done, queue)
         self._dirty[topic] = None
         if self._read is not None:
@@ -160,6 +163,10 @@ class Commits:
         self._uncommitted += 1
         if self._uncommitted >= MANY:
             self.commit()
+
+    def joined(self) -> None:
+        """Count a publish that has joined another, which is staged."""
+        self._in_pass += 1
 
     @property
     def is_idle(self) -> bool:

@@ -1,118 +1,120 @@
-"""The time-outs with which an event loop looks at its sockets."""
+"""The looks of an event loop at its sockets after a message, and when they pay."""
 
 from __future__ import annotations
 
 import asyncio
-import selectors
-from collections.abc import Callable
-from functools import partial
-from itertools import takewhile
-from typing import Any
+import select
+import socket
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
 
-from penstock.net.wakefulness import CREDIT, PASSES, TRIED_EVERY, Wakefulness
+import pytest
+import uvloop
+
+from penstock.net import wakefulness as module
+from penstock.net.wakefulness import CREDIT, TRIED_EVERY, WORTH, Wakefulness
 
 
-class WatchedSelector(selectors.DefaultSelector):
-    """Notes how long each look at the sockets may wait."""
+class Peers:
+    """In place of the loop's descriptor: peers who answer at once, or not."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.timeouts: list[float | None] = []
-        self.asleep: Callable[[], object] | None = None
+        self.answer = False
+        self.looks = 0
 
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        self.timeouts.append(timeout)
-        if timeout is None and self.asleep is not None:
-            self.asleep()
-            timeout, self.asleep = 0, None
-        return super().select(timeout)
+    def poll(self, timeout: int) -> list[tuple[int, int]]:
+        assert timeout == 0, "a look never sleeps"
+        self.looks += 1
+        return [(0, select.POLLIN)] if self.answer else []
 
 
-def looks_before_sleep(work: Callable[[Wakefulness], None]) -> int:
-    """Let a loop that has nothing else to do run ``work``; count its looks before it sleeps."""
-    selector = WatchedSelector()
+def run(story: Callable[[Wakefulness, Peers], Coroutine[Any, Any, None]]) -> None:
+    """Run ``story`` on uvloop, with looks of one poll each."""
 
     async def main() -> None:
-        work(Wakefulness(asyncio.get_running_loop()))
-        selector.timeouts.clear()
-        asleep = asyncio.get_running_loop().create_future()
-        selector.asleep = partial(asleep.set_result, None)
-        await asleep
+        wakefulness, peers = Wakefulness(asyncio.get_running_loop()), Peers()
+        wakefulness._poll = cast(Any, peers)
+        await story(wakefulness, peers)
 
-    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "LOOK_NS", 0)
+        uvloop.run(main())
+
+
+async def looks(wakefulness: Wakefulness, peers: Peers, messages: int) -> int:
+    """The looks behind so many messages."""
+    before = peers.looks
+    for _ in range(messages):
+        wakefulness.extend()
+        await asyncio.sleep(0)
+    return peers.looks - before
+
+
+def test_a_look_follows_each_message_whose_sender_comes_back() -> None:
+    async def story(wakefulness: Wakefulness, peers: Peers) -> None:
+        peers.answer = True
+        assert await looks(wakefulness, peers, 100) == 100
+        await asyncio.sleep(0.01)
+        assert peers.looks == 100, "an idle loop sleeps"
+
+    run(story)
+
+
+def test_several_messages_of_a_pass_share_a_look() -> None:
+    async def story(wakefulness: Wakefulness, peers: Peers) -> None:
+        wakefulness.extend()
+        wakefulness.extend()
+        assert await looks(wakefulness, peers, 1) == 1
+
+    run(story)
+
+
+def test_looks_in_vain_end_and_are_tried_again_seldom() -> None:
+    async def story(wakefulness: Wakefulness, peers: Peers) -> None:
+        assert await looks(wakefulness, peers, 2 * CREDIT) == CREDIT + CREDIT // TRIED_EVERY
+        peers.answer = True
+        assert await looks(wakefulness, peers, TRIED_EVERY) == 1
+        assert await looks(wakefulness, peers, 10) == 10, "peers have become faster"
+
+    run(story)
+
+
+def test_a_peer_who_comes_back_pays_for_some_who_do_not() -> None:
+    async def story(wakefulness: Wakefulness, peers: Peers) -> None:
+        for _ in range(3 * CREDIT):
+            peers.answer = True
+            await looks(wakefulness, peers, 1)
+            peers.answer = False
+            assert await looks(wakefulness, peers, WORTH) == WORTH
+
+    run(story)
+
+
+def test_a_look_finds_what_comes_through_a_socket() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        came: list[bytes] = []
+        loop.add_reader(ours, lambda: came.append(ours.recv(9)))
+        await asyncio.sleep(0.01)
+        wakefulness = Wakefulness(loop)
+        wakefulness._credit = 1
+        theirs.send(b"x")
+        wakefulness.extend()
+        await asyncio.sleep(0.01)
+        assert came == [b"x"]
+        assert wakefulness._credit == 1 + WORTH
+        loop.remove_reader(ours)
+        ours.close()
+        theirs.close()
+
+    uvloop.run(main())
+
+
+def test_a_loop_without_a_descriptor_sleeps() -> None:
+    async def main() -> None:
+        Wakefulness(asyncio.get_running_loop()).extend()
+
+    with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
         runner.run(main())
-    return len(list(takewhile(lambda timeout: timeout == 0, selector.timeouts)))
-
-
-def test_an_idle_loop_sleeps() -> None:
-    assert looks_before_sleep(lambda _: None) == 0
-
-
-def test_a_loop_kept_awake_looks_for_some_passes_then_sleeps() -> None:
-    assert looks_before_sleep(Wakefulness.extend) == PASSES
-
-
-def test_extending_twice_in_a_pass_is_as_once() -> None:
-    def twice(wakefulness: Wakefulness) -> None:
-        wakefulness.extend()
-        wakefulness.extend()
-
-    assert looks_before_sleep(twice) == PASSES
-
-
-def test_a_later_extension_counts_from_its_pass() -> None:
-    def later(wakefulness: Wakefulness) -> None:
-        wakefulness.extend()
-        asyncio.get_running_loop().call_soon(wakefulness.extend)
-
-    assert looks_before_sleep(later) == PASSES + 1
-
-
-async def passes_taken(wakefulness: Wakefulness, times: int) -> int:
-    """Of so many times that run out, those in which the loop stayed awake."""
-    loop, taken = asyncio.get_running_loop(), 0
-    for _ in range(times):
-        before = loop.handles  # type: ignore[attr-defined]
-        wakefulness.extend()
-        taken += loop.handles > before  # type: ignore[attr-defined]
-        for _ in range(PASSES + 1):
-            await asyncio.sleep(0)
-    return taken
-
-
-class CountingLoop(asyncio.SelectorEventLoop):
-    """Counts what wakefulness asks for."""
-
-    handles = 0
-
-    def call_soon(  # type: ignore[override]
-        self, callback: Callable[..., object], *args: Any, context: Any = None
-    ) -> asyncio.Handle:
-        self.handles += getattr(callback, "__name__", "") == "_pass"
-        return super().call_soon(callback, *args, context=context)
-
-
-def test_a_loop_for_which_nothing_comes_rests_and_tries_now_and_then() -> None:
-    async def main() -> tuple[int, int]:
-        wakefulness = Wakefulness(asyncio.get_running_loop())
-        return await passes_taken(wakefulness, CREDIT), await passes_taken(
-            wakefulness, 4 * TRIED_EVERY
-        )
-
-    with asyncio.Runner(loop_factory=CountingLoop) as runner:
-        assert runner.run(main()) == (CREDIT, 4)
-
-
-def test_a_loop_for_which_something_comes_again_stays_awake_again() -> None:
-    async def main() -> int:
-        wakefulness = Wakefulness(asyncio.get_running_loop())
-        await passes_taken(wakefulness, CREDIT + TRIED_EVERY - 1)
-        for _ in range(CREDIT):  # the first is tried, and the others come in time
-            wakefulness.extend()
-            await asyncio.sleep(0)
-        for _ in range(PASSES + 1):
-            await asyncio.sleep(0)
-        return await passes_taken(wakefulness, CREDIT - 1)
-
-    with asyncio.Runner(loop_factory=CountingLoop) as runner:
-        assert runner.run(main()) == CREDIT - 1

@@ -151,7 +151,7 @@ class Commits(RuleBasedStateMachine):
         assert not (own._at_once_left and own._in_pass), "at once, or with the pass"
         assert own._uncommitted < MANY
         if own.is_idle:
-            assert not self.topic._staged
+            assert not self.topic.staged
             assert not own._dirty
         syncs = own._syncs[self.topic]
         assert isinstance(syncs.state, SyncJob) == bool(self.place.begun)

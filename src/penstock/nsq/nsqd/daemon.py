@@ -6,7 +6,7 @@ import logging
 import socket
 from collections.abc import Callable
 
-from penstock import __version__
+from penstock import __version__, lane
 from penstock.broker.channels.channel import Channel
 from penstock.broker.topic import Topic
 from penstock.core.errors import PenstockError
@@ -66,7 +66,8 @@ class Nsqd(Observer):
         """
         self.node = node
         self.options = options
-        self.context = Context.of(node, options, server_tls(options))
+        publisher = lane.publisher(node.commits, node.broker.topics)
+        self.context = Context.of(node, options, server_tls(options), publisher)
         self.auth_servers = AuthServers.of(options)
         self.sessions: dict[Session, None] = {}
         self.staged_parts = StagedParts(node, options)
@@ -94,7 +95,9 @@ class Nsqd(Observer):
         self._metrics = NsqdMetrics(sources, self.lookup)
         self.statsd = StatsdPush(sources, self.ports)
         router = NsqdApi(sources, self.lookup, self.ports, self._hostname, self.primary).router()
-        self._http = HttpServer(router, log=logger, clock=node.clock, memory=node.memory)
+        self._http = HttpServer(
+            router, log=logger, clock=node.clock, memory=node.memory, publisher=publisher
+        )
         self._plain_http = self._http
         if options.tls_needed is TlsRequired.YES:
             refusing = TlsRequiredRouter(lambda: self.ports.https)

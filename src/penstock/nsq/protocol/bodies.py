@@ -11,11 +11,11 @@ import struct
 from binascii import hexlify
 from collections.abc import Iterable, Sequence
 from functools import cache
-from itertools import chain
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
 
+from penstock import lane
 from penstock.nsq.protocol.errors import ProtocolError
 from penstock.nsq.protocol.frames import BODY_AT
 from penstock.nsq.protocol.mpub import MpubScanner
@@ -88,6 +88,9 @@ class Bodies:
 
         Raises ProtocolError with the text of NSQ spec 1.3, MPUB rows 7 to 12.
         """
+        frames = lane.frames_of_mpub(buffer, max_msg_size, max_body_size)
+        if frames is not None:
+            return frames
         data = buffer if isinstance(buffer, bytes) else bytes(buffer)
         scanner = MpubScanner(max_msg_size, max_body_size)
         if not scanner.scan(data, 0):
@@ -118,13 +121,6 @@ class Bodies:
         if len(data) > max_msg_size and max(map(len, lines)) > max_msg_size:
             raise ProtocolError("MSG_TOO_BIG", "")
         return Bodies.from_list(lines)
-
-    @staticmethod
-    def merge(parts: Sequence[Bodies]) -> Bodies:
-        """Several publishes as one, in order."""
-        if len(parts) == 1:
-            return parts[0]
-        return Bodies.from_list(list(chain.from_iterable(part.to_list() for part in parts)))
 
 
 class _Single(Bodies):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
+from penstock import lane
 from penstock.core.quote import quote
 from penstock.core.units import MILLISECOND
 from penstock.nsq.protocol.bodies import Bodies
@@ -111,7 +112,7 @@ class CommandReader:
     @property
     def is_at_a_command(self) -> bool:
         """True if all that came is understood, and the next byte begins a command."""
-        return not self._data and self._resume is None
+        return not self._data and self._resume is None and not self.tls_required
 
     def take_unread(self) -> bytes:
         """Hand over the bytes not understood yet, for instance a TLS greeting after IDENTIFY."""
@@ -456,6 +457,10 @@ class CommandReader:
     def _take_bodies(self, scanner: MpubScanner) -> Bodies:
         data, start = self._data, self._pos
         self._pos += scanner.consumed
+        found, limits = memoryview(data)[start : self._pos], self.limits
+        frames = lane.frames_of_mpub(found, limits.max_msg_size, limits.max_body_size)
+        if frames is not None:
+            return frames
         if type(data) is bytes:
             return Bodies.from_scan(scanner, data, start)
         scanner.bodies = list(map(bytes, scanner.bodies))  # some may be slices of a bytearray

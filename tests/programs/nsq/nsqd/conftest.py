@@ -293,7 +293,7 @@ async def blocked(running: Running) -> Served:
 
     def found() -> list[Served]:
         ours = [session.connection for session in running.nsqd.sessions]
-        return [each for each in ours if each._blocked_since is not None]
+        return [each for each in ours if each.blocked_since is not None]
 
     await running.until(lambda: bool(found()))
     return found()[0]

@@ -46,9 +46,6 @@ def check(bodies: Bodies, expected: list[bytes]) -> None:
 def test_every_way_in_encodes_alike(expected: list[bytes]) -> None:
     check(Bodies.from_list(expected), expected)
     check(Bodies.from_mpub(multi_body(expected), 60), expected)
-    check(Bodies.merge([Bodies.single(body) for body in expected]), expected)
-    halves = [part for part in (expected[:20], expected[20:]) if part]
-    check(Bodies.merge([Bodies.from_mpub(multi_body(part), 60) for part in halves]), expected)
 
 
 def test_single() -> None:

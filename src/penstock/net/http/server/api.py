@@ -17,7 +17,15 @@ from penstock.core.errors import PenstockError
 from penstock.core.gojson import dumps
 from penstock.core.names import is_valid_name
 from penstock.net.http.server.guard import Guard
-from penstock.net.http.server.service import Begin, ErrorPages, Later, Request, Response, Router
+from penstock.net.http.server.route import Plain
+from penstock.net.http.server.service import (
+    Begin,
+    ErrorPages,
+    Later,
+    Request,
+    Response,
+    Router,
+)
 
 # Go writes header names in its canonical spelling, so X-NSQ-… arrives as X-Nsq-….
 NSQ_HEADER = ("X-Nsq-Content-Type", "nsq; version=1.0")
@@ -123,6 +131,7 @@ class ApiRouter(Router):
         too_big: str = "BODY_TOO_BIG",
         quiet: bool = False,
         begin: Begin | None = None,
+        plain: Plain | None = None,
     ) -> None:
         """Route to a V1 handler; a body over ``max_body`` bytes is answered 413 with
         ``too_big``.
@@ -145,6 +154,7 @@ class ApiRouter(Router):
             too_large=error_response(413, too_big),
             quiet=quiet,
             begin=begin,
+            plain=plain,
         )
 
 

@@ -11,21 +11,27 @@ import asyncio
 import logging
 from collections.abc import Container
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
 from penstock.core.clock import Clock
+from penstock.core.errors import StorageError
 from penstock.core.units import format_duration
 from penstock.net.address import show_address
 from penstock.net.budget import SMALL, Memory
 from penstock.net.http.server.endless import Stream
 from penstock.net.http.server.head import Head
+from penstock.net.http.server.intake import Intake
+from penstock.net.http.server.known_heads import LONGEST, Known
 from penstock.net.http.server.later import Later, later_of
 from penstock.net.http.server.load import Load
 from penstock.net.http.server.message import Bare, DateLine, Response, encode
 from penstock.net.http.server.reader import Event, RequestReader
 from penstock.net.http.server.router import Router
+
+if TYPE_CHECKING:
+    from penstock.lane.compiled import Publisher
 
 MAX_PIPELINED = 64
 """Requests of one connection that may wait for their answers before reading pauses."""
@@ -58,29 +64,34 @@ class Server(Protocol):
     date: DateLine
     log: logging.Logger
     connections: set[Connection]
+    publisher: Publisher | None
 
 
-class Connection(asyncio.Protocol):
+class Connection(Intake, asyncio.Protocol):
     """A client's connection: its requests are handled, and answered in their order."""
 
-    __slots__ = ("_eof", "_has_body", "_load", "_out", "_paused", "_peer", "_reader", "_server",
-                 "_slots", "_stream", "_timer", "_transport", "_write_blocked")  # fmt: skip
+    __slots__ = ("_eof", "_has_body", "_load", "_out", "_peer", "_server", "_stream", "_timer",
+                 "_transport", "_write_blocked")  # fmt: skip
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._transport: asyncio.Transport
-        self._reader = RequestReader(server.router, self._remote)
+        self.reader = RequestReader(server.router, self._remote)
         self._peer = ""
         # Lists, although they are used as queues: most are empty, and an empty deque is large.
-        self._slots: list[_Slot] = []
+        self.slots: list[_Slot] = []
         self._out: list[bytes | memoryview] = []
         self._timer: asyncio.TimerHandle | None = None
         self._stream: Stream | None = None
         self._eof = False
         self._has_body = False  # part of one, which counts in the budget of requests
-        self._paused = False
+        self.paused = False
+        self.owed = 0
+        self.held = b""
         self._write_blocked = False
         self._load = Load(server.memory, server.router.pages)
+        if server.publisher is not None:
+            self.take_plain(server.publisher, server.router.known.find, LONGEST)
 
     # -- asyncio's side
 
@@ -90,7 +101,7 @@ class Connection(asyncio.Protocol):
         self._server.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._reader.close()
+        self.reader.close()
         self._abandon()
         self._drop_slots()
         if self._timer is not None:
@@ -100,8 +111,8 @@ class Connection(asyncio.Protocol):
         if self._stream is not None:
             self._stream.lost()
 
-    def data_received(self, data: bytes) -> None:
-        reader = self._reader
+    def requests_received(self, data: bytes) -> None:
+        reader = self.reader
         reader.feed(data)
         if not reader.unfinished and not self._has_body:
             self._proceed()
@@ -116,14 +127,16 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         self._eof = True
-        self._reader.end()
+        if self.owed:  # what it has sent behind a publish is read when that is answered
+            return True
+        self.reader.end()
         self._proceed()
         self._abandon()
         return self._owes_answers()
 
     def _weigh_body(self) -> None:
         """Refuse a body if incomplete bodies already hold too much memory."""
-        reader = self._reader
+        reader = self.reader
         self._has_body = reader.unfinished
         refusal = self._load.refuse_body(reader.size if reader.unfinished else 0)
         if refusal is not None:
@@ -131,7 +144,7 @@ class Connection(asyncio.Protocol):
 
     def _abandon(self) -> None:
         """Whoever still works on an answer may stop: most clients are gone when they say so."""
-        for slot in list(self._slots):
+        for slot in list(self.slots):
             slot.later.abandon()
 
     def pause_writing(self) -> None:
@@ -155,11 +168,11 @@ class Connection(asyncio.Protocol):
         """Take no more requests if the next answer is one of these, and close after it; False if it
         is not.
         """
-        slots = self._slots
+        slots = self.slots
         if not slots or slots[0].later not in answers:
             return False
-        self._reader.ended = True
-        self._reader.events.clear()
+        self.reader.ended = True
+        self.reader.events.clear()
         del slots[1:]
         if slots[0].head is not None:
             slots[0].head.keep_alive = False
@@ -169,10 +182,10 @@ class Connection(asyncio.Protocol):
 
     def _proceed(self) -> None:
         """Handle what was read and may be answered now."""
-        events = self._reader.events
+        events = self.reader.events
         taken = 0
         for event in events:
-            if self._paused:
+            if self.paused:
                 break
             taken += 1
             self._take(event)
@@ -195,14 +208,14 @@ class Connection(asyncio.Protocol):
             # A fault of ours ends this request with 500, and not the connection (NSQ spec 2.1).
             except Exception as error:
                 answer = self._failed(head, error)
-        if type(answer) is Response and not self._slots:
+        if type(answer) is Response and not self.slots:
             return self._write(answer, head, started)
         later = answer
         if not isinstance(later, Later):
             later = later_of(answer, partial(self._failed, head))
         size = 0 if later.response is None else self._queue(later)
-        self._slots.append(_Slot(later, head, started, size))
-        if later.response is None or len(self._slots) == 1:
+        self.slots.append(_Slot(later, head, started, size))
+        if later.response is None or len(self.slots) == 1:
             later.when_ready(self._settle)
         self._pause_if_needed()
 
@@ -226,7 +239,7 @@ class Connection(asyncio.Protocol):
 
     def _settle(self) -> None:
         """Write the answers at the front of the queue that are complete."""
-        slots = self._slots
+        slots = self.slots
         while slots and (response := slots[0].later.response) is not None:
             slot = slots.pop(0)
             if isinstance(response, Stream) and slot.head is not None:
@@ -236,7 +249,7 @@ class Connection(asyncio.Protocol):
         if slots:
             slots[0].later.when_ready(self._settle)
         self._flush()
-        if self._paused:
+        if self.paused:
             self._resume_if_possible()
         if self._eof:
             self._end_if_done()
@@ -247,7 +260,32 @@ class Connection(asyncio.Protocol):
             self.close()
 
     def _owes_answers(self) -> bool:
-        return bool(self._slots or self._reader.events)
+        return bool(self.owed or self.slots or self.reader.events)
+
+    # -- plain publishes, which compiled code takes (net.http.server.intake)
+
+    def published(self, known: Known, count: int, failure: StorageError | None) -> None:
+        """Answer ``count`` publishes that had this head, and go on with what is held."""
+        assert known.route.plain is not None
+        response = known.route.plain.outcome(failure)
+        for _ in range(count):
+            self._write(response, known.head, 0)
+        self._flush()
+        if self.owed:
+            return
+        if self.held:
+            data, self.held = self.held, b""
+            self._resume_if_possible()
+            self.requests_received(data)
+        if self._eof:
+            self.eof_received()
+
+    def hold(self, data: bytes) -> None:
+        """Hold what comes behind publishes that are not answered yet; read no more meanwhile."""
+        self.held += data
+        if not self.paused:
+            self.paused = True
+            self._transport.pause_reading()
 
     def _write(self, response: Response, head: Head | None, started: int, queued: int = 0) -> None:
         if head is None:
@@ -272,9 +310,9 @@ class Connection(asyncio.Protocol):
 
     def _begin_stream(self, stream: Stream, head: Head, started: int) -> None:
         """From now on the connection is the stream's; what else was asked for is not answered."""
-        self._reader.ended = True
-        self._reader.events.clear()
-        self._load.queue(-sum(slot.size for slot in self._slots))
+        self.reader.ended = True
+        self.reader.events.clear()
+        self._load.queue(-sum(slot.size for slot in self.slots))
         self._drop_slots()
         self._flush()
         self._stream = stream
@@ -284,10 +322,10 @@ class Connection(asyncio.Protocol):
 
     def _drop_slots(self) -> None:
         """Give up the answers that wait for their turn, and end the streams among them."""
-        for slot in self._slots:
+        for slot in self.slots:
             if isinstance(slot.later.response, Stream):
                 slot.later.response.lost()
-        self._slots.clear()
+        self.slots.clear()
 
     def _linger(self) -> None:
         """Close once the peer had time to read: unread input would reset the connection."""
@@ -298,7 +336,7 @@ class Connection(asyncio.Protocol):
             transport.close()
             return
         transport.write_eof()
-        if self._paused:
+        if self.paused:
             transport.resume_reading()
         asyncio.get_running_loop().call_later(LINGER_S, transport.close)
 
@@ -312,14 +350,14 @@ class Connection(asyncio.Protocol):
     # -- flow
 
     def _pause_if_needed(self) -> None:
-        if not self._paused and (self._write_blocked or len(self._slots) >= MAX_PIPELINED):
-            self._paused = True
+        if not self.paused and (self._write_blocked or len(self.slots) >= MAX_PIPELINED):
+            self.paused = True
             self._transport.pause_reading()
 
     def _resume_if_possible(self) -> None:
-        if not self._paused or self._write_blocked or len(self._slots) >= MAX_PIPELINED // 2:
+        if not self.paused or self._write_blocked or len(self.slots) >= MAX_PIPELINED // 2:
             return
-        self._paused = False
+        self.paused = False
         if self._transport.is_closing():
             return
         self._transport.resume_reading()
@@ -331,7 +369,7 @@ class Connection(asyncio.Protocol):
         The timer is left alone when the request is complete soon, as most are: it costs nothing
         then, and finds nothing to do or another request, which it gives the same time.
         """
-        reader = self._reader
+        reader = self.reader
         if reader.unfinished:
             self._timer = asyncio.get_running_loop().call_later(
                 STALL_S, self._look_again, reader.count, reader.size
@@ -339,9 +377,9 @@ class Connection(asyncio.Protocol):
 
     def _look_again(self, count: int, size: int) -> None:
         self._timer = None
-        reader = self._reader
+        reader = self.reader
         is_same = reader.unfinished and reader.count == count
-        if is_same and not self._paused and reader.size - size < STALL_BYTES:
+        if is_same and not self.paused and reader.size - size < STALL_BYTES:
             reader.give_up()
             self._proceed()
         else:

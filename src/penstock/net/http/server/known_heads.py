@@ -19,12 +19,15 @@ MOST: Final = 1024
 
 
 class Known(NamedTuple):
-    """A head, and what it stands for: its route, the path's parameter, the size of its body."""
+    """A head, and what it stands for: its route, the path's parameter, the size of its body, and
+    the topic if it is a plain publish.
+    """
 
     head: Head
     route: Route
     param: str
     body_size: int
+    topic: str | None = None
 
 
 class KnownHeads:

@@ -180,7 +180,7 @@ class RequestReader(HeadReader):
             known = find(data[start:end])
             if known is None:
                 break
-            head, route, param, body_size = known
+            head, route, param, body_size, _ = known
             if end + body_size > length:
                 break
             start = end + body_size
@@ -196,7 +196,8 @@ class RequestReader(HeadReader):
             return
         request, route = event
         if _NOT_KEPT.isdisjoint(request.headers):
-            known = Known(request.head, route, request.param, len(request.body))
+            topic = None if route.plain is None else route.plain.topic(request)
+            known = Known(request.head, route, request.param, len(request.body), topic)
             self._router.known.learn(data, known)
 
     # -- what is out of the ordinary

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
+from penstock.core.errors import StorageError
 from penstock.net.http.server.later import Later
 from penstock.net.http.server.message import Request, Response
 
@@ -13,10 +15,21 @@ Begin = Callable[[Request], object]
 ``begun`` and must be true."""
 
 
+class Plain(NamedTuple):
+    """What a route's requests publish, so that compiled code may take them (``penstock.lane``)."""
+
+    topic: Callable[[Request], str | None]
+    """The topic to which this request, and any with the same head, publishes its body; None if it
+    does more.
+    """
+    outcome: Callable[[StorageError | None], Response]
+    """The answer to a publish that is stored, or met this error."""
+
+
 class Route:
     """One kind of request: its handler, and the limits that the server applies to it."""
 
-    __slots__ = ("begin", "handler", "is_safe", "max_body", "quiet", "too_large")
+    __slots__ = ("begin", "handler", "is_safe", "max_body", "plain", "quiet", "too_large")
 
     def __init__(
         self,
@@ -27,6 +40,7 @@ class Route:
         quiet: bool = False,
         begin: Begin | None = None,
         is_safe: bool = True,
+        plain: Plain | None = None,
     ) -> None:
         self.handler = handler
         self.max_body = max_body
@@ -35,5 +49,6 @@ class Route:
         self.quiet = quiet
         """No line in the access log."""
         self.begin = begin
+        self.plain = plain
         self.is_safe = is_safe
         """True if a GET has no effect, so pages of other sites may ask for it."""

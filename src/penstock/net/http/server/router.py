@@ -8,7 +8,7 @@ from urllib.parse import quote
 from penstock.net.http.server.guard import Guard
 from penstock.net.http.server.known_heads import KnownHeads
 from penstock.net.http.server.message import Response, text
-from penstock.net.http.server.route import Begin, Handler, Route
+from penstock.net.http.server.route import Begin, Handler, Plain, Route
 
 DEFAULT_MAX_BODY = 1 << 20
 
@@ -59,6 +59,7 @@ class Router:
         quiet: bool = False,
         begin: Begin | None = None,
         is_safe: bool = True,
+        plain: Plain | None = None,
     ) -> None:
         """Route ``path`` to ``handler``; a path ending in ``/:name`` hands on its last part as
         ``param``, one in ``/:name/:other`` its last two, with the slash between them.
@@ -73,6 +74,7 @@ class Router:
             quiet=quiet,
             begin=begin,
             is_safe=is_safe,
+            plain=plain,
         )
         prefix, colon, rest = path.partition(":")
         table = self._exact

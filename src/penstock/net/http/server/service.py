@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Container
+from typing import TYPE_CHECKING
 
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.net.budget import Memory
@@ -24,6 +25,9 @@ from penstock.net.http.server.later import Later
 from penstock.net.http.server.message import DateLine, Headers, Request, Response, text
 from penstock.net.http.server.route import Begin, Handler
 from penstock.net.http.server.router import DEFAULT_MAX_BODY, ErrorPages, Router
+
+if TYPE_CHECKING:
+    from penstock.lane.compiled import Publisher
 
 __all__ = [
     "DEFAULT_MAX_BODY",
@@ -54,8 +58,11 @@ class HttpServer:
         log: logging.Logger | None = None,
         clock: Clock = SYSTEM_CLOCK,
         memory: Memory | None = None,
+        publisher: Publisher | None = None,
     ) -> None:
         self.router = router
+        self.publisher = publisher
+        """The way of plain publishes, where there is one."""
         self.memory = memory or Memory.of()
         self.clock = clock
         self.date = DateLine(clock)

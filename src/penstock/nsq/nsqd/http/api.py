@@ -21,6 +21,7 @@ from penstock.net.http.server.api import (
     text_response,
 )
 from penstock.net.http.server.guard import Guard
+from penstock.net.http.server.route import Plain
 from penstock.net.http.server.service import Later, Request, Response
 from penstock.node.http.api_arguments import existing_channel, topic_named
 from penstock.node.http.log_api import LogApi
@@ -83,6 +84,7 @@ class NsqdApi:
             max_body=options.max_msg_size,
             too_big="MSG_TOO_BIG",
             quiet=True,
+            plain=Plain(_plain_topic, _outcome),
         )
         router.v1(
             "POST",
@@ -268,11 +270,21 @@ class _Published(Later, eq=False):
 
     def committed(self, error: StorageError | None) -> None:
         """Answer a publish whose commit went well, or met this error."""
-        if error is None:
-            self.complete(_OK)
-        else:
-            refused = refusal(error)
-            self.complete(error_response(refused.status, refused.code))
+        self.complete(_outcome(error))
+
+
+def _outcome(error: StorageError | None) -> Response:
+    """The answer to a publish that is stored, or met this error."""
+    if error is None:
+        return _OK
+    refused = refusal(error)
+    return error_response(refused.status, refused.code)
+
+
+def _plain_topic(request: Request) -> str | None:
+    """The topic of a /pub that says no more than its name."""
+    query = Query.parse(request.query)
+    return query.get("topic") if query.get("defer") is None else None
 
 
 def _set_block_rate(request: Request) -> Response:

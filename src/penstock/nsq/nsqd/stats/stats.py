@@ -196,7 +196,7 @@ def _client(session: Session, topic: str = "") -> dict[str, Any]:
     identity = connection.identity
     counts = [
         {"topic": name, "count": count}
-        for name, count in session.pub_counts.items()
+        for name, count in session.connection.pub_counts.items()
         if topic in ("", name)
     ]
     client: dict[str, Any] = {
@@ -240,7 +240,9 @@ def _authorized(session: Session) -> dict[str, Any]:
 
 
 def _producers(sources: StatSources, topic: str) -> list[dict[str, Any]]:
-    return [_client(session, topic) for session in sources.sessions if session.pub_counts]
+    return [
+        _client(session, topic) for session in sources.sessions if session.connection.pub_counts
+    ]
 
 
 # --- text --------------------------------------------------------------------------------------

@@ -38,6 +38,9 @@ Granted = Callable[[Authorizations | None], None]
 class GuardedSession(Session):
     """A client, and what the auth servers let it do."""
 
+    # Each publish is asked for.
+    takes_plain: ClassVar[bool] = False
+
     def __init__(
         self, connection: Connection, sessions: dict[Session, None], servers: AuthServers
     ) -> None:
@@ -88,12 +91,6 @@ class GuardedSession(Session):
         # An MPUB was checked before its body came.
         if event.command == "MPUB" or self._admit_publish(event, event.command, event.topic):
             super()._on_publish(event)
-
-    def publish_lone(self, command: str, name: str, body: bytes) -> bool:
-        """Publish to a topic that the client may publish to at present."""
-        now = self.connection.clock.monotonic_ns()
-        is_known = name in self._publishes_to and now < self._expires_ns
-        return is_known and super().publish_lone(command, name, body)
 
     # --- permissions ---------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from contextlib import suppress
 from enum import Enum, Flag, auto
 from typing import Any, ClassVar, Final, Protocol, cast
 
+from penstock.core.errors import StorageError
 from penstock.core.units import SECOND, format_duration
 from penstock.net.address import show_address
 from penstock.net.budget import MemoryTurn
@@ -35,12 +36,14 @@ from penstock.net.tls.layered import LayeredTransport
 from penstock.net.tls.layers import LayerError
 from penstock.net.tls.tls_layer import TlsLayer
 from penstock.nsq.nsqd.tcp.context import Context
-from penstock.nsq.nsqd.tcp.lone_publishes import LonePublishes
+from penstock.nsq.nsqd.tcp.intake import Intake
 from penstock.nsq.nsqd.tcp.outbox import Outbox
 from penstock.nsq.protocol.commands import CommandReader
 from penstock.nsq.protocol.events import Event, Failure, MpubLine, Nop, Publish, Ready
-from penstock.nsq.protocol.frames import HEARTBEAT_FRAME, error
+from penstock.nsq.protocol.frames import HEARTBEAT_FRAME, OK_FRAME, error
 from penstock.nsq.protocol.identify import Identity
+from penstock.nsq.protocol.params import parse_name
+from penstock.storage.batch import Buffer
 
 logger = logging.getLogger(__name__)
 
@@ -88,9 +91,17 @@ class Effects(Protocol):
 
     handlers: ClassVar[Handlers]
     """The function for each type of event. It is called with this object and the event."""
+    takes_plain: ClassVar[bool]
+    """True if a plain publish is not looked at by itself."""
 
-    def publish_lone(self, command: str, name: str, body: bytes) -> bool:
-        """Publish a message that the parser has not looked at; False if it must."""
+    def count(self, topic: str, messages: int) -> None:
+        """Count messages that are published to a topic."""
+        ...
+
+    def published(
+        self, command: str, turn: int, failure: StorageError | None, count: int = 1
+    ) -> None:
+        """Answer publishes from this number on, in their turn."""
         ...
 
     def set_writable(self, writable: bool) -> None:
@@ -106,10 +117,8 @@ class Effects(Protocol):
         ...
 
 
-class Connection(asyncio.Protocol):
+class Connection(Intake, asyncio.Protocol):
     """A client's connection. ``session`` makes its session once it is made."""
-
-    session: Effects
 
     def __init__(self, context: Context, session: Callable[[Connection], Effects]) -> None:
         self.context = context
@@ -118,7 +127,6 @@ class Connection(asyncio.Protocol):
         self.reader = CommandReader(
             context.limits, expect_magic=True, tls_required=context.tls_required
         )
-        self.lone = LonePublishes(context.limits.max_msg_size, context.limits.max_body_size)
         self.tls: TlsLayer | None = None
         self.compression = ""  # or "snappy", "deflate"
         self.connected_ns = self.clock.wall_ns()
@@ -128,12 +136,20 @@ class Connection(asyncio.Protocol):
         self.phase = Phase.HANDLING
         self.owed = 0
         """Publishes that are not answered yet."""
+        self.told = 0
+        """Publishes that are answered."""
+        self.early: dict[int, tuple[str, StorageError | None, int]] = {}
+        """Outcomes of so many publishes, by the number of the first, that must wait for others."""
+        self.behind: list[Buffer] = []
+        """Messages that wait for an answer that is owed."""
+        self.pub_counts: dict[str, int] = {}
+        """Messages published, by topic."""
         self._next: Event | None = None  # the first to be handled when the phase ends
-        self._eof = False
-        self._blocked_since: int | None = None
+        self.is_at_end = False
+        self.blocked_since: int | None = None
         self._pauses = Pause(0)
         self._beat: asyncio.TimerHandle | None = None
-        self._turn = MemoryTurn(context.node.turns, self._on_turn, self._on_late)
+        self.turn = MemoryTurn(context.node.turns, self._on_turn, self._on_late)
 
     # --- asyncio's side ------------------------------------------------------------------------
 
@@ -153,6 +169,10 @@ class Connection(asyncio.Protocol):
         patience_s = self.context.options.magic_timeout / SECOND
         self._beat = loop.call_later(patience_s, self._on_no_magic)
         self.session = self._make_session(self)
+        publisher, limits = self.context.publisher, self.context.limits
+        if publisher is not None and self.session.takes_plain:
+            clock_ns = self.clock.monotonic_ns
+            self.take_plain(publisher, HANDLING, OK_FRAME, parse_name, clock_ns, limits)
 
     def layered(self) -> LayeredTransport:
         """The connection's transport with room for layers; from now on all goes through it."""
@@ -177,16 +197,13 @@ class Connection(asyncio.Protocol):
         logger.error("client(%s) - failed to read command - %s", self.remote_address, error)
         self.close()
 
-    def data_received(self, data: bytes) -> None:
-        lone = self.lone.find(data)
-        if lone is not None and self._is_at_a_command and self.session.publish_lone(*lone):
-            return
+    def commands_received(self, data: bytes) -> None:
         if self.phase is ENDED:
             return
         self.reader.receive_data(data)
         if self.phase is HANDLING:
             self._read()
-        if self.reader.unread or self._turn.held or self._blocked_since is not None:
+        if self.reader.unread or self.turn.held or self.blocked_since is not None:
             self._weigh()
 
     def _weigh(self) -> None:
@@ -196,14 +213,14 @@ class Connection(asyncio.Protocol):
         """
         if self.phase is ENDED:
             return
-        if self.reader.unread or self._turn.held:
+        if self.reader.unread or self.turn.held:
             self._weigh_unread()
-        is_slow = self.phase is not HANDLING or self._blocked_since is not None
+        is_slow = self.phase is not HANDLING or self.blocked_since is not None
         if is_slow and self._is_overfull():
             self._pause(Pause.FULL)
 
     def _weigh_unread(self) -> None:
-        if self._turn.hold(self.reader.unread):
+        if self.turn.hold(self.reader.unread):
             self._unpause(Pause.TURN)
         else:
             self._pause(Pause.TURN)
@@ -220,7 +237,7 @@ class Connection(asyncio.Protocol):
                 self.transport.resume_reading()
 
     def eof_received(self) -> bool:
-        self._eof = True
+        self.is_at_end = True
         self._end_if_over()
         # Keep the way back open for what is owed.
         waits = self.owed > 0 or self.phase is not HANDLING
@@ -237,23 +254,17 @@ class Connection(asyncio.Protocol):
         logger.info("PROTOCOL(V2): [%s] exiting ioloop", self.remote_address)
 
     def pause_writing(self) -> None:
-        self._blocked_since = self.clock.monotonic_ns()
+        self.blocked_since = self.clock.monotonic_ns()
         self.session.set_writable(False)
 
     def resume_writing(self) -> None:
-        self._blocked_since = None
+        self.blocked_since = None
         self.session.set_writable(True)
         if self.phase is Phase.CHOKED:
             self._go_on()
         # Behind answers or suspended it stays paused until ``_go_on``.
         elif self.phase is HANDLING or self.phase is ENDED:
             self._unpause(Pause.FULL)
-
-    @property
-    def _is_at_a_command(self) -> bool:
-        """True if the next byte begins a command that may be handled at once."""
-        is_slow = self._blocked_since is not None or self._turn.held
-        return self.phase is HANDLING and not is_slow and self.reader.is_at_a_command
 
     def _on_turn(self) -> None:
         """Resume reading, as it is the client's turn to use the memory for requests."""
@@ -266,7 +277,7 @@ class Connection(asyncio.Protocol):
         logger.error(
             "client(%s) - its command takes too long while %s is used up",
             self.remote_address,
-            self._turn.budget.flag,
+            self.turn.budget.flag,
         )
         failure = self.reader.eof()
         if failure is None:
@@ -306,7 +317,7 @@ class Connection(asyncio.Protocol):
             handlers[kind](session, event)
             if self.phase is not HANDLING:
                 return
-            if self._blocked_since is not None and self._is_overfull():
+            if self.blocked_since is not None and self._is_overfull():
                 self.phase = Phase.CHOKED
                 return
             event = next_event()
@@ -339,7 +350,7 @@ class Connection(asyncio.Protocol):
             return
         if self.phase is Phase.BEHIND:
             self._go_on()
-        elif self._eof:
+        elif self.is_at_end:
             self._end_if_over()
 
     def _go_on(self) -> None:
@@ -347,7 +358,7 @@ class Connection(asyncio.Protocol):
         self.phase = Phase.HANDLING
         if self._next is not None or self.reader.unread:
             self._read()
-        if self._turn.held and self.phase is not ENDED:
+        if self.turn.held and self.phase is not ENDED:
             self._weigh_unread()
         if self.phase is HANDLING:
             self._unpause(Pause.FULL)
@@ -355,7 +366,7 @@ class Connection(asyncio.Protocol):
 
     def _end_if_over(self) -> None:
         """End a connection whose client sends no more, once it has all its answers."""
-        if not self._eof or self.owed or self.phase is not HANDLING:
+        if not self.is_at_end or self.owed or self.phase is not HANDLING:
             return
         failure = self.reader.eof()
         if failure is not None:
@@ -403,7 +414,7 @@ class Connection(asyncio.Protocol):
         self.phase = Phase.ENDED
         self._next = None
         self.reader.forget()
-        self._turn.close()
+        self.turn.close()
         self._pauses &= ~Pause.TURN
         self._schedule_beat(0)
         self._beat = asyncio.get_running_loop().call_later(ABORT_S, self.transport.abort)
@@ -432,12 +443,12 @@ class Connection(asyncio.Protocol):
         interval = self.identity.heartbeat_interval
         now = self.clock.monotonic_ns()
         # Go's write deadline, which is the heartbeat interval too (NSQ spec 1.9).
-        if self._blocked_since is not None and now - self._blocked_since > interval:
+        if self.blocked_since is not None and now - self.blocked_since > interval:
             logger.error("client(%s) - does not read, closing", self.remote_address)
             self.transport.abort()
             return
         # While its commands wait here, a client's silence says nothing about it.
-        is_heard = self.phase is HANDLING and not self._turn.waits
+        is_heard = self.phase is HANDLING and not self.turn.waits
         if is_heard and now - self.heard_ns >= 2 * interval and not self._beats_late():
             self._time_out()
             return

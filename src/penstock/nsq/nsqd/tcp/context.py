@@ -10,6 +10,7 @@ from penstock.core.settings.version import NSQ_VERSION
 from penstock.nsq.protocol.identify import Features
 
 if TYPE_CHECKING:
+    from penstock.lane.compiled import Publisher
     from penstock.net.tls.tls_layer import ServerTls
     from penstock.node.node import Node
     from penstock.nsq.nsqd.options import NsqdOptions
@@ -26,9 +27,17 @@ class Context:
     features: Features
     """Features that a client may ask for with IDENTIFY."""
     tls: ServerTls | None
+    publisher: Publisher | None
+    """The way of plain publishes, where there is one."""
 
     @classmethod
-    def of(cls, node: Node, options: NsqdOptions, tls: ServerTls | None) -> Context:
+    def of(
+        cls,
+        node: Node,
+        options: NsqdOptions,
+        tls: ServerTls | None,
+        publisher: Publisher | None = None,
+    ) -> Context:
         """The context of an nsqd with these options."""
         features = Features(
             NSQ_VERSION,
@@ -40,7 +49,7 @@ class Context:
             topology_region=options.topology_region,
             topology_zone=options.topology_zone,
         )
-        return cls(node, options, options.limits(), features, tls)
+        return cls(node, options, options.limits(), features, tls, publisher)
 
     @property
     def tls_required(self) -> bool:

@@ -59,6 +59,8 @@ _UINT64 = (1 << 64) - 1
 class Session:
     """A client as the broker sees it: its subscription, and its publishes that wait for answers."""
 
+    takes_plain: ClassVar[bool] = True
+
     def __init__(self, connection: Connection, sessions: dict[Session, None]) -> None:
         """Enter the session among ``sessions`` while its connection is open."""
         self.connection = connection
@@ -67,7 +69,6 @@ class Session:
         self.topic: Topic | None = None
         self.channel: Channel | None = None
         self.consumer: Consumer | None = None
-        self.pub_counts: dict[str, int] = {}
         self._pub_counts_max = PUB_COUNTS_MIN
         node = connection.context.node
         self._context = connection.context
@@ -76,11 +77,8 @@ class Session:
         self._registry = node.registry
         self._topics = node.broker.topics
         self._commits = node.commits
-        self._told = 0  # number of publishes answered
-        self._early: dict[int, tuple[str, StorageError | None]] = {}  # outcomes too early to send
         self._mpub_topic: Topic | None = None  # of the MPUB whose body is read
         self._log_limit: LogLimit | None = None
-        self._behind: list[Buffer] = []  # messages that wait for an answer that is owed
         connection.reader.announce_mpub = True
         sessions[self] = None
 
@@ -120,52 +118,32 @@ class Session:
             topic = self._make_topic(name, event.command)
             if topic is None:
                 return
-        # A producer that waits for each OK: its next publish probably has the same line.
-        if bodies.count == 1 and not self.connection.owed:
-            self.connection.lone.expect(event.command, name)
         self._stage(topic, event.command, bodies, event.delay_ns)
 
     def _stage(self, topic: Topic, command: str, bodies: Bodies, delay_ns: int) -> None:
         """Publish with this pass of the loop."""
         connection = self.connection
         connection.owed += 1
-        before = self.pub_counts.get(topic.name)
-        if before is None and len(self.pub_counts) >= self._pub_counts_max:
-            self._forget_gone()
-        self.pub_counts[topic.name] = (before or 0) + bodies.count
+        self.count(topic.name, bodies.count)
         # The number of this publish: those that are answered, and those owed up to it.
-        done = partial(self._published, command, self._told + connection.owed)
+        done = partial(self.published, command, connection.told + connection.owed)
         self._commits.publish(topic, bodies, delay_ns, done)
+
+    def count(self, topic: str, messages: int) -> None:
+        """Count messages that are published to a topic."""
+        counts = self.connection.pub_counts
+        if topic not in counts and len(counts) >= self._pub_counts_max:
+            self._forget_gone()
+        counts[topic] = counts.get(topic, 0) + messages
 
     def _forget_gone(self) -> None:
         """Count no publishes to topics that are gone: a program may answer each of its clients by
         an #ephemeral topic of theirs.
         """
-        self.pub_counts = {
-            name: count for name, count in self.pub_counts.items() if name in self._topics
-        }
-        self._pub_counts_max = max(PUB_COUNTS_MIN, 2 * len(self.pub_counts))
-
-    def publish_lone(self, command: str, name: str, body: bytes) -> bool:
-        """Publish a message that the parser has not looked at; False if it must.
-
-        With nobody to share a write with, this is the fast path from bytes to OK, without an
-        event and a callback.
-        """
-        topic = self._topics.get(name)
-        if topic is None:
-            return False
-        connection = self.connection
-        connection.heard_ns = now = connection.clock.monotonic_ns()
-        bodies = Bodies.single(body)
-        if connection.owed or not self._commits.takes_one(topic):
-            self._stage(topic, command, bodies, 0)
-            return True
-        connection.owed = 1  # what the client publishes to itself comes behind its OK
-        self.pub_counts[name] = self.pub_counts.get(name, 0) + 1
-        failure = self._commits.publish_one(topic, bodies, now)
-        self._published(command, self._told + 1, failure)
-        return True
+        counts = self.connection.pub_counts
+        for name in [name for name in counts if name not in self._topics]:
+            del counts[name]
+        self._pub_counts_max = max(PUB_COUNTS_MIN, 2 * len(counts))
 
     def _on_mpub_line(self, event: MpubLine) -> None:
         """Find or create the topic of an MPUB before its body is read, as upstream does.
@@ -183,32 +161,35 @@ class Session:
             self.connection.fail_in_turn(f"E_{command}_FAILED {command} failed {failure}")
             return None
 
-    def _published(self, command: str, turn: int, failure: StorageError | None) -> None:
-        """Answer the publish with this number as soon as all earlier ones are answered.
+    def published(
+        self, command: str, turn: int, failure: StorageError | None, count: int = 1
+    ) -> None:
+        """Answer ``count`` publishes from this number on as soon as all earlier ones are answered.
 
         Another topic may be stored or synced sooner, but its answers must wait: a client matches
         answers to publishes by their order.
         """
-        if turn != self._told + 1:
-            self._early[turn] = command, failure
-            return
         connection = self.connection
+        early = connection.early
+        if turn != connection.told + 1:
+            early[turn] = command, failure, count
+            return
         while True:
-            self._told = turn
-            connection.owed -= 1
+            connection.told += count
+            connection.owed -= count
             if connection.phase is not ENDED:
                 if failure is None:
-                    self._outbox.answer(OK_FRAME, connection.owed > 0)
-                    if self._behind:
-                        frames, self._behind = self._behind, []
+                    self._outbox.answer(OK_FRAME * count, connection.owed > 0)
+                    if connection.behind:
+                        frames, connection.behind = connection.behind, []
                         self._send_messages(frames)
                 else:
                     connection.fail(f"E_{command}_FAILED {command} failed {failure}")
                 connection.answered()
-            turn += 1
-            if turn not in self._early:
+            turn += count
+            if turn not in early:
                 return
-            command, failure = self._early.pop(turn)
+            command, failure, count = early.pop(turn)
 
     def _on_finish(self, event: Finish) -> None:
         topic, channel, consumer = self._subscribed()
@@ -342,7 +323,7 @@ class Session:
     def _deliver(self, deliveries: list[Delivery]) -> None:
         frames: list[Buffer] = [frames_of(delivery) for delivery in deliveries]
         if self.connection.owed:  # one that publishes too gets its OK first, as from Go's nsqd
-            self._behind += frames
+            self.connection.behind += frames
         else:
             self._send_messages(frames)
 

@@ -338,7 +338,7 @@ async def test_who_is_idle_or_goes_on_is_not_given_up(
     wire.send(GET + data[:head])
     assert (await wire.read_response())[2] == b"OK"
     (connection,) = begun
-    reader = connection._reader
+    reader = connection.reader
 
     def look() -> None:
         timer = connection._timer

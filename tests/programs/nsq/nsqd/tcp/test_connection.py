@@ -93,7 +93,7 @@ async def test_a_client_that_sends_no_more_is_still_answered(
 ) -> None:
     client.send(AUTH + pub("t", b"x"))
     client.writer.write_eof()
-    await nsqd.until(lambda: waiting.served._eof)
+    await nsqd.until(lambda: waiting.served.is_at_end)
     waiting.go_on()
     assert [await client.frame() for _ in range(2)] == [(0, b"done"), (0, b"OK")]
     assert await client.closed()

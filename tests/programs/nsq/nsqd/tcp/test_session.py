@@ -126,8 +126,8 @@ async def test_lone_publishes_are_like_others(nsqd: Running) -> None:
         assert await client.ask(command) == b"OK"
     bodies = [message.body for message in await consumer.messages(15)]
     assert bodies == [b"a", b"b", b"c", b"d", b"e"] * 3
-    (own,) = (each for each in nsqd.nsqd.sessions if each.pub_counts)
-    assert own.pub_counts == {"t": 15}
+    (own,) = (each for each in nsqd.nsqd.sessions if each.connection.pub_counts)
+    assert own.connection.pub_counts == {"t": 15}
     assert (await nsqd.topic("t"))["message_count"] == 15
     # A deleted topic is made again, and a full one refuses.
     assert (await nsqd.post("/topic/delete?topic=t"))[0] == 200
@@ -148,10 +148,10 @@ async def test_publishes_to_topics_that_are_gone_are_not_counted_for_ever(
         if name != "stays":
             await registry.delete_topic(registry.topics[name])
     (own,) = nsqd.nsqd.sessions
-    assert own.pub_counts == {"stays": 1, "e": 1}
+    assert own.connection.pub_counts == {"stays": 1, "e": 1}
     registry.topic("a")
     assert await client.ask(pub("a", b"x")) == b"OK"  # its line is still known
-    assert own.pub_counts["a"] == 1
+    assert own.connection.pub_counts["a"] == 1
 
 
 async def test_an_error_waits_for_the_answers_before_it(nsqd: Running) -> None:

@@ -117,7 +117,7 @@ async def test_a_client_that_reads_no_answers_is_heard_no_more(
     client.send(b"SUB t c\n")
     bad = b"FIN 0123456789abcdef\n" * 2000
     sent = 0
-    while own._blocked_since is None or sent < 20:
+    while own.blocked_since is None or sent < 20:
         client.send(bad)
         sent += 1
         await asyncio.sleep(0)
