@@ -37,6 +37,9 @@ $(VENV)/.all: EXTRAS := spark,demo,dev,test,interop,release
 $(VENV)/.all: SIZE := 1.7 GB with Spark, its Java and browser tests, three minutes
 $(VENV)/.all: INCLUDED := $(VENV)/.run $(VENV)/.dev
 
+# Compiled with the install where a C compiler is.
+LANE := src/penstock/lane/compiled.pyx
+
 # Of pip's lines those of packages of 10 MB and more, as each begins, and of what takes time behind them.
 TOLD := awk '/^pip failed$$/ { failed = 1 } \
   match($$0, /[0-9.]+ MB\)/) && substr($$0, RSTART) + 0 >= 10 { sub(/^ */, "  "); print; fflush() } \
@@ -44,11 +47,11 @@ TOLD := awk '/^pip failed$$/ { failed = 1 } \
   /^Installing collected/ { print "  unpacking " NF - 3 " packages"; fflush() } \
   END { exit failed }'
 
-$(VENV)/.run $(VENV)/.dev $(VENV)/.all: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/.run $(VENV)/.dev $(VENV)/.all: pyproject.toml constraints.txt hatch_build.py $(LANE) | $(BIN)/python
 	@echo "installing into $(VENV): up to $(SIZE) the first time"
 	@{ $(subst --quiet,,$(PIP)) --constraint constraints.txt --editable '.[$(EXTRAS)]' \
 	  || echo "pip failed"; } | $(TOLD)
-	@echo "$(VENV) has $$(du -sh $(VENV) | cut -f1) now"
+	@echo "$(VENV) has $$(du -sh $(VENV) | cut -f1) now; $$($(BIN)/python -c 'from penstock import lane; print(lane.meaning())')"
 	@touch $(INCLUDED) $@
 
 $(BIN)/python:
@@ -178,8 +181,9 @@ docs: install  ## the documentation as a site in build/docs
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(MERMAID) && cp $(MERMAID) build/docs/assets/; \
 	  else echo "without npm, the drawings of the architecture stay text"; fi
 
-wheel: install  ## wheel and sdist into dist/, the same bytes each time, and what is wrong with them
+wheel: install  ## wheel and sdist into dist/, the same bytes each time, what is wrong with them, and a compiled wheel
 	@$(BIN)/python -m tools.release.built
+	@$(BIN)/python -m hatchling build --target wheel --directory dist
 
 release: install  ## VERSION=1.2.3: its commit and tag, and its files in dist/; pushes nothing
 	@$(BIN)/python -m tools.release.audit || [ $$? = 3 ]

@@ -3,7 +3,7 @@
 FROM python:3.12-slim AS build
 
 WORKDIR /src
-COPY pyproject.toml README.md LICENSE constraints.txt ./
+COPY pyproject.toml README.md LICENSE constraints.txt hatch_build.py ./
 COPY src ./src
 RUN python -m venv /opt/penstock
 RUN /opt/penstock/bin/pip install --no-cache-dir --constraint constraints.txt '.[spark]'

@@ -46,23 +46,6 @@ class Publishing(Machine):
         if self.level is not Durability.FSYNC:
             self.show(self.model.append_offset)
 
-    @rule(size=st.integers(0, 60))
-    def publish_one(self, size: int) -> None:
-        """Publish a message by the fast path, where that is open."""
-        if not self.topic.takes_one:
-            return
-        body = self.body(size)
-        before = self.log.append_offset
-        try:
-            self.topic.publish_one(Bodies.single(body))
-        except StorageError as error:
-            note(f"refused: {error}")
-            assert self.log.append_offset == before
-            self.ghosts[body] = 0
-            return
-        self.model.publish([body], 0)
-        self.show(self.model.append_offset)
-
     @rule(
         sizes=st.lists(st.integers(0, 60), min_size=1, max_size=4),
         delays=st.lists(st.sampled_from([0, 0, SECOND]), min_size=1, max_size=5),

@@ -1,8 +1,9 @@
 """Plain publishes in compiled code, where it was built; everything works without it.
 
-A publish is plain if nothing about it needs a look of its own: PUB or MPUB of a known topic without
-limits, whole in what was read. ``compiled`` takes these from what a connection reads, and makes one
-publish of all that comes to a topic between two commits. Whatever else comes goes to the parser.
+A publish is plain if nothing looks at it by itself: PUB, MPUB or POST /pub, whole in what was read,
+to a topic that is there and has no limits. ``compiled`` takes these from what a connection reads,
+and makes one publish of all that come to a topic between two commits (a joint publish). Whatever
+else comes goes to the parser, as everything does without compiled code.
 
 ``PENSTOCK_LANE=off`` in the environment turns it off.
 """
@@ -10,21 +11,20 @@ publish of all that comes to a topic between two commits. Whatever else comes go
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from types import ModuleType
-
-    from penstock.broker.topic import Topic
-    from penstock.lane.compiled import Publisher
-    from penstock.node.commits import Commits
-    from penstock.nsq.protocol.bodies import Bodies
+from typing import Any, Final, TypeAlias
 
 VARIABLE: Final = "PENSTOCK_LANE"
+_MEANINGS: Final = {
+    "on": "plain publishes run in compiled code",
+    "off": f"plain publishes run in Python, as {VARIABLE}=off says",
+    "not built": "plain publishes run in Python, which takes more of a processor: to compile them "
+    "needs a C compiler and Python's headers (on Debian gcc and python3-dev)",
+}
+Publisher: TypeAlias = Any
+"""The way of plain publishes into a node's topics (``compiled.Publisher``)."""
 
 
-def _found() -> tuple[str, ModuleType | None]:
+def _found() -> tuple[str, Any]:
     if os.environ.get(VARIABLE) == "off":
         return "off", None
     try:
@@ -35,20 +35,23 @@ def _found() -> tuple[str, ModuleType | None]:
 
 
 STATE, COMPILED = _found()
+"""Whether compiled code is used (``on``, ``off`` or ``not built``), and its module, or None."""
 
 
-def publisher(commits: Commits, topics: Mapping[str, Topic]) -> Publisher | None:
-    """The way of plain publishes into a node's topics; None without compiled code."""
+def meaning() -> str:
+    """What ``STATE`` means, for people."""
+    return _MEANINGS[STATE]
+
+
+def publisher(commits: Any, topics: Any) -> Publisher | None:
+    """The way into the ``topics`` of a node, with its ``commits``; None without compiled code."""
     return None if COMPILED is None else COMPILED.Publisher(commits, topics)
 
 
 def frames_of_mpub(
     data: bytes | bytearray | memoryview, max_msg_size: int, max_body_size: int
-) -> Bodies | None:
-    """The messages of an MPUB, from its count on; None if it is not whole or legal, or without
-    compiled code.
+) -> Any:
+    """The messages of an MPUB, from its count on, as ``Bodies``; None if it is not whole or legal,
+    or without compiled code.
     """
-    if COMPILED is None:
-        return None
-    frames: Bodies | None = COMPILED.frames_of_mpub(data, max_msg_size, max_body_size)
-    return frames
+    return None if COMPILED is None else COMPILED.frames_of_mpub(data, max_msg_size, max_body_size)

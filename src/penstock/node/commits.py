@@ -145,9 +145,6 @@ class Commits:
             if refusal is not None:
                 done(refusal)
                 return
-        if records.count == 1 and not delay_ns and self.takes_one(topic):
-            done(self.publish_one(topic, records, self._clock.monotonic_ns(), queue))
-            return
         topic.stage(records, delay_ns, done, queue)
         self._dirty[topic] = None
         if self._read is not None:
@@ -155,6 +152,8 @@ class Commits:
         elif self._at_once_left:
             self._at_once_left -= 1
             self.commit()
+            # Its producer waits for the OK and publishes again at once.
+            self._wakefulness.extend()
             return
         else:
             if not self._in_pass:
@@ -172,37 +171,6 @@ class Commits:
     def is_idle(self) -> bool:
         """True if nobody is there to share a write with: then no topic has staged publishes."""
         return self._at_once_left > 0 and self._read is None and not self._occupied
-
-    def takes_one(self, topic: Topic) -> bool:
-        """True if ``publish_one`` may be called.
-
-        Whatever ``publish`` looks at and ``publish_one`` does not must make this False. For
-        replicas and syncs that a producer waits for the log does it: such a log hides what is
-        appended, and ``Log.takes_one`` is False.
-        """
-        return self.is_idle and topic.takes_one
-
-    def publish_one(
-        self, topic: Topic, record: Records, now: int, queue: int | None = None
-    ) -> StorageError | None:
-        """Publish one message at once and serve its consumers; the error that it met.
-
-        ``publish`` and ``commit``, less what is for several. ``now`` is of the monotonic clock.
-        """
-        assert self._replicas is None, "a log whose copies are awaited takes none like this"
-        assert not self._fsync, "nor does one whose syncs are awaited"
-        self._at_once_left -= 1
-        error = None
-        try:
-            topic.publish_one(record, queue)
-        except StorageError as failure:
-            error = failure
-        self._note(topic, _WRITE, error)
-        _serve(topic, now)
-        self._sync_if_due(topic, now)
-        # Its producer waits for the OK and publishes again at once.
-        self._wakefulness.extend()
-        return error
 
     def hold(self) -> None:
         """Commit nothing until ``release``: a connection takes all that it has read."""

@@ -199,12 +199,12 @@ class Log:
 
     @property
     def takes_one(self) -> bool:
-        """True if ``append_one`` may be called: an append is written and seen at once."""
+        """True if ``append_one`` may be called: what is appended is written and seen at once."""
         is_at_once = self.options.durability is Durability.WRITE and not self._hides
         return self.failure is None and is_at_once
 
     def append_one(self, batch: Batch) -> None:
-        """Append a batch of one message, at ``append_offset``; ``append`` without its loops.
+        """Append a batch at ``append_offset``; ``append`` without its choices.
 
         Raises DiskFullError or StorageError, and then the log is unchanged.
         """
@@ -212,7 +212,7 @@ class Log:
         position = segment.file.size
         segment.file.append(batch.raw)
         segment.note(batch, position)
-        self.unsynced_messages += 1
+        self.unsynced_messages += batch.count
         self.next_offset = self.append_offset = batch.next_offset
         self._tail.append(batch)
 

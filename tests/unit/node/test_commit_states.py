@@ -111,14 +111,6 @@ class Commits(RuleBasedStateMachine):
         else:
             assert self.commits._in_pass == in_pass + is_left
 
-    @precondition(lambda self: self.commits.takes_one(self.topic))
-    @rule()
-    def publish_one(self) -> None:
-        assert not self.owed
-        end = self.topic.log.next_offset
-        assert self.commits.publish_one(self.topic, Bodies.single(b"x"), 0) is None
-        assert self.topic.log.next_offset == end + 1
-
     @rule()
     def pass_ends(self) -> None:
         self.loop.run_until_complete(asyncio.sleep(0))

@@ -214,13 +214,14 @@ async def alone(bench: Bench) -> None:
     """Let a pass with one publish be over: the next are committed at once."""
     bench.publish("first")
     await bench.until_told(1)
-    assert bench.commits.takes_one(bench.topic)
+    assert bench.commits.is_idle
 
 
 async def test_one_message_goes_straight_to_its_consumer(bench: Bench) -> None:
     await alone(bench)
     offsets = bench.consume()
-    assert bench.commits.publish_one(bench.topic, Bodies.single(b"x"), 0) is None
+    bench.publish("x")
+    assert bench.told[1:] == [("x", None)], "at once"
     assert offsets == [0, 1]
     assert (bench.topic.message_count, bench.topic.message_bytes) == (2, 6)
 
@@ -229,12 +230,14 @@ async def test_one_message_that_cannot_be_written_is_refused(bench: Bench) -> No
     await alone(bench)
     offsets = bench.consume()
     bench.disk.fill()
-    error = bench.commits.publish_one(bench.topic, Bodies.single(b"x"), 0)
+    bench.publish("x")
+    error = bench.told[1][1]
     assert isinstance(error, DiskFullError)
     assert bench.commits.health is error
     assert (offsets, bench.topic.message_count) == ([0], 1)
     bench.disk.heal()
-    assert bench.commits.publish_one(bench.topic, Bodies.single(b"x"), 0) is None
+    bench.publish("y")
+    assert bench.told[2] == ("y", None)
     assert bench.commits.health is None
     assert offsets == [0, 1]
 
@@ -243,7 +246,7 @@ async def test_one_message_at_a_time_is_synced_now_and_then(bench: Bench) -> Non
     bench.commits = Commits(SYSTEM_CLOCK, Durability.WRITE, sync_every=2)
     await alone(bench)
     before = bench.disk.sync_count
-    bench.commits.publish_one(bench.topic, Bodies.single(b"x"), SYSTEM_CLOCK.monotonic_ns())
+    bench.publish("x")
     await bench.commits.settle()
     assert bench.disk.sync_count > before
     assert bench.topic.log.unsynced_messages == 0
@@ -253,23 +256,23 @@ async def test_one_message_joins_those_that_wait(bench: Bench) -> None:
     await alone(bench)
     bench.commits.hold()
     bench.publish("a")
-    assert not bench.commits.takes_one(bench.topic)
+    assert not bench.commits.is_idle
     bench.commits.release()
-    assert bench.commits.takes_one(bench.topic)
+    assert bench.commits.is_idle
     bench.commits.occupy(bench.topic)
-    assert not bench.commits.takes_one(bench.topic)
+    assert not bench.commits.is_idle
     bench.commits.vacate(bench.topic)
-    bench.topic.exiting = True
-    assert not bench.commits.takes_one(bench.topic)
+    assert bench.commits.is_idle
 
 
 async def test_one_message_shares_a_write_where_there_are_many(bench: Bench) -> None:
-    assert not bench.commits.takes_one(bench.topic), "nobody knows yet how many there are"
+    assert not bench.commits.is_idle, "nobody knows yet how many there are"
     await alone(bench)
-    for _ in range(AT_ONCE):
-        assert bench.commits.takes_one(bench.topic)
-        bench.commits.publish_one(bench.topic, Bodies.single(b"x"), 0)
-    assert not bench.commits.takes_one(bench.topic), "the next pass says whether it still is so"
+    for number in range(AT_ONCE):
+        assert bench.commits.is_idle
+        bench.publish("x")
+        assert len(bench.told) == 2 + number
+    assert not bench.commits.is_idle, "the next pass says whether it still is so"
 
 
 async def test_a_disk_that_stays_full_is_logged_once(

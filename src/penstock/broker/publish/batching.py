@@ -103,15 +103,23 @@ def _group_end(staged: list[Staged], start: int) -> int:
     return end
 
 
+def batch_of(item: Staged, first_offset: int, first_id: int, timestamp_ns: int) -> Batch:
+    """The batch of a publish that shares it with no other."""
+    records = item.records
+    frames, table = records.encode(first_id, timestamp_ns)
+    if records.count == 1 and not item.delay_ns and 0 < records.stride <= ONE_BYTES_MAX:
+        return Batch.of_one(
+            first_offset, first_id, timestamp_ns, frames, records.dialect, item.queue
+        )
+    return Batch.build(first_offset, first_id, timestamp_ns, records.count, records.stride,
+                       (frames,), table=table, delay_ns=item.delay_ns, dialect=records.dialect,
+                       note=records.note, queue=item.queue)  # fmt: skip
+
+
 def _batch(group: list[Staged], first_offset: int, id_base: int, timestamp_ns: int) -> Batch:
     first = group[0].records
-    is_one = len(group) == first.count == 1 and not group[0].delay_ns
-    if is_one and 0 < first.stride <= ONE_BYTES_MAX:
-        first_id = id_base + first_offset
-        frame, _ = first.encode(first_id, timestamp_ns)
-        return Batch.of_one(
-            first_offset, first_id, timestamp_ns, frame, first.dialect, group[0].queue
-        )
+    if len(group) == 1:
+        return batch_of(group[0], first_offset, id_base + first_offset, timestamp_ns)
     stride = first.stride
     frames: list[Buffer] = []
     table: Positions | None = None
@@ -124,8 +132,8 @@ def _batch(group: list[Staged], first_offset: int, id_base: int, timestamp_ns: i
         if records.stride != stride:
             stride = 0
     # Single messages of different sizes: the stride of each is the size of its one frame.
-    if not stride and len(group) > 1:
+    if not stride:
         table = np.cumsum([0, *(item.records.stride for item in group)], dtype=np.uint32)
     return Batch.build(first_offset, first_id, timestamp_ns, next_id - first_id, stride, frames,
                        table=table, delay_ns=group[0].delay_ns, dialect=first.dialect,
-                       note=first.note, queue=group[0].queue)  # fmt: skip
+                       queue=group[0].queue)  # fmt: skip

@@ -125,6 +125,7 @@ class Nsqd(Observer):
         return nsqd
 
     async def _open(self) -> None:
+        logger.info("lane: %s", lane.meaning())
         for flag in self.options.without_effect():
             logger.warning("%s has no effect yet", flag)
         self.node.registry.observe(self)

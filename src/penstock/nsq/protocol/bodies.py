@@ -88,7 +88,7 @@ class Bodies:
 
         Raises ProtocolError with the text of NSQ spec 1.3, MPUB rows 7 to 12.
         """
-        frames = lane.frames_of_mpub(buffer, max_msg_size, max_body_size)
+        frames: Bodies | None = lane.frames_of_mpub(buffer, max_msg_size, max_body_size)
         if frames is not None:
             return frames
         data = buffer if isinstance(buffer, bytes) else bytes(buffer)

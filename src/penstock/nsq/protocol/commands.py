@@ -458,7 +458,9 @@ class CommandReader:
         data, start = self._data, self._pos
         self._pos += scanner.consumed
         found, limits = memoryview(data)[start : self._pos], self.limits
-        frames = lane.frames_of_mpub(found, limits.max_msg_size, limits.max_body_size)
+        frames: Bodies | None = lane.frames_of_mpub(
+            found, limits.max_msg_size, limits.max_body_size
+        )
         if frames is not None:
             return frames
         if type(data) is bytes:

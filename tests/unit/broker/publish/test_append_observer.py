@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.broker.publish.records import PlacedRecords
+from penstock.broker.publish.records import PlacedRecords, Records
+from penstock.broker.topic import Topic
+from penstock.core.errors import StorageError
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.batch import Batch, Dialect
 from penstock.storage.durability import Durability
@@ -23,6 +25,15 @@ class Observer:
 
     def appended(self, topic: str, batches: Sequence[Batch]) -> None:
         self.told.append((topic, batches[-1].next_offset))
+
+
+def publish(topic: Topic, records: Records, queue: int | None = None) -> None:
+    """Publish with a commit of its own."""
+    told: list[StorageError | None] = []
+    topic.stage(records, 0, told.append, queue)
+    (done,), error = topic.commit()
+    assert error is None
+    done(error)
 
 
 def test_it_is_told_once_for_all_that_a_sync_makes_visible() -> None:
@@ -47,14 +58,13 @@ def test_a_message_that_is_published_by_itself_has_its_place_and_is_told() -> No
     world.broker.split(topic, 4, 2)
     for number, queue in enumerate((3, 1, 3)):
         record = Placed()
-        assert topic.takes_one
-        topic.publish_one(record, queue)
+        publish(topic, record, queue)
         batch = topic.log.batch_at(number)
         assert batch is not None
         assert (batch.queue, batch.dialect) == (queue, Dialect.ROCKETMQ)
         assert bytes(batch.frames) == b"%08d" % record.queue_offset
-    topic.publish_one(Bodies.single(b"to the first of two"))
-    topic.publish_one(Bodies.single(b"to the second"))
+    publish(topic, Bodies.single(b"to the first of two"))
+    publish(topic, Bodies.single(b"to the second"))
     assert [topic.queues.end(queue) for queue in range(4)] == [1, 2, 0, 2]
     assert observer.told == [("t", end) for end in range(1, 6)]
 

@@ -11,10 +11,11 @@ import asyncio
 import logging
 from collections.abc import Container
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 
+from penstock import lane
 from penstock.core.clock import Clock
 from penstock.core.errors import StorageError
 from penstock.core.units import format_duration
@@ -29,9 +30,6 @@ from penstock.net.http.server.load import Load
 from penstock.net.http.server.message import Bare, DateLine, Response, encode
 from penstock.net.http.server.reader import Event, RequestReader
 from penstock.net.http.server.router import Router
-
-if TYPE_CHECKING:
-    from penstock.lane.compiled import Publisher
 
 MAX_PIPELINED = 64
 """Requests of one connection that may wait for their answers before reading pauses."""
@@ -64,7 +62,7 @@ class Server(Protocol):
     date: DateLine
     log: logging.Logger
     connections: set[Connection]
-    publisher: Publisher | None
+    publisher: lane.Publisher | None
 
 
 class Connection(Intake, asyncio.Protocol):

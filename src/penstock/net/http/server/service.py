@@ -14,8 +14,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Container
-from typing import TYPE_CHECKING
 
+from penstock import lane
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.net.budget import Memory
 from penstock.net.http.server.connection import Connection
@@ -25,9 +25,6 @@ from penstock.net.http.server.later import Later
 from penstock.net.http.server.message import DateLine, Headers, Request, Response, text
 from penstock.net.http.server.route import Begin, Handler
 from penstock.net.http.server.router import DEFAULT_MAX_BODY, ErrorPages, Router
-
-if TYPE_CHECKING:
-    from penstock.lane.compiled import Publisher
 
 __all__ = [
     "DEFAULT_MAX_BODY",
@@ -58,7 +55,7 @@ class HttpServer:
         log: logging.Logger | None = None,
         clock: Clock = SYSTEM_CLOCK,
         memory: Memory | None = None,
-        publisher: Publisher | None = None,
+        publisher: lane.Publisher | None = None,
     ) -> None:
         self.router = router
         self.publisher = publisher

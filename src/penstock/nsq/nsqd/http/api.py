@@ -6,7 +6,7 @@ import re
 from functools import partial
 from typing import Any
 
-from penstock import __version__
+from penstock import __version__, lane
 from penstock.broker.channels.channel import Channel
 from penstock.broker.topic import Topic
 from penstock.core.errors import StorageError
@@ -143,6 +143,7 @@ class NsqdApi:
             "topology_zone": options.topology_zone,
             "topology_region": options.topology_region,
             "penstock_version": __version__,
+            "penstock_lane": lane.STATE,
         }
 
     # --- publishing ----------------------------------------------------------------------------

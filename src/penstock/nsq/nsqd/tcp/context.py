@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock import lane
 from penstock.core.settings.tls_kinds import TlsRequired
 from penstock.core.settings.version import NSQ_VERSION
 from penstock.nsq.protocol.identify import Features
 
 if TYPE_CHECKING:
-    from penstock.lane.compiled import Publisher
     from penstock.net.tls.tls_layer import ServerTls
     from penstock.node.node import Node
     from penstock.nsq.nsqd.options import NsqdOptions
@@ -27,7 +27,7 @@ class Context:
     features: Features
     """Features that a client may ask for with IDENTIFY."""
     tls: ServerTls | None
-    publisher: Publisher | None
+    publisher: lane.Publisher | None
     """The way of plain publishes, where there is one."""
 
     @classmethod
@@ -36,7 +36,7 @@ class Context:
         node: Node,
         options: NsqdOptions,
         tls: ServerTls | None,
-        publisher: Publisher | None = None,
+        publisher: lane.Publisher | None = None,
     ) -> Context:
         """The context of an nsqd with these options."""
         features = Features(

@@ -53,7 +53,7 @@ _lengths = _LENGTHS.unpack_from
 class PlainSends:
     """The plain sends of one connection, from its first send on."""
 
-    __slots__ = ("_last", "_tries", "_ways", "clock", "cluster_property", "commits", "connection",
+    __slots__ = ("_last", "_tries", "_ways", "cluster_property", "commits", "connection",
                  "settings", "stats", "store", "topics")  # fmt: skip
 
     def __init__(self, sends: Sends, commits: Commits, connection: Connection) -> None:
@@ -62,7 +62,6 @@ class PlainSends:
         self.topics = sends.topics
         self.store = sends.store
         self.stats = sends.stats
-        self.clock = sends.clock
         self.cluster_property = sends.cluster_property
         self.commits = commits
         self.connection = connection
@@ -89,12 +88,10 @@ class PlainSends:
         if length + 4 != len(data) or not self._has_room_for(length, body_at - 4):
             return False
         head = way.pattern.read(second >> HEADER_BITS, data, _LENGTHS.size, body_at)
-        if head is None or not way.leads_to(head.queue) or not way.topic.takes_one:
+        if head is None or not way.leads_to(head.queue):
             return False
         record = PlainSend(self, way, head, data[body_at:])
-        now = self.clock.monotonic_ns()
-        error = commits.publish_one(way.topic, record, now, head.queue)
-        self.connection.send_now(record.answer(error))
+        commits.publish(way.topic, record, 0, record.done_now, head.queue)
         return True
 
     def take(self, data: bytes) -> int:
@@ -239,6 +236,10 @@ class PlainSend:
     def done(self, error: StorageError | None) -> None:
         """Tell the producer that the message is stored, or is not."""
         self._sends.connection.send_pieces((self.answer(error),))
+
+    def done_now(self, error: StorageError | None) -> None:
+        """Tell a producer that nobody else shares the pass with."""
+        self._sends.connection.send_now(self.answer(error))
 
     def answer(self, error: StorageError | None) -> bytes:
         """The answer when it is stored, or is not."""

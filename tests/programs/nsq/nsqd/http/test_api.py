@@ -18,7 +18,8 @@ async def test_ping_and_info(nsqd: Running) -> None:
     assert list(info) == [
         "version", "broadcast_address", "hostname", "http_port", "tcp_port", "start_time",
         "max_heartbeat_interval", "max_output_buffer_size", "max_output_buffer_timeout",
-        "max_deflate_level", "topology_zone", "topology_region", "penstock_version",
+        "max_deflate_level", "topology_zone", "topology_region",
+        "penstock_version", "penstock_lane",
     ]  # fmt: skip
     assert (info["tcp_port"], info["http_port"]) == (nsqd.nsqd.ports.tcp, nsqd.nsqd.ports.http)
     assert info["max_heartbeat_interval"] == 60 * SECOND

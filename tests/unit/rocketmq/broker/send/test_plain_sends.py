@@ -11,6 +11,7 @@ import pytest
 
 from penstock.broker.progress import TopicSettings
 from penstock.core.chance import SystemChance
+from penstock.core.errors import StorageError
 from penstock.node.commits import Commits
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.rocketmq.broker.processor import Processor
@@ -281,8 +282,10 @@ async def test_nsq_s_messages_among_them_take_their_queues_by_turns(tmp_path: Pa
     await site.play([sent(number, BINARY) for number in range(8)])
     topic = site.services.node.broker.topics["T"]
     for number in range(6):
-        assert site.commits.takes_one(topic)
-        assert site.commits.publish_one(topic, Bodies.single(b"%d" % number), 0) is None
+        assert site.commits.is_idle
+        told: list[StorageError | None] = []
+        site.commits.publish(topic, Bodies.single(b"%d" % number), 0, told.append)
+        assert told == [None]
     await site.play([sent(number, BINARY) for number in range(8, 12)])
     ends = [topic.queues.end(queue) for queue in range(4)]
     assert ends == [5, 5, 4, 4]
