@@ -8,6 +8,7 @@ from tools.fuzz.targets import (
     commands,
     forwarding,
     http,
+    lane,
     latencies,
     layers,
     letters,
@@ -27,6 +28,7 @@ from .targets import Target
 
 TARGETS: dict[str, Target] = {
     **commands.TARGETS,
+    **lane.TARGETS,
     **http.TARGETS,
     **storage.TARGETS,
     **peers.TARGETS,

@@ -110,7 +110,8 @@ class Phases(RuleBasedStateMachine):
         options = NsqdOptions()
         node = SimpleNamespace(clock=SYSTEM_CLOCK, turns=Turns(Memory.of().requests))
         context: Any = SimpleNamespace(
-            node=node, options=options, limits=options.limits(), tls_required=False
+            node=node, options=options, limits=options.limits(), tls_required=False,
+            publisher=None,
         )
         self.transport = Transport()
         self.own = Connection(context, cast(Any, Session))
