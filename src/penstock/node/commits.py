@@ -146,14 +146,18 @@ class Commits:
                 done(refusal)
                 return
         topic.stage(records, delay_ns, done, queue)
+        if self.is_idle:
+            self._at_once_left -= 1
+            self._commit_topic(topic, self._clock.monotonic_ns())
+            # Its producer waits for the OK and publishes again at once.
+            self._wakefulness.extend()
+            return
         self._dirty[topic] = None
         if self._read is not None:
             self._read += 1
         elif self._at_once_left:
             self._at_once_left -= 1
             self.commit()
-            # Its producer waits for the OK and publishes again at once.
-            self._wakefulness.extend()
             return
         else:
             if not self._in_pass:
@@ -207,10 +211,13 @@ class Commits:
         for topic in dirty:
             if topic in self._occupied:
                 self._dirty[topic] = None
-                continue
-            start = topic.log.next_offset
-            outcomes, error = topic.commit()
-            self._appended(topic, start, outcomes, error, now)
+            else:
+                self._commit_topic(topic, now)
+
+    def _commit_topic(self, topic: Topic, now: int) -> None:
+        start = topic.log.next_offset
+        outcomes, error = topic.commit()
+        self._appended(topic, start, outcomes, error, now)
 
     def _appended(
         self,
@@ -221,15 +228,19 @@ class Commits:
         now: int,
     ) -> None:
         """Tell the producers, at once or after the sync, and serve the consumers."""
-        self._note(topic, _WRITE, error)
-        is_kept = error is None and isinstance(topic.log, Log)
-        if is_kept and self._fsync:
+        if error is not None or self._failed:
+            self._note(topic, _WRITE, error)
+        log = topic.log
+        waits = self._fsync or self._replicas is not None
+        if not waits or error is not None or not isinstance(log, Log):
+            _answer(topic, log.next_offset - start, outcomes, error, now)
+        elif self._fsync:
             self._sync_soon(topic, outcomes)
-        elif is_kept and self._replicas is not None:
-            self._await_copies(self._replicas, topic, topic.log.append_offset, outcomes)
         else:
-            _answer(topic, topic.log.next_offset - start, outcomes, error, now)
-        self._sync_if_due(topic, now)
+            assert self._replicas is not None
+            self._await_copies(self._replicas, topic, log.append_offset, outcomes)
+        if log.unsynced_messages >= self._sync_every:
+            self._sync_if_due(topic, now)
 
     def _await_copies(
         self, replicas: Replicas, topic: Topic, end: int, outcomes: list[Outcome]
@@ -247,8 +258,6 @@ class Commits:
         _answer(topic, arrived, outcomes, None, self._clock.monotonic_ns())
 
     def _sync_if_due(self, topic: Topic, now: int) -> None:
-        if topic.log.unsynced_messages < self._sync_every:
-            return
         syncs = self._syncs[topic]
         if now >= syncs.rest_until_ns:
             syncs.rest_until_ns = now + SYNC_REST_NS
