@@ -92,6 +92,8 @@ nightly: $(NIGHTLY)  ## all that `make test` leaves out: 30 minutes
 nightly-tests: install $(CLASSES) $(ROCKETMQ)/.laid  # but the browser's: Java's, Go's and Node's clients, Spark, campaigns, pages
 	@PENSTOCK_ROCKETMQ_JAVA=$(ROCKETMQ) PENSTOCK_ROCKETMQ_GO=yes $(TESTS) -m nightly --ignore=tests/browser
 	@PENSTOCK_KILL_ROUNDS=15 $(TESTS) tests/crash
+	@echo "once more without compiled code"
+	@PENSTOCK_LANE=off $(TESTS) tests/crash tests/conformance
 
 nightly-browser: install  # all tests of nsqadmin's pages in Chromium
 	@$(TESTS) -n 2 -m nightly tests/browser
