@@ -191,7 +191,8 @@ DIFFERENCES = (
         tests=("hostile/test_memory.py::test_wrong_fins_cost_answers_and_few_lines",),
     ),
     Difference(
-        "`/info` ends with Penstock's own version, `penstock_version`.",
+        "`/info` ends with Penstock's own version, `penstock_version`, and says whether plain "
+        "publishes run in compiled code, `penstock_lane` ([below](#compiled-code)).",
         cases=((HTTP, "info"),),
     ),
     Difference(

@@ -63,41 +63,12 @@ class Topic:
     """A named log with its channels and groups. ``journal`` is None for an ephemeral topic."""
 
     # Slots: CPython finds more than 30 attributes in a dict much slower, and each publish asks.
-    __slots__ = (
-        "__weakref__",
-        "_alarms",
-        "_chance",
-        "_clock",
-        "_deleted",
-        "_drops_oldest",
-        "_last_queue",
-        "_limiter",
-        "_observers",
-        "_options",
-        "_unseen",
-        "channels",
-        "config",
-        "dropped_count",
-        "ephemeral",
-        "exiting",
-        "gated",
-        "group_ages",
-        "groups",
-        "head",
-        "journal",
-        "log",
-        "message_bytes",
-        "message_count",
-        "name",
-        "paused",
-        "queues",
-        "refused_count",
-        "retention",
-        "spread",
-        "staged",
-        "time",
-        "writers",
-    )  # fmt: skip
+    __slots__ = ("__weakref__", "_alarms", "_chance", "_clock", "_deleted", "_drops_oldest",
+                 "_last_queue", "_limiter", "_observers", "_options", "_unseen", "channels",
+                 "config", "dropped_count", "ephemeral", "exiting", "gated", "group_ages", "groups",
+                 "head", "journal", "log", "message_bytes", "message_count", "name", "paused",
+                 "queues", "refused_count", "retention", "spread", "staged", "time",
+                 "writers")  # fmt: skip
 
     def __init__(
         self,
@@ -199,15 +170,6 @@ class Topic:
             error = failure
         return outcomes, error
 
-    def _commit_alone(self, item: Staged) -> tuple[list[Outcome], StorageError | None]:
-        try:
-            self._append_alone(item)
-        except StorageError as failure:
-            return [item.done], failure
-        self.message_count += item.records.count
-        self.message_bytes += item.records.nbytes
-        return [item.done], None
-
     @property
     def joins(self) -> bool:
         """True if publishes of several producers may be staged as one: nothing looks at each."""
@@ -216,33 +178,30 @@ class Topic:
     @property
     def _is_plain(self) -> bool:
         """True if a publish that comes by itself is written and seen at once, without a limit."""
-        # Whatever ``_append_alone`` leaves out has a line here.
-        return not (
-            self.exiting
-            or self._limiter is not None
-            or self.writers.pending
-            or not isinstance(self.log, Log)
-            or not self.log.takes_one
-        )
+        # Whatever ``_commit_alone`` leaves out has a line here.
+        is_bound = self.exiting or self._limiter is not None or self.writers.pending
+        return not is_bound and isinstance(self.log, Log) and self.log.takes_one
 
-    def _append_alone(self, item: Staged) -> None:
-        """Append a publish that comes by itself: ``_append`` without its choices, in half the time.
-
-        Raises StorageError.
-        """
+    def _commit_alone(self, item: Staged) -> tuple[list[Outcome], StorageError | None]:
+        """Commit a publish that comes by itself, without the choices for several."""
         log, queues, records = self.log, self.queues, item.records
         assert isinstance(log, Log)
         offset, timestamp_ns = log.append_offset, self._stamp()
         if records.dialect:
             cast(PlacedRecords, records).queue_offset = queues.end(item.queue)
         batch = batch_of(item, offset, log.id_base + offset, timestamp_ns)
-        # First, as it may raise: then nothing is counted or shown.
-        log.append_one(batch)
+        try:
+            log.append_one(batch)
+        except StorageError as failure:  # nothing is counted or shown
+            return [item.done], failure
+        self.message_count += records.count
+        self.message_bytes += records.nbytes
         queues.append(batch)
         for observer in self._observers:
             observer.appended(self.name, (batch,))
         if self._distributes():
             self._advance(self.head < offset)
+        return [item.done], None
 
     def _append(self, staged: list[Staged]) -> None:
         if not staged:

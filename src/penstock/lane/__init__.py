@@ -35,11 +35,11 @@ def _found() -> tuple[str, Any]:
 
 
 STATE, COMPILED = _found()
-"""Whether compiled code is used (``on``, ``off`` or ``not built``), and its module, or None."""
+"""The state of compiled code (``on``, ``off`` or ``not built``), and its module or None."""
 
 
 def meaning() -> str:
-    """What ``STATE`` means, for people."""
+    """The meaning of ``STATE``, for people."""
     return _MEANINGS[STATE]
 
 

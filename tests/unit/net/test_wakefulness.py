@@ -91,25 +91,24 @@ def test_a_peer_who_comes_back_pays_for_some_who_do_not() -> None:
 
 
 def test_a_look_finds_what_comes_through_a_socket() -> None:
-    async def main() -> None:
+    async def main(ours: socket.socket, theirs: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
         came: list[bytes] = []
+        ours.setblocking(False)
         loop.add_reader(ours, lambda: came.append(ours.recv(9)))
         await asyncio.sleep(0.01)
         wakefulness = Wakefulness(loop)
         wakefulness._credit = 1
-        theirs.send(b"x")
+        loop.call_soon(theirs.send, b"x")  # just before the look
         wakefulness.extend()
         await asyncio.sleep(0.01)
         assert came == [b"x"]
         assert wakefulness._credit == 1 + WORTH
         loop.remove_reader(ours)
-        ours.close()
-        theirs.close()
 
-    uvloop.run(main())
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        uvloop.run(main(ours, theirs))
 
 
 def test_a_loop_without_a_descriptor_sleeps() -> None:

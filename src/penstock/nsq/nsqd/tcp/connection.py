@@ -139,7 +139,7 @@ class Connection(Intake, asyncio.Protocol):
         self.told = 0
         """Publishes that are answered."""
         self.early: dict[int, tuple[str, StorageError | None, int]] = {}
-        """Outcomes of so many publishes, by the number of the first, that must wait for others."""
+        """Outcomes that wait for earlier answers, with their count, by the first one's number."""
         self.behind: list[Buffer] = []
         """Messages that wait for an answer that is owed."""
         self.pub_counts: dict[str, int] = {}

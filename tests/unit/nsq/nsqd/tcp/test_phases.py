@@ -110,7 +110,10 @@ class Phases(RuleBasedStateMachine):
         options = NsqdOptions()
         node = SimpleNamespace(clock=SYSTEM_CLOCK, turns=Turns(Memory.of().requests))
         context: Any = SimpleNamespace(
-            node=node, options=options, limits=options.limits(), tls_required=False,
+            node=node,
+            options=options,
+            limits=options.limits(),
+            tls_required=False,
             publisher=None,
         )
         self.transport = Transport()
