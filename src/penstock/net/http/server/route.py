@@ -16,7 +16,7 @@ Begin = Callable[[Request], object]
 
 
 class Plain(NamedTuple):
-    """A route whose requests only publish, so that compiled code may take them (``penstock.lane``)."""
+    """A route whose requests only publish: compiled code may take them (``penstock.lane``)."""
 
     topic: Callable[[Request], str | None]
     """The topic to which this request, and any with the same head, publishes its body; None if it
