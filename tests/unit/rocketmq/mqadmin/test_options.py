@@ -1,4 +1,4 @@
-"""Command lines as commons-cli reads them."""
+"""Command lines as commons-cli reads them, and the sub-commands that there are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.rocketmq.mqadmin.options import (
     parse,
     usage,
 )
-from penstock.rocketmq.mqadmin.sub_commands import find
+from penstock.rocketmq.mqadmin.sub_commands import SUB_COMMANDS, find
 
 COMMAND = SubCommand(
     "c", "", "a.b",
@@ -92,3 +92,19 @@ def test_long_lines_are_wrapped_below_the_name() -> None:
     assert lines[0].startswith("usage: mqadmin updateTopic [-a <arg>] -b <arg> | -c <arg>  [")
     assert lines[1].startswith("       ")
     assert max(map(len, lines)) <= 110
+
+
+# --- sub-commands ---------------------------------------------------------------------------------
+
+
+def test_names_are_found_in_any_case_and_by_alias() -> None:
+    assert find("TOPICLIST") is find("topicList")
+    assert find("deleteAccessConfig") is find("deleteAclConfig")
+    assert find("nosuch") is None
+    assert find("") is None
+
+
+def test_no_letter_has_two_meanings() -> None:
+    for command in SUB_COMMANDS:
+        letters = [each.letter for each in command.options if each.letter]
+        assert len(letters) == len(set(letters)), command.name

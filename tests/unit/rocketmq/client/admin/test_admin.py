@@ -1,0 +1,370 @@
+"""What an administrator's client asks, and what it makes of the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from penstock.rocketmq.client.admin import acl, brokers, clients, groups, name_servers, topics
+from penstock.rocketmq.client.admin.brokers import Cleaning
+from penstock.rocketmq.client.admin.client import successful
+from penstock.rocketmq.client.admin.consume_stats import broker_consume_stats, consume_stats
+from penstock.rocketmq.client.admin.errors import AdminError, Refused
+from penstock.rocketmq.client.admin.messages import (
+    KeyQuery,
+    again,
+    at_offset,
+    consume_directly,
+    with_key,
+)
+from penstock.rocketmq.client.admin.offsets import (
+    TO_THE_END,
+    end_offset,
+    first_offset,
+    offset_at,
+    offset_to_go_on_at,
+    progress,
+    reset_members,
+)
+from penstock.rocketmq.client.admin.topology import Clusters, TopicRoute
+from penstock.rocketmq.client.admin.trace_entries import AFTER, BEFORE, ENDED, SENT, Entry, entries
+from penstock.rocketmq.client.consume.received import Received
+from penstock.rocketmq.client.errors import BadAnswer
+from penstock.rocketmq.client.produce.trace import entry
+from penstock.rocketmq.protocol.codes import RequestCode as Code
+from penstock.rocketmq.protocol.command import Command, Language
+from penstock.rocketmq.protocol.message_queue import MessageQueue
+from tests.unit.rocketmq.mqadmin.fake_admin import (
+    BROKER,
+    NAME_SERVER,
+    QUEUE,
+    STATS,
+    FakeAdmin,
+    answer,
+    record,
+    stored,
+)
+
+B, N = BROKER, NAME_SERVER
+PLACE = MessageQueue("a", 0, "T")
+BOUNDS = {"minOffset": 2, "maxOffset": 9, "lastUpdateTimestamp": 0}
+KEY = {"namespace": "n", "key": "k"}
+MADE = {
+    "topic": "T", "defaultTopic": "TBW102", "readQueueNums": 4, "writeQueueNums": 8, "perm": 6,
+    "topicFilterType": "SINGLE_TAG", "topicSysFlag": 1, "order": "true",
+}  # fmt: skip
+ENTRIES = {"topic": "T", "queueId": 1, "index": 5, "count": 10}
+AT = {"topic": "T", "queueId": "0"}
+MEMBER = {"consumerGroup": "G", "clientId": "me"}
+GROUP = {"groupName": "G"}
+Asks = Callable[[FakeAdmin], Coroutine[Any, None, Any]]
+
+
+@pytest.mark.parametrize(
+    ("asks", "code", "answered", "fields", "found"),
+    [
+        (lambda a: a.topics(), Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+         answer({"topicList": ["b", "a"]}), {}, ["a", "b"]),
+        (lambda a: acl.acl_config(a, B), Code.GET_BROKER_CLUSTER_ACL_CONFIG,
+         answer({"globalWhiteAddrs": ["10.*"]}), {}, {"globalWhiteAddrs": ["10.*"]}),
+        (lambda a: acl.put_account(a, B, {"accessKey": "k"}), Code.UPDATE_AND_CREATE_ACL_CONFIG,
+         answer(), {"accessKey": "k"}, None),
+        (lambda a: acl.delete_account(a, B, "k"), Code.DELETE_ACL_CONFIG,
+         answer(), {"accessKey": "k"}, None),
+        (lambda a: acl.set_trusted(a, B, "10.*"), Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
+         answer(), {"globalWhiteAddrs": "10.*"}, None),
+        (lambda a: acl.set_trusted(a, B, "10.*", "/acl.yml"), Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
+         answer(), {"globalWhiteAddrs": "10.*", "aclFileFullPath": "/acl.yml"}, None),
+        (lambda a: brokers.runtime_info(a, B), Code.GET_BROKER_RUNTIME_INFO,
+         answer({"table": {"putTps": 1}}), {}, {"putTps": "1"}),
+        (lambda a: brokers.broker_config(a, B), Code.GET_BROKER_CONFIG, answer(b"a=1\n"), {},
+         {"a": "1"}),
+        (lambda a: brokers.clean(a, B, Cleaning.EXPIRED_QUEUES), Code.CLEAN_EXPIRED_CONSUMEQUEUE,
+         answer(), {}, None),
+        (lambda a: brokers.clean(a, B, Cleaning.EXPIRED_MESSAGES), Code.DELETE_EXPIRED_COMMITLOG,
+         answer(), {}, None),
+        (lambda a: brokers.clean(a, B, Cleaning.UNUSED_TOPICS), Code.CLEAN_UNUSED_TOPIC,
+         answer(), {}, None),
+        (lambda a: clients.consumers(a, B, "G"), Code.GET_CONSUMER_CONNECTION_LIST,
+         answer({"connectionSet": []}), {"consumerGroup": "G"}, {"connectionSet": []}),
+        (lambda a: clients.running_info(a, B, "G", "me", jstack=True),
+         Code.GET_CONSUMER_RUNNING_INFO, answer({"jstack": "stack"}),
+         {**MEMBER, "jstackEnable": "true"}, {"jstack": "stack"}),
+        (lambda a: clients.producers(a, B), Code.GET_ALL_PRODUCER_INFO,
+         answer({"data": {"P": []}}), {}, {"P": []}),
+        (lambda a: clients.producers_of(a, B, "P"), Code.GET_PRODUCER_CONNECTION_LIST,
+         answer({"connectionSet": []}), {"producerGroup": "P"}, {"connectionSet": []}),
+        (lambda a: groups.group_configs(a, B), Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+         answer({"subscriptionGroupTable": {"G": GROUP}}), {},
+         {"subscriptionGroupTable": {"G": GROUP}}),
+        (lambda a: groups.delete_group(a, B, "G", with_offsets=True),  # as 4.9 and as 5 name it
+         Code.DELETE_SUBSCRIPTIONGROUP, answer(),
+         {**GROUP, "removeOffset": "true", "cleanOffset": "true"}, None),
+        (lambda a: consume_directly(a, B, "G", "me", "id", topic="t"),
+         Code.CONSUME_MESSAGE_DIRECTLY, answer({"consumeResult": "CR_SUCCESS"}),
+         {**MEMBER, "msgId": "id", "topic": "t"}, {"consumeResult": "CR_SUCCESS"}),
+        (lambda a: name_servers.put_value(a, N, "n", "k", "v"), Code.PUT_KV_CONFIG, answer(),
+         KEY | {"value": "v"}, None),
+        (lambda a: name_servers.value_of(a, "n", "k"), Code.GET_KV_CONFIG, answer(value="v"), KEY,
+         "v"),
+        (lambda a: name_servers.delete_value(a, N, "n", "k"), Code.DELETE_KV_CONFIG, answer(), KEY,
+         None),
+        (lambda a: name_servers.wipe_write_perm(a, N, "a"), Code.WIPE_WRITE_PERM_OF_BROKER,
+         answer(wipeTopicCount=2), {"brokerName": "a"}, 2),
+        (lambda a: name_servers.add_write_perm(a, N, "a"), Code.ADD_WRITE_PERM_OF_BROKER,
+         answer(addTopicCount=3), {"brokerName": "a"}, 3),
+        (lambda a: name_servers.name_server_config(a, N), Code.GET_NAMESRV_CONFIG,
+         answer(b"a=1\n"), {}, {"a": "1"}),
+        (lambda a: first_offset(a, B, PLACE), Code.GET_MIN_OFFSET, answer(offset=1), AT, 1),
+        (lambda a: end_offset(a, B, PLACE), Code.GET_MAX_OFFSET, answer(offset=9), AT, 9),
+        (lambda a: offset_to_go_on_at(a, B, PLACE, TO_THE_END), Code.GET_MAX_OFFSET,
+         answer(offset=9), AT, 9),
+        (lambda a: offset_to_go_on_at(a, B, PLACE, 5), Code.SEARCH_OFFSET_BY_TIMESTAMP,
+         answer(offset=6), AT | {"timestamp": "5"}, 6),
+        (lambda a: offset_at(a, B, PLACE, TO_THE_END), Code.SEARCH_OFFSET_BY_TIMESTAMP,
+         answer(offset=6), AT | {"timestamp": "-1"}, 6),
+        (lambda a: topics.topic_stats(a, B, "T"), Code.GET_TOPIC_STATS_INFO,
+         answer({"offsetTable": {QUEUE: BOUNDS}}), {"topic": "T"}, {PLACE: BOUNDS}),
+        (lambda a: topics.groups_of(a, B, "T"), Code.QUERY_TOPIC_CONSUME_BY_WHO,
+         answer({"groupList": ["h", "g"]}), {"topic": "T"}, ["g", "h"]),
+        (lambda a: topics.put_topic(a, B, topics.topic_fields("T", 4, 8, 6, 1, is_order=True)),
+         Code.UPDATE_AND_CREATE_TOPIC, answer(), MADE, None),
+        (lambda a: topics.delete_topic(a, B, "T"), Code.DELETE_TOPIC_IN_BROKER, answer(),
+         {"topic": "T"}, None),
+        (lambda a: topics.forget_topic(a, N, "T"), Code.DELETE_TOPIC_IN_NAMESRV, answer(),
+         {"topic": "T"}, None),
+        (lambda a: topics.forget_topic(a, N, "T", "C"), Code.DELETE_TOPIC_IN_NAMESRV, answer(),
+         {"topic": "T", "clusterName": "C"}, None),
+        (lambda a: topics.topic_configs(a, B), Code.GET_ALL_TOPIC_CONFIG,
+         answer({"topicConfigTable": {"T": {}}}), {}, {"topicConfigTable": {"T": {}}}),
+        (lambda a: topics.system_topics(a, B), Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
+         answer({"topicList": ["S"]}), {}, {"S"}),
+        (lambda a: topics.consume_queue(a, B, "T", 1, 5, 10), Code.QUERY_CONSUME_QUEUE,
+         answer({"queueData": []}), ENTRIES, {"queueData": []}),
+        (lambda a: topics.consume_queue(a, B, "T", 1, 5, 10, group="G"), Code.QUERY_CONSUME_QUEUE,
+         answer({"queueData": []}), ENTRIES | {"consumerGroup": "G"}, {"queueData": []}),
+    ],
+)  # fmt: skip
+def test_a_request_and_what_is_made_of_its_answer(
+    asks: Asks, code: Code, answered: Command, fields: dict[str, Any], found: object
+) -> None:
+    admin = FakeAdmin({code: answered})
+    assert admin.do(asks(admin)) == found
+    assert admin.fields(code) == [fields]
+
+
+@pytest.mark.parametrize(
+    ("asks", "code", "body"),
+    [
+        (lambda a: brokers.set_broker_config(a, B, {"a": "2"}), Code.UPDATE_BROKER_CONFIG, b"a=2"),
+        (lambda a: name_servers.set_name_server_config(a, N, {"a": "2"}),
+         Code.UPDATE_NAMESRV_CONFIG, b"a=2"),
+        (lambda a: groups.put_group(a, B, GROUP), Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+         b'{"groupName":"G"}'),
+    ],
+)  # fmt: skip
+def test_settings_are_sent_as_properties_those_of_groups_as_json(
+    asks: Asks, code: Code, body: bytes
+) -> None:
+    admin = FakeAdmin({code: answer()})
+    admin.do(asks(admin))
+    assert admin.asked[-1][3].strip() == body
+
+
+def test_the_version_of_access_rules_is_in_fields() -> None:
+    admin = FakeAdmin({Code.GET_BROKER_CLUSTER_ACL_INFO: answer(brokerName="a")})
+    assert admin.do(acl.acl_version(admin, B)).text("brokerName") == "a"
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+def test_an_answer_that_is_no_object_is_refused() -> None:
+    admin = FakeAdmin({Code.GET_BROKER_RUNTIME_INFO: answer([1])})
+    with pytest.raises(BadAnswer, match="no JSON object"):
+        admin.do(admin.ask_json(B, Code.GET_BROKER_RUNTIME_INFO))
+
+
+def test_a_refusal_reads_as_upstreams() -> None:
+    assert str(Refused(17, "No route\nSee http://")) == "CODE: 17  DESC: No route"
+    assert str(Refused(1, None)) == "CODE: 1  DESC: "
+    with pytest.raises(Refused, match="CODE: 17  DESC: nobody has it"):
+        successful(Command(0).answer(17, "nobody has it"))
+
+
+# --- clusters and routes --------------------------------------------------------------------------
+
+CLUSTERS = Clusters.parse(
+    {
+        "clusterAddrTable": {"C": ["b", "a", "gone"]},
+        "brokerAddrTable": {
+            "a": {"brokerName": "a", "cluster": "C", "brokerAddrs": {"1": "a:2", "0": "a:1"}},
+            "b": {"brokerName": "b", "cluster": "C", "brokerAddrs": {2: "b:3"}},
+        },
+    }
+)
+
+
+def test_masters_replicas_and_names() -> None:
+    assert CLUSTERS.masters("C") == ["a:1"]
+    assert CLUSTERS.addresses("C") == ["a:1", "a:2", "b:3"]
+    assert [CLUSTERS.cluster_of(name) for name in ("b", "nobody")] == ["C", None]
+    assert CLUSTERS.name_of("a:2") == "a"
+    assert CLUSTERS.brokers["b"].any_address() == "b:3"
+    found = CLUSTERS.replicas()
+    assert [(each.cluster, each.broker, each.number, each.address) for each in found] == [
+        ("C", "a", 0, "a:1"), ("C", "a", 1, "a:2"), ("C", "b", 2, "b:3"),
+    ]  # fmt: skip
+    assert str(found[0]) == "broker a"
+
+
+def test_a_cluster_that_is_not_there_is_named_with_the_remedy() -> None:
+    with pytest.raises(AdminError, match="Make sure the specified clusterName exists"):
+        CLUSTERS.masters("nosuch")
+    with pytest.raises(AdminError, match="Make sure"):
+        CLUSTERS.name_of("x:1")
+
+
+def test_a_route_has_its_readable_queues() -> None:
+    queue = {"readQueueNums": 2, "writeQueueNums": 1, "perm": 6, "topicSynFlag": 1}
+    route = TopicRoute.parse(
+        {
+            "brokerDatas": [{"brokerName": "a", "cluster": "C", "brokerAddrs": {0: "a:1"}}],
+            "queueDatas": [{**queue, "brokerName": "b", "perm": 2}, {**queue, "brokerName": "a"}],
+        }
+    )
+    assert [each.queueId for each in route.readable("T")] == [0, 1]
+    assert (route.addresses, route.queues[0].topicSysFlag) == (["a:1"], 1)
+
+
+# --- figures and offsets --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("day", "hour", "expected"), [(9, 4, 9), (0, 4, 4), (0, 0, 1)], ids=["day", "hour", "minute"]
+)
+def test_a_day_that_is_not_summed_up_is_its_last_part(day: int, hour: int, expected: int) -> None:
+    spans = {
+        "statsDay": {"sum": day}, "statsHour": {"sum": hour}, "statsMinute": {"sum": 1, "tps": 0.5},
+    }  # fmt: skip
+    admin = FakeAdmin({Code.VIEW_BROKER_STATS_DATA: answer(spans)})
+    assert admin.do(brokers.rates(admin, B, "TOPIC_PUT_NUMS", "T")) == (0.5, expected)
+
+
+def test_offsets_of_all_brokers_are_gathered() -> None:
+    admin = FakeAdmin({Code.GET_CONSUME_STATS: STATS})
+    found = admin.do(consume_stats(admin, "G", "T"))
+    assert (found.tps, found.lag, list(found.queues)) == (2.5, 5, [PLACE])
+    assert admin.fields(Code.GET_CONSUME_STATS) == [{"consumerGroup": "G", "topic": "T"}]
+    admin = FakeAdmin({Code.GET_CONSUME_STATS: answer({"offsetTable": {}})})
+    with pytest.raises(Refused, match=r"CODE: 206 .* maybe the consumer not consume any message"):
+        admin.do(consume_stats(admin, "G"))
+
+
+def test_all_groups_of_a_broker_with_a_part_for_each_topic() -> None:
+    part = {"offsetTable": {QUEUE: {"brokerOffset": 9, "consumerOffset": 4, "lastTimestamp": 7}}}
+    told = {"consumeStatsList": [{"G": [part, part]}, {"H": []}], "totalDiff": 10}
+    admin = FakeAdmin({Code.GET_BROKER_CONSUME_STATS: answer(told)})
+    found = admin.do(broker_consume_stats(admin, B))
+    assert ([group for group, _ in found.groups], found.lag) == (["G", "G"], 10)
+    assert admin.fields(Code.GET_BROKER_CONSUME_STATS) == [{"isOrder": "false"}]
+
+
+def test_a_group_that_was_never_there_is_at_the_beginning() -> None:
+    admin = FakeAdmin(
+        {
+            Code.GET_CONSUME_STATS: answer({}),
+            Code.GET_TOPIC_STATS_INFO: answer({"offsetTable": {QUEUE: BOUNDS}}),
+        }
+    )
+    (found,) = admin.do(progress(admin, B, "G", "T")).values()
+    assert (found.broker_offset, found.consumer_offset) == (9, 2)
+
+
+@pytest.mark.parametrize(
+    ("table", "language"),
+    [({QUEUE: 7}, Language.PYTHON), ([{**PLACE._asdict(), "offset": 7}], Language.CPP)],
+)
+def test_the_members_of_a_group_are_told_where_to_go_on(table: Any, language: Language) -> None:
+    admin = FakeAdmin({Code.INVOKE_BROKER_TO_RESET_OFFSET: answer({"offsetTable": table})})
+    is_cpp = language is Language.CPP
+    assert admin.do(reset_members(admin, B, "G", "T", 5, cpp=is_cpp)) == {PLACE: 7}
+    assert admin.language is language
+
+
+# --- messages -------------------------------------------------------------------------------------
+
+
+def message(topic: str, identifier: str, keys: str) -> bytes:
+    return record(f"UNIQ_KEY\1{identifier}\2KEYS\1{keys}\2", topic=topic)
+
+
+def test_an_answer_has_messages_of_other_keys_topics_and_ids() -> None:
+    found = (
+        message("t", "one", "k")
+        + message("t", "two", "else k")
+        + message("t", "k", "else")
+        + message("other", "three", "k")
+    )
+    assert [each.id for each in KeyQuery("t", "k").found(found, "b")] == ["one", "two"]
+    assert [each.id for each in KeyQuery("t", "k", is_id=True).found(found, "b")] == ["k"]
+
+
+def test_messages_of_an_index_and_of_a_place() -> None:
+    found = answer(message("t", "one", "k") + message("t", "two", "else"))
+    admin = FakeAdmin({Code.QUERY_MESSAGE: found, Code.VIEW_MESSAGE_BY_ID: found})
+    for query in (KeyQuery("t", "k"), KeyQuery("t", "one", is_id=True)):
+        indexed = admin.do(with_key(admin, B, query, 9, "b"))
+        assert [(each.id, each.broker) for each in indexed] == [("one", "b")]
+    whole = {"topic": "t", "maxNum": 9, "beginTimestamp": 0, "endTimestamp": (1 << 63) - 1}
+    assert admin.fields(Code.QUERY_MESSAGE) == [
+        {**whole, "key": "k"}, {**whole, "key": "one", "_UNIQUE_KEY_QUERY": "true"},
+    ]  # fmt: skip
+    assert [each.id for each in admin.do(at_offset(admin, B, 7))] == ["one", "two"]
+    admin.do(at_offset(admin, B, 7, "t"))
+    assert admin.fields(Code.VIEW_MESSAGE_BY_ID) == [{"offset": 7}, {"offset": 7, "topic": "t"}]
+
+
+def test_a_message_again_is_a_new_one_of_the_user() -> None:
+    found = again(Received(stored("UNIQ_KEY\1one\2KEYS\1k\2x\1y\2", b"tea")))
+    assert (found.topic, found.body, found.keys) == ("T", b"tea", ["k"])
+    assert found.properties == {"x": "y"}
+
+
+# --- traces ---------------------------------------------------------------------------------------
+
+
+def test_entries_of_all_kinds() -> None:
+    body = (
+        entry("Pub", 5, "R", "shop", "T", "U1", "", "", "h", 4, 12, 0, "OFFSET", True, "h")
+        + entry("SubBefore", 6, "R", "billing", "r", "U1", 2, "k")
+        + entry("SubAfter", "r", "U1", 7, False, "k", 0, 8, "billing")
+        + entry("EndTransaction", 9, "R", "shop", "T", "U1", "", "", "h", 2, "tx", "UNKNOW", False)
+    )
+    assert entries(body.encode()) == [
+        Entry(SENT, "U1", "shop", 5, 12, True, "h"),
+        Entry(BEFORE, "U1", "billing", 6, request_id="r", retries=2),
+        Entry(AFTER, "U1", "billing", 8, 7, False, request_id="r"),
+        Entry(ENDED, "U1", "shop", 9, store_host="h", state="UNKNOW"),
+    ]
+
+
+def test_old_clients_tell_less() -> None:
+    sent = entry("Pub", 5, "R", "shop", "T", "U1", "", "", "h", 4, 12, 0, False)
+    after = entry("SubAfter", "r", "U1", 7, True, "k")
+    first, second = entries((sent + after).encode())
+    assert not first.is_ok
+    assert (second.group, second.time_ms) == ("", 0)
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff\x02", b"Pub\x01\x02", b"SubAfter\x01r\x01U\x01x\x02"])
+def test_an_entry_that_makes_no_sense_is_left_out(body: bytes) -> None:
+    assert entries(body) == []
+
+
+def test_an_entry_of_a_batch_is_about_each_of_its_messages() -> None:
+    batch = Entry(SENT, "U1,U2")
+    assert batch.is_about("U1")
+    assert not batch.is_about("U")
