@@ -59,7 +59,7 @@ class MemoryHub(Hub):
     Without a configuration it has a name server, and these options.
     """
 
-    def __init__(self, config: Config | None = None, **options: Any) -> None:
+    def __init__(self, config: Config | None = None, /, **options: Any) -> None:
         self.time = FakeClock()
         super().__init__(config or replace(CONFIG, **options), self.time, SystemChance(7))
         self.answers: dict[int, Answer] = {}

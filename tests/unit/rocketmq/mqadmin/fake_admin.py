@@ -30,7 +30,7 @@ def answer(body: Any = None, **ext: object) -> Command:
     return Command(0, 0, fields, data, RESPONSE)
 
 
-def at_offset(consumer: int) -> dict[str, Any]:
+def at_offset(consumer: int) -> dict[Any, dict[str, int]]:
     """A group's progress in the one queue, in which 9 messages are."""
     return {QUEUE: {"brokerOffset": 9, "consumerOffset": consumer, "lastTimestamp": 0}}
 

@@ -1,4 +1,7 @@
-"""What an administrator's client asks, and what it makes of the answers."""
+"""What an administrator's client asks, and what it makes of the answers.
+
+All of them are carried out by real servers in tests/conformance/test_mqadmin.py.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ from typing import Any
 import pytest
 
 from penstock.rocketmq.client.admin import acl, brokers, clients, groups, name_servers, topics
-from penstock.rocketmq.client.admin.brokers import Cleaning
 from penstock.rocketmq.client.admin.client import successful
 from penstock.rocketmq.client.admin.consume_stats import broker_consume_stats, consume_stats
 from penstock.rocketmq.client.admin.errors import AdminError, Refused
@@ -21,8 +23,6 @@ from penstock.rocketmq.client.admin.messages import (
 )
 from penstock.rocketmq.client.admin.offsets import (
     TO_THE_END,
-    end_offset,
-    first_offset,
     offset_at,
     offset_to_go_on_at,
     progress,
@@ -50,7 +50,6 @@ from tests.unit.rocketmq.mqadmin.fake_admin import (
 B, N = BROKER, NAME_SERVER
 PLACE = MessageQueue("a", 0, "T")
 BOUNDS = {"minOffset": 2, "maxOffset": 9, "lastUpdateTimestamp": 0}
-KEY = {"namespace": "n", "key": "k"}
 MADE = {
     "topic": "T", "defaultTopic": "TBW102", "readQueueNums": 4, "writeQueueNums": 8, "perm": 6,
     "topicFilterType": "SINGLE_TAG", "topicSysFlag": 1, "order": "true",
@@ -58,7 +57,6 @@ MADE = {
 ENTRIES = {"topic": "T", "queueId": 1, "index": 5, "count": 10}
 AT = {"topic": "T", "queueId": "0"}
 MEMBER = {"consumerGroup": "G", "clientId": "me"}
-GROUP = {"groupName": "G"}
 Asks = Callable[[FakeAdmin], Coroutine[Any, None, Any]]
 
 
@@ -67,58 +65,25 @@ Asks = Callable[[FakeAdmin], Coroutine[Any, None, Any]]
     [
         (lambda a: a.topics(), Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
          answer({"topicList": ["b", "a"]}), {}, ["a", "b"]),
-        (lambda a: acl.acl_config(a, B), Code.GET_BROKER_CLUSTER_ACL_CONFIG,
-         answer({"globalWhiteAddrs": ["10.*"]}), {}, {"globalWhiteAddrs": ["10.*"]}),
-        (lambda a: acl.put_account(a, B, {"accessKey": "k"}), Code.UPDATE_AND_CREATE_ACL_CONFIG,
-         answer(), {"accessKey": "k"}, None),
-        (lambda a: acl.delete_account(a, B, "k"), Code.DELETE_ACL_CONFIG,
-         answer(), {"accessKey": "k"}, None),
         (lambda a: acl.set_trusted(a, B, "10.*"), Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
          answer(), {"globalWhiteAddrs": "10.*"}, None),
         (lambda a: acl.set_trusted(a, B, "10.*", "/acl.yml"), Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
          answer(), {"globalWhiteAddrs": "10.*", "aclFileFullPath": "/acl.yml"}, None),
         (lambda a: brokers.runtime_info(a, B), Code.GET_BROKER_RUNTIME_INFO,
          answer({"table": {"putTps": 1}}), {}, {"putTps": "1"}),
-        (lambda a: brokers.broker_config(a, B), Code.GET_BROKER_CONFIG, answer(b"a=1\n"), {},
-         {"a": "1"}),
-        (lambda a: brokers.clean(a, B, Cleaning.EXPIRED_QUEUES), Code.CLEAN_EXPIRED_CONSUMEQUEUE,
-         answer(), {}, None),
-        (lambda a: brokers.clean(a, B, Cleaning.EXPIRED_MESSAGES), Code.DELETE_EXPIRED_COMMITLOG,
-         answer(), {}, None),
-        (lambda a: brokers.clean(a, B, Cleaning.UNUSED_TOPICS), Code.CLEAN_UNUSED_TOPIC,
-         answer(), {}, None),
-        (lambda a: clients.consumers(a, B, "G"), Code.GET_CONSUMER_CONNECTION_LIST,
-         answer({"connectionSet": []}), {"consumerGroup": "G"}, {"connectionSet": []}),
         (lambda a: clients.running_info(a, B, "G", "me", jstack=True),
          Code.GET_CONSUMER_RUNNING_INFO, answer({"jstack": "stack"}),
          {**MEMBER, "jstackEnable": "true"}, {"jstack": "stack"}),
-        (lambda a: clients.producers(a, B), Code.GET_ALL_PRODUCER_INFO,
-         answer({"data": {"P": []}}), {}, {"P": []}),
-        (lambda a: clients.producers_of(a, B, "P"), Code.GET_PRODUCER_CONNECTION_LIST,
-         answer({"connectionSet": []}), {"producerGroup": "P"}, {"connectionSet": []}),
-        (lambda a: groups.group_configs(a, B), Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
-         answer({"subscriptionGroupTable": {"G": GROUP}}), {},
-         {"subscriptionGroupTable": {"G": GROUP}}),
         (lambda a: groups.delete_group(a, B, "G", with_offsets=True),  # as 4.9 and as 5 name it
          Code.DELETE_SUBSCRIPTIONGROUP, answer(),
-         {**GROUP, "removeOffset": "true", "cleanOffset": "true"}, None),
+         {"groupName": "G", "removeOffset": "true", "cleanOffset": "true"}, None),
         (lambda a: consume_directly(a, B, "G", "me", "id", topic="t"),
          Code.CONSUME_MESSAGE_DIRECTLY, answer({"consumeResult": "CR_SUCCESS"}),
          {**MEMBER, "msgId": "id", "topic": "t"}, {"consumeResult": "CR_SUCCESS"}),
-        (lambda a: name_servers.put_value(a, N, "n", "k", "v"), Code.PUT_KV_CONFIG, answer(),
-         KEY | {"value": "v"}, None),
-        (lambda a: name_servers.value_of(a, "n", "k"), Code.GET_KV_CONFIG, answer(value="v"), KEY,
-         "v"),
-        (lambda a: name_servers.delete_value(a, N, "n", "k"), Code.DELETE_KV_CONFIG, answer(), KEY,
-         None),
         (lambda a: name_servers.wipe_write_perm(a, N, "a"), Code.WIPE_WRITE_PERM_OF_BROKER,
          answer(wipeTopicCount=2), {"brokerName": "a"}, 2),
         (lambda a: name_servers.add_write_perm(a, N, "a"), Code.ADD_WRITE_PERM_OF_BROKER,
          answer(addTopicCount=3), {"brokerName": "a"}, 3),
-        (lambda a: name_servers.name_server_config(a, N), Code.GET_NAMESRV_CONFIG,
-         answer(b"a=1\n"), {}, {"a": "1"}),
-        (lambda a: first_offset(a, B, PLACE), Code.GET_MIN_OFFSET, answer(offset=1), AT, 1),
-        (lambda a: end_offset(a, B, PLACE), Code.GET_MAX_OFFSET, answer(offset=9), AT, 9),
         (lambda a: offset_to_go_on_at(a, B, PLACE, TO_THE_END), Code.GET_MAX_OFFSET,
          answer(offset=9), AT, 9),
         (lambda a: offset_to_go_on_at(a, B, PLACE, 5), Code.SEARCH_OFFSET_BY_TIMESTAMP,
@@ -131,16 +96,10 @@ Asks = Callable[[FakeAdmin], Coroutine[Any, None, Any]]
          answer({"groupList": ["h", "g"]}), {"topic": "T"}, ["g", "h"]),
         (lambda a: topics.put_topic(a, B, topics.topic_fields("T", 4, 8, 6, 1, is_order=True)),
          Code.UPDATE_AND_CREATE_TOPIC, answer(), MADE, None),
-        (lambda a: topics.delete_topic(a, B, "T"), Code.DELETE_TOPIC_IN_BROKER, answer(),
-         {"topic": "T"}, None),
         (lambda a: topics.forget_topic(a, N, "T"), Code.DELETE_TOPIC_IN_NAMESRV, answer(),
          {"topic": "T"}, None),
         (lambda a: topics.forget_topic(a, N, "T", "C"), Code.DELETE_TOPIC_IN_NAMESRV, answer(),
          {"topic": "T", "clusterName": "C"}, None),
-        (lambda a: topics.topic_configs(a, B), Code.GET_ALL_TOPIC_CONFIG,
-         answer({"topicConfigTable": {"T": {}}}), {}, {"topicConfigTable": {"T": {}}}),
-        (lambda a: topics.system_topics(a, B), Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
-         answer({"topicList": ["S"]}), {}, {"S"}),
         (lambda a: topics.consume_queue(a, B, "T", 1, 5, 10), Code.QUERY_CONSUME_QUEUE,
          answer({"queueData": []}), ENTRIES, {"queueData": []}),
         (lambda a: topics.consume_queue(a, B, "T", 1, 5, 10, group="G"), Code.QUERY_CONSUME_QUEUE,
@@ -153,29 +112,6 @@ def test_a_request_and_what_is_made_of_its_answer(
     admin = FakeAdmin({code: answered})
     assert admin.do(asks(admin)) == found
     assert admin.fields(code) == [fields]
-
-
-@pytest.mark.parametrize(
-    ("asks", "code", "body"),
-    [
-        (lambda a: brokers.set_broker_config(a, B, {"a": "2"}), Code.UPDATE_BROKER_CONFIG, b"a=2"),
-        (lambda a: name_servers.set_name_server_config(a, N, {"a": "2"}),
-         Code.UPDATE_NAMESRV_CONFIG, b"a=2"),
-        (lambda a: groups.put_group(a, B, GROUP), Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
-         b'{"groupName":"G"}'),
-    ],
-)  # fmt: skip
-def test_settings_are_sent_as_properties_those_of_groups_as_json(
-    asks: Asks, code: Code, body: bytes
-) -> None:
-    admin = FakeAdmin({code: answer()})
-    admin.do(asks(admin))
-    assert admin.asked[-1][3].strip() == body
-
-
-def test_the_version_of_access_rules_is_in_fields() -> None:
-    admin = FakeAdmin({Code.GET_BROKER_CLUSTER_ACL_INFO: answer(brokerName="a")})
-    assert admin.do(acl.acl_version(admin, B)).text("brokerName") == "a"
 
 
 # --- refusals -------------------------------------------------------------------------------------

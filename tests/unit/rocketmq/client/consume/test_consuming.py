@@ -111,7 +111,8 @@ def test_a_message_that_is_handled_for_too_long_is_sent_back() -> None:
     ["pull_threshold_for_queue", "pull_threshold_size_for_queue", "consume_concurrently_max_span"],
 )
 def test_a_queue_is_pulled_no_further_than_its_limits(limit: str) -> None:
-    _, _, core = made(*[b"x"] * 40, pull_batch_size=2, **{limit: 4})
+    options: dict[str, Any] = {limit: 4}
+    _, _, core = made(*[b"x"] * 40, pull_batch_size=2, **options)
     assert 4 <= core.held[QUEUE].count <= 6
 
 

@@ -367,9 +367,10 @@ def test_the_fields_of_a_request(
 
 
 def test_a_setting_may_have_blanks() -> None:
-    admin = FakeAdmin({Code.UPDATE_BROKER_CONFIG: OK})
+    admin = FakeAdmin({Code.UPDATE_BROKER_CONFIG: OK, Code.UPDATE_NAMESRV_CONFIG: OK})
     printed(brokers.update_broker_config, admin, clusterName="C", key="a", value="x y")
-    assert admin.asked[-1][3] == b"a=x y\n"
+    printed(name_servers.update_namesrv_config, admin, key="a", value="x y")
+    assert [each[3] for each in admin.asked[-2:]] == [b"a=x y\n"] * 2
 
 
 # --- topics ---------------------------------------------------------------------------------------

@@ -205,6 +205,7 @@ def test_options_that_contradict_one_another(given: dict[str, str], expected: st
 
 def test_each_pull_goes_on_where_the_one_before_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
+    admin = FakeAdmin()
 
     async def pull(self: Any, queue: object, at: int, wanted: object, most: int) -> Pulled:
         asked.append(at)
@@ -215,7 +216,6 @@ def test_each_pull_goes_on_where_the_one_before_ended(monkeypatch: pytest.Monkey
         return [each.next_offset async for each in pulls]
 
     monkeypatch.setattr(Reader, "pull", pull)
-    admin = FakeAdmin()
     assert (admin.do(read()), asked) == ([5, 7], [3, 5])
 
 
