@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from penstock.rocketmq.client import Message, Stopped, sql
+from penstock.core.units import SECOND
+from penstock.rocketmq.client import Message, Stopped, blocking, sql
 from penstock.rocketmq.client.consume.pulling import PullStatus
 from penstock.rocketmq.client.errors import NoRoute, NotAssigned
 from tests.programs.rocketmq.client.conftest import Shell
+from tests.unit.rocketmq.leaping import Leaping
 from tools.harness.rocketmq.servers import QUICK, Servers, wait_for_route
 
 
@@ -189,3 +191,29 @@ async def test_a_start_that_has_failed_is_tried_again(
         async with shell.producer("PG", servers.address, config=QUICK) as producer:
             await producer.send(Message(topic, b"x", properties={"number": "1"}))
         assert [each.body for each in await consumer.poll(timeout=60)] == [b"x"]
+
+
+def test_a_blocking_loop_that_ends_with_an_exception(servers: Servers) -> None:
+    """All but the last of what it was given is done, and nothing else; others work meanwhile."""
+    servers.make_topic("BRaised", 1)
+    with blocking.Producer("PG", servers.address, config=QUICK) as producer:
+        producer.send_batch([Message("BRaised", b"%d" % n) for n in range(6)])
+
+    def work() -> None:
+        clock = Leaping()
+        made = blocking.LitePullConsumer("BRaG", servers.address, config=QUICK, clock=clock)
+        with made as consumer:
+            consumer.subscribe("BRaised")
+            (queue,) = consumer.topic_queues("BRaised")
+            for message in consumer:
+                assert (consumer.committed(queue) or 0) <= message.queue_offset
+                clock.ahead_ns += SECOND  # as a handler that takes long
+                if message.queue_offset == 3:
+                    assert consumer.committed(queue), "of the first ones, in the loop"
+                    raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        work()
+    with blocking.LitePullConsumer("BRaG", servers.address, config=QUICK) as consumer:
+        (queue,) = consumer.topic_queues("BRaised")
+        assert consumer.committed(queue) == 3

@@ -1,8 +1,10 @@
-"""The asyncio push consumer with real servers: what is acknowledged is seen, whatever happens."""
+"""The push consumers with real servers: what is acknowledged is seen, whatever happens."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -20,6 +22,7 @@ from penstock.rocketmq.client import (
     PushConsumer,
     Received,
     RetryLater,
+    blocking,
     sql,
 )
 from penstock.rocketmq.client.consume.locks import Locks
@@ -31,6 +34,7 @@ from tools.harness.rocketmq.servers import (
     SECONDS,
     Servers,
     make_topic,
+    patience,
     run_servers,
     until,
 )
@@ -132,18 +136,6 @@ def reset_one(broker: str, topic: str, group: str, queue: int, offset: int) -> N
     assert answer.code == 0, answer.remark
 
 
-async def test_a_group_goes_on_where_it_was(servers: Servers) -> None:
-    await fill(servers, "GoesOn", 40)
-    first = Member(servers, "GG", "GoesOn")
-    await until(lambda: len(first.seen) == 40)
-    await first.close()
-    await fill(servers, "GoesOn", 40, start=40)
-    second = Member(servers, "GG", "GoesOn")
-    await until(lambda: set(numbers(second)) >= set(range(40, 80)))
-    await second.close()
-    assert sorted(numbers(second)) == list(range(40, 80))
-
-
 async def test_orderly_consumption_sees_no_inversion_while_members_come_and_go(
     servers: Servers,
 ) -> None:
@@ -187,62 +179,39 @@ async def test_orderly_consumption_sees_no_inversion_while_members_come_and_go(
         assert seen == sorted(seen)
 
 
-async def test_a_failed_message_comes_again_and_is_a_dead_letter_in_the_end(
-    servers: Servers,
+@pytest.mark.parametrize(
+    ("orderly", "most", "error", "tries"),
+    [
+        (False, 1, RetryLater(delay_level=1), [0, 1]),
+        (False, 16, RetryLater(delay_level=-1), [0]),
+        (True, 2, ValueError("never"), [0, 1, 2]),
+    ],
+    ids=["again", "at once", "in order"],
+)
+async def test_a_message_that_fails_is_a_dead_letter_in_the_end(
+    servers: Servers, topic: str, orderly: bool, most: int, error: Exception, tries: list[int]
 ) -> None:
-    await fill(servers, "Fails", 4)
-    member = Member(servers, "FG", "Fails", config=replace(QUICK, max_reconsume_times=1))
-    tries: list[tuple[int, int, str]] = []
-
-    def handle(message: Received) -> None:
-        if message.body == b"2":
-            tries.append((int(message.body), message.reconsume_times, message.topic))
-            raise RetryLater(delay_level=1)
-
-    member.on_message = handle
-    await until(lambda: len(tries) == 2)
-    await until(lambda: sorted(numbers(member)) == [0, 1, 3])
-    async with LitePullConsumer("Dead", servers.address, config=QUICK) as dead:
-        dead.subscribe("%DLQ%FG")
-        letters = await dead.poll(timeout=60)
-    await member.close()
-    assert tries == [(2, 0, "Fails"), (2, 1, "Fails")]
-    assert [letter.body for letter in letters] == [b"2"]
-
-
-async def test_a_dead_letter_at_once(servers: Servers) -> None:
-    await fill(servers, "Poison", 1)
-    member = Member(servers, "PoG", "Poison")
-
-    def handle(message: Received) -> None:
-        raise RetryLater(delay_level=-1)
-
-    member.on_message = handle
-    async with LitePullConsumer("Dead2", servers.address, config=QUICK) as dead:
-        dead.subscribe("%DLQ%PoG")
-        assert [letter.body for letter in await dead.poll(timeout=60)] == [b"0"]
-    await member.close()
-
-
-async def test_in_order_a_spent_message_goes_aside(servers: Servers) -> None:
-    servers.make_topic("Aside", 1)
-    await fill(servers, "Aside", 3)
-    config = replace(QUICK, max_reconsume_times=2)
-    member = Member(servers, "AG", "Aside", orderly=True, config=config)
-    tries: list[int] = []
+    """In order those behind it wait until it goes aside."""
+    servers.make_topic(topic, 1)
+    await fill(servers, topic, 4)
+    config = replace(QUICK, max_reconsume_times=most)
+    member = Member(servers, topic, topic, orderly=orderly, config=config)
+    tried: list[tuple[int, str]] = []
 
     def handle(message: Received) -> None:
         if message.body == b"1":
-            tries.append(message.reconsume_times)
-            raise ValueError("never")
+            tried.append((message.reconsume_times, message.topic))
+            raise error
 
     member.on_message = handle
-    await until(lambda: numbers(member) == [0, 2])
-    assert tries == [0, 1, 2]
-    async with LitePullConsumer("Dead3", servers.address, config=QUICK) as dead:
-        dead.subscribe("%DLQ%AG")
-        assert [letter.body for letter in await dead.poll(timeout=60)] == [b"1"]
+    await until(lambda: len(tried) == len(tries) and len(member.seen) == 3)
+    assert (numbers(member) if orderly else sorted(numbers(member))) == [0, 2, 3]
+    async with LitePullConsumer(f"Dead-{topic}", servers.address, config=QUICK) as dead:
+        dead.subscribe(f"%DLQ%{topic}")
+        letters = await dead.poll(timeout=60)
     await member.close()
+    assert tried == [(count, topic) for count in tries]
+    assert [letter.body for letter in letters] == [b"1"]
 
 
 async def test_each_broadcast_member_has_every_message(
@@ -298,22 +267,6 @@ async def test_a_filter_that_cannot_be_read_is_refused_at_the_start(servers: Ser
         consumer.subscribe("Refused")
         await consumer.start()
         await until(lambda: sum(each.held for each in consumer.queues) == 1)
-
-
-async def test_a_full_queue_is_pulled_no_further(servers: Servers) -> None:
-    servers.make_topic("Slow", 1)
-    await fill(servers, "Slow", 60)
-    config = replace(QUICK, pull_threshold_for_queue=10, pull_batch_size=4)
-    member = Member(servers, "SlowG", "Slow", config=config)
-    gate = asyncio.Event()
-    member.on_message = lambda message: gate.wait()
-    await until(lambda: any(each.held >= 10 for each in member.consumer.queues))
-    for _ in range(20):
-        await asyncio.sleep(0.02)
-        assert all(each.held < 14 for each in member.consumer.queues)
-    gate.set()
-    await until(lambda: sorted(numbers(member)) == list(range(60)))
-    await member.close()
 
 
 async def test_a_handler_that_hangs_has_its_message_taken_away(servers: Servers) -> None:
@@ -519,3 +472,130 @@ async def test_a_member_that_crashes_leaves_its_queues_to_others(servers: Server
     await fill(servers, "Crashes", 40)
     await until(lambda: set(numbers(second)) == set(range(40)))
     await second.close()
+
+
+# --- the blocking one -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [0, 4])
+@pytest.mark.parametrize("orderly", [False, True])
+def test_each_message_is_handled_once_and_again_when_it_fails(
+    servers: Servers, threads: int, orderly: bool
+) -> None:
+    topic = f"Blocking-{threads}-{orderly}"
+    asyncio.run(fill(servers, topic, 50))
+    seen: list[bytes] = []
+
+    def handle(message: Received) -> None:
+        if message.body == b"7" and not message.reconsume_times:
+            raise RetryLater(delay_level=1)
+        seen.append(message.body)
+        if len(seen) == 50:
+            consumer.stop()
+
+    with blocking.PushConsumer(
+        f"G-{topic}", servers.address, config=QUICK, orderly=orderly
+    ) as consumer:
+        consumer.subscribe(topic)
+        with patience(consumer.stop):
+            consumer.run(handle, threads=threads)
+        assert sum(each.commit_offset for each in consumer.queues if each.topic == topic) == 50
+    assert sorted(seen) == sorted(b"%d" % n for n in range(50))
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_handler_that_ends_the_program_ends_the_run(servers: Servers, threads: int) -> None:
+    topic = f"Exit-{threads}"
+    asyncio.run(fill(servers, topic, 1))
+
+    def handle(_: Received) -> None:
+        raise SystemExit(topic)
+
+    with blocking.PushConsumer(f"G-{topic}", servers.address, config=QUICK) as consumer:
+        consumer.subscribe(topic)
+        with patience(consumer.stop), pytest.raises(SystemExit, match=topic):
+            consumer.run(handle, threads=threads)
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+def test_a_consumer_that_was_stopped_goes_on_where_it_was(servers: Servers, orderly: bool) -> None:
+    topic = f"Again-{orderly}"
+    servers.make_topic(topic, 1)
+    asyncio.run(fill(servers, topic, 3))
+    seen: list[bytes] = []
+
+    def handle(message: Received) -> None:
+        seen.append(message.body)
+        consumer.stop()
+
+    with blocking.PushConsumer(
+        f"G-{topic}", servers.address, config=QUICK, orderly=orderly
+    ) as consumer:
+        consumer.subscribe(topic)
+        for _ in range(3):
+            with patience(consumer.stop):
+                consumer.run(handle, threads=0)
+    assert sorted(seen) == [b"0", b"1", b"2"]  # Java makes queues of its own as it likes
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_one_that_was_stopped_before_it_runs_returns(servers: Servers, threads: int) -> None:
+    """As by a SIGTERM that comes while the program begins."""
+    with blocking.PushConsumer("G-Before", servers.address, config=QUICK) as consumer:
+        consumer.subscribe("Before")
+        consumer.stop()
+        end = threading.Timer(SECONDS, consumer.stop)
+        end.start()
+        consumer.run(print, threads=threads)
+        assert not end.finished.is_set()
+        end.cancel()
+
+
+def test_batches(servers: Servers) -> None:
+    servers.make_topic("Batches", 1)
+    asyncio.run(fill(servers, "Batches", 40))
+    config = replace(QUICK, consume_message_batch_max_size=8)
+    sizes: list[int] = []
+
+    def handle(messages: list[Received]) -> None:
+        sizes.append(len(messages))
+        if sum(sizes) == 40:
+            consumer.stop()
+
+    with blocking.PushConsumer("BaG", servers.address, config=config) as consumer:
+        consumer.subscribe("Batches")
+        with patience(consumer.stop):
+            consumer.run_batches(handle, threads=0)
+    assert sum(sizes) == 40
+    assert max(sizes) == 8
+
+
+def test_slow_handlers_do_not_cost_the_membership(servers: Servers) -> None:
+    asyncio.run(fill(servers, "SlowBlocking", 2))
+    beats: list[int] = []
+
+    def handle(message: Received) -> None:
+        (state,) = [s for a, s in consumer.connections.items() if a == servers.broker.rocketmq]
+        before = state.requests
+        ends = time.monotonic() + SECONDS
+        while state.requests == before and time.monotonic() < ends:
+            time.sleep(0.05)  # heartbeats and pulls go on in the other thread
+        beats.append(state.requests - before)
+        if len(beats) == 2:
+            consumer.stop()
+
+    with blocking.PushConsumer("SBG", servers.address, config=QUICK) as consumer:
+        consumer.subscribe("SlowBlocking")
+        with patience(consumer.stop):
+            consumer.run(handle, threads=1)
+    assert len(beats) == 2
+    assert all(beats)
+
+
+def test_stop_from_another_thread(servers: Servers) -> None:
+    with blocking.PushConsumer("StG", servers.address, config=QUICK) as consumer:
+        consumer.subscribe("Stopped")
+        timer = threading.Timer(0.2, consumer.stop)
+        timer.start()
+        consumer.run(lambda message: None, threads=2)
+        timer.join()
