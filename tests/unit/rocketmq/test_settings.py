@@ -16,7 +16,6 @@ from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.settings import Settings, java_name
 from penstock.rocketmq.tls_settings import TlsSettings
 from penstock.storage.files.disk import OsDisk
-from tools.harness.certificates import Certificates
 
 
 class Sample(Settings):
@@ -30,18 +29,13 @@ class Sample(Settings):
     java_names: ClassVar[dict[str, str]] = {"brokerIP1": "broker_ip1"}
 
 
-def test_names() -> None:
-    assert java_name("return_order_topic_config_to_broker") == "returnOrderTopicConfigToBroker"
-    assert list(Sample.declared()) == ["listenPort", "clusterTest", "brokerIP1"]
-
-
 def test_loading_and_showing() -> None:
-    settings, unknown = Sample.load(
-        "listenPort=7\nclusterTest=TRUE\nbrokerIP1=::1\nthreads=4\nodd=1"
-    )
+    text = "listenPort=7\nclusterTest=TRUE\nbrokerIP1=::1\n"
+    settings, unknown = Sample.load(text + "threads=4\nodd=1")
     assert unknown == ["odd"]
-    assert settings.as_text() == "listenPort=7\nclusterTest=true\nbrokerIP1=::1\n"
+    assert settings.as_text() == text.replace("TRUE", "true")
     assert Sample().listen_port == 1
+    assert java_name("return_order_topic_config_to_broker") == "returnOrderTopicConfigToBroker"
 
 
 @pytest.mark.parametrize(
@@ -67,14 +61,22 @@ def test_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert "the property what is unknown and has no effect\n" in caplog.text
     assert "listenport is unknown and has no effect; did you mean listenPort?" in caplog.text
     assert Sample.load_file(None).listen_port == 1
-    path.write_text("listenPort=many")
-    with pytest.raises(ConfigError, match=r"a\.properties - listenPort must be a number"):
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"listenPort=many", r"a\.properties - listenPort must be a number"),
+        (b"\xff", "it is no UTF-8 text"),
+        (None, r"a\.properties - No such file or directory$"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path: Path, content: bytes | None, says: str) -> None:
+    path = tmp_path / "a.properties"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigError, match=says):
         Sample.load_file(str(path))
-    path.write_bytes(b"\xff")
-    with pytest.raises(ConfigError, match="it is no UTF-8 text"):
-        Sample.load_file(str(path))
-    with pytest.raises(ConfigError, match=r"none - No such file or directory$"):
-        Sample.load_file(str(tmp_path / "none"))
 
 
 # --- the name server ------------------------------------------------------------------------------
@@ -100,58 +102,66 @@ def test_what_is_fixed_is_declared() -> None:
 
 # --- changes, in the file of a program ------------------------------------------------------------
 
-NOTHING: frozenset[str] = frozenset()
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "conf" / "x.properties"
 
 
-def test_changes_join_what_the_file_says(tmp_path: Path) -> None:
-    path = tmp_path / "conf" / "broker.properties"
-    config_file.store(OsDisk(), str(path), {"listenPort": "1", "path": "C:\\x"}, NOTHING)
-    assert not (tmp_path / "conf" / "broker.properties.bak").exists()
+def store(path: Path, *fixed: str, **changes: str) -> None:
+    config_file.store(OsDisk(), str(path), changes, set(fixed))
+
+
+def test_changes_join_what_the_file_says(path: Path) -> None:
+    store(path, listenPort="1", folder="C:\\x")
+    kept = path.with_name("x.properties.bak")
+    assert not kept.exists()
     before = "# mine\n" + path.read_text()
     path.write_text(before)
-    config_file.store(OsDisk(), str(path), {"listenPort": "2"}, NOTHING)
-    assert java_properties.loads(path.read_text()) == {"listenPort": "2", "path": "C:\\x"}
-    assert path.with_name("broker.properties.bak").read_text() == before
+    store(path, listenPort="2")
+    assert java_properties.loads(path.read_text()) == {"listenPort": "2", "folder": "C:\\x"}
+    assert kept.read_text() == before
 
 
-def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
-    left = [tmp_path / f"x.{word}0123abcd.tmp" for word in ("", "bak.")]
-    other = tmp_path / "y.0123abcd.tmp"
-    for path in (*left, other):
-        path.write_text("half")
-    config_file.store(OsDisk(), str(tmp_path / "x"), {"a": "b"}, NOTHING)
-    assert [path.exists() for path in (*left, other)] == [False, False, True]
+def test_what_a_killed_process_left_is_removed_and_nothing_else(path: Path) -> None:
+    path.parent.mkdir()
+    left = [path.with_name(f"x.properties.{word}0123abcd.tmp") for word in ("", "bak.")]
+    other = path.with_name("y.0123abcd.tmp")
+    for each in (*left, other):
+        each.write_text("half")
+    store(path, a="b")
+    assert [each.exists() for each in (*left, other)] == [False, False, True]
 
 
-def test_a_file_that_is_no_text(tmp_path: Path) -> None:
-    path = tmp_path / "x"
-    path.write_bytes(b"\xff")
-    with pytest.raises(ConfigError, match=r"x is no UTF-8"):
-        config_file.store(OsDisk(), str(path), {"a": "b"}, NOTHING)
-    assert path.read_bytes() == b"\xff"
+@pytest.mark.parametrize(
+    ("content", "says"), [(b"\xff", r"x\.properties is no UTF-8"), (b"a=1\n", "would set a too")]
+)
+def test_a_file_stays_that_is_no_text_or_says_what_is_fixed(
+    path: Path, content: bytes, says: str
+) -> None:
+    path.parent.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=says):
+        store(path, "a", "c", a="2", b="3")
+    assert path.read_bytes() == content
 
 
-def test_fixed_properties_stay_what_they_are(tmp_path: Path) -> None:
-    path = tmp_path / "x"
-    path.write_bytes(b"a=1\n")
-    with pytest.raises(ConfigError, match="would set a too"):
-        config_file.store(OsDisk(), str(path), {"a": "2", "b": "3"}, {"a", "c"})
-    assert path.read_bytes() == b"a=1\n"
-    config_file.store(OsDisk(), str(path), {"a": "1", "b": "3"}, {"a", "c"})
+def test_fixed_properties_may_be_said_again(path: Path) -> None:
+    store(path, a="1")
+    store(path, "a", "c", a="1", b="3")
     assert path.read_bytes() == b"a=1\nb=3\n"
 
 
+@pytest.mark.parametrize(("value", "fixed"), [("1\nb=2", ()), ("1\rb=2", ("b",)), ("\\", ())])
 def test_what_would_be_read_back_differently_is_not_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, value: str, fixed: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A writer that escapes nothing."""
     plain = lambda values: "".join(f"{name}={value}\n" for name, value in values.items())  # noqa: E731
     monkeypatch.setattr(java_properties, "dumps", plain)
-    path = tmp_path / "x"
-    for value, fixed in (("1\nb=2", NOTHING), ("1\rb=2", {"b"}), ("\\", NOTHING)):
-        with pytest.raises(ConfigError, match="the change is refused"):
-            config_file.store(OsDisk(), str(path), {"a": value}, fixed)
-        assert not path.exists()
+    with pytest.raises(ConfigError, match="the change is refused"):
+        store(path, *fixed, a=value)
+    assert not path.exists()
 
 
 def test_settings_and_file_change_together_or_not_at_all(tmp_path: Path) -> None:
@@ -161,10 +171,8 @@ def test_settings_and_file_change_together_or_not_at_all(tmp_path: Path) -> None
     with pytest.raises(StorageError):
         config_file.apply(OsDisk(), f"{tmp_path}/file/x", settings, {"clusterTest": "true"}, set())
     assert settings.as_text() == before
-    path = tmp_path / "x"
-    found = config_file.apply(
-        OsDisk(), str(path), settings, {"clusterTest": "true", "new": "1"}, settings.fixed_names()
-    )
+    path, changes = tmp_path / "x", {"clusterTest": "true", "new": "1"}
+    found = config_file.apply(OsDisk(), str(path), settings, changes, settings.fixed_names())
     assert found == ({"clusterTest": "true"}, ["new"])
     assert settings.cluster_test
     assert path.read_text() == "clusterTest=true\n"
@@ -177,20 +185,6 @@ def test_bodies_without_sense_are_errors_of_their_senders(body: bytes) -> None:
 
 
 # --- TLS; what it does is shown with the name server's port ---------------------------------------
-
-
-def test_without_certificate_there_is_no_tls() -> None:
-    assert TlsSettings().server_tls() is None
-
-
-def test_with_one_there_is_unless_disabled(tmp_path: Path) -> None:
-    certificates = Certificates(tmp_path)
-    text = f"tls.server.certPath={certificates.cert}\ntls.server.keyPath={certificates.key}\n"
-    settings, unknown = TlsSettings.load(text)
-    assert unknown == []
-    assert settings.server_tls() is not None
-    settings.update({"tls.server.mode": "disabled"})
-    assert settings.server_tls() is None
 
 
 @pytest.mark.parametrize(

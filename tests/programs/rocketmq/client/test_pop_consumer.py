@@ -6,7 +6,7 @@ import asyncio
 import time
 
 from penstock.rocketmq.client import Message, PopConsumer, Popped, Producer
-from tests.programs.rocketmq.client.conftest import Shell
+from tests.programs.rocketmq.client.conftest import Site
 from tools.harness.rocketmq.servers import QUICK, SECONDS, Servers, wait_for_route
 
 
@@ -17,11 +17,9 @@ async def fill(servers: Servers, topic: str, *bodies: bytes, tags: str = "") -> 
     await asyncio.to_thread(wait_for_route, servers.address, topic)
 
 
-async def test_a_message_can_be_given_back_or_hidden_for_longer(
-    shell: Shell, servers: Servers, topic: str
-) -> None:
-    await fill(servers, topic, b"a")
-    async with shell.pop_consumer(topic, topic, servers.address, config=QUICK) as consumer:
+async def test_a_message_can_be_given_back_or_hidden_for_longer(site: Site) -> None:
+    await fill(site.servers, site.topic, b"a")
+    async with site.pop_consumer() as consumer:
         (found,) = await consumer.receive(wait=30)
         await consumer.change_invisible(found, 30)
         assert await consumer.receive(wait=0) == []
@@ -32,10 +30,10 @@ async def test_a_message_can_be_given_back_or_hidden_for_longer(
         assert await consumer.receive(wait=0) == []
 
 
-async def test_messages_are_iterated(shell: Shell, servers: Servers, topic: str) -> None:
-    await fill(servers, topic, b"a", b"b", b"c")
+async def test_messages_are_iterated(site: Site) -> None:
+    await fill(site.servers, site.topic, b"a", b"b", b"c")
     found = set()
-    async with shell.pop_consumer(topic, topic, servers.address, config=QUICK) as consumer:
+    async with site.pop_consumer() as consumer:
         async for message in consumer:
             found.add(message.body)
             await consumer.ack(message)

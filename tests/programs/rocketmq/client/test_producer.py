@@ -30,7 +30,7 @@ from penstock.rocketmq.client import (
 )
 from penstock.rocketmq.client.errors import BadMessage, BadName, NoNameServer, NoRoute
 from penstock.rocketmq.protocol.messages.properties import CHECK_IMMUNITY
-from tests.programs.rocketmq.client.conftest import Shell
+from tests.programs.rocketmq.client.conftest import Shell, Site
 from tests.unit.rocketmq.leaping import Leaping
 from tools.harness.rocketmq.servers import QUICK, SECONDS, Servers, run_servers
 
@@ -49,12 +49,11 @@ async def received(servers: Servers, topic: str, count: int) -> list[Received]:
     return found
 
 
-async def test_all_ways_of_sending(shell: Shell, servers: Servers, topic: str) -> None:
+async def test_all_ways_of_sending(site: Site) -> None:
     def made(number: int) -> Message:
-        return Message(topic, b"%d" % number)
+        return Message(site.topic, b"%d" % number)
 
-    config = replace(QUICK, max_pending=50)
-    async with shell.producer("PG", servers.address, config=config) as producer:
+    async with site.producer(config=replace(QUICK, max_pending=50)) as producer:
         await producer.send(made(0))
         await producer.send_batch([made(1), made(2)])
         await producer.send_one_way(made(3))
@@ -62,11 +61,11 @@ async def test_all_ways_of_sending(shell: Shell, servers: Servers, topic: str) -
         assert 0 < producer.pending <= 50
         await producer.flush()
         assert len({outcome.result().offset_id for outcome in outcomes}) == 196
-        queues = await producer.queues(topic)
+        queues = await producer.queues(site.topic)
         assert (await producer.send(made(200), queue=queues[2])).queue == queues[2]
         chosen = await producer.send(made(201), queue=lambda every: every[-1])
         assert chosen.queue == queues[-1]
-    found = await received(servers, topic, 202)
+    found = await received(site.servers, site.topic, 202)
     assert sorted(int(each.body) for each in found) == [*range(202)]
 
 
@@ -146,20 +145,18 @@ async def test_a_namespace_keeps_topics_apart(servers: Servers) -> None:
     assert (found.topic, found.body) == ("Apart", b"in")
 
 
-async def test_a_request_gets_its_reply(
-    shell: Shell, servers: Servers, topic: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_request_gets_its_reply(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Leaping()
     async with (
-        shell.producer("Asks", servers.address, config=QUICK, clock=clock) as producer,
-        shell.producer("Replies", servers.address, config=QUICK) as replier,
-        PushConsumer(topic, servers.address, config=QUICK) as consumer,
+        site.producer(clock=clock) as producer,
+        site.producer() as replier,
+        PushConsumer(site.topic, site.servers.address, config=QUICK) as consumer,
     ):
-        consumer.subscribe(topic)
+        consumer.subscribe(site.topic)
         task = asyncio.create_task(
             consumer.run(lambda message: replier.reply(message, b"re: " + message.body))
         )
-        answer = await producer.request(Message(topic, b"tea?"), timeout=60)
+        answer = await producer.request(Message(site.topic, b"tea?"), timeout=60)
         assert answer.body == b"re: tea?"
         deliver = producer._publisher.deliver
 
@@ -310,8 +307,8 @@ async def test_brokers_that_do_not_take_it_are_named_and_tried_again(shell: Shel
             await producer.send(Message("Somewhere", b"x"))
 
 
-async def test_a_closed_producer_says_so(shell: Shell, servers: Servers) -> None:
-    producer = shell.producer("PG", servers.address, config=QUICK)
+async def test_a_closed_producer_says_so(site: Site) -> None:
+    producer = site.producer()
     await producer.send(Message("T", b"x"))
     await producer.close()
     await producer.close()

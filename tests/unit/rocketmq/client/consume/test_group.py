@@ -17,15 +17,15 @@ from penstock.rocketmq.client.consume.allocation import (
     share_of,
 )
 from penstock.rocketmq.client.consume.consuming import Consumption
-from penstock.rocketmq.client.consume.filters import Filter, sql
+from penstock.rocketmq.client.consume.filters import Filter
 from penstock.rocketmq.client.consume.group import ConsumerKind
 from penstock.rocketmq.client.consume.heartbeats import Heartbeats
 from penstock.rocketmq.client.consume.locks import Locks
 from penstock.rocketmq.client.consume.members import Members
-from penstock.rocketmq.client.errors import BadAnswer, BadFilter, NotFound
+from penstock.rocketmq.client.errors import BadAnswer, NotFound
 from penstock.rocketmq.client.network.jobs import Job
 from penstock.rocketmq.protocol import fastjson
-from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import ONE_WAY, Command
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 from tests.unit.rocketmq.client.brokers import Brokers, bodies, taken
@@ -130,11 +130,6 @@ def test_queues_of_a_broker_that_is_gone_hold_up_no_others(is_orderly: bool) -> 
     assert not [queue for queue in group.held if queue.brokerName == "a"]
 
 
-def test_the_retry_topic_is_subscribed_where_there_is_one() -> None:
-    _, _, group = begun(has_retries=True)
-    assert {queue.topic for queue in group.held} == {"T", "%RETRY%G"}
-
-
 def test_queues_are_shared_when_members_change() -> None:
     hub, brokers, group = begun()
     told: list[list[MessageQueue]] = []
@@ -223,15 +218,6 @@ def test_a_pull_that_fails_is_repeated_after_a_pause() -> None:
     assert brokers.pulls
 
 
-def test_a_filter_is_checked_at_the_start() -> None:
-    hub, _, group = made()
-    group.subscribe("T", sql("a >"))
-    refused = ResponseCode.SUBSCRIPTION_PARSE_FAILED
-    hub.answers[RequestCode.CHECK_CLIENT_CONFIG] = refusing(refused, "unexpected end")
-    with pytest.raises(BadFilter, match="a >"):
-        hub.does(group.begin())
-
-
 def test_topics_can_be_added_and_taken_away() -> None:
     hub, brokers, group = begun()
     hub.has_topic("U")
@@ -311,6 +297,8 @@ def test_a_queue_is_given_back_when_its_message_is_done_and_committed() -> None:
 
 def test_a_lock_that_is_lost_stops_its_queue_and_what_is_done_is_not_done_again() -> None:
     hub, brokers, group = begun(is_orderly=True)
+    told: list[list[MessageQueue]] = []
+    group.on_queues_changed = told.append
     arrive(hub, brokers, group, QUEUES[0], b"x", b"y", b"z")
     group.finished(taken(group))
     brokers.others_locks = {QUEUES[0]}
@@ -321,6 +309,7 @@ def test_a_lock_that_is_lost_stops_its_queue_and_what_is_done_is_not_done_again(
     brokers.offsets.clear()  # the broker was restarted, and has forgotten
     hub.passes(3)
     assert bodies(taken(group)) == [b"y"]
+    assert told == [QUEUES[1:], QUEUES]
 
 
 def test_what_was_done_before_a_queue_was_another_member_s_counts_no_more() -> None:
@@ -337,18 +326,6 @@ def test_what_was_done_before_a_queue_was_another_member_s_counts_no_more() -> N
     members_change(hub, brokers)
     hub.passes(3)
     assert bodies(taken(group)) == [b"x"]
-
-
-def test_queues_that_are_lost_with_their_locks_are_told() -> None:
-    hub, brokers, group = begun(is_orderly=True)
-    told: list[list[MessageQueue]] = []
-    group.on_queues_changed = told.append
-    brokers.others_locks = {QUEUES[0]}
-    hub.passes(21)
-    assert told == [QUEUES[1:]]
-    brokers.others_locks.clear()
-    hub.passes(3)
-    assert told == [QUEUES[1:], QUEUES]
 
 
 def test_a_lost_broker_ends_its_locks() -> None:

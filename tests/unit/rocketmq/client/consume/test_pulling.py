@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
@@ -121,12 +122,8 @@ def test_refusals_and_nonsense() -> None:
 def test_tags_are_compared_as_texts() -> None:
     messages = [received(TAGS="a"), received(TAGS="b"), received()]
     assert filter_of("a || c").chosen(messages) == messages[:1]
-    assert filter_of("*").chosen(messages) == messages
-    assert filter_of("").chosen(messages) == messages
-    assert sql("a > 5").chosen(messages) == messages
-
-
-def test_a_filter_without_tags_is_none() -> None:
+    for everything in (filter_of("*"), filter_of(""), sql("a > 5")):
+        assert everything.chosen(messages) == messages
     with pytest.raises(BadFilter):
         Filter(" || ")
 
@@ -293,6 +290,12 @@ def made(*, auto_commit: bool = True) -> tuple[MemoryHub, Brokers, LitePull]:
     return hub, brokers, core
 
 
+def begun(core: LitePull) -> Iterator[Received]:
+    """The messages of a loop."""
+    assert core.begin_loop(32)
+    return core.each()
+
+
 def test_without_auto_commit_a_program_may_take_its_time() -> None:
     hub, brokers, core = made(auto_commit=False)
     core.poll(2)
@@ -306,8 +309,7 @@ def test_without_auto_commit_a_program_may_take_its_time() -> None:
 def test_a_loop_is_given_a_unit_and_counts_what_it_has_had() -> None:
     hub, brokers, core = made()
     held = core.held[QUEUE]
-    assert core.begin_loop(32)
-    loop = core.each()
+    loop = begun(core)
     assert [next(loop).body, next(loop).body] == [b"1", b"2"]
     assert held.commit_offset == 0
     hub.passes(6)  # of the loop's own commits
@@ -321,13 +323,11 @@ def test_a_loop_is_given_a_unit_and_counts_what_it_has_had() -> None:
 @pytest.mark.parametrize("auto_commit", [True, False])
 def test_what_a_loop_was_not_given_is_for_others(auto_commit: bool) -> None:
     hub, brokers, core = made(auto_commit=auto_commit)
-    assert core.begin_loop(32)
-    loop = core.each()
+    loop = begun(core)
     assert next(loop).body == b"1"
     assert [each.body for each in core.poll(1)] == [b"2"]
     assert next(loop, None) is None, "the poll has ended it"
-    assert core.begin_loop(32)
-    assert next(core.each()).body == b"3"
+    assert next(begun(core)).body == b"3"
     hub.does(core.commit_polled())
     assert brokers.offsets[QUEUE] == 3
 
@@ -335,8 +335,7 @@ def test_what_a_loop_was_not_given_is_for_others(auto_commit: bool) -> None:
 def test_a_commit_in_a_loop_is_of_what_it_was_given() -> None:
     hub, brokers, core = made(auto_commit=False)
     for number in range(1, 4):
-        assert core.begin_loop(32)
-        assert next(core.each()).queue_offset == number - 1
+        assert next(begun(core)).queue_offset == number - 1
         hub.passes(6)
         assert brokers.offsets[QUEUE] == number - 1
         hub.does(core.commit_polled())
@@ -350,8 +349,7 @@ def test_a_commit_in_a_loop_is_of_what_it_was_given() -> None:
 def test_the_end_of_a_loop(auto_commit: bool, given_up: bool, done: int) -> None:
     """With an exception the last message is not done, else it is."""
     hub, brokers, core = made(auto_commit=auto_commit)
-    assert core.begin_loop(32)
-    loop = core.each()
+    loop = begun(core)
     next(loop), next(loop)
     if given_up:
         core.give_up_polled()
@@ -363,20 +361,17 @@ def test_the_end_of_a_loop(auto_commit: bool, given_up: bool, done: int) -> None
 
 def test_seeking_in_a_loop() -> None:
     hub, _, core = made()
-    assert core.begin_loop(32)
-    loop = core.each()
+    loop = begun(core)
     next(loop), next(loop)
     core.seek_to(QUEUE, 0)
     assert next(loop, None) is None
     hub.passes(0.1)
-    assert core.begin_loop(32)
-    assert [each.body for each in core.each()] == [b"1", b"2", b"3"]
+    assert [each.body for each in begun(core)] == [b"1", b"2", b"3"]
 
 
 def test_a_queue_that_a_loop_is_at_is_taken_away() -> None:
     hub, brokers, core = made()
-    assert core.begin_loop(32)
-    loop = core.each()
+    loop = begun(core)
     next(loop), next(loop)
     hub.does(core.assign(QUEUES[1:2]))
     assert next(loop, None) is None
@@ -398,10 +393,7 @@ def test_what_is_known_of_it() -> None:
     assert message.properties["who"] == "me"
     assert (message.flag, message.transaction_id) == (0, "ID")
     assert "ID" in repr(message)
-
-
-def test_without_an_id_of_its_producer_it_has_the_brokers() -> None:
-    assert received().id == received().offset_id
+    assert received().id == received().offset_id, "without one of its producer"
     assert (received().tags, received().keys) == ("", [])
 
 

@@ -365,10 +365,7 @@ def test_a_job_goes_on_when_its_promise_is_kept() -> None:
     assert not job.is_done
     promise.keep(1)
     assert job.result() == 2
-
-
-def test_a_job_that_waits_for_nothing_is_done_at_once() -> None:
-    assert Job(plus_one(kept(1))).result() == 2
+    assert Job(plus_one(kept(1))).result() == 2, "it waits for nothing"
 
 
 def test_an_error_is_raised_where_it_is_awaited() -> None:

@@ -50,14 +50,6 @@ def test_the_end_is_told(state: TransactionState) -> None:
     assert [end.text(name) for name in names] == [str(int(state)), "5", "0", found.sent.id]
 
 
-def test_work_that_fails_leaves_it_open_and_is_raised() -> None:
-    hub, transactions = made()
-    with pytest.raises(ZeroDivisionError):
-        hub.does(transactions.send(Message("T", b"x"), lambda _: 1 // 0))
-    hub.work()
-    assert hub.requests(END)[0].text("commitOrRollback") == "0"
-
-
 def test_what_was_not_stored_safely_is_rolled_back() -> None:
     hub, transactions = made()
     ok = hub.stored

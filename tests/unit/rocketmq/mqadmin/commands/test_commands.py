@@ -1,11 +1,11 @@
-"""What sub-commands ask, print as JSON and refuse, but those about messages.
+"""What sub-commands ask, print and refuse, but those about messages.
 
-That the texts read as upstream's is shown on real servers (tests/conformance/test_mqadmin.py).
+Only what the scene of tests/conformance/test_mqadmin.py does not have, which compares their output
+on real servers with upstream's.
 """
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,6 @@ MEMBERS = answer(
     {
         "connectionSet": [MEMBER | {"version": 409}, MEMBER | {"clientId": "b@1"}],
         "consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING",
-        "subscriptionTable": {"T": {"topic": "T", "subString": "a || b"}},
     }
 )  # fmt: skip
 SPAN = {"statsMinute": {"sum": 3, "tps": 0.5}, "statsHour": {"sum": 7}, "statsDay": {"sum": 0}}
@@ -147,16 +146,11 @@ PROGRESS: Answers = {
 NOBODY: Answers = {
     Code.GET_CONSUME_STATS: Refused(206, ""), Code.GET_CONSUMER_CONNECTION_LIST: Refused(206, "")
 }  # fmt: skip
-VERSION = answer(clusterName="C", brokerName="a", brokerAddr=BROKER,
-                 allAclFileVersion=json.dumps({"/f": {"counter": 3, "timestamp": 7}}))  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("work", "answers", "given", "expected"),
     [
-        pytest.param(topic_views.topic_status, NEVER_THERE, {"topic": "T"},
-                     {"queues": [{"broker": "a", "queue": 0, "minOffset": 2, "maxOffset": 9,
-                                  "lastUpdated": 0}]}, id="topicStatus"),
         pytest.param(topic_views.topic_route, {}, {"topic": "T"},
                      {"route": {"brokerDatas": [{"brokerAddrs": {"0": BROKER}, "brokerName": "a",
                                                  "cluster": "C"}],
@@ -174,10 +168,6 @@ VERSION = answer(clusterName="C", brokerName="a", brokerAddr=BROKER,
                      {"result": {"x": [{"brokerName": "a", "queueId": 0, "topic": "T"}],
                                  "y": [{"brokerName": "a", "queueId": 1, "topic": "T"}]}},
                      id="allocateMQ"),
-        pytest.param(acl.cluster_acl_config_version, {Code.GET_BROKER_CLUSTER_ACL_INFO: VERSION},
-                     {"clusterName": "C"},
-                     {"versions": [{"cluster": "C", "broker": "a", "address": BROKER, "file": "/f",
-                                    "version": "3", "updated": 7}]}, id="clusterAclConfigVersion"),
         pytest.param(acl.get_acl_config,
                      {Code.GET_BROKER_CLUSTER_ACL_CONFIG: answer(
                          {"globalWhiteAddrs": ["10.*"],
@@ -185,12 +175,6 @@ VERSION = answer(clusterName="C", brokerName="a", brokerAddr=BROKER,
                      {"clusterName": "C"},
                      {BROKER: {"globalWhiteAddrs": ["10.*"], "accounts": [ACCOUNT]}},
                      id="getAclConfig, of a Java broker, which tells the secrets"),
-        pytest.param(brokers.broker_status,
-                     {Code.GET_BROKER_RUNTIME_INFO: answer({"table": {"b": "2", "a": "1"}})},
-                     {"clusterName": "C"},
-                     {"figures": [{"broker": BROKER, "name": "a", "value": "1"},
-                                  {"broker": BROKER, "name": "b", "value": "2"}]},
-                     id="brokerStatus"),
         pytest.param(brokers.broker_consume_stats, BROKER_STATS,
                      {"brokerAddr": BROKER, "level": "5"},
                      {"queues": [CONSUMED], "diffTotal": 5}, id="brokerConsumeStats, a lag of 5"),
@@ -208,22 +192,6 @@ VERSION = answer(clusterName="C", brokerName="a", brokerAddr=BROKER,
                      {"brokers": [{"cluster": "C", "broker": "a", "inYesterday": 3,
                                    "outYesterday": 0, "inToday": 5, "outToday": 0}]},
                      id="clusterList -m"),
-        pytest.param(connections.consumer_connection, {Code.GET_CONSUMER_CONNECTION_LIST: MEMBERS},
-                     {"consumerGroup": "G", "brokerAddr": BROKER},
-                     {"connections": [
-                         {"clientId": "10.0.0.1@1", "address": "10.0.0.1:5", "language": "JAVA",
-                          "version": "V4_9_8"},
-                         {"clientId": "b@1", "address": "10.0.0.1:5", "language": "JAVA",
-                          "version": "V4_9_7"}],
-                      "subscriptions": [{"topic": "T", "expression": "a || b"}],
-                      "consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING",
-                      "consumeFromWhere": None}, id="consumerConnection"),
-        pytest.param(connections.producer_connection,
-                     {Code.GET_PRODUCER_CONNECTION_LIST: answer({"connectionSet": [MEMBER]})},
-                     {"producerGroup": "G", "topic": "T"},
-                     {"connections": [{"number": 1, "clientId": "10.0.0.1@1",
-                                       "address": "10.0.0.1:5", "language": "JAVA",
-                                       "version": "V4_9_7"}]}, id="producerConnection"),
         pytest.param(progress.progress, PROGRESS, {"groupName": "G", "showClientIP": "true"},
                      {"queues": [{"topic": "T", "broker": "a", "queue": 0, "brokerOffset": 9,
                                   "consumerOffset": 4, "clientIp": "b", "diff": 5, "lastTime": 0}],
