@@ -49,6 +49,13 @@ async def test_tls_both_ways_with_large_messages(
             await producer.send(Message(topic, b"x"))
 
 
+async def test_bad_tls_files_are_named(shell: Shell) -> None:
+    config = Config(tls_enable=True, tls_trust_cert_path="/nowhere", namesrv_addr="127.0.0.1:1")
+    async with shell.producer("PG", config=config) as producer:
+        with pytest.raises(NoNameServer, match="nowhere"):
+            await producer.send(Message("T", b"x"))
+
+
 async def test_requests_are_signed_where_access_rules_are_in_force(
     shell: Shell, with_rules: Servers
 ) -> None:

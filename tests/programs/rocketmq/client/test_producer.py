@@ -60,6 +60,7 @@ async def test_all_ways_of_sending(site: Site) -> None:
         outcomes = [await producer.send_soon(made(number)) for number in range(4, 200)]
         assert 0 < producer.pending <= 50
         await producer.flush()
+        assert all(outcome.done() for outcome in outcomes)
         assert len({outcome.result().offset_id for outcome in outcomes}) == 196
         queues = await producer.queues(site.topic)
         assert (await producer.send(made(200), queue=queues[2])).queue == queues[2]

@@ -248,6 +248,7 @@ class Held(RuleBasedStateMachine):
             if self.open.get(message.queue_offset) is message:
                 del self.open[message.queue_offset]
         change = self.held.change()
+        assert self.held.change() is change
         self.held.done(chosen)
         assert change.is_done
 
