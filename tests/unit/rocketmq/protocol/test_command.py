@@ -75,17 +75,11 @@ PAGE_REQUESTS = (
 PAGE_RESPONSES = "10 11 12 13 14 15 16 17 19 20 21 22 23 24 25 26 206 207 208"
 
 
-def test_every_code_has_one_row() -> None:
+def test_the_table_of_codes_is_whole() -> None:
     assert len(COMMANDS) == len({kind.code for kind in COMMANDS}) == len(Code)
-
-
-def test_the_codes_of_the_page_are_there() -> None:
     on_page = {int(code) for code in PAGE_REQUESTS.split()}
     assert {int(kind.code) for kind in COMMANDS if kind.on_page} == on_page
     assert {int(code) for code in PAGE_RESPONSES.split()} <= {int(code) for code in ResponseCode}
-
-
-def test_rows_are_told_in_words() -> None:
     for kind in COMMANDS:
         assert kind.purpose
         assert not set(kind.required) & set(kind.optional)
@@ -158,7 +152,7 @@ def test_a_request_has_its_code_and_its_fields(
 # --- heartbeats, as a broker reads them -----------------------------------------------------------
 
 
-def test_a_consumer_and_what_it_subscribes_to() -> None:
+def test_a_consumer_what_it_subscribes_to_and_a_producer() -> None:
     wanted = membership.subscription("T", "a || b", version=7, tags=["a", "b"])
     assert (wanted["codeSet"], wanted["tagsSet"]) == ([java_hash("a"), java_hash("b")], ["a", "b"])
     groups = membership.consuming("G", [wanted], membership.PULLS, model="BROADCASTING")
@@ -169,8 +163,5 @@ def test_a_consumer_and_what_it_subscribes_to() -> None:
     (consumer,) = found.consumers
     assert (consumer.group, consumer.model) == ("G", "BROADCASTING")
     assert [each.topic for each in consumer.subscriptions] == ["T"]
-
-
-def test_a_producer() -> None:
     found = Heartbeat.parse(membership.heartbeat("me", membership.producing("P")).body)
     assert (found.consumers, found.producers) == ([], ["P"])

@@ -115,11 +115,13 @@ def test_garbage_raises_nothing_else(data: bytes) -> None:
         read_all(reader)
 
 
-def test_codes_that_the_binary_form_cannot_say() -> None:
+def test_what_no_frame_can_say() -> None:
     pop = Command(200050, 1, serialization=Serialization.BINARY)
     with pytest.raises(ValueError, match="200050"):
         frames.encode(pop)
     assert pop.answer(0).serialization is Serialization.BINARY
+    with pytest.raises(ValueError, match="a header of 167"):
+        frames.encode(Command(1, 1, remark="x" * (1 << 24)))
 
 
 def test_several_commands_at_once() -> None:
@@ -139,11 +141,6 @@ def test_what_stands_before_nonsense_is_given_first() -> None:
     assert [command.code for command in reader.next_commands(3)] == [7]
     with pytest.raises(FrameError):
         reader.next_commands(3)
-
-
-def test_a_header_that_no_frame_can_hold_is_refused() -> None:
-    with pytest.raises(ValueError, match="a header of 167"):
-        frames.encode(Command(1, 1, remark="x" * (1 << 24)))
 
 
 # --- templates of answers -------------------------------------------------------------------------
