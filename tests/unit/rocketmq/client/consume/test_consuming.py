@@ -164,14 +164,6 @@ def test_what_a_handler_was_stopped_at_is_handed_out_again(is_orderly: bool) -> 
 # --- in order -------------------------------------------------------------------------------------
 
 
-def test_in_order_one_unit_of_a_queue_is_handled_at_a_time() -> None:
-    _, _, core = made(b"1", b"2", kind={"is_orderly": True})
-    unit = taken(core)
-    assert core.take(1) is None
-    core.finished(unit)
-    assert bodies(taken(core)) == [b"2"]
-
-
 def test_in_order_a_failed_message_is_tried_again_before_those_behind_it() -> None:
     hub, brokers, core = made(b"1", b"2", kind={"is_orderly": True})
     core.failed(taken(core), ValueError("no"))

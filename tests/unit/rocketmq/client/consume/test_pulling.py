@@ -306,20 +306,6 @@ def test_without_auto_commit_a_program_may_take_its_time() -> None:
     assert brokers.offsets[QUEUE] == 3
 
 
-def test_a_loop_is_given_a_unit_and_counts_what_it_has_had() -> None:
-    hub, brokers, core = made()
-    held = core.held[QUEUE]
-    loop = begun(core)
-    assert [next(loop).body, next(loop).body] == [b"1", b"2"]
-    assert held.commit_offset == 0
-    hub.passes(6)  # of the loop's own commits
-    assert brokers.offsets[QUEUE] == 1, "the second one is being handled"
-    assert next(loop).body == b"3"
-    assert next(loop, None) is None
-    assert not core.begin_loop(32)
-    assert held.commit_offset == 3
-
-
 @pytest.mark.parametrize("auto_commit", [True, False])
 def test_what_a_loop_was_not_given_is_for_others(auto_commit: bool) -> None:
     hub, brokers, core = made(auto_commit=auto_commit)
@@ -330,16 +316,6 @@ def test_what_a_loop_was_not_given_is_for_others(auto_commit: bool) -> None:
     assert next(begun(core)).body == b"3"
     hub.does(core.commit_polled())
     assert brokers.offsets[QUEUE] == 3
-
-
-def test_a_commit_in_a_loop_is_of_what_it_was_given() -> None:
-    hub, brokers, core = made(auto_commit=False)
-    for number in range(1, 4):
-        assert next(begun(core)).queue_offset == number - 1
-        hub.passes(6)
-        assert brokers.offsets[QUEUE] == number - 1
-        hub.does(core.commit_polled())
-        assert brokers.offsets[QUEUE] == number
 
 
 @pytest.mark.parametrize(
