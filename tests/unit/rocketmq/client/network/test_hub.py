@@ -153,10 +153,11 @@ class Far:
         return reader.next_commands(100)
 
 
-def test_answers_find_their_requests_in_any_order() -> None:
+def test_requests_are_one_write_and_answers_find_them_in_any_order() -> None:
     far = Far()
     first = far.wire.ask(Command(11), 1.0)
     second = far.wire.ask(Command(11), 1.0)
+    assert far.flushes == 1
     one, two = far.take()
     far.wire.opened()
     far.wire.receive_data(frames.encode(two.answer(remark="two")))
@@ -164,14 +165,6 @@ def test_answers_find_their_requests_in_any_order() -> None:
     far.wire.receive_data(frames.encode(one.answer(remark="one")))
     assert (first.result().remark, second.result().remark) == ("one", "two")
     assert (far.wire.state.requests, far.wire.state.answers) == (2, 2)
-
-
-def test_several_requests_are_one_write() -> None:
-    far = Far()
-    for _ in range(3):
-        far.wire.ask(Command(11), 1.0)
-    assert far.flushes == 1
-    assert len(far.take()) == 3
 
 
 def test_a_request_that_is_late_fails_alone() -> None:

@@ -143,8 +143,9 @@ def test_a_broker_that_failed_rests() -> None:
     assert brokers(hub) == ["b"] * 12
 
 
-def test_sends_under_way_are_counted() -> None:
-    hub, publisher = made(max_pending=2)
+@pytest.mark.parametrize("limit", [{"max_pending": 2}, {"max_pending_bytes": 2}])
+def test_sends_under_way_are_counted_and_their_bytes(limit: dict[str, int]) -> None:
+    hub, publisher = made(**limit)
     first, second = publisher.send_soon(T), publisher.send_soon(T)
     assert publisher.is_full
     waits = publisher.settled()
@@ -152,40 +153,20 @@ def test_sends_under_way_are_counted() -> None:
     hub.does(first)
     hub.does(second)
     assert waits.is_done
+    assert not publisher.is_full
     assert publisher.pending == 0
     assert publisher.settled().is_done
 
 
-def test_bytes_under_way_are_counted() -> None:
-    hub, publisher = made(max_pending_bytes=10)
-    sending = publisher.send_soon(replace(T, body=b"x" * 10))
-    assert publisher.is_full
-    hub.does(sending)
-    assert not publisher.is_full
-
-
-def test_a_one_way_send_asks_for_no_answer() -> None:
-    hub, publisher = made()
-    hub.does(publisher.send_one_way(T))
-    hub.work()
-    (request,) = hub.requests(SEND)
-    assert request.is_one_way
-
-
-def test_a_producer_of_one_way_sends_follows_its_brokers() -> None:
+def test_one_way_sends_follow_their_brokers_and_are_no_silent_loss_in_the_end() -> None:
     hub, publisher = made()
     hub.does(publisher.send_one_way(T, lambda every: every[0]))
     hub.known["T"]["brokerDatas"][0]["brokerAddrs"] = {"0": "promoted:10911"}
     hub.passes(31)
     hub.does(publisher.send_one_way(T, lambda every: every[0]))
     hub.work()
-    sent = [address for address, request in hub.log if request.code == SEND]
-    assert sent == ["a:10911", "promoted:10911"]
-
-
-def test_a_one_way_send_of_a_closed_producer_is_no_silent_loss() -> None:
-    hub, publisher = made()
-    hub.does(publisher.send_one_way(T))
+    sent = [(address, each.is_one_way) for address, each in hub.log if each.code == SEND]
+    assert sent == [("a:10911", True), ("promoted:10911", True)]
     hub.close()
     with pytest.raises(Stopped):
         hub.does(publisher.send_one_way(T))
