@@ -41,12 +41,9 @@ def test_the_ways_to_give_a_value(line: str) -> None:
     assert parse(COMMAND, line.split()).text("topic") == "T"
 
 
-def test_flags_can_be_joined_and_stand_before_a_value() -> None:
+def test_flags_stand_before_a_value_and_a_negative_number_is_one() -> None:
     given = parse(COMMAND, ["-lmtT"])
     assert ("list" in given, "more" in given, given.text("topic")) == (True, True, "T")
-
-
-def test_a_negative_number_is_a_value() -> None:
     assert parse(COMMAND, ["-t", "-1"]).number("topic") == -1
 
 

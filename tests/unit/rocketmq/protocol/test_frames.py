@@ -157,10 +157,6 @@ def test_the_same_bytes(serialization: Serialization, remark: str | None) -> Non
         whole = request.answer(7, remark, ext=ext)
         assert template.encode(request, values) == frames.encode_head(whole, 0)
         assert template.encode(request, values, 99) == frames.encode_head(whole, 99)
-
-
-@pytest.mark.parametrize("serialization", Serialization)
-def test_negative_opaque_and_no_constants(serialization: Serialization) -> None:
     request = Command(11, -5, serialization=serialization)
     encoded = AnswerTemplate(("minOffset",)).encode(request, ("0",))
     assert encoded == frames.encode(request.answer(ext={"minOffset": "0"}))

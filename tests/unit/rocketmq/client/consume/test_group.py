@@ -8,6 +8,7 @@ import pytest
 
 from penstock.rocketmq.client.consume.allocation import (
     STRATEGIES,
+    Allocate,
     averagely,
     by_circle,
     by_config,
@@ -539,10 +540,23 @@ def test_each_queue_is_owned_once(name: str, members: int, count: int) -> None:
     assert sorted(owned) == sorted(queues(count))
 
 
-def test_blocks_and_turns_as_java_has_them() -> None:
-    every = queues(5)
-    assert averagely("b", every, ["a", "b"]) == every[3:]
-    assert by_circle("b", every, ["a", "b"]) == every[1::2]
+FIVE, ROOMS = queues(5), queues(5, "r1@a") + queues(2, "r2@b") + queues(2, "plain")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "every", "first", "second"),
+    [
+        (averagely, FIVE, FIVE[:3], FIVE[3:]),
+        (by_circle, FIVE, FIVE[::2], FIVE[1::2]),
+        (by_config(FIVE[1], FIVE[3]), FIVE, [FIVE[1], FIVE[3]], [FIVE[1], FIVE[3]]),
+        (by_machine_room("r1"), ROOMS, [*ROOMS[:2], ROOMS[4]], ROOMS[2:4]),
+    ],
+    ids=["blocks", "turns", "a fixed choice", "rooms in the names of brokers"],
+)
+def test_shares_as_java_has_them(
+    strategy: Allocate, every: list[MessageQueue], first: object, second: object
+) -> None:
+    assert [strategy(member, every, ["x", "y"]) for member in ("x", "y")] == [first, second]
 
 
 def test_few_queues_change_hands_by_hash() -> None:
@@ -550,18 +564,6 @@ def test_few_queues_change_hands_by_hash() -> None:
     before = set(consistently("a", every, ["a", "b", "c"]))
     after = set(consistently("a", every, ["a", "b"]))
     assert before <= after
-
-
-def test_a_fixed_choice() -> None:
-    every = queues(4)
-    assert by_config(every[1], every[3])("x", every, ["x", "y"]) == [every[1], every[3]]
-
-
-def test_rooms_in_the_names_of_brokers() -> None:
-    every = queues(5, "r1@a") + queues(2, "r2@b") + queues(2, "plain")
-    allocate = by_machine_room("r1")
-    found = [allocate(member, every, ["x", "y"]) for member in ("x", "y")]
-    assert found == [[*every[:2], every[4]], every[2:4]]
 
 
 def test_queues_of_a_room_for_the_members_in_it() -> None:
