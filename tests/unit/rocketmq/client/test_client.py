@@ -16,34 +16,13 @@ import trustme
 import penstock.rocketmq.client as client
 from penstock.core.errors import ConfigError
 from penstock.core.units import SECOND
+from penstock.rocketmq.client import errors, names
 from penstock.rocketmq.client.config import OPTIONS, Config
 from penstock.rocketmq.client.consume.consuming import Consumption
 from penstock.rocketmq.client.consume.group import ConsumerKind
-from penstock.rocketmq.client.errors import (
-    BadMessage,
-    BadName,
-    BadTlsOptions,
-    BrokerError,
-    ClientError,
-    NoReply,
-    NotConnected,
-    SendFailed,
-    Stopped,
-    TimedOut,
-    TopicNotExist,
-    no_broker,
-    refusal,
-)
 from penstock.rocketmq.client.events import EVENTS, tell
 from penstock.rocketmq.client.identity import UniqueIds, client_id
 from penstock.rocketmq.client.message import Message
-from penstock.rocketmq.client.names import (
-    checked_destination,
-    checked_group,
-    checked_topic,
-    unwrap,
-    wrap,
-)
 from penstock.rocketmq.client.network.tls import context_of
 from penstock.rocketmq.client.views import ConsumerView
 from penstock.rocketmq.protocol.message_queue import MessageQueue
@@ -103,7 +82,7 @@ def test_servers_must_prove_who_they_are_unless_told_otherwise(tmp_path: Path) -
     [({"tls_key_path": "key.pem"}, "tls_cert_path"), ({"tls_trust_cert_path": "/no"}, "/no")],
 )
 def test_files_of_tls_that_cannot_be_used_are_named(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(BadTlsOptions, match=words):
+    with pytest.raises(errors.BadTlsOptions, match=words):
         context_of(replace(Config(tls_enable=True), **options))
 
 
@@ -113,24 +92,24 @@ def test_files_of_tls_that_cannot_be_used_are_named(options: dict[str, Any], wor
 @pytest.mark.parametrize(
     ("check", "name", "words"),
     [
-        *((checked_topic, name, "is blank") for name in ("", "  ")),
-        *((checked_topic, name, "illegal characters") for name in ("a b", "ümlaut", "a.b")),
-        (checked_topic, "x" * 128, "max length 127"),
-        (checked_group, "g" * 256, "max length 255"),
-        (checked_group, "DEFAULT_PRODUCER", "specify another"),
-        (checked_destination, "RMQ_SYS_TRANS_HALF_TOPIC", "forbidden"),
+        *((names.checked_topic, name, "is blank") for name in ("", "  ")),
+        *((names.checked_topic, name, "illegal characters") for name in ("a b", "ümlaut", "a.b")),
+        (names.checked_topic, "x" * 128, "max length 127"),
+        (names.checked_group, "g" * 256, "max length 255"),
+        (names.checked_group, "DEFAULT_PRODUCER", "specify another"),
+        (names.checked_destination, "RMQ_SYS_TRANS_HALF_TOPIC", "forbidden"),
     ],
 )
 def test_bad_names_are_refused(check: Callable[[str], str], name: str, words: str) -> None:
-    with pytest.raises(BadName, match=words):
+    with pytest.raises(errors.BadName, match=words):
         check(name)
 
 
 def test_good_names_stay_and_are_texts() -> None:
-    assert checked_topic("%RETRY%a-b_c") == "%RETRY%a-b_c"
-    assert checked_group("g" * 255)
+    assert names.checked_topic("%RETRY%a-b_c") == "%RETRY%a-b_c"
+    assert names.checked_group("g" * 255)
     with pytest.raises(TypeError):
-        checked_topic(b"T")  # type: ignore[arg-type]
+        names.checked_topic(b"T")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -139,10 +118,10 @@ def test_good_names_stay_and_are_texts() -> None:
      ("RMQ_SYS_TRACE_TOPIC", "RMQ_SYS_TRACE_TOPIC")],
 )  # fmt: skip
 def test_a_namespace_stands_before_a_name(plain: str, wrapped: str) -> None:
-    assert wrap("ns", plain) == wrapped
-    assert wrap("ns", wrapped) == wrapped
-    assert unwrap("ns", wrapped) == plain
-    assert wrap("", plain) == unwrap("", plain) == plain
+    assert names.wrap("ns", plain) == wrapped
+    assert names.wrap("ns", wrapped) == wrapped
+    assert names.unwrap("ns", wrapped) == plain
+    assert names.wrap("", plain) == names.unwrap("", plain) == plain
 
 
 def test_properties_as_they_are_sent() -> None:
@@ -159,14 +138,14 @@ def test_properties_as_they_are_sent() -> None:
 @pytest.mark.parametrize(
     ("more", "error"),
     [
-        ({"body": b""}, BadMessage),
-        ({"body": b"x" * 11}, BadMessage),
+        ({"body": b""}, errors.BadMessage),
+        ({"body": b"x" * 11}, errors.BadMessage),
         ({"body": "text"}, TypeError),
-        ({"delay": 1.0, "delay_level": 1}, BadMessage),
-        ({"properties": {"": "x"}}, BadMessage),
-        ({"properties": {"x": ""}}, BadMessage),
-        ({"properties": {"x": "a\x01b"}}, BadMessage),
-        ({"properties": {"UNIQ_KEY": "x"}}, BadMessage),
+        ({"delay": 1.0, "delay_level": 1}, errors.BadMessage),
+        ({"properties": {"": "x"}}, errors.BadMessage),
+        ({"properties": {"x": ""}}, errors.BadMessage),
+        ({"properties": {"x": "a\x01b"}}, errors.BadMessage),
+        ({"properties": {"UNIQ_KEY": "x"}}, errors.BadMessage),
     ],
 )
 def test_what_no_broker_would_take_is_refused(more: dict[str, Any], error: type) -> None:
@@ -178,36 +157,36 @@ def test_what_no_broker_would_take_is_refused(more: dict[str, Any], error: type)
 
 
 def test_each_code_has_its_exception_and_a_new_one_is_told_by_its_number() -> None:
-    error = refusal("b:1", 17, "topic[T] not exist", "topic T")
-    assert type(error) is TopicNotExist
+    error = errors.refusal("b:1", 17, "topic[T] not exist", "topic T")
+    assert type(error) is errors.TopicNotExist
     assert str(error) == "b:1 (topic T): TOPIC_NOT_EXIST 17: topic[T] not exist"
-    error = refusal("b:1", 4711, None)
-    assert type(error) is BrokerError
+    error = errors.refusal("b:1", 4711, None)
+    assert type(error) is errors.BrokerError
     assert str(error) == "b:1: code 4711: without a reason"
 
 
 def test_a_failed_send_tells_each_reason_once() -> None:
-    reasons = [NotConnected("b:1", "refused"), NotConnected("b:1", "refused")]
-    error = SendFailed("T", reasons)
+    reasons = [errors.NotConnected("b:1", "refused"), errors.NotConnected("b:1", "refused")]
+    error = errors.SendFailed("T", reasons)
     told = "Send [2] times, still failed, Topic: T - b:1: refused"
-    assert str(error) == f"{told}; {NotConnected.REMEDY}"
-    assert (error.told, error.remedy) == (told, NotConnected.REMEDY)
+    assert str(error) == f"{told}; {errors.NotConnected.REMEDY}"
+    assert (error.told, error.remedy) == (told, errors.NotConnected.REMEDY)
     assert error.errors == tuple(reasons)
 
 
 @pytest.mark.parametrize(
     ("error", "told", "helps"),
     [
-        (NotConnected("b:1", "refused"), "b:1: refused", "see that it runs"),
-        (TimedOut("b:1", "no answer"), "b:1: no answer", "request_timeout"),
-        (no_broker("b"), "b: The broker[b] not exist", "mqadmin clusterList"),
-        (refusal("b:1", 16, "denied"), "b:1: NO_PERMISSION 16: denied", "updateTopicPerm"),
-        (NoReply("nobody", "wait"), "nobody", "wait"),
-        (Stopped(), "the client is closed", "make another one"),
+        (errors.NotConnected("b:1", "refused"), "b:1: refused", "see that it runs"),
+        (errors.TimedOut("b:1", "no answer"), "b:1: no answer", "request_timeout"),
+        (errors.no_broker("b"), "b: The broker[b] not exist", "mqadmin clusterList"),
+        (errors.refusal("b:1", 16, "denied"), "b:1: NO_PERMISSION 16: denied", "updateTopicPerm"),
+        (errors.NoReply("nobody", "wait"), "nobody", "wait"),
+        (errors.Stopped(), "the client is closed", "make another one"),
     ],
 )
 def test_the_reason_comes_first_and_then_what_helps(
-    error: ClientError, told: str, helps: str
+    error: errors.ClientError, told: str, helps: str
 ) -> None:
     assert str(error).startswith(f"{told}; ")
     assert helps in str(error)

@@ -11,23 +11,10 @@ from typing import Any
 
 import pytest
 
-from penstock.rocketmq.client.admin import brokers, clients, topics
+from penstock.rocketmq.client.admin import brokers, clients, messages, offsets, topics
 from penstock.rocketmq.client.admin.client import successful
 from penstock.rocketmq.client.admin.consume_stats import broker_consume_stats, consume_stats
 from penstock.rocketmq.client.admin.errors import AdminError, Refused
-from penstock.rocketmq.client.admin.messages import (
-    KeyQuery,
-    again,
-    at_offset,
-    consume_directly,
-    with_key,
-)
-from penstock.rocketmq.client.admin.offsets import (
-    TO_THE_END,
-    offset_at,
-    progress,
-    reset_members,
-)
 from penstock.rocketmq.client.admin.topology import Clusters, TopicRoute
 from penstock.rocketmq.client.admin.trace_entries import AFTER, BEFORE, ENDED, SENT, Entry, entries
 from penstock.rocketmq.client.consume.received import Received
@@ -63,12 +50,13 @@ Asks = Callable[[FakeAdmin], Coroutine[Any, None, Any]]
         (lambda a: clients.running_info(a, B, "G", "me", jstack=True),
          Code.GET_CONSUMER_RUNNING_INFO, answer({"jstack": "stack"}),
          {"consumerGroup": "G", "clientId": "me", "jstackEnable": "true"}, {"jstack": "stack"}),
-        (lambda a: consume_directly(a, B, "G", "me", "id", topic="t"),
+        (lambda a: messages.consume_directly(a, B, "G", "me", "id", topic="t"),
          Code.CONSUME_MESSAGE_DIRECTLY, answer({"consumeResult": "CR_SUCCESS"}),
          {"consumerGroup": "G", "clientId": "me", "msgId": "id", "topic": "t"},
          {"consumeResult": "CR_SUCCESS"}),
-        (lambda a: offset_at(a, B, PLACE, TO_THE_END), Code.SEARCH_OFFSET_BY_TIMESTAMP,
-         answer(offset=6), {"topic": "T", "queueId": "0", "timestamp": "-1"}, 6),
+        (lambda a: offsets.offset_at(a, B, PLACE, offsets.TO_THE_END),
+         Code.SEARCH_OFFSET_BY_TIMESTAMP, answer(offset=6),
+         {"topic": "T", "queueId": "0", "timestamp": "-1"}, 6),
         (lambda a: topics.groups_of(a, B, "T"), Code.QUERY_TOPIC_CONSUME_BY_WHO,
          answer({"groupList": ["h", "g"]}), {"topic": "T"}, ["g", "h"]),
         (lambda a: topics.forget_topic(a, N, "T"), Code.DELETE_TOPIC_IN_NAMESRV, answer(),
@@ -187,7 +175,7 @@ def test_a_group_that_was_never_there_is_at_the_beginning() -> None:
             Code.GET_TOPIC_STATS_INFO: answer({"offsetTable": {QUEUE: BOUNDS}}),
         }
     )
-    (found,) = admin.do(progress(admin, B, "G", "T")).values()
+    (found,) = admin.do(offsets.progress(admin, B, "G", "T")).values()
     assert (found.broker_offset, found.consumer_offset) == (9, 2)
 
 
@@ -198,7 +186,7 @@ def test_a_group_that_was_never_there_is_at_the_beginning() -> None:
 def test_the_members_of_a_group_are_told_where_to_go_on(table: Any, language: Language) -> None:
     admin = FakeAdmin({Code.INVOKE_BROKER_TO_RESET_OFFSET: answer({"offsetTable": table})})
     is_cpp = language is Language.CPP
-    assert admin.do(reset_members(admin, B, "G", "T", 5, cpp=is_cpp)) == {PLACE: 7}
+    assert admin.do(offsets.reset_members(admin, B, "G", "T", 5, cpp=is_cpp)) == {PLACE: 7}
     assert admin.language is language
 
 
@@ -216,27 +204,27 @@ def test_an_answer_has_messages_of_other_keys_topics_and_ids() -> None:
         + message("t", "k", "else")
         + message("other", "three", "k")
     )
-    assert [each.id for each in KeyQuery("t", "k").found(found, "b")] == ["one", "two"]
-    assert [each.id for each in KeyQuery("t", "k", is_id=True).found(found, "b")] == ["k"]
+    assert [each.id for each in messages.KeyQuery("t", "k").found(found, "b")] == ["one", "two"]
+    assert [each.id for each in messages.KeyQuery("t", "k", is_id=True).found(found, "b")] == ["k"]
 
 
 def test_messages_of_an_index_and_of_a_place() -> None:
     found = answer(message("t", "one", "k") + message("t", "two", "else"))
     admin = FakeAdmin({Code.QUERY_MESSAGE: found, Code.VIEW_MESSAGE_BY_ID: found})
-    for query in (KeyQuery("t", "k"), KeyQuery("t", "one", is_id=True)):
-        indexed = admin.do(with_key(admin, B, query, 9, "b"))
+    for query in (messages.KeyQuery("t", "k"), messages.KeyQuery("t", "one", is_id=True)):
+        indexed = admin.do(messages.with_key(admin, B, query, 9, "b"))
         assert [(each.id, each.broker) for each in indexed] == [("one", "b")]
     whole = {"topic": "t", "maxNum": 9, "beginTimestamp": 0, "endTimestamp": (1 << 63) - 1}
     assert admin.fields(Code.QUERY_MESSAGE) == [
         {**whole, "key": "k"}, {**whole, "key": "one", "_UNIQUE_KEY_QUERY": "true"},
     ]  # fmt: skip
-    assert [each.id for each in admin.do(at_offset(admin, B, 7))] == ["one", "two"]
-    admin.do(at_offset(admin, B, 7, "t"))
+    assert [each.id for each in admin.do(messages.at_offset(admin, B, 7))] == ["one", "two"]
+    admin.do(messages.at_offset(admin, B, 7, "t"))
     assert admin.fields(Code.VIEW_MESSAGE_BY_ID) == [{"offset": 7}, {"offset": 7, "topic": "t"}]
 
 
 def test_a_message_again_is_a_new_one_of_the_user() -> None:
-    found = again(Received(stored("UNIQ_KEY\1one\2KEYS\1k\2x\1y\2", b"tea")))
+    found = messages.again(Received(stored("UNIQ_KEY\1one\2KEYS\1k\2x\1y\2", b"tea")))
     assert (found.topic, found.body, found.keys) == ("T", b"tea", ["k"])
     assert found.properties == {"x": "y"}
 

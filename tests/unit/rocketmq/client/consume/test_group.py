@@ -6,17 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.rocketmq.client.consume.allocation import (
-    STRATEGIES,
-    Allocate,
-    averagely,
-    by_circle,
-    by_config,
-    by_machine_room,
-    consistently,
-    near_by,
-    share_of,
-)
+from penstock.rocketmq.client.consume import allocation
 from penstock.rocketmq.client.consume.consuming import Consumption
 from penstock.rocketmq.client.consume.filters import Filter
 from penstock.rocketmq.client.consume.group import ConsumerKind
@@ -509,17 +499,18 @@ def queues(count: int, broker: str = "a") -> list[MessageQueue]:
     return [MessageQueue(broker, number, "T") for number in range(count)]
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", allocation.STRATEGIES)
 @pytest.mark.parametrize("members", [1, 2, 3, 5, 9])
 @pytest.mark.parametrize("count", [1, 4, 8])
 def test_each_queue_is_owned_once(name: str, members: int, count: int) -> None:
     names = [f"m{number}" for number in range(members)]
+    share, every = allocation.STRATEGIES[name], queues(count)
     owned = [
         queue
         for member in names
-        for queue in share_of(STRATEGIES[name], member, reversed(queues(count)), names[::-1])  # type: ignore[arg-type]
+        for queue in allocation.share_of(share, member, every[::-1], names[::-1])
     ]
-    assert sorted(owned) == sorted(queues(count))
+    assert sorted(owned) == sorted(every)
 
 
 FIVE, ROOMS = queues(5), queues(5, "r1@a") + queues(2, "r2@b") + queues(2, "plain")
@@ -528,23 +519,23 @@ FIVE, ROOMS = queues(5), queues(5, "r1@a") + queues(2, "r2@b") + queues(2, "plai
 @pytest.mark.parametrize(
     ("strategy", "every", "first", "second"),
     [
-        (averagely, FIVE, FIVE[:3], FIVE[3:]),
-        (by_circle, FIVE, FIVE[::2], FIVE[1::2]),
-        (by_config(FIVE[1], FIVE[3]), FIVE, [FIVE[1], FIVE[3]], [FIVE[1], FIVE[3]]),
-        (by_machine_room("r1"), ROOMS, [*ROOMS[:2], ROOMS[4]], ROOMS[2:4]),
+        (allocation.averagely, FIVE, FIVE[:3], FIVE[3:]),
+        (allocation.by_circle, FIVE, FIVE[::2], FIVE[1::2]),
+        (allocation.by_config(FIVE[1], FIVE[3]), FIVE, [FIVE[1], FIVE[3]], [FIVE[1], FIVE[3]]),
+        (allocation.by_machine_room("r1"), ROOMS, [*ROOMS[:2], ROOMS[4]], ROOMS[2:4]),
     ],
     ids=["blocks", "turns", "a fixed choice", "rooms in the names of brokers"],
 )
 def test_shares_as_java_has_them(
-    strategy: Allocate, every: list[MessageQueue], first: object, second: object
+    strategy: allocation.Allocate, every: list[MessageQueue], first: object, second: object
 ) -> None:
     assert [strategy(member, every, ["x", "y"]) for member in ("x", "y")] == [first, second]
 
 
 def test_few_queues_change_hands_by_hash() -> None:
     every = queues(64)
-    before = set(consistently("a", every, ["a", "b", "c"]))
-    after = set(consistently("a", every, ["a", "b"]))
+    before = set(allocation.consistently("a", every, ["a", "b", "c"]))
+    after = set(allocation.consistently("a", every, ["a", "b"]))
     assert before <= after
 
 
@@ -555,12 +546,12 @@ def test_queues_of_a_room_for_the_members_in_it() -> None:
     def room(name: str) -> str:
         return name.partition("-")[0]
 
-    allocate = near_by(room, room)
+    allocate = allocation.near_by(room, room)
     owned = {member: allocate(member, every, members) for member in members}
     assert {queue.brokerName for queue in owned["r1-x"]} == {"r1-a", "r3-a"}
     assert sorted(queue for found in owned.values() for queue in found) == sorted(every)
 
 
 def test_a_member_that_the_broker_does_not_know_has_none() -> None:
-    assert share_of(averagely, "me", queues(4), ["you"]) == []
-    assert share_of(averagely, "me", [], ["me"]) == []
+    assert allocation.share_of(allocation.averagely, "me", queues(4), ["you"]) == []
+    assert allocation.share_of(allocation.averagely, "me", [], ["me"]) == []

@@ -6,18 +6,10 @@ from typing import Any
 
 import pytest
 
+from penstock.rocketmq.client import errors
 from penstock.rocketmq.client.consume.filters import filter_of
 from penstock.rocketmq.client.consume.popping import Popped, Popper
 from penstock.rocketmq.client.consume.receipts import Handout, Receipt, batch_of_acks
-from penstock.rocketmq.client.errors import (
-    BadAnswer,
-    BrokerError,
-    NoPermission,
-    NoRoute,
-    NotConnected,
-    Stopped,
-    TimedOut,
-)
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
@@ -88,7 +80,7 @@ def test_hiding_for_longer_gives_another_receipt() -> None:
     hub.does(popper.change_invisible(found, 88.0))
     assert found.receipt[1:4] == ("99", "88", "1")
     hub.answers[RequestCode.CHANGE_MESSAGE_INVISIBLETIME] = answering()
-    with pytest.raises(BadAnswer):
+    with pytest.raises(errors.BadAnswer):
         hub.does(popper.change_invisible(found, 1.0))
 
 
@@ -99,7 +91,7 @@ def test_hiding_for_longer_gives_another_receipt() -> None:
 def test_nonsense(answer: dict[str, Any]) -> None:
     hub, popper = made()
     hub.answers[POP] = lambda _, request: request.answer(**answer)
-    with pytest.raises(BadAnswer):
+    with pytest.raises(errors.BadAnswer):
         receive(hub, popper)
 
 
@@ -110,10 +102,10 @@ def test_refusals() -> None:
         return request.answer(ResponseCode.NO_PERMISSION, "no")
 
     hub.answers[POP] = refuse
-    with pytest.raises(NoPermission, match="group G, topic T"):
+    with pytest.raises(errors.NoPermission, match="group G, topic T"):
         receive(hub, popper)
     hub.has_topic("U", perm=2)
-    with pytest.raises(NoRoute):
+    with pytest.raises(errors.NoRoute):
         receive(hub, Popper("G", "U", filter_of("*"), hub))
 
 
@@ -123,13 +115,13 @@ def test_a_broker_that_fails_holds_up_no_other() -> None:
     for _ in range(3):
         assert len(receive(hub, popper)) == 1
     hub.answers[POP] = refusing(ResponseCode.POLLING_TIMEOUT)
-    with pytest.raises(NotConnected, match="b:10911"):
+    with pytest.raises(errors.NotConnected, match="b:10911"):
         receive(hub, popper)
     assert hub.requests(POP)[-1].text("pollTime") == "5000"
     hub.down.clear()
     assert receive(hub, popper) == []
     hub.close()
-    with pytest.raises(Stopped):
+    with pytest.raises(errors.Stopped):
         hub.does(popper.receive(8, 60.0, 5.0))
 
 
@@ -143,7 +135,7 @@ def test_all_brokers_have_their_acknowledgements_also_if_one_fails() -> None:
     hub.answers[ACK] = lambda address, request: request.answer(
         ResponseCode.SYSTEM_ERROR if address.startswith(first) else 0
     )
-    with pytest.raises(BrokerError, match=f"{first}:10911"):
+    with pytest.raises(errors.BrokerError, match=f"{first}:10911"):
         hub.does(popper.ack(*found))
     assert len(hub.requests(ACK)) == 2
 
@@ -174,7 +166,7 @@ def test_in_order_the_attempt_whose_answer_was_lost_is_made_again() -> None:
     hub.answers[POP] = answering(b"".join(records), **counts)
     assert [each.reconsume_times for each in receive(hub, popper)] == [2, 0]
     hub.answers[POP] = silent
-    with pytest.raises(TimedOut):
+    with pytest.raises(errors.TimedOut):
         receive(hub, popper)
     hub.answers[POP] = give
     receive(hub, popper)

@@ -11,26 +11,13 @@ from unittest.mock import Mock
 import pytest
 
 from penstock.core.errors import ConfigError
+from penstock.rocketmq.client import errors
+from penstock.rocketmq.client.consume import offsets
 from penstock.rocketmq.client.consume.filters import Filter, Subscription, filter_of, sql
 from penstock.rocketmq.client.consume.held import HeldQueue
 from penstock.rocketmq.client.consume.lite_pull import LitePull
-from penstock.rocketmq.client.consume.offsets import (
-    BrokerOffsets,
-    Commits,
-    LocalOffsets,
-    QueueBounds,
-    Start,
-    server_of,
-)
 from penstock.rocketmq.client.consume.pulling import Pulled, Puller, PullStatus
 from penstock.rocketmq.client.consume.received import Received, all_received, unwrapped
-from penstock.rocketmq.client.errors import (
-    BadAnswer,
-    BadFilter,
-    BrokerError,
-    NotConnected,
-    TopicNotExist,
-)
 from penstock.rocketmq.client.network.jobs import Job, Promise
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
@@ -96,7 +83,7 @@ def test_a_broker_may_send_it_to_a_replica() -> None:
     pull(hub, puller, commit=3)
     hub.down.add("a:2")
     hub.loses("a:2")
-    with pytest.raises(NotConnected, match="a:2"):
+    with pytest.raises(errors.NotConnected, match="a:2"):
         pull(hub, puller)
     pull(hub, puller)
     asked = [(a, r.text("sysFlag")) for a, r in hub.log if r.code == RequestCode.PULL_MESSAGE]
@@ -106,13 +93,13 @@ def test_a_broker_may_send_it_to_a_replica() -> None:
 def test_refusals_and_nonsense() -> None:
     hub, _, puller = puller_of()
     hub.answers[RequestCode.PULL_MESSAGE] = refusing(17, "gone")
-    with pytest.raises(TopicNotExist, match="group G, topic T"):
+    with pytest.raises(errors.TopicNotExist, match="group G, topic T"):
         pull(hub, puller)
     hub.answers[RequestCode.PULL_MESSAGE] = refusing(0)
-    with pytest.raises(BadAnswer, match="nextBeginOffset"):
+    with pytest.raises(errors.BadAnswer, match="nextBeginOffset"):
         pull(hub, puller)
     elsewhere = QUEUE._replace(brokerName="z")
-    with pytest.raises(NotConnected, match="not exist; mqadmin clusterList"):
+    with pytest.raises(errors.NotConnected, match="not exist; mqadmin clusterList"):
         hub.does(puller.pull(elsewhere, 0, filter_of("*"), most=1, timeout_s=1.0))
 
 
@@ -124,7 +111,7 @@ def test_tags_are_compared_as_texts() -> None:
     assert filter_of("a || c").chosen(messages) == messages[:1]
     for everything in (filter_of("*"), filter_of(""), sql("a > 5")):
         assert everything.chosen(messages) == messages
-    with pytest.raises(BadFilter):
+    with pytest.raises(errors.BadFilter):
         Filter(" || ")
 
 
@@ -151,7 +138,7 @@ def filled(**options: object) -> tuple[MemoryHub, Brokers]:
 )
 def test_a_new_group_begins_where_it_is_told(where: str, offset: int) -> None:
     hub, brokers = filled(consume_from_where=f"CONSUME_FROM_{where}")
-    start = Start(hub, BrokerOffsets(hub, "G"))
+    start = offsets.Start(hub, offsets.BrokerOffsets(hub, "G"))
     assert hub.does(start.of(QUEUE)) == offset
     assert hub.does(start.of(RETRY)) == 0
     brokers.offsets[QUEUE] = 2
@@ -161,39 +148,39 @@ def test_a_new_group_begins_where_it_is_told(where: str, offset: int) -> None:
 @pytest.mark.parametrize(("given", "asked"), [(0.0, 1_700_000_000 - 1800), (5.0, 5)])
 def test_a_time_is_half_an_hour_ago_unless_it_is_given(given: float, asked: int) -> None:
     hub, _ = filled(consume_from_where="CONSUME_FROM_TIMESTAMP", consume_timestamp=given)
-    hub.does(Start(hub, BrokerOffsets(hub, "G")).of(QUEUE))
+    hub.does(offsets.Start(hub, offsets.BrokerOffsets(hub, "G")).of(QUEUE))
     (request,) = hub.requests(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
     assert request.int64("timestamp") == asked * 1000
 
 
 def test_brokers_keep_offsets() -> None:
     hub, brokers = filled()
-    offsets = BrokerOffsets(hub, "G")
-    assert hub.does(offsets.read(QUEUE)) is None
-    hub.does(offsets.write({QUEUE: 2}))
+    kept = offsets.BrokerOffsets(hub, "G")
+    assert hub.does(kept.read(QUEUE)) is None
+    hub.does(kept.write({QUEUE: 2}))
     assert brokers.offsets == {QUEUE: 2}
-    assert hub.does(offsets.read(QUEUE)) == 2
+    assert hub.does(kept.read(QUEUE)) == 2
     hub.answers[RequestCode.QUERY_CONSUMER_OFFSET] = refusing(1)
-    with pytest.raises(BrokerError, match="group G"):
-        hub.does(offsets.read(QUEUE))
+    with pytest.raises(errors.BrokerError, match="group G"):
+        hub.does(kept.read(QUEUE))
 
 
 def test_bounds_of_a_queue() -> None:
     hub, _ = filled()
-    bounds = QueueBounds(hub)
+    bounds = offsets.QueueBounds(hub)
     asked = (bounds.first(QUEUE), bounds.end(QUEUE), bounds.at(QUEUE, 5.0))
     assert [hub.does(each) for each in asked] == [0, 3, 1]
-    with pytest.raises(NotConnected, match="not exist"):
-        hub.does(server_of(hub, QUEUE._replace(brokerName="z")))
+    with pytest.raises(errors.NotConnected, match="not exist"):
+        hub.does(offsets.server_of(hub, QUEUE._replace(brokerName="z")))
 
 
 def test_a_broadcast_consumer_keeps_them_in_a_file(tmp_path: Path) -> None:
     hub, _ = filled(offset_store_path=str(tmp_path))
-    offsets = LocalOffsets(hub, "G")
-    assert hub.does(offsets.read(QUEUE)) is None
-    hub.does(offsets.write({QUEUE: 2}))
-    hub.does(offsets.write({RETRY: 5}))
-    again = LocalOffsets(hub, "G")
+    kept = offsets.LocalOffsets(hub, "G")
+    assert hub.does(kept.read(QUEUE)) is None
+    hub.does(kept.write({QUEUE: 2}))
+    hub.does(kept.write({RETRY: 5}))
+    again = offsets.LocalOffsets(hub, "G")
     assert hub.does(again.read(QUEUE)) == 2
     assert again.path == tmp_path / "10.0.0.1@DEFAULT" / "G" / "offsets.json"
     assert list(again.path.parent.iterdir()) == [again.path]
@@ -203,7 +190,7 @@ def test_a_user_without_a_home_names_the_folder(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(Path, "home", Mock(side_effect=RuntimeError("no home")))
     hub, _ = filled()
     with pytest.raises(ConfigError, match="set offset_store_path"):
-        LocalOffsets(hub, "G")
+        offsets.LocalOffsets(hub, "G")
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"offsetTable":{"x":1}}', '{"offsetTable":5}'])
@@ -211,10 +198,10 @@ def test_a_damaged_file_is_told_and_begins_again(
     tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     hub, _ = filled(offset_store_path=str(tmp_path))
-    offsets = LocalOffsets(hub, "G")
-    offsets.path.parent.mkdir(parents=True)
-    offsets.path.write_text(text)
-    assert hub.does(offsets.read(QUEUE)) is None
+    kept = offsets.LocalOffsets(hub, "G")
+    kept.path.parent.mkdir(parents=True)
+    kept.path.write_text(text)
+    assert hub.does(kept.read(QUEUE)) is None
     assert "readLocalOffset" in caplog.text
 
 
@@ -231,7 +218,7 @@ class Store:
 
     async def write(self, offsets: dict[MessageQueue, int]) -> None:
         if self.fails:
-            raise NotConnected("a:1", "gone")
+            raise errors.NotConnected("a:1", "gone")
         self.written.append(offsets)
         if self.answers:
             await self.answers.pop()
@@ -239,7 +226,7 @@ class Store:
 
 def test_only_what_has_changed_is_written() -> None:
     hub, store = MemoryHub(), Store()
-    commits = Commits(hub, "G", store)
+    commits = offsets.Commits(hub, "G", store)
     first, second = (HeldQueue(queue, 5) for queue in QUEUES[:2])
     hub.does(commits.write([first, second]))
     hub.does(commits.write([first, second]))
@@ -250,7 +237,7 @@ def test_only_what_has_changed_is_written() -> None:
 
 def test_one_that_fails_is_told_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     hub, store = MemoryHub(), Store()
-    commits, held = Commits(hub, "G", store), HeldQueue(QUEUES[0], 5)
+    commits, held = offsets.Commits(hub, "G", store), HeldQueue(QUEUES[0], 5)
     store.fails = True
     hub.does(commits.write([held]))
     assert "[G] updateConsumeOffsetToBroker exception: a:1: gone" in caplog.text
@@ -262,7 +249,7 @@ def test_one_that_fails_is_told_and_tried_again(caplog: pytest.LogCaptureFixture
 def test_the_first_commit_of_a_topic_is_alone() -> None:
     """Java's broker may lose one of two that make the group's table."""
     hub, store = MemoryHub(), Store()
-    commits, answer = Commits(hub, "G", store), Promise[None]()
+    commits, answer = offsets.Commits(hub, "G", store), Promise[None]()
     store.answers.append(answer)
     job = Job(commits.write([HeldQueue(queue, 5) for queue in QUEUES]))
     assert store.written == [{QUEUES[0]: 5}]
@@ -388,7 +375,7 @@ def test_a_compressed_body_is_unpacked() -> None:
 def test_an_answer_has_several() -> None:
     body = encode(stored(offset=1)) + encode(stored(offset=2))
     assert [each.queue_offset for each in all_received(body, "a")] == [1, 2]
-    with pytest.raises(BadAnswer, match="broker a"):
+    with pytest.raises(errors.BadAnswer, match="broker a"):
         all_received(body[:-1], "a")
 
 
@@ -421,5 +408,5 @@ def test_a_compressed_batch_is_unpacked_once() -> None:
 
 
 def test_a_batch_that_makes_no_sense_is_told_of() -> None:
-    with pytest.raises(BadAnswer, match="broker a: a batch that is cut short"):
+    with pytest.raises(errors.BadAnswer, match="broker a: a batch that is cut short"):
         all_received(encode(replace(stored(body=b"x"), sys_flag=BATCH)), "a")

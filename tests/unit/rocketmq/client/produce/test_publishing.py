@@ -13,18 +13,8 @@ import pytest
 
 from penstock.core.chance import SystemChance
 from penstock.core.units import SECOND
+from penstock.rocketmq.client import errors
 from penstock.rocketmq.client.config import Config
-from penstock.rocketmq.client.errors import (
-    BadAnswer,
-    BadMessage,
-    MessageIllegal,
-    NoPermission,
-    NotConnected,
-    SendFailed,
-    Stopped,
-    SystemBusy,
-    TimedOut,
-)
 from penstock.rocketmq.client.message import Message
 from penstock.rocketmq.client.produce.compression import compress, decompress
 from penstock.rocketmq.client.produce.faults import Faults, QueueChoice
@@ -74,20 +64,20 @@ def test_a_refusal_goes_on_to_another_broker(code: ResponseCode) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "errors", "remedy"),
+    ("code", "reasons", "remedy"),
     [
-        (ResponseCode.SYSTEM_BUSY, [SystemBusy] * 3, "SYSTEM_BUSY"),
-        (ResponseCode.NO_PERMISSION, [NoPermission] * 2, "updateTopicPerm"),
+        (ResponseCode.SYSTEM_BUSY, [errors.SystemBusy] * 3, "SYSTEM_BUSY"),
+        (ResponseCode.NO_PERMISSION, [errors.NoPermission] * 2, "updateTopicPerm"),
     ],
 )
 def test_nothing_is_tried_past_its_limit_and_no_broker_that_denies_again(
-    code: ResponseCode, errors: list[type], remedy: str
+    code: ResponseCode, reasons: list[type], remedy: str
 ) -> None:
     hub, publisher = refused(code)
-    with pytest.raises(SendFailed, match=remedy) as failed:
+    with pytest.raises(errors.SendFailed, match=remedy) as failed:
         hub.does(publisher.send(T))
-    assert [type(error) for error in failed.value.errors] == errors
-    assert len(brokers(hub)) == len(errors)
+    assert [type(error) for error in failed.value.errors] == reasons
+    assert len(brokers(hub)) == len(reasons)
     assert set(brokers(hub)) == {"a", "b"}
 
 
@@ -95,7 +85,7 @@ def test_a_refusal_that_all_brokers_would_give_is_raised_at_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     hub, publisher = refused(ResponseCode.MESSAGE_ILLEGAL)
-    with pytest.raises(MessageIllegal):
+    with pytest.raises(errors.MessageIllegal):
         hub.does(publisher.send(T))
     assert len(brokers(hub)) == 1
     assert "resend at once" not in caplog.text
@@ -104,9 +94,9 @@ def test_a_refusal_that_all_brokers_would_give_is_raised_at_once(
 
 def test_a_queue_that_was_chosen_is_the_only_one_tried() -> None:
     hub, publisher = refused(ResponseCode.SYSTEM_BUSY)
-    with pytest.raises(SystemBusy):
+    with pytest.raises(errors.SystemBusy):
         hub.does(publisher.send(T, lambda every: every[0]))
-    with pytest.raises(SystemBusy):
+    with pytest.raises(errors.SystemBusy):
         hub.does(publisher.send(replace(T, sharding_key="k")))
     assert len(brokers(hub)) == 2
 
@@ -114,7 +104,7 @@ def test_a_queue_that_was_chosen_is_the_only_one_tried() -> None:
 def test_a_silent_broker_takes_the_time_of_all_tries() -> None:
     hub, publisher = made()
     hub.answers[SEND] = silent
-    with pytest.raises(TimedOut, match=r"no answer within 3 s; .*send_msg_timeout"):
+    with pytest.raises(errors.TimedOut, match=r"no answer within 3 s; .*send_msg_timeout"):
         hub.does(publisher.send(T))
     assert len(brokers(hub)) == 1
 
@@ -168,14 +158,14 @@ def test_one_way_sends_follow_their_brokers_and_are_no_silent_loss_in_the_end() 
     sent = [(address, each.is_one_way) for address, each in hub.log if each.code == SEND]
     assert sent == [("a:10911", True), ("promoted:10911", True)]
     hub.close()
-    with pytest.raises(Stopped):
+    with pytest.raises(errors.Stopped):
         hub.does(publisher.send_one_way(T))
 
 
 def test_a_route_that_failed_is_asked_for_again() -> None:
     hub, publisher = made()
     hub.down |= {"a:10911", "b:10911"}
-    with pytest.raises(SendFailed):
+    with pytest.raises(errors.SendFailed):
         hub.does(publisher.send(T))
     before = len(hub.requests(RequestCode.GET_ROUTEINFO_BY_TOPIC))
     hub.passes(2)
@@ -189,7 +179,7 @@ def test_queues_and_leaving() -> None:
     hub.does(publisher.leave())
     assert len(hub.requests(RequestCode.UNREGISTER_CLIENT)) == 2
     hub.close()
-    with pytest.raises(Stopped):
+    with pytest.raises(errors.Stopped):
         hub.does(publisher.send(T))
 
 
@@ -197,7 +187,7 @@ def test_a_thousand_failures_are_a_hundred_lines(caplog: pytest.LogCaptureFixtur
     hub, publisher = made()
     hub.down |= {"a:10911", "b:10911"}
     sending = [publisher.send_soon(T) for _ in range(500)]
-    with pytest.raises(SendFailed):
+    with pytest.raises(errors.SendFailed):
         hub.does(sending[-1])
     told = [each for each in caplog.records if "sendKernelImpl" in each.getMessage()]
     assert len(told) == 100
@@ -213,11 +203,11 @@ def test_a_recall_goes_to_the_broker_that_gave_the_handle() -> None:
     assert (address, request.text("topic")) == ("b:10911", "ns%T")
     assert request.text("recallHandle") == handle
     hub.answers[RECALL] = refusing(ResponseCode.NO_PERMISSION, "forbidden")
-    with pytest.raises(NoPermission, match="forbidden"):
+    with pytest.raises(errors.NoPermission, match="forbidden"):
         hub.does(publisher.recall("T", handle))
     elsewhere = base64.urlsafe_b64encode(b"v1 ns%T c 5 id").decode()
-    for wrong, error in (("", BadMessage), ("?", BadMessage), (elsewhere, NotConnected)):
-        with pytest.raises(error):
+    for wrong in ("", "?", elsewhere):
+        with pytest.raises(errors.NotConnected if wrong == elsewhere else errors.BadMessage):
             hub.does(publisher.recall("T", wrong))
 
 
@@ -321,7 +311,7 @@ def test_batches_are_as_large_as_they_may_be() -> None:
      [Message("%RETRY%G", b"x")], [Message("T", b"x"), Message("T", b"x", wait_store=False)]],
 )  # fmt: skip
 def test_what_cannot_be_one_batch(messages: list[Message]) -> None:
-    with pytest.raises(BadMessage):
+    with pytest.raises(errors.BadMessage):
         drafts_of([(each, "ID") for each in messages], Config())
 
 
@@ -340,9 +330,9 @@ def test_what_cannot_be_one_batch(messages: list[Message]) -> None:
 )
 def test_what_could_not_be_read_back_is_refused(more: dict[str, Any], words: str) -> None:
     message = Message("T", b"x", **more)
-    with pytest.raises(BadMessage, match=words):
+    with pytest.raises(errors.BadMessage, match=words):
         draft(message, "ID", Config())
-    with pytest.raises(BadMessage, match=words):
+    with pytest.raises(errors.BadMessage, match=words):
         drafts_of([(message, "ID")], Config())
 
 
@@ -359,12 +349,12 @@ def test_what_an_answer_says() -> None:
 
 def test_an_answer_that_is_none() -> None:
     made = draft(Message("T", b"x"), "ID", Config())
-    with pytest.raises(MessageIllegal, match=r"b:1 \(topic T\)"):
+    with pytest.raises(errors.MessageIllegal, match=r"b:1 \(topic T\)"):
         results(Command(ResponseCode.MESSAGE_ILLEGAL, remark="too long"), made, QUEUE, "b:1")
-    with pytest.raises(BadAnswer, match="queueId"):
+    with pytest.raises(errors.BadAnswer, match="queueId"):
         results(Command(0, ext={}), made, QUEUE, "b:1")
     (found,) = results(Command(0, ext=FIELDS | {"msgId": "?"}), made, QUEUE, "b:1")
-    with pytest.raises(BadAnswer):
+    with pytest.raises(errors.BadAnswer):
         _ = found.physical_offset
 
 
