@@ -39,18 +39,18 @@ def test_options_are_set_from_texts_by_our_names_and_by_javas() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: Config().with_option("sendMsgTimeout", "soon"), "send_msg_timeout"),
-        (lambda: Config().with_option("nothing", "1"), "nothing"),
-        (lambda: Config().with_option("pull_batch_size", "2000"), "pull_batch_size"),
-        (lambda: Config().with_option("serialization", "XML"), "serialization"),
-        (lambda: Config(compress_level=10).validate(), "compress_level"),
-        (lambda: Config(access_key="me").validate(), "give both"),
-        (lambda: Config(consumer_pull_timeout=10.0).validate(), "broker_suspend_max_time"),
-    ],
+    ("words", "make"),
+    {
+        "send_msg_timeout": lambda: Config().with_option("sendMsgTimeout", "soon"),
+        "nothing": lambda: Config().with_option("nothing", "1"),
+        "pull_batch_size": lambda: Config().with_option("pull_batch_size", "2000"),
+        "serialization": lambda: Config().with_option("serialization", "XML"),
+        "compress_level": lambda: Config(compress_level=10).validate(),
+        "give both": lambda: Config(access_key="me").validate(),
+        "broker_suspend_max_time": lambda: Config(consumer_pull_timeout=10.0).validate(),
+    }.items(),
 )
-def test_what_cannot_be_used_is_refused(make: Callable[[], object], words: str) -> None:
+def test_what_cannot_be_used_is_refused(words: str, make: Callable[[], object]) -> None:
     with pytest.raises(ConfigError, match=words):
         make()
 

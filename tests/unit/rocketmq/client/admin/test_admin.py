@@ -40,32 +40,34 @@ BOUNDS = {"minOffset": 2, "maxOffset": 9, "lastUpdateTimestamp": 0}
 Asks = Callable[[FakeAdmin], Coroutine[Any, None, Any]]
 
 
+CALLS: list[tuple[Asks, Code, Command, dict[str, Any], object]] = [
+    (lambda a: a.topics(), Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+     answer({"topicList": ["b", "a"]}), {}, ["a", "b"]),
+    (lambda a: brokers.runtime_info(a, B), Code.GET_BROKER_RUNTIME_INFO,
+     answer({"table": {"putTps": 1}}), {}, {"putTps": "1"}),
+    (lambda a: clients.running_info(a, B, "G", "me", jstack=True),
+     Code.GET_CONSUMER_RUNNING_INFO, answer({"jstack": "stack"}),
+     {"consumerGroup": "G", "clientId": "me", "jstackEnable": "true"}, {"jstack": "stack"}),
+    (lambda a: messages.consume_directly(a, B, "G", "me", "id", topic="t"),
+     Code.CONSUME_MESSAGE_DIRECTLY, answer({"consumeResult": "CR_SUCCESS"}),
+     {"consumerGroup": "G", "clientId": "me", "msgId": "id", "topic": "t"},
+     {"consumeResult": "CR_SUCCESS"}),
+    (lambda a: offsets.offset_at(a, B, PLACE, offsets.TO_THE_END),
+     Code.SEARCH_OFFSET_BY_TIMESTAMP, answer(offset=6),
+     {"topic": "T", "queueId": "0", "timestamp": "-1"}, 6),
+    (lambda a: topics.groups_of(a, B, "T"), Code.QUERY_TOPIC_CONSUME_BY_WHO,
+     answer({"groupList": ["h", "g"]}), {"topic": "T"}, ["g", "h"]),
+    (lambda a: topics.forget_topic(a, N, "T"), Code.DELETE_TOPIC_IN_NAMESRV, answer(),
+     {"topic": "T"}, None),
+    (lambda a: topics.consume_queue(a, B, "T", 1, 5, 10), Code.QUERY_CONSUME_QUEUE,
+     answer({"queueData": []}),
+     {"topic": "T", "queueId": 1, "index": 5, "count": 10}, {"queueData": []}),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("asks", "code", "answered", "fields", "found"),
-    [
-        (lambda a: a.topics(), Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
-         answer({"topicList": ["b", "a"]}), {}, ["a", "b"]),
-        (lambda a: brokers.runtime_info(a, B), Code.GET_BROKER_RUNTIME_INFO,
-         answer({"table": {"putTps": 1}}), {}, {"putTps": "1"}),
-        (lambda a: clients.running_info(a, B, "G", "me", jstack=True),
-         Code.GET_CONSUMER_RUNNING_INFO, answer({"jstack": "stack"}),
-         {"consumerGroup": "G", "clientId": "me", "jstackEnable": "true"}, {"jstack": "stack"}),
-        (lambda a: messages.consume_directly(a, B, "G", "me", "id", topic="t"),
-         Code.CONSUME_MESSAGE_DIRECTLY, answer({"consumeResult": "CR_SUCCESS"}),
-         {"consumerGroup": "G", "clientId": "me", "msgId": "id", "topic": "t"},
-         {"consumeResult": "CR_SUCCESS"}),
-        (lambda a: offsets.offset_at(a, B, PLACE, offsets.TO_THE_END),
-         Code.SEARCH_OFFSET_BY_TIMESTAMP, answer(offset=6),
-         {"topic": "T", "queueId": "0", "timestamp": "-1"}, 6),
-        (lambda a: topics.groups_of(a, B, "T"), Code.QUERY_TOPIC_CONSUME_BY_WHO,
-         answer({"groupList": ["h", "g"]}), {"topic": "T"}, ["g", "h"]),
-        (lambda a: topics.forget_topic(a, N, "T"), Code.DELETE_TOPIC_IN_NAMESRV, answer(),
-         {"topic": "T"}, None),
-        (lambda a: topics.consume_queue(a, B, "T", 1, 5, 10), Code.QUERY_CONSUME_QUEUE,
-         answer({"queueData": []}),
-         {"topic": "T", "queueId": 1, "index": 5, "count": 10}, {"queueData": []}),
-    ],
-)  # fmt: skip
+    ("asks", "code", "answered", "fields", "found"), CALLS, ids=[each[1].name for each in CALLS]
+)
 def test_a_request_and_what_is_made_of_its_answer(
     asks: Asks, code: Code, answered: Command, fields: dict[str, Any], found: object
 ) -> None:

@@ -224,26 +224,21 @@ class Store:
             await self.answers.pop()
 
 
-def test_only_what_has_changed_is_written() -> None:
+def test_only_what_has_changed_is_written_and_what_failed_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     hub, store = MemoryHub(), Store()
     commits = offsets.Commits(hub, "G", store)
     first, second = (HeldQueue(queue, 5) for queue in QUEUES[:2])
     hub.does(commits.write([first, second]))
     hub.does(commits.write([first, second]))
     second.next_offset = 7
-    hub.does(commits.write([first, second]))
-    assert store.written == [{QUEUES[0]: 5}, {QUEUES[1]: 5}, {QUEUES[1]: 7}]
-
-
-def test_one_that_fails_is_told_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
-    hub, store = MemoryHub(), Store()
-    commits, held = offsets.Commits(hub, "G", store), HeldQueue(QUEUES[0], 5)
     store.fails = True
-    hub.does(commits.write([held]))
+    hub.does(commits.write([first, second]))
     assert "[G] updateConsumeOffsetToBroker exception: a:1: gone" in caplog.text
     store.fails = False
-    hub.does(commits.write([held]))
-    assert store.written == [{QUEUES[0]: 5}]
+    hub.does(commits.write([first, second]))
+    assert store.written == [{QUEUES[0]: 5}, {QUEUES[1]: 5}, {QUEUES[1]: 7}]
 
 
 def test_the_first_commit_of_a_topic_is_alone() -> None:
@@ -372,11 +367,13 @@ def test_a_compressed_body_is_unpacked() -> None:
     assert Received(packed).body == b"tea"
 
 
-def test_an_answer_has_several() -> None:
+def test_an_answer_has_several_or_makes_no_sense() -> None:
     body = encode(stored(offset=1)) + encode(stored(offset=2))
     assert [each.queue_offset for each in all_received(body, "a")] == [1, 2]
     with pytest.raises(errors.BadAnswer, match="broker a"):
         all_received(body[:-1], "a")
+    with pytest.raises(errors.BadAnswer, match="broker a: a batch that is cut short"):
+        all_received(encode(replace(stored(body=b"x"), sys_flag=BATCH)), "a")
 
 
 def batch(offset: int, *bodies: bytes) -> StoredMessage:
@@ -405,8 +402,3 @@ def test_a_compressed_batch_is_unpacked_once() -> None:
     packed.body = zlib.compress(packed.body)
     packed.sys_flag |= SysFlag.COMPRESSED
     assert [each.body for each in all_received(encode(packed), "a")] == [b"a", b"b"]
-
-
-def test_a_batch_that_makes_no_sense_is_told_of() -> None:
-    with pytest.raises(errors.BadAnswer, match="broker a: a batch that is cut short"):
-        all_received(encode(replace(stored(body=b"x"), sys_flag=BATCH)), "a")
