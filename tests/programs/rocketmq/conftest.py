@@ -14,13 +14,14 @@ __all__ = ["connect", "loop_thread", "name_server", "settings"]
 
 
 @contextmanager
-def serving(serve: Callable[[socket.socket], object]) -> Iterator[str]:
-    """The address of a server that does this with the one connection that comes."""
+def serving(serve: Callable[[socket.socket], object], times: int = 1) -> Iterator[str]:
+    """The address of a server that does this with each connection that comes, of so many."""
 
     def accept() -> None:
-        connection, _ = server.accept()
-        with connection:
-            serve(connection)
+        for _ in range(times):
+            connection, _ = server.accept()
+            with connection:
+                serve(connection)
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         thread = Thread(target=accept, daemon=True)

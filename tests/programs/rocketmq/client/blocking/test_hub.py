@@ -290,49 +290,32 @@ def test_what_asks_for_no_answer_waits_for_a_server_that_takes_no_more() -> None
     assert sum(read) >= 400 * 100_000
 
 
-@pytest.fixture
-def lets_go_of_idle_clients() -> Iterator[str]:
-    """The address of a server that ends each connection behind its first answer."""
-
-    def serve() -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                connection, _ = server.accept()
-                with connection:
-                    reader = frames.FrameReader()
-                    while (request := reader.next_command()) is None:
-                        data = connection.recv(1 << 16)
-                        if not data:
-                            break
-                        reader.feed(data)
-                    else:
-                        connection.sendall(frames.encode(request.answer(0)))
-
-    with silent() as server:
-        thread = threading.Thread(target=serve)
-        thread.start()
-        yield address_of(server)
-        server.shutdown(socket.SHUT_RDWR)
-        thread.join()
-
-
 @pytest.mark.parametrize("is_soon", [False, True])
-def test_a_connection_that_ended_while_nobody_looked_is_not_used(
-    lets_go_of_idle_clients: str, is_soon: bool
-) -> None:
+def test_a_connection_that_ended_while_nobody_looked_is_not_used(is_soon: bool) -> None:
     """A server lets go of a client that is silent for two minutes: a program that seldom sends."""
-    address, hub = lets_go_of_idle_clients, hub_of()
-    hub.run(hub.ask(address, ASKED))
-    (link,) = hub._links.values()
-    select.select([link.socket], [], [], 60)
-    hub._left_ns -= 120 * SECOND
-    if is_soon:
-        hub.catch_up()
-        assert hub.wait_for(Job(hub.ask(address, ASKED))).code == 0
-    else:
-        assert hub.run(hub.ask(address, ASKED)).code == 0
-    hub.close()
-    hub.catch_up()  # of no use any more, and no harm
+
+    def answer_once(connection: socket.socket) -> None:
+        reader = frames.FrameReader()
+        while (request := reader.next_command()) is None:
+            data = connection.recv(1 << 16)
+            if not data:
+                return
+            reader.feed(data)
+        connection.sendall(frames.encode(request.answer(0)))
+
+    with serving(answer_once, times=2) as address:
+        hub = hub_of()
+        hub.run(hub.ask(address, ASKED))
+        (link,) = hub._links.values()
+        select.select([link.socket], [], [], 60)
+        hub._left_ns -= 120 * SECOND
+        if is_soon:
+            hub.catch_up()
+            assert hub.wait_for(Job(hub.ask(address, ASKED))).code == 0
+        else:
+            assert hub.run(hub.ask(address, ASKED)).code == 0
+        hub.close()
+        hub.catch_up()  # of no use any more, and no harm
 
 
 # --- signals, forks, coroutines -------------------------------------------------------------------
