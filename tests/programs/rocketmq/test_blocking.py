@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import ssl
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from penstock.rocketmq.blocking import Account, RemotingLink
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.signing import signature
+from tests.programs.rocketmq.conftest import serving
 from tests.unit.spark.rocketmq.scripted_broker import ScriptedBroker
 
 
@@ -66,29 +66,16 @@ def test_requests_of_an_account_are_signed(broker: ScriptedBroker) -> None:
     link.close()
 
 
-def answering(data: bytes) -> tuple[socket.socket, str]:
-    """A server that sends these bytes to whoever comes."""
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        connection, _ = listener.accept()
-        with connection:
-            connection.recv(65536)
-            connection.sendall(data)
-
-    threading.Thread(target=serve, daemon=True).start()
-    return listener, f"127.0.0.1:{listener.getsockname()[1]}"
-
-
 @pytest.mark.parametrize(
     ("data", "said"),
     [(b"HTTP/1.1 400 Bad Request\r\n\r\n", "not RocketMQ"), (b"", "closed before the answer")],
     ids=["another protocol", "nothing"],
 )
 def test_an_answer_that_makes_no_sense(data: bytes, said: str) -> None:
-    listener, address = answering(data)
-    with listener, pytest.raises(OSError, match=said):
-        RemotingLink(address, 30.0).ask(RequestCode.HEART_BEAT, {})
+    with serving(lambda connection: connection.recv(65536) and connection.sendall(data)) as address:
+        link = RemotingLink(address, 30.0)
+        with pytest.raises(OSError, match=said):
+            link.ask(RequestCode.HEART_BEAT, {})
 
 
 def test_an_address_that_is_none() -> None:
@@ -104,47 +91,31 @@ def test_a_server_with_tls_and_a_name_of_its_certificate(tmp_path: Path) -> None
     certificate = authority.issue_cert("broker.example")
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     certificate.configure_cert(server)
-    listener = socket.create_server(("127.0.0.1", 0))
     seen: list[str | None] = []
 
-    def serve() -> None:
-        connection, _ = listener.accept()
+    def serve(connection: socket.socket) -> None:
         with server.wrap_socket(connection, server_side=True) as secure:
             seen.append(secure.version())
 
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
     tls = Tls(client_context(str(tmp_path / "ca.pem")), "broker.example")
-    link = RemotingLink(f"127.0.0.1:{listener.getsockname()[1]}", 30.0, tls=tls)
-    with listener, pytest.raises(ConnectionError):
-        link.ask(RequestCode.HEART_BEAT, {})
-    thread.join(30)
-    assert seen[0] is not None
-    assert seen[0].startswith("TLSv1")
-
-
-def echoing() -> tuple[socket.socket, str]:
-    """A server that reads no request while its answers, as large, are not read."""
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        connection, _ = listener.accept()
-        reader = frames.FrameReader()
-        with connection:
-            while data := connection.recv(65536):
-                reader.feed(data)
-                while (request := reader.next_command()) is not None:
-                    connection.sendall(frames.encode(request.answer(body=request.body)))
-
-    threading.Thread(target=serve, daemon=True).start()
-    return listener, f"127.0.0.1:{listener.getsockname()[1]}"
+    with serving(serve) as address, pytest.raises(ConnectionError):
+        RemotingLink(address, 30.0, tls=tls).ask(RequestCode.HEART_BEAT, {})
+    assert [each and each[:5] for each in seen] == ["TLSv1"]
 
 
 def test_more_requests_than_a_broker_answers_before_it_is_read() -> None:
-    listener, address = echoing()
+    """It reads no request while its answers, as large, are not read."""
+
+    def serve(connection: socket.socket) -> None:
+        reader = frames.FrameReader()
+        while data := connection.recv(65536):
+            reader.feed(data)
+            while (request := reader.next_command()) is not None:
+                connection.sendall(frames.encode(request.answer(body=request.body)))
+
     bodies = [b"%05d" % number * 400 for number in range(10_000)]
-    link = RemotingLink(address, 60.0)
-    with listener:
+    with serving(serve) as address:
+        link = RemotingLink(address, 60.0)
         answers = link.ask_all([(RequestCode.SEND_MESSAGE_V2, {}, body) for body in bodies])
         link.close()
     assert [answer.body for answer in answers] == bodies

@@ -39,11 +39,35 @@ class Shell(NamedTuple):
     lite_pull_consumer: Callable[..., Any]
     pop_consumer: Callable[..., Any]
 
-    async def fill(self, servers: Servers, topic: str, *bodies: bytes) -> None:
-        """Send messages to the first queue of a topic."""
-        async with self.producer("PG", servers.address, config=QUICK) as producer:
+
+class Site(NamedTuple):
+    """A topic at servers, for one test of one client library."""
+
+    shell: Shell
+    servers: Servers
+    topic: str
+
+    def make(self, queues: int = 1) -> None:
+        """Make the topic."""
+        self.servers.make_topic(self.topic, queues)
+
+    async def fill(self, *bodies: bytes) -> None:
+        """Send messages to the first queue of the topic."""
+        async with self.producer() as producer:
             for body in bodies:
-                await producer.send(Message(topic, body), queue=lambda every: every[0])
+                await producer.send(Message(self.topic, body), queue=lambda every: every[0])
+
+    def producer(self, **more: Any) -> Any:
+        return self.shell.producer("PG", self.servers.address, **{"config": QUICK, **more})
+
+    def lite_pull_consumer(self, **more: Any) -> Any:
+        """One of the group that is named for the topic."""
+        more = {"config": QUICK, **more}
+        return self.shell.lite_pull_consumer(self.topic, self.servers.address, **more)
+
+    def pop_consumer(self, **more: Any) -> Any:
+        more = {"config": QUICK, **more}
+        return self.shell.pop_consumer(self.topic, self.topic, self.servers.address, **more)
 
 
 def _awaited(client: Callable[..., Any], model: type) -> Callable[..., Awaited]:
@@ -63,6 +87,11 @@ SHELLS = {
 @pytest.fixture(params=SHELLS)
 def shell(request: pytest.FixtureRequest) -> Shell:
     return SHELLS[request.param]
+
+
+@pytest.fixture
+def site(shell: Shell, servers: Servers, topic: str) -> Site:
+    return Site(shell, servers, topic)
 
 
 @pytest.fixture

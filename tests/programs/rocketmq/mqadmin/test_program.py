@@ -1,22 +1,47 @@
-"""The program: what it prints for which command line, and with which exit code."""
+"""The program: what it prints for which command line, with which exit code, and what it sends."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from penstock.core.errors import ConfigError
-from penstock.rocketmq.mqadmin import admin
+from penstock.rocketmq.client import Config
+from penstock.rocketmq.client.admin.errors import Refused
+from penstock.rocketmq.client.errors import NotConnected
+from penstock.rocketmq.mqadmin import admin, rounds
+from penstock.rocketmq.mqadmin.admin import Admin
+from penstock.rocketmq.mqadmin.commands.messages import finding, sending, traces
+from penstock.rocketmq.mqadmin.errors import CommandFailed
 from penstock.rocketmq.mqadmin.options import Given
+from penstock.rocketmq.mqadmin.output import Output
 from penstock.rocketmq.mqadmin.program import config_of, run
+from penstock.rocketmq.protocol.codes import RequestCode as Code
 from tests.programs.rocketmq.client.secured import run_with_tls
-from tests.programs.rocketmq.mqadmin.patient import PatientAdmin
+from tests.unit.rocketmq.mqadmin.fake_admin import FakeAdmin, answer, in_json, interrupted, printed
 from tools.harness.ports import unused_address
-from tools.harness.rocketmq.servers import run_servers
+from tools.harness.rocketmq.servers import SECONDS, run_servers, wait_for_route
+
+
+class PatientAdmin(Admin):
+    """One run of the tool, which waits for every answer as long as a busy machine may take."""
+
+    timeout_s = long_timeout_s = SECONDS
+
+    def __init__(self, name_servers: str = "", config: Config | None = None) -> None:
+        patient: dict[str, Any] = {
+            f"{name}_timeout": SECONDS for name in ("connect", "request", "send_msg")
+        }
+        super().__init__(name_servers, replace(config or Config(), **patient))
 
 
 def test_without_words_the_sub_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,9 +120,8 @@ def test_the_account_of_tools_yml_and_options_of_the_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "conf").mkdir()
-    (tmp_path / "conf" / "tools.yml").write_text(
-        "# for tools\naccessKey: 'rocketmq2'\nsecretKey: \"12345678\"\n"
-    )
+    text = "# for tools\naccessKey: 'rocketmq2'\nsecretKey: \"12345678\"\n"
+    (tmp_path / "conf" / "tools.yml").write_text(text)
     monkeypatch.setenv("ROCKETMQ_HOME", str(tmp_path))
     config = config_of(Given({"client-opt": "vip_channel_enabled\0connect_timeout,7s"}))
     assert (config.access_key, config.secret_key) == ("rocketmq2", "12345678")
@@ -108,31 +132,15 @@ def test_the_account_of_tools_yml_and_options_of_the_client(
     assert config_of(Given()).access_key == ""
 
 
-def test_access_rules_are_changed_by_an_account_that_may(
+def test_access_rules_are_not_told_to_anybody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """What the account of tools.yml may change is in tests/conformance/test_mqadmin.py."""
     monkeypatch.setattr(admin, "Admin", PatientAdmin)
-    (tmp_path / "conf").mkdir()
-    (tmp_path / "plain_acl.yml").write_text(
-        "accounts:\n  - accessKey: the-admin\n    secretKey: secret-1\n    admin: true\n"
-    )
-    rules = {"aclEnable": "true", "nsqOpen": "true", "aclDirectory": tmp_path}
-    with run_servers(**rules) as servers:
-        address = servers.broker.rocketmq
-        assert run(["getAclConfig", "--json", "-b", address]) == 1
-        assert json.loads(capsys.readouterr().out)["code"] == 16
-        tools = tmp_path / "conf" / "tools.yml"
-        tools.write_text("accessKey: the-admin\nsecretKey: secret-1\n")
-        monkeypatch.setenv("ROCKETMQ_HOME", str(tmp_path))
-        account = ["-a", "another1", "-s", "secret-2", "-t", "a=PUB,b=DENY"]
-        assert run(["updateAclConfig", "--json", "-b", address, *account]) == 0
-        capsys.readouterr()
-        assert run(["getAclConfig", "--json", "-b", address]) == 0
-        found = capsys.readouterr().out
-        assert "secret-" not in found
-        by_key = {each["accessKey"]: each for each in json.loads(found)[address]["accounts"]}
-        assert by_key["another1"]["topicPerms"] == ["a=PUB", "b=DENY"]
-        assert by_key["the-admin"]["admin"]
+    (tmp_path / "plain_acl.yml").write_text("accounts: []\n")
+    with run_servers(aclEnable="true", nsqOpen="true", aclDirectory=tmp_path) as servers:
+        assert run(["getAclConfig", "--json", "-b", servers.broker.rocketmq]) == 1
+    assert json.loads(capsys.readouterr().out)["code"] == 16
 
 
 def test_servers_that_speak_tls_only(
@@ -144,3 +152,74 @@ def test_servers_that_speak_tls_only(
         words = [word for each in options for word in ("--client-opt", each)]
         assert run(["clusterList", "--json", "-n", servers.address, *words]) == 0
         assert json.loads(capsys.readouterr().out)["brokers"][0]["version"] == "V4_9_8"
+
+
+# --- sending; that it reads as upstream's is shown on real servers --------------------------------
+
+
+@pytest.fixture(scope="module")
+def tool() -> Iterator[Admin]:
+    with run_servers(traceTopicEnable="true") as servers:
+        found = PatientAdmin(servers.address)
+        yield found
+        found.close()
+
+
+def test_a_message_with_a_trace_that_is_found(tool: Admin) -> None:
+    sent = in_json(
+        sending.send_message, tool, topic="Sent", body="tea", key="k", tags="A",
+        msgTraceEnable="true",
+    )["sent"][0]  # fmt: skip
+    assert (sent["broker"], sent["status"]) == ("broker-a", "SEND_OK")
+    found = None
+    ends = time.monotonic() + SECONDS
+    while found is None:  # traces are indexed a moment later
+        assert time.monotonic() < ends, "no trace is found"
+        with suppress(Refused):
+            found = in_json(traces.query_trace, tool, msgId=sent["id"])["traces"]
+    assert [each["type"] for each in found] == ["Pub"]
+
+
+def test_a_message_is_sent_again(tool: Admin) -> None:
+    in_json(sending.send_message, tool, topic="Again", body="tea", key="again", tags="A")
+    wait_for_route(tool.name_servers[0], "Again")
+    first = tool.do(finding.with_key(tool, "Again", "again", 9))[0]
+    text = printed(finding.query_msg_by_id, tool, msgId=first.offset_id, sendMessage="true")
+    told = f"prepare resend msg. originalMsgId={first.offset_id}SendResult [sendStatus=SEND_OK, "
+    assert text.startswith(told)
+    found = tool.do(finding.with_key(tool, "Again", "again", 9))
+    assert [each.body for each in found] == [b"tea", b"tea"]
+
+
+def test_times_of_sends(tool: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = in_json(sending.check_rt, tool, topic="Timed", amount="3", size="10")
+    assert [each["isSent"] for each in found["times"]] == [True] * 3
+    monkeypatch.setattr(rounds, "pause", interrupted)
+    texts: list[str] = []
+    given = Given({"amount": "2", "print log": "true"})
+    with pytest.raises(KeyboardInterrupt):
+        tool.do(sending.cluster_rt(tool, given, Output(texts.append)))
+    assert "|noname|DefaultCluster|broker-a|" in "".join(texts)
+
+
+# --- name servers and groups ----------------------------------------------------------------------
+
+
+def test_without_name_servers_only_brokers_can_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", "a:1;b:2")
+    with closing(Admin()) as found:
+        assert found.name_servers == ["a:1", "b:2"]
+    monkeypatch.delenv("NAMESRV_ADDR")
+    address = unused_address()
+    with closing(Admin()) as found:
+        with pytest.raises(CommandFailed, match="give it with -n host:9876, or set NAMESRV_ADDR"):
+            found.do(found.clusters())
+        with pytest.raises(NotConnected, match=f"connect to {address} failed"):
+            found.do(found.ask(address, Code.GET_BROKER_CONFIG))
+
+
+def test_a_group_without_members_is_offline() -> None:
+    fake = FakeAdmin({Code.GET_CONSUMER_CONNECTION_LIST: answer({"connectionSet": []})})
+    with pytest.raises(Refused, match="CODE: 206  DESC: Not found the consumer group connection"):
+        fake.do(fake.connections("G"))
+    assert fake.fields(Code.GET_ROUTEINFO_BY_TOPIC)[0]["topic"] == "%RETRY%G"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -49,17 +50,9 @@ def certificates(
     return certificates
 
 
-@pytest.fixture
-def port(
-    certificates: Certificates,
-    settings: NamesrvSettings,
-    loop_thread: LoopThread,
-    request: pytest.FixtureRequest,
-) -> Iterator[int]:
-    """A name server with these properties."""
-    settings.update(getattr(request, "param", {}))
-    if settings.tls_auth_client:
-        settings.tls_trust_cert_path = str(certificates.ca)
+@contextmanager
+def listening(loop_thread: LoopThread, settings: NamesrvSettings) -> Iterator[int]:
+    """The port of a name server."""
     server = loop_thread.run(NameServer.start(settings))
     yield server.port
     loop_thread.run(server.close())
@@ -78,47 +71,48 @@ def answers(port: int, tls: ssl.SSLContext | None = None) -> bool:
         return False
 
 
-def test_tls_and_plain_on_one_port(port: int, certificates: Certificates) -> None:
-    assert answers(port, certificates.context())
-    assert answers(port, certificates.context(newest="12"))
-    assert answers(port)
-
-
-@pytest.mark.parametrize("port", [{"tls.server.mode": "enforcing"}], indirect=True)
-def test_tls_that_must_be(port: int, certificates: Certificates) -> None:
-    assert not answers(port)
-    assert answers(port, certificates.context())
-
-
-@pytest.mark.parametrize("port", [{"tls.server.mode": "disabled"}], indirect=True)
-def test_tls_that_is_off(port: int, certificates: Certificates) -> None:
-    assert not answers(port, certificates.context())
-    assert answers(port)
-
-
-@pytest.mark.parametrize("port", [{"tls.server.need.client.auth": "require"}], indirect=True)
-def test_clients_must_show_any_certificate(port: int, certificates: Certificates) -> None:
-    assert not answers(port, certificates.context())
-    assert answers(port, certificates.context("self"))
+PLAIN, TLS, OLD, OWN, SIGNED = "plain", "TLS", "TLS 1.2", "its own certificate", "a signed one"
+MUST = {"tls.server.need.client.auth": "require"}
 
 
 @pytest.mark.parametrize(
-    "port",
-    [{"tls.server.need.client.auth": "require", "tls.server.authClient": "true"}],
-    indirect=True,
+    ("properties", "answered", "refused"),
+    [
+        ({}, {PLAIN, TLS, OLD}, {}),
+        ({"tls.server.mode": "enforcing"}, {TLS}, {PLAIN}),
+        ({"tls.server.mode": "disabled"}, {PLAIN}, {TLS}),
+        (MUST, {OWN}, {TLS}),
+        (MUST | {"tls.server.authClient": "true"}, {SIGNED}, {OWN}),
+    ],
+    ids=["permissive", "enforcing", "disabled", "any certificate", "signed certificates"],
 )
-def test_clients_must_show_a_signed_certificate(port: int, certificates: Certificates) -> None:
-    assert not answers(port, certificates.context("self"))
-    assert answers(port, certificates.context("client"))
+def test_who_is_answered(
+    properties: dict[str, str], answered: set[str], refused: set[str],
+    certificates: Certificates, settings: NamesrvSettings, loop_thread: LoopThread,
+) -> None:  # fmt: skip
+    contexts: dict[str, Callable[[], ssl.SSLContext | None]] = {
+        PLAIN: lambda: None, TLS: certificates.context,
+        OLD: lambda: certificates.context(newest="12"),
+        OWN: lambda: certificates.context("self"), SIGNED: lambda: certificates.context("client"),
+    }  # fmt: skip
+    settings.update(properties)
+    if settings.tls_auth_client:
+        settings.tls_trust_cert_path = str(certificates.ca)
+    with listening(loop_thread, settings) as port:
+        found = {each: answers(port, contexts[each]()) for each in (*answered, *refused)}
+    assert found == dict.fromkeys(answered, True) | dict.fromkeys(refused, False)
 
 
-def test_a_handshake_that_is_none(port: int) -> None:
-    for sent, answered in ((b"\x16 no record", b""), (b"\x16\x03\x01\x00\x04none", b"\x15")):
-        client = RawClient(port)
-        client.send(sent)
-        assert client.rest()[:1] == answered  # nothing, or an alert
-        client.close()
-    assert answers(port)
+def test_a_handshake_that_is_none(
+    certificates: Certificates, settings: NamesrvSettings, loop_thread: LoopThread
+) -> None:
+    with listening(loop_thread, settings) as port:
+        for sent, answered in ((b"\x16 no record", b""), (b"\x16\x03\x01\x00\x04none", b"\x15")):
+            client = RawClient(port)
+            client.send(sent)
+            assert client.rest()[:1] == answered  # nothing, or an alert
+            client.close()
+        assert answers(port)
 
 
 def test_tls_without_certificate_is_refused(name_server: NameServer, tmp_path: Path) -> None:

@@ -22,13 +22,18 @@ from tools.harness.rocketmq.raw_client import RawClient
 Connect = Callable[[], RawClient]
 TOPICS = {"T": TopicConfig("T", 4, 4), "U": TopicConfig("U", 1, 1, sys_flag=3)}
 VERSION = {"counter": 3, "timestamp": 1700000000000}
+BROKER: dict[str, Any] = {
+    "brokerName": "broker-a", "brokerAddr": "127.0.0.1:10911", "clusterName": "C", "brokerId": 0,
+}  # fmt: skip
+
+
+@pytest.fixture
+def client(connect: Connect) -> RawClient:
+    return connect()
 
 
 def register(client: RawClient, *, version: int = 409, **changes: Any) -> Command:
-    fields: dict[str, Any] = {
-        "brokerName": "broker-a", "brokerAddr": "127.0.0.1:10911", "clusterName": "C",
-        "haServerAddr": "127.0.0.1:10912", "brokerId": 0, "bodyCrc32": 0, **changes,
-    }  # fmt: skip
+    fields = {**BROKER, "haServerAddr": "127.0.0.1:10912", "bodyCrc32": 0, **changes}
     sample = Registration(VERSION, TOPICS)
     if fields.get("compressed") == "true":
         body = registration.encode_compressed(sample, version)
@@ -40,8 +45,8 @@ def register(client: RawClient, *, version: int = 409, **changes: Any) -> Comman
 
 
 @pytest.mark.parametrize("compressed", ["true", "false"])
-def test_registration_and_route(connect: Connect, compressed: str) -> None:
-    broker, client = connect(), connect()
+def test_registration_and_route(client: RawClient, connect: Connect, compressed: str) -> None:
+    broker = connect()
     answer = client.ask(Q.GET_ROUTEINFO_BY_TOPIC, topic="T")
     assert (answer.code, answer.remark) == (
         17,
@@ -63,15 +68,14 @@ def test_registration_and_route(connect: Connect, compressed: str) -> None:
     assert asked.body == route.body
 
 
-def test_answers_are_in_the_serialisation_of_the_request(connect: Connect) -> None:
-    client = connect()
+def test_answers_are_in_the_serialisation_of_the_request(client: RawClient) -> None:
     binary = client.ask(Q.GET_ROUTEINFO_BY_TOPIC, topic="none", serialization_=Serialization.BINARY)
     assert (binary.code, binary.serialization) == (17, Serialization.BINARY)
     assert client.ask(Q.GET_NAMESRV_CONFIG).serialization is Serialization.JSON
 
 
-def test_a_broker_goes_with_its_connection(connect: Connect) -> None:
-    broker, client = connect(), connect()
+def test_a_broker_goes_with_its_connection(client: RawClient, connect: Connect) -> None:
+    broker = connect()
     register(broker)
     broker.close()
     deadline = time.monotonic() + 30
@@ -80,25 +84,18 @@ def test_a_broker_goes_with_its_connection(connect: Connect) -> None:
     assert json.loads(client.ask(Q.GET_ALL_TOPIC_LIST_FROM_NAMESERVER).body) == {"topicList": []}
 
 
-def test_a_silent_broker_is_taken_out(connect: Connect) -> None:
-    broker = connect()
-    register(broker, heartbeatTimeoutMillis=1)
+def test_a_silent_broker_is_taken_out(client: RawClient) -> None:
+    register(client, heartbeatTimeoutMillis=1)
     deadline = time.monotonic() + 30
-    while broker.ask(Q.GET_ROUTEINFO_BY_TOPIC, topic="T").code == R.SUCCESS:
+    while client.ask(Q.GET_ROUTEINFO_BY_TOPIC, topic="T").code == R.SUCCESS:
         assert time.monotonic() < deadline
 
 
-def test_masters_and_slaves(connect: Connect) -> None:
-    client = connect()
+def test_masters_and_slaves(client: RawClient) -> None:
     register(client)
     slave = register(client, brokerId=1, brokerAddr="127.0.0.1:10921")
     assert slave.ext == {"masterAddr": "127.0.0.1:10911", "haServerAddr": "127.0.0.1:10912"}
-    fields: dict[str, Any] = {
-        "brokerName": "broker-a",
-        "brokerAddr": "127.0.0.1:10911",
-        "clusterName": "C",
-    }
-    assert client.ask(Q.UNREGISTER_BROKER, brokerId=0, **fields).code == R.SUCCESS
+    assert client.ask(Q.UNREGISTER_BROKER, **BROKER).code == R.SUCCESS
     route = json.loads(client.ask(Q.GET_ROUTEINFO_BY_TOPIC, topic="T").body)
     assert route["brokerDatas"][0]["brokerAddrs"] == {"1": "127.0.0.1:10921"}
     info = client.ask(Q.GET_BROKER_CLUSTER_INFO)
@@ -108,8 +105,7 @@ def test_masters_and_slaves(connect: Connect) -> None:
     )
 
 
-def test_damaged_registrations(connect: Connect) -> None:
-    client = connect()
+def test_damaged_registrations(client: RawClient) -> None:
     assert register(client, bodyCrc32=5).remark == "crc32 not match"
     answer = client.ask(
         Q.REGISTER_BROKER, b"{", brokerName="b", brokerAddr="a:1", clusterName="C", brokerId=0
@@ -119,25 +115,19 @@ def test_damaged_registrations(connect: Connect) -> None:
     assert (missing.code, missing.remark) == (1, "the field clusterName is missing")
 
 
-def test_data_version(connect: Connect) -> None:
-    client = connect()
-    fields: dict[str, Any] = {
-        "brokerName": "broker-a", "brokerAddr": "127.0.0.1:10911", "clusterName": "C",
-        "brokerId": 0,
-    }  # fmt: skip
+def test_data_version(client: RawClient) -> None:
     version = json.dumps(VERSION).encode()
-    unknown = client.ask(Q.QUERY_DATA_VERSION, version, **fields)
+    unknown = client.ask(Q.QUERY_DATA_VERSION, version, **BROKER)
     assert (unknown.ext, unknown.body) == ({"changed": "true"}, b"")
     register(client)
-    known = client.ask(Q.QUERY_DATA_VERSION, version, **fields)
+    known = client.ask(Q.QUERY_DATA_VERSION, version, **BROKER)
     assert known.ext == {"changed": "false"}
     assert json.loads(known.body) == VERSION
-    newer = client.ask(Q.QUERY_DATA_VERSION, b'{"counter":4}', **fields)
+    newer = client.ask(Q.QUERY_DATA_VERSION, b'{"counter":4}', **BROKER)
     assert newer.ext == {"changed": "true"}
 
 
-def test_write_permission(connect: Connect) -> None:
-    client = connect()
+def test_write_permission(client: RawClient) -> None:
     register(client)
 
     def permissions() -> list[int]:
@@ -151,8 +141,7 @@ def test_write_permission(connect: Connect) -> None:
     assert client.ask(Q.WIPE_WRITE_PERM_OF_BROKER, brokerName="x").ext == {"wipeTopicCount": "0"}
 
 
-def test_topic_lists(connect: Connect) -> None:
-    client = connect()
+def test_topic_lists(client: RawClient) -> None:
     register(client)
 
     def topics(code: int, **fields: Any) -> list[str]:
@@ -171,8 +160,7 @@ def test_topic_lists(connect: Connect) -> None:
     assert topics(Q.GET_ALL_TOPIC_LIST_FROM_NAMESERVER) == ["U"]
 
 
-def test_stored_values(connect: Connect, settings: NamesrvSettings) -> None:
-    client = connect()
+def test_stored_values(client: RawClient, settings: NamesrvSettings) -> None:
     where: dict[str, Any] = {"namespace": "NS", "key": "k"}
     assert client.ask(Q.GET_KV_CONFIG, **where).remark == "No config item, Namespace: NS Key: k"
     assert client.ask(Q.PUT_KV_CONFIG, value="v=1;中文", **where).code == R.SUCCESS
@@ -190,8 +178,7 @@ def test_stored_values(connect: Connect, settings: NamesrvSettings) -> None:
     assert client.ask(Q.GET_KVLIST_BY_NAMESPACE, namespace="X").code == R.QUERY_NOT_FOUND
 
 
-def test_order_topics(connect: Connect, settings: NamesrvSettings) -> None:
-    client = connect()
+def test_order_topics(client: RawClient, settings: NamesrvSettings) -> None:
     client.ask(Q.PUT_KV_CONFIG, namespace="ORDER_TOPIC_CONFIG", key="T", value="broker-a:4")
     assert json.loads(register(client).body) == {"table": {"T": "broker-a:4"}}
     settings.order_message_enable = True
@@ -199,8 +186,7 @@ def test_order_topics(connect: Connect, settings: NamesrvSettings) -> None:
     assert route["orderTopicConf"] == "broker-a:4"
 
 
-def test_own_configuration(connect: Connect, settings: NamesrvSettings) -> None:
-    client = connect()
+def test_own_configuration(client: RawClient, settings: NamesrvSettings) -> None:
     assert client.ask(Q.UPDATE_NAMESRV_CONFIG, b"orderMessageEnable=true\n").code == R.SUCCESS
     assert settings.order_message_enable
     assert b"orderMessageEnable=true\n" in bytes(client.ask(Q.GET_NAMESRV_CONFIG).body)
@@ -215,13 +201,12 @@ def test_own_configuration(connect: Connect, settings: NamesrvSettings) -> None:
         assert client.ask(Q.UPDATE_NAMESRV_CONFIG, body).code == R.SYSTEM_ERROR
 
 
-def test_unknown_requests(connect: Connect) -> None:
-    answer = connect().ask(9999)
+def test_unknown_requests(client: RawClient) -> None:
+    answer = client.ask(9999)
     assert (answer.code, answer.remark) == (3, " request type 9999 not supported")
 
 
-def test_every_code_of_the_name_server_is_answered(connect: Connect) -> None:
-    client = connect()
+def test_every_code_of_the_name_server_is_answered(client: RawClient) -> None:
     for kind in COMMANDS:
         if kind.server == "name server":
             assert client.ask(kind.code).code != R.REQUEST_CODE_NOT_SUPPORTED, kind

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from penstock.rocketmq.client.consume.consuming import Consumption, Unit
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
@@ -13,6 +14,17 @@ from tests.unit.rocketmq.client.memory_hub import MemoryHub
 from tools.harness.rocketmq.records import stored
 
 C = RequestCode
+
+
+def taken(core: Consumption, most: int = 1) -> Unit:
+    """What is handed out next."""
+    unit = core.take(most)
+    assert unit is not None
+    return unit
+
+
+def bodies(unit: Unit) -> list[bytes]:
+    return [message.body for message in unit.messages]
 
 
 class Brokers:

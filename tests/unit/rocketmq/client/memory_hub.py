@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from inspect import isawaitable
 from typing import Any
 
@@ -11,7 +12,7 @@ from penstock.core.units import SECOND
 from penstock.rocketmq.client.config import Config
 from penstock.rocketmq.client.errors import NoNameServer, NotConnected
 from penstock.rocketmq.client.network.hub import Hub
-from penstock.rocketmq.client.network.jobs import Promise
+from penstock.rocketmq.client.network.jobs import Job, Promise
 from penstock.rocketmq.client.network.wire import Wire
 from penstock.rocketmq.protocol import fastjson, frames
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
@@ -19,6 +20,9 @@ from penstock.rocketmq.protocol.command import Command
 
 NAME_SERVER = "ns:9876"
 Answer = Callable[[str, Command], Command | None]
+
+
+CONFIG = Config(namesrv_addr=NAME_SERVER, client_ip="10.0.0.1")
 
 
 class FakeClock:
@@ -34,16 +38,30 @@ class FakeClock:
         return self.now
 
 
+def refusing(code: int, remark: str = "no") -> Answer:
+    """A broker that refuses."""
+    return lambda _, request: request.answer(code, remark)
+
+
+def answering(body: bytes = b"", **ext: str) -> Answer:
+    """A broker that has done it, and says this."""
+    return lambda _, request: request.answer(body=body, ext=ext or None)
+
+
+def silent(_: str, request: Command) -> None:
+    """A broker that answers nothing."""
+
+
 class MemoryHub(Hub):
     """``answers`` has a function by request code; None answers nothing, silently.
 
     ``down`` are addresses that refuse connections, ``log`` all requests with their addresses.
+    Without a configuration it has a name server, and these options.
     """
 
-    def __init__(self, config: Config | None = None) -> None:
+    def __init__(self, config: Config | None = None, /, **options: Any) -> None:
         self.time = FakeClock()
-        config = config or Config(namesrv_addr=NAME_SERVER, client_ip="10.0.0.1")
-        super().__init__(config, self.time, SystemChance(7))
+        super().__init__(config or replace(CONFIG, **options), self.time, SystemChance(7))
         self.answers: dict[int, Answer] = {}
         self.log: list[tuple[str, Command]] = []
         self.down: set[str] = set()
@@ -119,8 +137,9 @@ class MemoryHub(Hub):
             self.work()
         self.time.now = ends
 
-    def does(self, promise: Promise[Any], seconds: float = 100.0) -> Any:
-        """The value of a promise, within this time."""
+    def does(self, wanted: Promise[Any] | Coroutine[Any, None, Any], seconds: float = 100.0) -> Any:
+        """The value of a promise or a coroutine, within this time."""
+        promise = wanted if isinstance(wanted, Promise) else Job(wanted)
         self.work()
         for _ in range(1000):
             if promise.is_done or seconds < 0:
@@ -137,6 +156,10 @@ class MemoryHub(Hub):
     def requests(self, code: RequestCode) -> list[Command]:
         """The requests with this code so far."""
         return [request for _, request in self.log if request.code == code]
+
+    def loses(self, address: str) -> None:
+        """A connection ends."""
+        self.lose(self.connections[address], NotConnected(address, "gone"))
 
     def receive(self, address: str, request: Command) -> None:
         """A broker asks."""

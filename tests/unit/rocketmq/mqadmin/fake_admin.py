@@ -13,6 +13,8 @@ from penstock.rocketmq.mqadmin.output import Output
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from penstock.rocketmq.protocol.command import RESPONSE, Command, Language
+from penstock.rocketmq.protocol.ids import Host
+from penstock.rocketmq.protocol.messages.message import StoredMessage, encode
 
 BROKER = "127.0.0.1:10911"
 QUEUE = (("brokerName", "a"), ("queueId", 0), ("topic", "T"))
@@ -28,23 +30,34 @@ def answer(body: Any = None, **ext: object) -> Command:
     return Command(0, 0, fields, data, RESPONSE)
 
 
-CLUSTERS = answer(
-    {
-        "clusterAddrTable": {"C": ["a"]},
-        "brokerAddrTable": {
-            "a": {"brokerName": "a", "cluster": "C", "brokerAddrs": {0: BROKER}},
-        },
-    }
-)
+def at_offset(consumer: int) -> dict[Any, dict[str, int]]:
+    """A group's progress in the one queue, in which 9 messages are."""
+    return {QUEUE: {"brokerOffset": 9, "consumerOffset": consumer, "lastTimestamp": 0}}
+
+
+def stored(properties: str = "", body: bytes = b"body", topic: str = "T") -> StoredMessage:
+    """A message at offset 3 of queue 0."""
+    host = Host.parse(BROKER)
+    return StoredMessage(topic, body, 0, 3, 9, host, host, 5, 6, properties)
+
+
+def record(properties: str = "", body: bytes = b"body", topic: str = "T") -> bytes:
+    """Its record."""
+    return encode(stored(properties, body, topic))
+
+
+DATA = {"brokerName": "a", "cluster": "C", "brokerAddrs": {0: BROKER}}
+CLUSTERS = answer({"clusterAddrTable": {"C": ["a"]}, "brokerAddrTable": {"a": DATA}})
 ROUTE = answer(
     {
-        "brokerDatas": [{"brokerName": "a", "cluster": "C", "brokerAddrs": {0: BROKER}}],
+        "brokerDatas": [DATA],
         "queueDatas": [
             {"brokerName": "a", "readQueueNums": 2, "writeQueueNums": 2, "perm": 6,
              "topicSysFlag": 0}
         ],
     }
 )  # fmt: skip
+STATS = answer({"consumeTps": 2.5, "offsetTable": at_offset(4)})
 
 
 class FakeAdmin(Admin):

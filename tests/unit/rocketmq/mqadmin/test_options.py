@@ -1,4 +1,4 @@
-"""Command lines as commons-cli reads them."""
+"""Command lines as commons-cli reads them, and the sub-commands that there are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.rocketmq.mqadmin.options import (
     parse,
     usage,
 )
-from penstock.rocketmq.mqadmin.sub_commands import find
+from penstock.rocketmq.mqadmin.sub_commands import SUB_COMMANDS, find
 
 COMMAND = SubCommand(
     "c", "", "a.b",
@@ -41,12 +41,9 @@ def test_the_ways_to_give_a_value(line: str) -> None:
     assert parse(COMMAND, line.split()).text("topic") == "T"
 
 
-def test_flags_can_be_joined_and_stand_before_a_value() -> None:
+def test_flags_stand_before_a_value_and_a_negative_number_is_one() -> None:
     given = parse(COMMAND, ["-lmtT"])
     assert ("list" in given, "more" in given, given.text("topic")) == (True, True, "T")
-
-
-def test_a_negative_number_is_a_value() -> None:
     assert parse(COMMAND, ["-t", "-1"]).number("topic") == -1
 
 
@@ -56,10 +53,10 @@ def test_what_fits_no_option_is_refused(line: str) -> None:
         parse(COMMAND, line.split())
 
 
-@pytest.mark.parametrize("line", ["", "-b x -c y"])
-def test_exactly_one_of_a_group_is_given(line: str) -> None:
-    with pytest.raises(BadUsage):
-        parse(PLACED, line.split())
+def test_exactly_one_of_a_group_is_given() -> None:
+    for words in ([], ["-b", "x", "-c", "y"]):
+        with pytest.raises(BadUsage):
+            parse(PLACED, words)
     assert parse(PLACED, ["-b", "x"]).text("brokerAddr") == "x"
 
 
@@ -92,3 +89,19 @@ def test_long_lines_are_wrapped_below_the_name() -> None:
     assert lines[0].startswith("usage: mqadmin updateTopic [-a <arg>] -b <arg> | -c <arg>  [")
     assert lines[1].startswith("       ")
     assert max(map(len, lines)) <= 110
+
+
+# --- sub-commands ---------------------------------------------------------------------------------
+
+
+def test_names_are_found_in_any_case_and_by_alias() -> None:
+    assert find("TOPICLIST") is find("topicList")
+    assert find("deleteAccessConfig") is find("deleteAclConfig")
+    assert find("nosuch") is None
+    assert find("") is None
+
+
+def test_no_letter_has_two_meanings() -> None:
+    for command in SUB_COMMANDS:
+        letters = [each.letter for each in command.options if each.letter]
+        assert len(letters) == len(set(letters)), command.name

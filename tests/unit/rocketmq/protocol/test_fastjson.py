@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,13 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.errors import BodyError
-
-
-class MessageQueue(NamedTuple):
-    brokerName: str
-    queueId: int
-    topic: str
-
+from penstock.rocketmq.protocol.message_queue import MessageQueue
 
 QUEUE = MessageQueue("b-a", 0, "T")
 
@@ -64,6 +58,9 @@ def test_reading_what_fastjson_reads(text: str, value: Any) -> None:
 def test_what_nobody_reads(text: str) -> None:
     with pytest.raises(BodyError, match="JSON that"):
         fastjson.loads(text.encode())
+
+
+def test_text_that_is_no_utf8_is_read_where_that_is_wished() -> None:
     for broken in (b"{0:'\xff'}", b'{"\xf3":1}'):
         with pytest.raises(BodyError, match="UTF-8"):
             fastjson.loads(broken)

@@ -1,4 +1,4 @@
-"""Frames: golden bytes of the real encoder, and streams cut anywhere."""
+"""Frames: golden bytes of the real encoder, streams cut anywhere, answers made of templates."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.rocketmq.protocol import frames
+from penstock.rocketmq.protocol.answer_template import AnswerTemplate
 from penstock.rocketmq.protocol.command import Command, Language, Serialization
 from penstock.rocketmq.protocol.errors import FrameError
 
@@ -70,25 +71,16 @@ def test_streams_cut_anywhere(sent: list[Command], data: st.DataObject) -> None:
     assert reader.unread == 0
 
 
-def test_one_byte_at_a_time() -> None:
-    stream = frames.encode(Command(10, 1, {"topic": "t"}, b"x" * 200)) * 2
+@pytest.mark.parametrize(("nbytes", "step"), [(200, 1), (3_000_000, 50_000)])
+def test_a_body_in_many_pieces(nbytes: int, step: int) -> None:
+    sent = [Command(10, 1, {"topic": "t"}, bytes(nbytes)), Command(11, 2)]
+    stream = b"".join(map(frames.encode, sent))
     reader = frames.FrameReader()
     found = []
-    for place in range(len(stream)):
-        reader.feed(stream[place : place + 1])
+    for start in range(0, len(stream), step):
+        reader.feed(stream[start : start + step])
         found += read_all(reader)
-    assert [command.body for command in found] == [b"x" * 200] * 2
-
-
-def test_a_large_body_in_many_pieces() -> None:
-    body = bytes(3_000_000)
-    stream = frames.encode(Command(10, 1, body=body)) + frames.encode(Command(11, 2))
-    reader = frames.FrameReader()
-    found = []
-    for start in range(0, len(stream), 50_000):
-        reader.feed(stream[start : start + 50_000])
-        found += read_all(reader)
-    assert [(command.code, len(command.body)) for command in found] == [(10, 3_000_000), (11, 0)]
+    assert found == sent
 
 
 @pytest.mark.parametrize(
@@ -123,11 +115,13 @@ def test_garbage_raises_nothing_else(data: bytes) -> None:
         read_all(reader)
 
 
-def test_codes_that_the_binary_form_cannot_say() -> None:
+def test_what_no_frame_can_say() -> None:
     pop = Command(200050, 1, serialization=Serialization.BINARY)
     with pytest.raises(ValueError, match="200050"):
         frames.encode(pop)
     assert pop.answer(0).serialization is Serialization.BINARY
+    with pytest.raises(ValueError, match="a header of 167"):
+        frames.encode(Command(1, 1, remark="x" * (1 << 24)))
 
 
 def test_several_commands_at_once() -> None:
@@ -149,6 +143,20 @@ def test_what_stands_before_nonsense_is_given_first() -> None:
         reader.next_commands(3)
 
 
-def test_a_header_that_no_frame_can_hold_is_refused() -> None:
-    with pytest.raises(ValueError, match="a header of 167"):
-        frames.encode(Command(1, 1, remark="x" * (1 << 24)))
+# --- templates of answers -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("serialization", Serialization)
+@pytest.mark.parametrize("remark", [None, 'a "quoted" 100 % remark, größer'])
+def test_the_same_bytes(serialization: Serialization, remark: str | None) -> None:
+    constants = {"MSG_REGION": 'a "region" of 5 %s', "TRACE_ON": "true"}
+    template = AnswerTemplate(("msgId", "queueId"), constants, 7, remark)
+    request = Command(310, 1_234_567, {"a": "b"}, serialization=serialization)
+    for values in (("7F00", "3"), ("0A", "12,13,14"), ("1F," * 30_000, "3")):
+        ext = {**constants, **dict(zip(("msgId", "queueId"), values, strict=True))}
+        whole = request.answer(7, remark, ext=ext)
+        assert template.encode(request, values) == frames.encode_head(whole, 0)
+        assert template.encode(request, values, 99) == frames.encode_head(whole, 99)
+    request = Command(11, -5, serialization=serialization)
+    encoded = AnswerTemplate(("minOffset",)).encode(request, ("0",))
+    assert encoded == frames.encode(request.answer(ext={"minOffset": "0"}))

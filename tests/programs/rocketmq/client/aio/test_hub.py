@@ -1,4 +1,4 @@
-"""The network of an asyncio client: TLS, signatures, strangers, time-outs."""
+"""The network of an asyncio client: silence, slow servers, cancelled sends, the end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import pytest
 
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.rocketmq.client import (
-    Config,
     Message,
     Producer,
     Stopped,
@@ -22,74 +21,64 @@ from penstock.rocketmq.client.aio.hub import AioHub
 from penstock.rocketmq.client.errors import NoNameServer
 from penstock.rocketmq.client.network.jobs import Promise
 from penstock.rocketmq.protocol.codes import RequestCode
+from tests.programs.rocketmq.conftest import serving
 from tools.harness.rocketmq.servers import QUICK, SECONDS, Servers, until
+
+
+def hub_of(address: str = "127.0.0.1:1") -> AioHub:
+    return AioHub(replace(QUICK, namesrv_addr=address), SYSTEM_CLOCK, None)
 
 
 async def test_a_connection_on_which_nothing_comes_is_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("penstock.rocketmq.client.network.wire._SILENCE_S", 0.1)
-    ended = asyncio.Queue[None]()
+    ended = threading.Event()
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError):
-            await reader.read(-1)
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
-        ended.put_nowait(None)
+    def serve(connection: socket.socket) -> None:
+        while connection.recv(1 << 16):
+            pass
+        ended.set()
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    with serving(serve) as address:
         async with Producer("PG", address, config=replace(QUICK, request_timeout=0.2)) as producer:
             for _ in range(2):
-                assert ended.empty(), "it was made while the first request waited"
+                assert not ended.is_set(), "it was made while the first request waited"
                 with pytest.raises(NoNameServer, match=r"no answer within 0\.2 s"):
                     await producer.send(Message("T", b"x"))
-            async with asyncio.timeout(SECONDS):
-                await ended.get()
+            assert await asyncio.to_thread(ended.wait, SECONDS)
             assert not producer.connections
 
 
 async def test_what_asks_for_no_answer_waits_for_a_server_that_takes_no_more() -> None:
     """Without that it would all be gathered in memory, and nothing sent before it is over."""
-    reads, ended, count, nbytes = asyncio.Event(), asyncio.Event(), 0, 0
+    reads, sent, read = threading.Event(), list[int](), list[int]()
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal nbytes
-        await reads.wait()
+    def serve(connection: socket.socket) -> None:
+        reads.wait(SECONDS)
         with contextlib.suppress(ConnectionError):
-            while data := await reader.read(1 << 20):
-                nbytes += len(data)
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
-        ended.set()
+            while data := connection.recv(1 << 20):
+                read.append(len(data))
 
     async def send(hub: AioHub, address: str) -> None:
-        nonlocal count
         for _ in range(400):
             hub.tell(address, RequestCode.SEND_MESSAGE_V2, {}, bytes(100_000))
-            count += 1
+            sent.append(100_000)
             await hub.drained(address)
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        hub = AioHub(replace(QUICK, namesrv_addr=address), SYSTEM_CLOCK, None)
+    with serving(serve) as address:
+        hub = hub_of(address)
         sending = asyncio.create_task(send(hub, address))
-        await until(lambda: count > 3)
+        await until(lambda: len(sent) > 3)
         await asyncio.sleep(0.2)
-        assert count < 400, "the system's buffers hold less"
+        assert len(sent) < 400, "the system's buffers hold less"
         reads.set()
         await sending
-        await until(lambda: nbytes > 400 * 100_000)
-        reads.clear()
+        await until(lambda: sum(read) > sum(sent))
         sending = asyncio.create_task(send(hub, address))
         await asyncio.sleep(0)
         await hub.end()
         await sending
-        async with asyncio.timeout(SECONDS):
-            await ended.wait()
 
 
 async def test_a_cancelled_send_is_ended(servers: Servers) -> None:
@@ -116,11 +105,11 @@ async def test_what_is_under_way_fails_when_it_is_closed(servers: Servers) -> No
 
 async def test_what_waits_for_more_than_an_answer_fails_when_it_is_closed() -> None:
     """A request's reply, for one: its time-out ends with the hub, as all timers do."""
-    hub = AioHub(Config(namesrv_addr="127.0.0.1:1"), SYSTEM_CLOCK, None)
 
     async def reply() -> None:
         await Promise[None]()
 
+    hub = hub_of()
     waiting = asyncio.create_task(hub.run(reply()))
     await asyncio.sleep(0)
     await hub.end()
@@ -133,23 +122,16 @@ async def test_what_was_said_is_sent_before_the_end() -> None:
     """A one-way send is all that such a program may do: nobody else would wait for it."""
     found: list[int] = []
 
-    def serve() -> None:
-        connection, _ = server.accept()
-        with connection:
-            time.sleep(1.5)  # a server, or a network, that is slow
-            with contextlib.suppress(ConnectionResetError):
-                while data := connection.recv(1 << 16):
-                    found.append(len(data))
+    def serve(connection: socket.socket) -> None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        time.sleep(1.5)  # a server, or a network, that is slow
+        with contextlib.suppress(ConnectionResetError):
+            while data := connection.recv(1 << 16):
+                found.append(len(data))
 
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
-        address = f"127.0.0.1:{server.getsockname()[1]}"
-        thread = threading.Thread(target=serve)
-        thread.start()
-        config = Config(namesrv_addr=address, send_msg_timeout=SECONDS)
-        hub = AioHub(config, SYSTEM_CLOCK, None)
+    with serving(serve) as address:
+        hub = hub_of(address)
         hub.tell(address, RequestCode.SEND_MESSAGE_V2, {}, b"x" * 12_000_000)
         await until(lambda: hub.connections[address].is_open)
         await hub.end()
-        await asyncio.to_thread(thread.join)
     assert sum(found) > 12_000_000
