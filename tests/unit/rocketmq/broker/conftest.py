@@ -27,6 +27,7 @@ from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.broker.state.files import StateFiles
 from penstock.rocketmq.protocol import ids
+from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
@@ -106,6 +107,37 @@ def broker_settings(path: Path) -> BrokerSettings:
     return settings
 
 
+class Lives:
+    """The lives of one broker; services are made and not started, a test steps them itself."""
+
+    def __init__(self, path: Path, clock: FakeClock) -> None:
+        self.clock = clock
+        self.settings = broker_settings(path)
+        self._path = path
+        self._host: Node | None = None
+
+    def begin(self, *topics: str) -> Services:
+        """A new life. The one before has crashed: its tables are as they were saved last."""
+        self.end()
+        self._host = fake_node(self._path, self.clock)
+        state = StateFiles(OsDisk(), str(self._path / "config"))
+        services = Services(self.settings, self._host, state, BROKER_ADDRESS)
+        services.topics.add_system_topics(
+            "DefaultCluster", "broker-a", 0, auto_create=True, trace=False
+        )
+        for topic in topics:
+            services.topics.put(TopicConfig(topic, 4, 4), 0)
+        for topic in services.topics.configs:
+            services.store.configured(topic)
+        services.files.save("topics.json")
+        return services
+
+    def end(self) -> None:
+        if self._host is not None:
+            self._host.broker.close()
+            self._host = None
+
+
 @pytest.fixture
 def clock() -> FakeClock:
     return FakeClock()
@@ -122,6 +154,13 @@ def services(tmp_path: Path, settings: BrokerSettings, clock: FakeClock) -> Iter
     host = fake_node(tmp_path, clock)
     yield Services(settings, host, StateFiles(OsDisk(), str(tmp_path / "config")), BROKER_ADDRESS)
     host.broker.close()
+
+
+@pytest.fixture
+def lives(tmp_path: Path, clock: FakeClock) -> Iterator[Lives]:
+    lives = Lives(tmp_path, clock)
+    yield lives
+    lives.end()
 
 
 @pytest.fixture

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 
+import pytest
+
+from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.names import retry_topic
 from penstock.rocketmq.broker.services import Services
+from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command, Language
 from penstock.rocketmq.protocol.ids import Host
 from penstock.rocketmq.remoting import Connection, NoAnswerError
@@ -62,6 +69,7 @@ class FakePeer:
 def request(
     code: int,
     body: bytes = b"",
+    /,
     *,
     language: Language = Language.JAVA,
     version: int = 409,
@@ -77,18 +85,32 @@ def hand_over(services: Services, connection: Connection, request: Command) -> C
     return services.answers.at_once[request.code](connection, request)
 
 
-def answered(services: Services, connection: Connection, request: Command) -> Command:
-    """What is answered at once."""
-    found = hand_over(services, connection, request)
+def ask(services: Services, code: int, body: bytes = b"", /, **fields: Any) -> Command:
+    """What anybody is answered at once."""
+    found = hand_over(services, FakePeer().connection, request(code, body, **fields))
     assert found is not None
     return found
 
 
-async def answered_later(services: Services, connection: Connection, request: Command) -> Command:
+def ask_json(services: Services, code: int, body: bytes = b"", /, **fields: Any) -> Any:
+    """The body of that."""
+    return fastjson.loads(ask(services, code, body, **fields).body)
+
+
+async def ask_later(services: Services, code: int, body: bytes = b"", /, **fields: Any) -> Command:
     """What is answered when the task of a request has ended."""
-    found = await services.answers.later[request.code](connection, request)
+    asked = request(code, body, **fields)
+    found = await services.answers.later[code](FakePeer().connection, asked)
     assert found is not None
     return found
+
+
+@contextmanager
+def refused(code: int, words: str | None = None) -> Iterator[None]:
+    """What is asked within is refused with this code and a text that matches."""
+    with pytest.raises(RefusedError, match=words) as caught:
+        yield
+    assert caught.value.code == code
 
 
 def heartbeat(
@@ -118,3 +140,19 @@ def heartbeat(
         "producerDataSet": [{"groupName": name} for name in producers],
     }
     return json.dumps(value).encode()
+
+
+def join(
+    services: Services, client_id: str = "c1", group: str = "G", *, peer: FakePeer | None = None,
+    client_version: int = 409, language: Language = Language.JAVA, **subscribed: Any,
+) -> FakePeer:  # fmt: skip
+    """A member of a group that is there, so that it is answered at once; what it is told so far is
+    forgotten.
+    """
+    peer = peer or FakePeer()
+    services.topics.make_inner(retry_topic(group), 1, services.now_ms)
+    body = heartbeat(client_id, group, **subscribed)
+    beat = request(RequestCode.HEART_BEAT, body, language=language, version=client_version)
+    hand_over(services, peer.connection, beat)
+    peer.told.clear()
+    return peer

@@ -1,24 +1,29 @@
-"""What the broker tells of itself."""
+"""What the broker tells of itself, and the data that it lets go of on demand."""
 
 from __future__ import annotations
 
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from penstock.core.metrics import mqbroker as metrics
 from penstock.core.units import HOUR, MINUTE, SECOND
-from penstock.rocketmq.broker.answering import RefusedError
+from penstock.nsq.protocol.bodies import Bodies
 from penstock.rocketmq.broker.names import SCHEDULE_TOPIC
 from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.rocketmq.protocol import fastjson
-from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.codes import RequestCode as Code
+from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.registration import TopicConfig
+from penstock.storage.log import Log, LogOptions
+from penstock.storage.retention import Retention
 from penstock.testing.clock import FakeClock
+from tests.metrics_pages import parse
 from tests.unit.rocketmq.broker.filling import store
-from tests.unit.rocketmq.broker.peers import FakePeer, answered, hand_over, request
+from tests.unit.rocketmq.broker.peers import ask, ask_json, ask_later, refused
 
 JAVAS_KEYS = (
     "EndTransactionQueueSize EndTransactionThreadPoolQueueCapacity bootTimestamp brokerVersion"
@@ -40,16 +45,10 @@ KEYS_SINCE_5 = (
     "brokerActive getTransferredTps timerCongestNum timerDequeueTps timerEnqueueTps"
     " timerOffsetBehind timerReadBehind"
 )
-PEER = FakePeer()
 
 
-def table(services: Services) -> dict[str, str]:
-    asked = request(RequestCode.GET_BROKER_RUNTIME_INFO)
-    value = fastjson.loads(answered(services, PEER.connection, asked).body)
-    assert isinstance(value, dict)
-    found = value["table"]
-    assert isinstance(found, dict)
-    return found
+def table(services: Services) -> Any:
+    return ask_json(services, Code.GET_BROKER_RUNTIME_INFO)["table"]
 
 
 def test_all_that_tools_read_is_there_as_text(services: Services, tmp_path: Path) -> None:
@@ -58,14 +57,10 @@ def test_all_that_tools_read_is_there_as_text(services: Services, tmp_path: Path
     assert set(found) == {*JAVAS_KEYS.split(), *ours}
     assert all(isinstance(value, str) for value in found.values())
     assert found["brokerVersionDesc"] == "V4_9_8"
-
-
-@pytest.mark.parametrize("queue", ["send", "pull", "query"])
-def test_queues_of_thread_pools_are_empty_and_have_room(services: Services, queue: str) -> None:
-    """Apache's exporter for Prometheus skips a broker that does not have both keys."""
-    found = table(services)
-    assert int(found[f"{queue}ThreadPoolQueueSize"]) == 0
-    assert int(found[f"{queue}ThreadPoolQueueCapacity"]) > 0
+    # Apache's exporter for Prometheus skips a broker without size and capacity of thread pools.
+    for pool in ("send", "pull", "query"):
+        assert int(found[f"{pool}ThreadPoolQueueSize"]) == 0
+        assert int(found[f"{pool}ThreadPoolQueueCapacity"]) > 0
     assert int(found["EndTransactionThreadPoolQueueCapacity"]) > 0
 
 
@@ -130,17 +125,91 @@ async def test_how_far_delay_levels_are(services: Services) -> None:
 def test_one_statistic(services: Services) -> None:
     services.stats.put("T", 3, 300)
     services.stats.tick()
-    asked = request(RequestCode.VIEW_BROKER_STATS_DATA, statsName="TOPIC_PUT_NUMS", statsKey="T")
-    answer = answered(services, PEER.connection, asked)
-    assert answer.body == (
+    code = Code.VIEW_BROKER_STATS_DATA
+    assert ask(services, code, statsName="TOPIC_PUT_NUMS", statsKey="T").body == (
         b'{"statsDay":{"avgpt":3.0,"sum":3,"tps":0.0008333333333333334},'
         b'"statsHour":{"avgpt":3.0,"sum":3,"tps":0.005},'
         b'"statsMinute":{"avgpt":3.0,"sum":3,"tps":0.3}}'
     )
+    with refused(ResponseCode.SYSTEM_ERROR, r"^The stats <TOPIC_PUT_NUMS> <Nope> not exist$"):
+        ask(services, code, statsName="TOPIC_PUT_NUMS", statsKey="Nope")
 
 
-def test_a_statistic_that_is_not_there(services: Services) -> None:
-    asked = request(RequestCode.VIEW_BROKER_STATS_DATA, statsName="TOPIC_PUT_NUMS", statsKey="Nope")
-    with pytest.raises(RefusedError, match=r"^The stats <TOPIC_PUT_NUMS> <Nope> not exist$") as no:
-        hand_over(services, PEER.connection, asked)
-    assert no.value.code == ResponseCode.SYSTEM_ERROR
+async def test_what_the_broker_counts(services: Services) -> None:
+    totals = services.stats.totals
+    totals.put_messages, totals.put_bytes, totals.put_failures = 5, 60, 1
+    totals.got_messages, totals.found, totals.missed = 4, 3, 2
+    found = services.metrics((1, 2))
+    page = parse("".join([samples.text() async for samples in found.source()]))
+    assert page.keys() == {metric.name for metric in metrics.LIST.metrics}
+    for metric, value in (
+        (metrics.PUT_MESSAGES, 5),
+        (metrics.PUT_BYTES, 60),
+        (metrics.PUT_FAILURES, 1),
+        (metrics.GOT_MESSAGES, 4),
+        (metrics.CONNECTIONS, 2),
+        (metrics.DELAYED, 0),
+        (metrics.NAME_SERVERS, 0),
+    ):
+        assert page[metric.name].value() == value
+    assert page[metrics.PULLS.name].value(found="true") == 3
+    assert page[metrics.PULLS.name].value(found="false") == 2
+
+
+# --- letting go -----------------------------------------------------------------------------------
+
+
+KEPT = 72 * HOUR
+
+
+async def fill(services: Services, topic: str, queues: int) -> None:
+    """A topic that is kept for a time, with many small segments."""
+    services.topics.put(TopicConfig(topic, queues, queues), services.now_ms)
+    found = services.store.topic(topic)
+    found.retention = Retention(time_ns=KEPT)
+    assert isinstance(found.log, Log)
+    found.log.options = LogOptions(max_bytes_per_file=1000)
+    for number in range(12):
+        await store(services, topic, number % queues, bytes(300))
+
+
+async def test_what_retention_does_not_keep_is_deleted(
+    services: Services, clock: FakeClock
+) -> None:
+    await fill(services, "T", 1)
+    clock.advance(KEPT)
+    assert ask(services, Code.DELETE_EXPIRED_COMMITLOG).code == 0
+    assert services.store.bounds("T", 0) == (0, 12)
+    clock.advance(1)
+    assert ask(services, Code.DELETE_EXPIRED_COMMITLOG).code == 0
+    low, high = services.store.bounds("T", 0)
+    assert 0 < low < high == 12
+    assert services.store.message_at("T", 0, low) is not None
+
+
+async def test_queues_forget_what_is_gone(
+    services: Services, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(services, "T", 2)
+    queues, trimmed = services.store.topic("T").queues, []
+    monkeypatch.setattr(queues, "trim", lambda: trimmed.append("T"))
+    assert ask(services, Code.CLEAN_EXPIRED_CONSUMEQUEUE).code == 0
+    assert trimmed == ["T"]
+    assert services.store.bounds("T", 1) == (0, 6)
+
+
+async def test_the_data_of_topics_without_configuration(services: Services) -> None:
+    broker = services.node.broker
+    for name in ("kept", "left", "read", "replayed"):
+        await store(services, name, 0, b"1")
+    services.topics.put(TopicConfig("kept", 1, 1), services.now_ms)
+    broker.topics["read"].channel("c")
+    broker.topics["replayed"].commit_group("g", None)
+    topic = services.node.registry.topic("nsq")
+    services.node.commits.publish(topic, Bodies.from_list([b"1"]), 0, lambda error: None)
+    services.node.registry.topic("empty")
+    answer = await ask_later(services, Code.CLEAN_UNUSED_TOPIC)
+    assert answer.code == 0
+    assert sorted(broker.topics) == ["empty", "kept", "nsq", "read", "replayed"]
+    assert services.store.bounds("left", 0) == (0, 0)
+    assert services.stats.view("TOPIC_PUT_NUMS", "left") is None
