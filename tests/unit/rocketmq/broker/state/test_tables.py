@@ -334,8 +334,10 @@ def test_what_earlier_versions_have_taken_does_not_hinder_a_start() -> None:
         (TopicTable(), [{}, {"topicConfigTable": []}, {"topicConfigTable": {"T": 1}},
                         {"topicConfigTable": {}, "dataVersion": {"counter": "x"}}]),
         (GroupTable(), [{}, {"subscriptionGroupTable": []}, {"subscriptionGroupTable": {"g": 1}}]),
-        (ConsumerOffsets(), [{}, {"offsetTable": {"T": {}}}, {"offsetTable": {"T@g": 1}},
-                             {"offsetTable": {"T@g": {"x": 1}}}, {"offsetTable": {"T@g": {0: "1"}}}]),
+        (ConsumerOffsets(), [
+            {}, {"offsetTable": {"T": {}}}, {"offsetTable": {"T@g": 1}},
+            {"offsetTable": {"T@g": {"x": 1}}}, {"offsetTable": {"T@g": {0: "1"}}},
+        ]),
     ],
     ids=["topics", "groups", "offsets"],
 )  # fmt: skip
