@@ -45,9 +45,6 @@ def _topics(services: Services) -> None:
         services.topics.put(TopicConfig(name, queues, queues), 1)
 
 
-in_topics = pytest.mark.usefixtures("_topics")
-
-
 def draft(topic: str, queue: int, body: bytes) -> Draft:
     return Draft(topic, queue, body, "KEYS\x01k\x02", born_ms=5, born_host=BORN)
 

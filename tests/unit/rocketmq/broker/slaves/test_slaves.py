@@ -1,8 +1,9 @@
-"""A slave's tables and topics, as they follow a copy."""
+"""Slaves: sends that wait for one, what a slave refuses, its tables as they follow a copy."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import cast
 
@@ -11,22 +12,156 @@ import pytest
 from penstock.cli.shared.dialects import register_dialects
 from penstock.core.errors import TooManyFilesError
 from penstock.net.budget import Memory
+from penstock.node.followers import Followers
+from penstock.node.node import Node
 from penstock.node.options import NodeOptions
+from penstock.nsq.protocol.bodies import Bodies
 from penstock.replication.copied_node import CopiedNode
 from penstock.replication.copy import Copy, small_files
 from penstock.replication.feed import Served, Source
 from penstock.replication.messages import Batches, Hello
 from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.rocketmq.broker.slaves import acks
+from penstock.rocketmq.broker.slaves.acks import SlaveAcks
+from penstock.rocketmq.broker.slaves.refusals import refusal
 from penstock.rocketmq.broker.state import files
 from penstock.rocketmq.broker.state.files import StateFiles
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.log import Log, LogOptions
 from penstock.storage.store import Store
 from penstock.testing.clock import FakeClock
-from tests.unit.rocketmq.broker.conftest import BROKER_ADDRESS, broker_settings
+from tests.unit.rocketmq.broker.conftest import BROKER_ADDRESS, broker_settings, fake_node
 from tests.unit.rocketmq.broker.filling import store
+
+OK, NONE, LATE = (
+    ResponseCode.SUCCESS, ResponseCode.SLAVE_NOT_AVAILABLE, ResponseCode.FLUSH_SLAVE_TIMEOUT,
+)  # fmt: skip
+
+
+class Scene:
+    """A topic with messages, and what its senders are told."""
+
+    def __init__(self, node: Node, clock: FakeClock) -> None:
+        self.clock = clock
+        self.topic = node.broker.topic("T")
+        self.followers = Followers(clock)
+        self.acks = SlaveAcks(self.followers, node.broker.topics, clock, 50, 1000)
+        self.followers.changed.append(self.acks.look)
+        self.told: list[tuple[int, ResponseCode]] = []
+        self.asked = 0
+
+        def ask() -> None:
+            self.asked += 1
+
+        self.followers.ask = ask
+
+    def send(self, nbytes: int = 1) -> int:
+        """Store a message and wait for slaves; the log's end."""
+        self.topic.stage(Bodies.single(b"x" * nbytes), 0, lambda _: None)
+        self.topic.commit()
+        end = self.topic.log.next_offset
+        self.acks.wait("T", end, lambda code: self.told.append((end, code)))
+        return end
+
+    def heard(self, end: int) -> None:
+        self.followers.heard("slave", {("T", self.topic.log.id_base): end})
+
+
+@pytest.fixture
+def scene(tmp_path: Path, clock: FakeClock) -> Iterator[Scene]:
+    node = fake_node(tmp_path, clock)
+    yield Scene(node, clock)
+    node.broker.close()
+
+
+async def test_a_send_is_told_once_a_slave_has_it_and_one_question_serves_several(
+    scene: Scene,
+) -> None:
+    scene.heard(0)
+    ends = [scene.send(), scene.send(), scene.send()]
+    assert scene.told == []
+    await asyncio.sleep(0)
+    assert scene.asked == 1
+    scene.heard(2)
+    assert scene.told == [(ends[0], OK), (ends[1], OK)]
+    scene.heard(3)
+    scene.heard(3)
+    assert scene.told[2:] == [(ends[2], OK)]
+
+
+async def test_without_a_slave_that_is_told_at_once(scene: Scene) -> None:
+    end = scene.send()
+    scene.acks.wait("gone", 1, lambda code: scene.told.append((0, code)))
+    assert scene.told == [(end, NONE), (0, NONE)]
+
+
+async def test_a_slave_that_is_far_behind_is_not_waited_for(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acks, "NEAR", 1)
+    scene.heard(0)
+    scene.send()
+    scene.send(2000)
+    assert scene.told == [(2, NONE)]
+    scene.heard(2)
+    assert scene.told == [(2, NONE), (1, OK)]
+
+
+async def test_a_slave_that_does_not_tell_in_time(scene: Scene) -> None:
+    scene.heard(0)
+    scene.send()
+    scene.clock.advance(30_000_000)
+    scene.send()
+    scene.heard(1)
+    scene.send()
+    scene.clock.advance(20_000_001)
+    async with asyncio.timeout(30):
+        while len(scene.told) < 2:
+            scene.clock.advance(10_000_000)
+            await asyncio.sleep(0.005)
+        scene.followers.gone("slave")
+        while len(scene.told) < 3:
+            scene.clock.advance(10_000_000)
+            await asyncio.sleep(0.005)
+    assert scene.told == [(1, OK), (2, LATE), (3, LATE)]
+    scene.heard(3)
+    assert len(scene.told) == 3
+
+
+# --- what a slave refuses -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "answered", "words"),
+    [
+        (RequestCode.SEND_MESSAGE_V2, ResponseCode.SERVICE_NOT_AVAILABLE, "put to the slave"),
+        (RequestCode.CONSUMER_SEND_MSG_BACK, ResponseCode.SERVICE_NOT_AVAILABLE, "to the slave"),
+        (RequestCode.DELETE_TOPIC_IN_BROKER, ResponseCode.SYSTEM_ERROR, "Can't modify topic"),
+        (RequestCode.END_TRANSACTION, ResponseCode.SLAVE_NOT_AVAILABLE, ""),
+        (RequestCode.CLEAN_UNUSED_TOPIC, ResponseCode.SUCCESS, ""),  # its master does
+        *((code, None, "") for code in (
+            RequestCode.PULL_MESSAGE, RequestCode.QUERY_MESSAGE, RequestCode.UPDATE_CONSUMER_OFFSET,
+            RequestCode.HEART_BEAT, RequestCode.UPDATE_AND_CREATE_ACL_CONFIG,
+        )),
+    ],
+)  # fmt: skip
+def test_what_changes_messages_or_tables_is_not_done_and_reads_are(
+    code: RequestCode, answered: ResponseCode | None, words: str
+) -> None:
+    answer = refusal(Command(code, 7))
+    if answered is None:
+        assert answer is None
+        return
+    assert answer is not None
+    assert (answer.code, answer.opaque, answer.ext) == (answered, 7, {})
+    assert words in (answer.remark or "")
+
+
+# --- tables and topics that follow a copy ---------------------------------------------------------
 
 
 class Following:
@@ -59,10 +194,6 @@ class Following:
                 self.copy.begin_run(hello)
             self.follower.update()
 
-    def bodies(self, topic: str, queue: int) -> list[bytes]:
-        store = self.slave.store
-        return [bytes(each.frame) for each in store.read(topic, queue, 0, 100, 1 << 20)]
-
 
 @pytest.fixture
 async def following(
@@ -79,6 +210,10 @@ def make(master: Services, topic: str, queues: int) -> None:
     master.files.save(files.TOPICS)
 
 
+def frames(services: Services, topic: str, queue: int) -> list[bytes]:
+    return [bytes(each.frame) for each in services.store.read(topic, queue, 0, 100, 1 << 20)]
+
+
 async def test_messages_tables_and_offsets_follow(following: Following) -> None:
     master, slave = following.master, following.slave
     make(master, "T", 3)
@@ -92,8 +227,7 @@ async def test_messages_tables_and_offsets_follow(following: Following) -> None:
     assert slave.offsets.query("T", "g", 2) == 1
     for queue in range(3):
         assert slave.store.bounds("T", queue) == master.store.bounds("T", queue)
-        expected = master.store.read("T", queue, 0, 100, 1 << 20)
-        assert following.bodies("T", queue) == [bytes(each.frame) for each in expected]
+        assert frames(slave, "T", queue) == frames(master, "T", queue)
     physical = placed[0][0].physical_offset
     assert slave.store.frame(physical) == master.store.frame(physical)
     assert heard == []  # it was there when the topic was shown
@@ -182,7 +316,4 @@ async def test_a_queue_goes_on_where_its_messages_say_behind_those_that_the_mast
     following.copy.settle()
     following.follower.update()
     assert slave.store.bounds("T", 1) == (0, 4)
-    expected = master.store.read("T", 1, 3, 1, 1 << 20)
-    assert [bytes(e.frame) for e in slave.store.read("T", 1, 3, 1, 1 << 20)] == [
-        bytes(each.frame) for each in expected
-    ]
+    assert frames(slave, "T", 1)[-1] == frames(master, "T", 1)[-1]
