@@ -111,12 +111,6 @@ FREE = 31_999
 """A code that nobody has."""
 
 
-@pytest.mark.parametrize("code", [0, 13, 47, FREE, -5])
-def test_unknown_codes_are_said_to_be(client: RawClient, code: int) -> None:
-    answer = client.ask(code)
-    assert (answer.code, answer.remark) == (3, f" request type {code} not supported")
-
-
 @pytest.mark.parametrize(
     ("error", "code", "remark"),
     [

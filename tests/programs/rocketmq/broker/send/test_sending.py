@@ -229,15 +229,6 @@ def test_a_message_that_always_fails_ends_as_a_dead_letter(client: RawClient) ->
     assert pull(client, "%RETRY%CG", 0, retries)[0].code == 19
 
 
-def test_a_client_that_sends_its_retries_itself(client: RawClient) -> None:
-    for tried, topic in ((2, "%RETRY%CG"), (3, "%DLQ%CG")):
-        text = properties.join({"RETRY_TOPIC": "T", "DELAY": str(3 + tried)})
-        answer = send(client, "%RETRY%CG", b"%d" % tried, i=text, j=tried, l=3)
-        assert answer.code == 0, answer.remark
-        message = arrived(client, topic, 0)
-        assert (message.body, message.reconsume_times) == (b"%d" % tried, tried)
-
-
 @pytest.mark.parametrize(("level", "topic"), [(0, "%RETRY%CG"), (-1, "%DLQ%CG")])
 def test_a_group_that_never_sent_a_heartbeat_finds_its_topics_right_after_the_answer(
     client: RawClient, routes: RawClient, level: int, topic: str

@@ -114,20 +114,6 @@ async def test_one_batch_of_a_queue_at_a_time(topic: Services) -> None:
     assert len(topic.pops) == 0
 
 
-async def test_after_its_time_a_batch_comes_again(topic: Services, clock: FakeClock) -> None:
-    first_ms = topic.now_ms
-    pop(topic)
-    finish(topic, 0)
-    waiting = pop(topic)
-    clock.advance(1000 * MILLISECOND)
-    topic.pops.ordered._time_over(("T", "G"))
-    await settled()
-    assert bodies(waiting) == [b"b", b"c"]
-    assert waiting.ext["orderCountInfo"] == "0 qo0%1 1;0 qo0%2 1;0 0 1"
-    finish(topic, 1, first_ms)  # too late, and nothing happens
-    assert topic.offsets.query("T", "G", 0) == 1
-
-
 async def test_those_who_wait_are_woken_when_the_time_is_over(
     topic: Services, clock: FakeClock
 ) -> None:
@@ -325,21 +311,6 @@ async def test_from_out_of_order_to_in_order_and_back(topic: Services) -> None:
     topic.pops.commit()
     assert topic.offsets.query("T", "G", 0) == 3, "the channel has no say"
     assert popper(topic).channel.state.depth == 1
-
-
-async def test_it_survives_a_restart(topic: Services) -> None:
-    pop(topic)
-    finish(topic, 1)
-    kept = topic.pops.ordered.table.as_json()
-    topic.files.save(pop_orders.FILE)
-    with_pops(topic, queues=2)
-    assert topic.pops.ordered.table.as_json() == kept
-    waiting = pop(topic)
-    for offset in (0, 2):
-        finish(topic, offset)
-    await settled()
-    assert topic.offsets.query("T", "G", 0) == 3
-    assert waiting.sent == []
 
 
 async def test_a_batch_that_was_done_before_a_crash_blocks_nothing(topic: Services) -> None:

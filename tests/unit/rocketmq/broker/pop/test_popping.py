@@ -108,16 +108,6 @@ async def test_only_what_is_wanted(topic: Services) -> None:
     assert channel.channel.state.floor() == 6
 
 
-async def test_what_comes_again_says_so(topic: Services) -> None:
-    channel = popper(topic)
-    await store(topic, "T", 0, b"a", b"b", TAGS="t")
-    for tries in range(3):
-        found = await take(channel, hidden_ms=100)
-        assert [each.reconsume_times for each in found.messages] == [tries, tries]
-        assert [each.attempts for each in found.popped] == [tries + 1] * 2
-        await dispatched(topic, 120)
-
-
 async def test_hiding_for_another_time(topic: Services) -> None:
     channel = popper(topic)
     await store(topic, "T", 0, b"a", b"b")
@@ -224,7 +214,7 @@ async def test_a_request_that_waits_is_asked_again_whether_it_may(
     assert len(pops) == 0
     for peer in peers:
         (again,) = peer.again
-        with pytest.raises(RefusedError, match=r"forbidden|no permission"):
+        with refused(ResponseCode.NO_PERMISSION, r"forbidden|no permission"):
             hand_over(services, peer.connection, again)
         assert not peer.sent
     if order == "false":  # the message waits for those who may have it
@@ -421,7 +411,7 @@ def in_flight(services: Services) -> int:
     return popper(services).channel.state.in_flight_count
 
 
-async def test_one(popped: Services) -> None:
+async def test_one_is_acknowledged(popped: Services) -> None:
     for _ in range(2):  # a repetition changes nothing
         assert ask(popped, Code.ACK_MESSAGE, **fields(popped, 1)).code == ResponseCode.SUCCESS
         assert in_flight(popped) == 2
@@ -438,7 +428,7 @@ async def test_one(popped: Services) -> None:
         ({"offset": -1}, ResponseCode.NO_MESSAGE),
     ],
 )
-async def test_refusals(
+async def test_acknowledgements_that_are_refused(
     popped: Services, asked: int, changes: dict[str, Any], code: ResponseCode
 ) -> None:
     with refused(code):
@@ -455,7 +445,7 @@ async def test_a_receipt_that_is_too_late(popped: Services, clock: FakeClock) ->
         ask(popped, Code.ACK_MESSAGE, **{**given, "extraInfo": "x"})
 
 
-async def test_several(popped: Services) -> None:
+async def test_several_are_acknowledged(popped: Services) -> None:
     def acknowledge(**changes: Any) -> int:
         bits = base64.b64encode(bytes((0b1101,))).decode()
         entry = {"c": "G", "t": "T", "r": "0", "so": 0, "q": 1, "rq": 0, "pt": popped.now_ms,
@@ -473,7 +463,7 @@ async def test_several(popped: Services) -> None:
     [(b"", RefusedError), (b"{}", RefusedError), (b'{"acks":[]}', RefusedError),
      (b'{"acks":5}', BodyError), (b'{"acks":[5]}', BodyError), (b"{", BodyError)],
 )  # fmt: skip
-async def test_nothing(topic: Services, body: bytes, error: type[Exception]) -> None:
+async def test_acknowledging_nothing(topic: Services, body: bytes, error: type[Exception]) -> None:
     with pytest.raises(error) as caught:
         ask(topic, Code.BATCH_ACK_MESSAGE, body)
     if isinstance(caught.value, RefusedError):
@@ -513,11 +503,6 @@ NOTHING, SOMETHING = (
 async def noticed(services: Services, **changes: Any) -> dict[str, str] | None:
     asked = {"consumerGroup": "G", "topic": "T", "queueId": -1, "pollTime": 30_000, "bornTime": 1}
     return (await ask_later(services, Code.NOTIFICATION, **{**asked, **changes})).ext
-
-
-async def test_there_is_something(topic: Services) -> None:
-    await store(topic, "T", 0, b"a")
-    assert await noticed(topic) == SOMETHING
 
 
 async def test_something_comes(topic: Services) -> None:

@@ -371,7 +371,7 @@ async def test_properties_without_room(levels: Services, level: int) -> None:
         await send_back(levels, placed, level)
 
 
-async def test_what_is_refused(levels: Services) -> None:
+async def test_what_cannot_be_sent_back(levels: Services) -> None:
     placed = await failed(levels)
     for offset in (99_999_999, -1, placed.physical_offset + 1):
         with pytest.raises(RefusedError, match=f"look message by offset failed, {offset}"):
