@@ -68,33 +68,26 @@ async def test_requests_are_served_in_their_order(topic: Services) -> None:
     assert [each.answers for each in requests] == [1, 1, 1]
 
 
+@pytest.mark.parametrize("is_one_batch", [False, True])
 async def test_an_answer_is_not_longer_than_clients_read(
-    topic: Services, monkeypatch: pytest.MonkeyPatch
+    topic: Services, monkeypatch: pytest.MonkeyPatch, is_one_batch: bool
 ) -> None:
-    monkeypatch.setattr(channels, "SERVE_BYTES_MAX", 1)
-    monkeypatch.setattr(pop_channel, "ANSWER_BYTES", 2000)
-    channel, requests = popper(topic), [Request(), Request()]
-    for number in range(5):
-        await store(topic, "T", 0, b"%d" % number * 1000)
+    monkeypatch.setattr(
+        channels, "SERVE_BYTES_MAX", channels.SERVE_BYTES_MAX if is_one_batch else 1
+    )
+    limit = ("ANSWER_BYTES_MAX", 2500) if is_one_batch else ("ANSWER_BYTES", 2000)
+    monkeypatch.setattr(pop_channel, *limit)
+    channel, requests = popper(topic), [Request(4), Request(2)]
+    bodies = [b"%d" % number * 1000 for number in range(5)]
+    for batch in [bodies] if is_one_batch else [[body] for body in bodies]:
+        await store(topic, "T", 0, *batch)
     for each in requests:
         channel.wait(each, 1000)
-    await settled()
-    assert [[body[:1] for body in each.bodies] for each in requests] == [[b"0", b"1"], [b"2", b"3"]]
+    await dispatched(topic)
+    assert [each.bodies for each in requests] == [bodies[:2], bodies[2:4]]
+    assert (channel.channel.state.depth, channel.channel.state.in_flight_count) == (1, 4)
     last = await take(channel)
     assert [(each.offset, each.attempts) for each in last.popped] == [(4, 1)]
-
-
-async def test_nor_when_one_batch_has_more(
-    topic: Services, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pop_channel, "ANSWER_BYTES_MAX", 2500)
-    channel, requests = popper(topic), [Request(4), Request(2)]
-    for each in requests:
-        channel.wait(each, 1000)
-    await store(topic, "T", 0, *(b"%d" % number * 1000 for number in range(5)))
-    await dispatched(topic)
-    assert [[body[:1] for body in each.bodies] for each in requests] == [[b"0", b"1"], [b"2", b"3"]]
-    assert (channel.channel.state.depth, channel.channel.state.in_flight_count) == (1, 4)
 
 
 async def test_only_what_is_wanted(topic: Services) -> None:
@@ -177,14 +170,6 @@ async def test_so_many_different_times(topic: Services) -> None:
     assert channel.wait(Request(1), 7)  # those that hold nothing make room
 
 
-async def test_the_end(topic: Services) -> None:
-    channel, waiting = popper(topic), Request()
-    channel.wait(waiting, 1000)
-    channel.close()
-    assert waiting.is_expired
-    assert channel.waiting == 0
-
-
 class Popper(FakePeer):
     """A connection that notes which requests it is to take again."""
 
@@ -242,25 +227,22 @@ async def test_where_a_group_begins(topic: Services, monkeypatch: pytest.MonkeyP
     assert popper(topic, "start") is popper(topic, "start", from_end=True)
 
 
-@pytest.mark.parametrize("group", ["%RETRY%G", "a|b", "g" * 65])
-async def test_groups_that_are_no_channels(topic: Services, group: str) -> None:
-    with pytest.raises(RefusedError, match="cannot pop"):
-        popper(topic, group)
-
-
-async def test_a_channel_that_somebody_deleted(topic: Services) -> None:
+async def test_channels_that_are_deleted_and_groups_that_can_have_none(topic: Services) -> None:
     await fill(topic)
     first, waiting, again = popper(topic), Request(), Request()
     await take(first, 4)
     first.wait(waiting, 1000)
     topic.node.registry.topic("T").delete_channel("G")
     assert topic.pops.find("T", "G") is None
-    assert waiting.is_expired
+    assert (waiting.is_expired, first.waiting) == (True, 0)
     assert popper(topic) is not first
     popper(topic).wait(again, 1000)
     await topic.store.delete("T")
     assert again.is_expired or again.answers == 0
     assert topic.pops.find("T", "G") is None
+    for group in ("%RETRY%G", "a|b", "g" * 65):
+        with pytest.raises(RefusedError, match="cannot pop"):
+            popper(topic, group)
 
 
 async def test_a_channel_of_nsqs_belongs_to_no_group_before_it_pops(topic: Services) -> None:
@@ -292,14 +274,15 @@ async def test_a_group_that_popped_before_a_restart_is_set_to_another_place(
     assert channel.state.cursor == 1
 
 
+@pytest.mark.parametrize("times", [0, -1])
 @pytest.mark.parametrize(
     "tags", ["t", "t" * (properties.BYTES_MAX - 10)], ids=["a word", "all that has room"]
 )
-async def test_too_often(topic: Services, clock: FakeClock, tags: str) -> None:
-    topic.groups.put(GroupConfig("G", retry_max_times=0), topic.now_ms)
+async def test_too_often(topic: Services, clock: FakeClock, tags: str, times: int) -> None:
+    topic.groups.put(GroupConfig("G", retry_max_times=times), topic.now_ms)
     await store(topic, "T", 1, b"poison", TAGS=tags)
     channel, second = popper(topic), Request()
-    await take(channel, hidden_ms=100)
+    assert (await take(channel, hidden_ms=100)).bodies == [b"poison"], "once at least"
     clock.advance(200 * MILLISECOND)
     await store(topic, "T", 0, b"sound")
     channel.wait(second, 100)
@@ -311,12 +294,6 @@ async def test_too_often(topic: Services, clock: FakeClock, tags: str) -> None:
         found = properties.parse(dead.properties)
         assert (found["RETRY_TOPIC"], found["TAGS"]) == ("T", "t")
     assert (channel.channel.state.floor(), channel.channel.state.in_flight_count) == (1, 1)
-
-
-async def test_a_group_without_retries_has_each_message_once(topic: Services) -> None:
-    topic.groups.put(GroupConfig("G", retry_max_times=-1), topic.now_ms)
-    await store(topic, "T", 1, b"once")
-    assert (await take(popper(topic))).bodies == [b"once"]
 
 
 async def test_looking(topic: Services) -> None:

@@ -85,10 +85,15 @@ def test_reads_have_their_bounds(services: Services) -> None:
 
 
 def test_a_batch_is_several_messages(services: Services, clock: FakeClock) -> None:
+    heard: list[tuple[str, list[tuple[int, int]]]] = []
+    services.store.on_append.append(
+        lambda topic, batches: heard.append((topic, [(b.queue, b.count) for b in batches]))
+    )
     put(services, draft("four", 2, b"before"))
     bodies = [b"x" * size for size in (1, 5, 5)]
     places = put(services, *(draft("four", 2, body) for body in bodies))
     assert [each.queue_offset for each in places] == [1, 2, 3]
+    assert heard == [("four", [(2, 1)]), ("four", [(2, 3)])]
     for body, place in zip(bodies, places, strict=True):
         message = services.store.message(place.physical_offset)
         assert message is not None
@@ -181,16 +186,6 @@ def test_messages_of_nsq_are_messages_too(services: Services) -> None:
     assert all(offsets == list(range(len(offsets))) for offsets in places.values())
     wanted = [b"a", b"aa", b"b", b"bb", b"c", b"cc", b"d", b"dd", b"mine"]
     assert sorted(message.body for message in messages) == wanted
-
-
-def test_listeners_hear_of_each_commit(services: Services) -> None:
-    heard: list[tuple[str, list[tuple[int, int]]]] = []
-    services.store.on_append.append(
-        lambda topic, batches: heard.append((topic, [(b.queue, b.count) for b in batches]))
-    )
-    put(services, draft("four", 1, b"x"))
-    put(services, draft("four", 1, b"x"), draft("four", 1, b"y"))
-    assert heard == [("four", [(1, 1)]), ("four", [(1, 2)])]
 
 
 class Deletions(Observer):
