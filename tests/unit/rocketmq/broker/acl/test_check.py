@@ -116,7 +116,6 @@ DECISIONS: list[tuple[int, dict[str, str], str | None]] = [
     (Code.SEND_MESSAGE, {"topic": "topicA"}, "No default permission for topic:topicA"),
     (Code.SEND_MESSAGE, {"topic": "topicB"}, None),
     (Code.SEND_MESSAGE_V2, {"b": "topicC"}, "No default permission for topic:topicC"),
-    (Code.SEND_BATCH_MESSAGE, {"b": "topicC"}, "No default permission for topic:topicC"),
     (Code.SEND_MESSAGE, {"topic": "other"}, "No default permission for topic:other"),
     (Code.SEND_MESSAGE, {"topic": "%RETRY%groupA"}, "No default permission for group:groupA"),
     (Code.SEND_MESSAGE, {"topic": "RMQ_SYS_TRACE_TOPIC"}, None),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.filling import queue_key, store
 from tests.unit.rocketmq.broker.peers import FakePeer, Told, ask, ask_json, ask_later, join, refused
-from tests.unit.rocketmq.broker.popping import Request, popper, with_pops
+from tests.unit.rocketmq.broker.popping import popper
 
 
 @pytest.fixture
@@ -243,38 +242,22 @@ def test_one_queue_alone(services: Services, fields: dict[str, int], wanted: int
     assert told == {0: wanted}, "members keep their other queues"
 
 
-async def test_one_queue_of_a_group_that_pops(services: Services) -> None:
-    pops = with_pops(services, queues=2)
+@pytest.mark.usefixtures("backlog")
+async def test_a_group_that_pops_goes_on_there_though_nobody_is_online(services: Services) -> None:
+    """How its channel is moved is for pop/test_popping.py to show."""
     services.groups.put(GroupConfig("G"), services.now_ms)
-    await store(services, "T", 0, b"a", b"b", b"c")
-    await store(services, "T", 1, b"d")
-    first, again = Request(), Request()
-    popper(services).wait(first, 1000)
-    await asyncio.sleep(0)
-    popper(services).finish([each.offset for each in first.popped])
-    assert reset(services, queueId=0, offset=1).code == 0
-    popper(services).wait(again, 1000)
-    await asyncio.sleep(0)
-    assert again.bodies == [b"b", b"c"]
-    assert services.offsets.query("T", "G", 0) == 1
-    assert pops.in_order("T", "G", from_end=False) == 2
-    assert reset(services, queueId=0, offset=2).code == 0
-    assert services.offsets.query("T", "G", 0) == 2
-
-
-async def test_a_group_that_pops_goes_on_there_though_nobody_is_online(
-    services: Services,
-) -> None:
-    with_pops(services, queues=2)
-    await store(services, "T", 0, b"a", b"b")
-    await store(services, "T", 1, b"c")
     channel = popper(services)
     services.pops.commit()
     assert reset(services, offset_reset.LATEST, True).code == 0
-    assert channel.channel.state.floor() == 3
-    assert services.offsets.of("T", "G") == {0: 2, 1: 1}
-    assert reset(services, 0).code == 0
+    assert channel.channel.state.floor() == 8
+    assert services.offsets.of("T", "G") == {0: 5, 1: 3}
+    assert reset(services).code == 0
     assert channel.channel.state.cursor == 0
+    assert reset(services, queueId=1, offset=3).code == 0
+    assert channel.channel.state.unfinished_count == 5, "queue 0"
+    assert services.pops.in_order("T", "G", from_end=False) == 2
+    assert reset(services, queueId=0, offset=2).code == 0
+    assert services.offsets.query("T", "G", 0) == 2
 
 
 @pytest.mark.usefixtures("backlog")

@@ -134,15 +134,6 @@ async def test_what_cannot_wait_once_more_is_given_back(services: Services) -> N
     assert await release.put_off(services.store, services.levels, both, None) == both
 
 
-async def test_held_messages_outlive_retention(services: Services) -> None:
-    await store(services, names.SCHEDULE_TOPIC, 0, *[b"x"] * 10)
-    topic = services.store.topic(names.SCHEDULE_TOPIC)
-    release.hold(topic, 4)
-    services.retention.adopt(topic)
-    assert topic.floor() == 4
-    release.hold(None, 4)
-
-
 @pytest.mark.parametrize(
     ("topic", "named", "real"),
     [(names.SCHEDULE_TOPIC, {"REAL_TOPIC": "T", "REAL_QID": "2"}, "T"),

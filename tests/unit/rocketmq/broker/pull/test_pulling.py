@@ -37,20 +37,6 @@ def header(offset: int, **changes: object) -> PullHeader:
     return PullHeader.of(request(Code.PULL_MESSAGE, **fields(offset, **changes)))
 
 
-@pytest.mark.parametrize(
-    ("offset", "code", "next_offset"),
-    [(0, ResponseCode.SUCCESS, 3), (2, ResponseCode.SUCCESS, 3),
-     (3, ResponseCode.PULL_NOT_FOUND, 3), (4, ResponseCode.PULL_OFFSET_MOVED, 3)],
-)  # fmt: skip
-async def test_where_a_pull_goes_on(
-    services: Services, offset: int, code: ResponseCode, next_offset: int
-) -> None:
-    await store(services, "T", 0, b"1", b"2", b"3")
-    found = services.search.find(header(offset), Subscription("T"))
-    assert (found.code, found.next_offset) == (code, next_offset)
-    assert found.messages == max(0, 3 - offset)
-
-
 async def test_a_search_in_vain_goes_on_behind_what_it_has_looked_at(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:

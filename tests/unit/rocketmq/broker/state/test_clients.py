@@ -113,13 +113,6 @@ def test_newer_subscriptions_replace_older_ones(registry: Clients[str]) -> None:
         assert subscription.tags == (["B"] if version == b"2" else [])
 
 
-def test_silent_clients(registry: Clients[str]) -> None:
-    registry.beat(Heartbeat.parse(JAVA), member("c1"))
-    registry.beat(Heartbeat.parse(CPP), member("c2", clients.EXPIRY_NS))
-    assert registry.expired(clients.EXPIRY_NS) == []
-    assert registry.expired(clients.EXPIRY_NS + 1) == ["peer of c1"]
-
-
 def test_the_number_of_groups_is_bounded(
     registry: Clients[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -320,32 +320,24 @@ async def test_keys_of_one_hash_are_told_apart(
     assert await topics.texts("T", "Aa") == [named("Aa BB", "C")]
 
 
-async def test_the_task_indexes_what_is_stored(
+async def test_the_task_indexes_what_is_stored_and_what_the_last_process_did_not(
     topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hash_index, "CHUNK_ROWS", 50)
+    for _ in range(2):
+        topics.store("T", *[named(f"k{number}") for number in range(300)])
+    topics.crash()
     topics.keys.start()
     for number in range(40):
         topics.store("T", *[named(f"k{number}")] * 5)
         topics.store("U", named(f"k{number}"))
-    await until(lambda: len(topics.disk.paths(".keys")) > 0)
+    await until(lambda: topics.disk.paths(".keys"))
+    assert len(await topics.texts("T", "k5")) == 7
     await topics.keys.close()
+    assert {os.path.dirname(path) for path in topics.disk.paths(".keys")} == {"/data/T", "/data/U"}
     topics.crash()
-    assert len(await topics.texts("T", "k39")) == 5
+    assert len(await topics.texts("T", "k39")) == 7
     assert len(await topics.texts("U", "k0")) == 1
-
-
-async def test_a_start_finds_what_the_last_process_did_not_index(topics: Topics) -> None:
-    topics.store("T", *[named(f"k{number}") for number in range(300)])
-    topics.store("T", *[named(f"k{number}") for number in range(300)])
-    topics.crash()
-    topics.keys.start()
-    topics.store("T", named("k5"))
-    assert len(await topics.texts("T", "k5")) == 3
-    await topics.keys.close()
-    assert topics.disk.paths(".keys")
-    topics.crash()
-    assert len(await topics.texts("T", "k5")) == 3
 
 
 async def test_what_the_log_has_dropped_is_not_found(topics: Topics) -> None:
@@ -493,10 +485,3 @@ async def test_an_index_that_lags_far_behind_is_searched_as_it_is(
     monkeypatch.setattr(key_index, "CATCH_UP_S", -1)
     assert await topics.find("T", "k") == Found([], -1, 0)
     assert "the key index of T lacks its newest 1 message" in caplog.text
-
-
-def test_index_files_lie_beside_the_log(topics: Topics) -> None:
-    topics.store("T", named("k"))
-    asyncio.run(topics.texts("T", "k"))
-    asyncio.run(topics.keys.close())
-    assert [os.path.dirname(path) for path in topics.disk.paths(".keys")] == ["/data/T"]

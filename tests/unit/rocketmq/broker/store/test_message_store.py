@@ -173,21 +173,6 @@ def test_what_is_gone_is_left_out(
         assert [decode(bytes(each.frame))[0].queue_offset for each in read] == wanted
 
 
-def test_messages_of_nsq_are_messages_too(services: Services) -> None:
-    register_dialects()
-    topic = services.store.topic("four")
-    put(services, draft("four", 0, b"mine"))
-    for body in (b"a", b"b", b"c", b"d"):
-        topic.stage(Bodies.from_list([body, body * 2]), 0, lambda error: None)
-        topic.commit()
-    messages = [message for queue in range(4) for message in stored(services, "four", queue)]
-    assert [services.store.message(each.physical_offset) for each in messages] == messages
-    places = {queue: [m.queue_offset for m in messages if m.queue == queue] for queue in range(4)}
-    assert all(offsets == list(range(len(offsets))) for offsets in places.values())
-    wanted = [b"a", b"aa", b"b", b"bb", b"c", b"cc", b"d", b"dd", b"mine"]
-    assert sorted(message.body for message in messages) == wanted
-
-
 class Deletions(Observer):
     """The store is told of deleted _topics as a daemon tells it."""
 

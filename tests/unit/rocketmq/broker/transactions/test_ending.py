@@ -280,21 +280,6 @@ async def test_a_copy_knows_its_root_and_its_checks(scene: Scene) -> None:
     assert (copy.body, copy.born_ms, copy.flag) == (b"x", 7, 9)
 
 
-async def test_what_outcomes_put_where(scene: Scene) -> None:
-    found, services = await stored_half(scene), scene.services
-    committed, given_up, rolled_back = (
-        half_messages.final(services.topics, services.publisher, found, outcome)
-        for outcome in (Outcome.COMMIT, Outcome.GIVE_UP, Outcome.ROLLBACK)
-    )
-    assert committed is not None
-    assert (committed.topic, committed.queue, committed.sys_flag) == ("T", 2, 9)
-    assert committed.prepared_offset == found.physical_offset
-    assert committed.properties == found.properties
-    assert given_up is not None
-    assert given_up.topic == names.GIVEN_UP_HALF_TOPIC
-    assert rolled_back is None
-
-
 @pytest.mark.parametrize(
     "op", [Op(5, Outcome.COMMIT, 9), Op(6, Outcome.ROLLBACK, 6), Op(0, Outcome.GIVE_UP, 1)]
 )
