@@ -81,6 +81,8 @@ def test_a_look_shows_what_one_answer_holds(
     answer = asked(client, Code.PEEK_MESSAGE)
     assert [each.body for each in decode_all(answer.body)] == [b"a"]
     assert answer.text("restNum") == "2"
+    asked(client)
+    assert asked(client, Code.PEEK_MESSAGE).code == ResponseCode.PULL_NOT_FOUND
 
 
 def test_how_many_wait(client: RawClient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from typing import cast
 
 import pytest
 
+from penstock.core.errors import StorageError
 from penstock.core.units import HOUR, SECOND
 from penstock.net.tasks import spawn
 from penstock.rocketmq.broker import names
@@ -237,6 +238,24 @@ async def test_a_full_disk_leaves_all_as_it_was(scene: Scene) -> None:
     failing.mend()
     await check(scene)
     assert len(peer.told) == 1
+
+
+async def test_checks_go_on_whatever_fails(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    outcomes: list[Exception | None] = [StorageError("the disk"), ValueError("a mistake"), None]
+
+    async def failing() -> None:
+        if (error := outcomes.pop(0) if outcomes else None) is not None:
+            raise error
+
+    monkeypatch.setattr(module, "INTERVAL_S_MIN", 0.001)
+    monkeypatch.setattr(scene.services.checks, "check", failing)
+    scene.services.settings.transaction_check_interval = 1
+    scene.services.checks.start()
+    await until(lambda: not outcomes)
+    await scene.services.checks.close()
+    assert caplog.text.count("checking transactions failed, trying again") == 2
 
 
 async def test_many_at_once_are_asked_for_once_each(scene: Scene) -> None:
