@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 
@@ -15,6 +15,7 @@ from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command, Language
+from penstock.rocketmq.protocol.frames import FrameReader
 from penstock.rocketmq.protocol.ids import Host
 from penstock.rocketmq.remoting import Connection, NoAnswerError
 
@@ -28,13 +29,18 @@ class Told(NamedTuple):
 
 
 class FakePeer:
-    """Takes the place of a connection; ``reply`` answers what the broker asks."""
+    """Takes the place of a connection; ``reply`` answers what the broker asks.
+
+    ``told`` is what the broker asked, ``sent`` what it answered later, and ``again`` has the
+    requests that it takes once more.
+    """
 
     def __init__(self, reply: Callable[[Told], Command] | None = None) -> None:
         self.address = "127.0.0.1:5000"
         self.host = Host.parse(self.address)
         self.told: list[Told] = []
         self.sent: list[Command] = []
+        self.again: list[Command] = []
         self.is_closed = False
         self.is_congested = False
         self.has_room = True
@@ -42,6 +48,17 @@ class FakePeer:
 
     def send(self, command: Command) -> None:
         self.sent.append(command)
+
+    def send_pieces(self, pieces: Iterable[bytes]) -> None:
+        reader = FrameReader()
+        reader.feed(b"".join(map(bytes, pieces)))
+        self.sent += iter(reader.next_command, None)
+
+    def send_large(self, pieces: Iterable[bytes], nbytes: int) -> None:
+        self.send_pieces(pieces)
+
+    def take_again(self, request: Command) -> None:
+        self.again.append(request)
 
     def tell(self, code: int, ext: dict[str, str] | None = None, body: bytes = b"") -> None:
         self.told.append(Told(int(code), ext or {}, body))
@@ -64,6 +81,11 @@ class FakePeer:
     @property
     def told_codes(self) -> list[int]:
         return [told.code for told in self.told]
+
+    @property
+    def codes(self) -> list[int]:
+        """Those of the answers."""
+        return [answer.code for answer in self.sent]
 
 
 def request(

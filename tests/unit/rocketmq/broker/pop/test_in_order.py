@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -14,13 +13,13 @@ from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.pop import ordered_pops, pop_orders
 from penstock.rocketmq.broker.pop.pop_orders import KEPT_MS, Finished, OpenBatch, OrderTable
 from penstock.rocketmq.broker.services import Services
-from penstock.rocketmq.protocol import fastjson, frames
+from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.messages.message import decode_all
 from penstock.testing.clock import FakeClock
-from tests.unit.rocketmq.broker.filling import store
+from tests.unit.rocketmq.broker.filling import store, until
 from tests.unit.rocketmq.broker.peers import FakePeer, ask, hand_over, refused, request
 from tests.unit.rocketmq.broker.popping import popper, settled, take, with_pops
 
@@ -28,30 +27,6 @@ FIELDS: dict[str, Any] = {"consumerGroup": "G", "topic": "T", "queueId": 0, "max
           "invisibleTime": 1000, "pollTime": 30_000, "bornTime": 1, "initMode": 0,
           "order": "true"}  # fmt: skip
 ANY = -1
-
-
-class Peer(FakePeer):
-    """Reads the answers that have messages, too, and tells when there is one."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.answered = asyncio.Event()
-
-    def send_large(self, pieces: Any, nbytes: int) -> None:
-        reader = frames.FrameReader()
-        reader.feed(b"".join(map(bytes, pieces)))
-        while (answer := reader.next_command()) is not None:
-            self.sent.append(answer)
-        self.answered.set()
-
-    @property
-    def codes(self) -> list[int]:
-        return [each.code for each in self.sent]
-
-    @property
-    def ext(self) -> dict[str, str]:
-        (answer,) = self.sent
-        return answer.ext or {}
 
 
 @pytest.fixture
@@ -63,14 +38,14 @@ async def topic(services: Services) -> Services:
     return services
 
 
-def pop(services: Services, **changes: Any) -> Peer:
+def pop(services: Services, **changes: Any) -> FakePeer:
     """A request to pop queue 0; what it is answered is at its peer."""
-    peer = Peer()
+    peer = FakePeer()
     hand_over(services, peer.connection, request(Code.POP_MESSAGE, **{**FIELDS, **changes}))
     return peer
 
 
-def bodies(peer: Peer) -> list[bytes]:
+def bodies(peer: FakePeer) -> list[bytes]:
     (answer,) = peer.sent
     assert answer.code == 0, answer.remark
     return [message.body for message in decode_all(answer.body)]
@@ -90,7 +65,7 @@ def finish(services: Services, offset: int, pop_ms: int | None = None) -> None:
 async def test_an_answer(topic: Services) -> None:
     peer = pop(topic, maxMsgNums=2)
     assert bodies(peer) == [b"a", b"b"]
-    assert peer.ext == {
+    assert peer.sent[0].ext == {
         "popTime": str(topic.now_ms), "invisibleTime": "1000", "reviveQid": "999",
         "restNum": "1", "startOffsetInfo": "0 0 0", "msgOffsetInfo": "0 0 0,1",
         "orderCountInfo": "0 0 0",
@@ -120,7 +95,7 @@ async def test_those_who_wait_are_woken_when_the_time_is_over(
     pop(topic, invisibleTime=1)
     waiting = pop(topic)
     clock.advance(MILLISECOND)
-    await asyncio.wait_for(waiting.answered.wait(), 60)
+    await until(lambda: waiting.sent)
     assert bodies(waiting) == [b"a", b"b", b"c"]
 
 
@@ -261,7 +236,7 @@ async def test_a_repeated_attempt(topic: Services) -> None:
     for _ in range(2):
         peer = pop(topic, attemptId="x")
         assert len(bodies(peer)) == 3
-        assert peer.ext["orderCountInfo"] == "0 0 0"
+        assert peer.sent[0].text("orderCountInfo") == "0 0 0"
 
 
 async def test_limits_of_those_who_wait_and_of_what_is_out(

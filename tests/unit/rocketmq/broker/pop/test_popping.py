@@ -21,7 +21,6 @@ from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.state.groups import GroupConfig
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from penstock.rocketmq.protocol.codes import ResponseCode
-from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.messages import properties
 from penstock.testing.clock import FakeClock
@@ -170,24 +169,13 @@ async def test_so_many_different_times(topic: Services) -> None:
     assert channel.wait(Request(1), 7)  # those that hold nothing make room
 
 
-class Popper(FakePeer):
-    """A connection that notes which requests it is to take again."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.again: list[Command] = []
-
-    def take_again(self, request: Command) -> None:
-        self.again.append(request)
-
-
 @pytest.mark.parametrize("order", ["false", "true"])
 @pytest.mark.parametrize("forbids", PLACES)
 async def test_a_request_that_waits_is_asked_again_whether_it_may(
     services: Services, forbids: str, order: str
 ) -> None:
     pops = with_pops(services)
-    peers = [Popper(), Popper()]
+    peers = [FakePeer(), FakePeer()]
     for peer in peers:
         hand_over(services, peer.connection, request(
             Code.POP_MESSAGE, consumerGroup="G", topic="T", queueId=-1, maxMsgNums=32,

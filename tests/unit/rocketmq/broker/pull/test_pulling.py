@@ -18,7 +18,6 @@ from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.state.subscriptions import Subscription
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from penstock.rocketmq.protocol.codes import ResponseCode
-from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.rocketmq.protocol.signing import SIGNATURE, signature
@@ -67,22 +66,7 @@ def test_a_number_that_no_client_could_read_again_is_refused(field: str) -> None
 COMMITS, SUSPENDS, FILTERS = 1, 2, 4
 
 
-class Puller(FakePeer):
-    """A connection that notes which requests it is to take again, and what it is answered."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.again: list[Command] = []
-        self.answers = 0
-
-    def take_again(self, request: Command) -> None:
-        self.again.append(request)
-
-    def send_large(self, pieces: tuple[bytes, ...], nbytes: int) -> None:
-        self.answers += 1
-
-
-def pull(services: Services, peer: Puller, offset: int, flags: int, secret: str = "") -> None:
+def pull(services: Services, peer: FakePeer, offset: int, flags: int, secret: str = "") -> None:
     asked = request(Code.PULL_MESSAGE, **fields(offset, sysFlag=flags))
     if secret:
         asked.ext = {**(asked.ext or {}), SIGNATURE: signature(asked, secret).decode()}
@@ -100,7 +84,7 @@ async def one(services: Services) -> Services:
 async def test_a_pull_that_is_taken_again_commits_its_offset_no_second_time(
     one: Services,
 ) -> None:
-    peer = Puller()
+    peer = FakePeer()
     pull(one, peer, 1, COMMITS | SUSPENDS | FILTERS, "a secret")
     assert one.offsets.query("T", "G", 0) == 0  # its consumer is at work on the first
     one.offsets.commit("T", "G", 0, 1)
@@ -110,23 +94,23 @@ async def test_a_pull_that_is_taken_again_commits_its_offset_no_second_time(
     (again,) = peer.again
     assert is_signed(again, "a secret"), "as it was"
     hand_over(one, peer.connection, again)
-    assert (peer.answers, one.offsets.query("T", "G", 0)) == (1, 1)
+    assert (peer.codes, one.offsets.query("T", "G", 0)) == ([0], 1)
 
 
 async def test_a_slave_has_who_is_ahead_of_it_wait_and_sends_nobody_back(one: Services) -> None:
     one.settings.broker_role = "SLAVE"
-    peer = Puller()
+    peer = FakePeer()
     pull(one, peer, 3, SUSPENDS | FILTERS)
     await store(one, "T", 0, b"1", b"2")  # still not as far as its consumer
-    assert (len(one.held_pulls), peer.answers) == (1, 0)
+    assert (len(one.held_pulls), peer.codes) == (1, [])
     await store(one, "T", 0, b"3")
-    assert (len(one.held_pulls), peer.answers) == (0, 1)
+    assert (len(one.held_pulls), peer.codes) == (0, [0])
 
 
 async def test_a_message_that_cannot_be_read_keeps_nobody_else_waiting(
     one: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held, other = Puller(), Puller()
+    held, other = FakePeer(), FakePeer()
     pull(one, held, 1, SUSPENDS | FILTERS)
     pull(one, other, 1, SUSPENDS | FILTERS)
 
@@ -136,16 +120,16 @@ async def test_a_message_that_cannot_be_read_keeps_nobody_else_waiting(
 
     monkeypatch.setattr(PullSearch, "find", failing)
     await store(one, "T", 0, b"second")
-    assert (len(one.held_pulls), len(held.again), held.answers, other.answers) == (0, 1, 0, 1)
+    assert (len(one.held_pulls), len(held.again), held.codes, other.codes) == (0, 1, [], [0])
 
 
-def subscribe(services: Services, peer: Puller, text: str, version: int) -> None:
+def subscribe(services: Services, peer: FakePeer, text: str, version: int) -> None:
     body = heartbeat("c1", "G", text=text, kind="SQL92", version=version)
     hand_over(services, peer.connection, request(Code.HEART_BEAT, body))
 
 
 async def test_a_pull_that_waits_passes_over_nothing_of_a_new_subscription(one: Services) -> None:
-    peer = Puller()
+    peer = FakePeer()
     subscribe(one, peer, "color = 'red'", 1)
     pull(one, peer, 1, SUSPENDS)
     await store(one, "T", 0, b"green", color="green")
@@ -154,12 +138,12 @@ async def test_a_pull_that_waits_passes_over_nothing_of_a_new_subscription(one: 
     await store(one, "T", 0, b"blue", color="blue")
     (again,) = peer.again
     hand_over(one, peer.connection, again)
-    assert (len(one.held_pulls), peer.answers) == (0, 1)
+    assert (len(one.held_pulls), peer.codes) == (0, [0])
 
 
 @pytest.mark.parametrize("forbids", PLACES)
 async def test_a_pull_that_waits_is_asked_again_whether_it_may(one: Services, forbids: str) -> None:
-    peer = Puller()
+    peer = FakePeer()
     subscribe(one, peer, "color = 'red'", 1)
     pull(one, peer, 1, SUSPENDS)
     forbid_reading(one, forbids)
@@ -167,7 +151,7 @@ async def test_a_pull_that_waits_is_asked_again_whether_it_may(one: Services, fo
     (again,) = peer.again
     with pytest.raises(RefusedError, match=r"forbidden|no permission"):
         hand_over(one, peer.connection, again)
-    assert peer.answers == 0
+    assert peer.codes == []
 
 
 # --- waits for a topic ----------------------------------------------------------------------------

@@ -34,7 +34,6 @@ from penstock.rocketmq.protocol.codes import RequestCode as Code
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
-from penstock.rocketmq.protocol.frames import FrameReader
 from penstock.rocketmq.protocol.ids import OffsetId
 from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import StoredMessage
@@ -143,23 +142,18 @@ def test_a_send_without_a_place_is_not_told_that_it_is_stored(
     """As while a large commit is written, which publishes to the topic wait for."""
     waiting, peer = Waiting(), FakePeer()
     watched: list[Sending] = []
-    answers: list[bytes] = []
     services.topics.put(TopicConfig("T", 1, 1), 1)
     monkeypatch.setattr(services.store, "_commits", waiting)
     monkeypatch.setattr(services.sends, "flush_timeouts", SimpleNamespace(watch=watched.append))
-    monkeypatch.setattr(peer, "send_pieces", answers.extend, raising=False)
     assert hand_over(services, peer.connection, sent("T")) is None
     (sending,) = watched
     sending.flush_timed_out()
-    assert answers == []
+    assert peer.sent == []
     waiting.commit()
     sending.flush_timed_out()
-    reader = FrameReader()
-    reader.feed(b"".join(answers))
-    answer = reader.next_command()
-    assert answer is not None
+    (answer,) = peer.sent
     assert answer.code == ResponseCode.FLUSH_DISK_TIMEOUT
-    place = OffsetId.parse((answer.ext or {})["msgId"]).offset
+    place = OffsetId.parse(answer.text("msgId")).offset
     assert services.store.message(place) is not None
 
 
@@ -169,10 +163,8 @@ async def test_a_retry_of_what_was_in_a_transaction_is_no_half(
 ) -> None:
     """As Java's clients before 4.6.1 send it when they cannot send it back, or consume in order."""
     found = {"TRAN_MSG": "true", "PGROUP": "P", "RETRY_TOPIC": "T", "DELAY": "3"}
-    peer = FakePeer()
-    peer.send_pieces = lambda pieces: None  # type: ignore[attr-defined]
     retry = sent("%RETRY%G", properties.join(found), f=4, j=tries, l=16)
-    hand_over(services, peer.connection, retry)
+    hand_over(services, FakePeer().connection, retry)
     assert services.store.bounds("RMQ_SYS_TRANS_HALF_TOPIC", 0) == (0, 0)
     (message,) = stored(services, topic, 2 if topic.startswith("SCHEDULE") else 0)
     assert (message.body, message.sys_flag) == (b"x", 0)
