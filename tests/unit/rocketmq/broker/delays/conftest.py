@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +13,8 @@ from penstock.core.errors import StorageError
 from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.store.draft import Draft, Placed
 from penstock.rocketmq.protocol.messages import properties
+from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.conftest import Lives
-from tests.unit.rocketmq.broker.filling import stored
 
 
 def delayed(level: object, body: bytes = b"x", queue: int = 1, **more: str) -> Draft:
@@ -32,12 +33,8 @@ def at(ms: int, body: bytes) -> Draft:
     return Draft("T", 1, body, properties.join({"TIMER_DELIVER_MS": str(ms)}))
 
 
-class Scene:
-    """A broker with a topic T, in one life after another."""
-
-    def __init__(self, lives: Lives) -> None:
-        self.lives, self.clock = lives, lives.clock
-        self.services = lives.begin("T", "U")
+class Scene(Lives):
+    """What waits there is delivered when a test says so; messages for T are for its queue 1."""
 
     async def send(self, *drafts: Draft) -> list[Placed]:
         return [await self.services.publisher.publish_one(each) for each in drafts]
@@ -62,20 +59,13 @@ class Scene:
         for _ in range(5):
             await self.services.timers.step()
             await self.services.schedule.step()
-        return self.bodies()
-
-    def bodies(self, queue: int = 1) -> list[bytes]:
-        return [message.body for message in stored(self.services, "T", queue)]
+        return self.bodies(1)
 
     def crash(self, *saved: str) -> None:
         """Begin a new life after these tables were saved."""
         for name in saved:
             self.services.files.save(name)
-        self.services = self.lives.begin("T", "U")
-
-    def set_time(self, by_ns: int) -> None:
-        """Set the system's time on or back."""
-        self.clock.set_wall(self.clock.wall_ns() + by_ns)
+        self.start()
 
     @contextmanager
     def unreadable(self, method: str, is_lost: Callable[..., bool]) -> Iterator[None]:
@@ -93,8 +83,11 @@ class Scene:
 
 
 @pytest.fixture
-def scene(lives: Lives) -> Scene:
-    return Scene(lives)
+def scene(tmp_path: Path, clock: FakeClock) -> Iterator[Scene]:
+    scene = Scene(tmp_path, clock)
+    scene.start()
+    yield scene
+    scene.stop()
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.messages import properties
 from tests.unit.rocketmq.broker.filling import FailingPuts, store, stored, until
 
-from .conftest import delayed
+from .conftest import Scene, after, delayed
 
 
 def test_a_message_with_a_level_goes_to_the_queue_of_its_level(services: Services) -> None:
@@ -29,6 +29,9 @@ def test_a_message_with_a_level_goes_to_the_queue_of_its_level(services: Service
     assert (draft.topic, draft.queue) == (names.SCHEDULE_TOPIC, 2)
     found = properties.parse(draft.properties)
     assert found == {"KEYS": "k", "DELAY": "3", "REAL_TOPIC": "T", "REAL_QID": "1"}
+    for level in (99, (1 << 31) - 1):
+        last = services.publisher.divert(delayed(level))
+        assert (last.queue, properties.value_of(last.properties, "DELAY")) == (17, "18")
     both = services.publisher.divert(delayed(1, TIMER_DELAY_SEC="5"))
     assert both.topic == names.SCHEDULE_TOPIC, "a level comes before a time"
     assert "TIMER" not in both.properties
@@ -48,13 +51,6 @@ async def test_a_publish_without_a_task_waits_as_well(services: Services) -> Non
     for topic, queue in (("T", 0), (names.SCHEDULE_TOPIC, 2)):
         assert services.store.bounds(topic, queue) == (0, 1)
     assert len(placed) == 2
-
-
-@pytest.mark.parametrize("level", [99, (1 << 31) - 1])
-def test_a_level_beyond_the_last_is_the_last(services: Services, level: int) -> None:
-    draft = services.publisher.divert(delayed(level))
-    assert draft.queue == 17
-    assert properties.value_of(draft.properties, "DELAY") == "18"
 
 
 @pytest.mark.parametrize(
@@ -144,6 +140,25 @@ async def test_the_topic_that_a_message_is_for(
 ) -> None:
     await store(services, topic, 0, b"x", **named)
     assert release.real_topic(stored(services, topic)[0]) == real
+
+
+async def test_what_says_neither_time_nor_topic_holds_nothing_up(scene: Scene) -> None:
+    for topic in (names.TIMER_TOPIC, names.SCHEDULE_TOPIC):
+        await store(scene.services, topic, 0, b"lost")
+    await scene.send(after(1000), delayed(1))
+    assert await scene.deliver(SECOND) == [b"x", b"x"]
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [("timers", []), ("timers", {}), ("timers", {"low": 1, "read": 2}),
+     ("timers", {"low": 1, "read": -2, "deliveredMs": 1}), ("schedule", []), ("schedule", {}),
+     ("schedule", {"offsetTable": 3}), ("schedule", {"offsetTable": {"1": "x"}}),
+     ("schedule", {"offsetTable": {"1": -1}})],
+)  # fmt: skip
+def test_damaged_progress_is_refused(services: Services, part: str, value: object) -> None:
+    with pytest.raises(BodyError):
+        getattr(services, part).load(value)
 
 
 # --- the clockwork --------------------------------------------------------------------------------

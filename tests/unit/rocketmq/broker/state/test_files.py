@@ -237,21 +237,17 @@ def test_what_a_killed_process_left_is_removed_and_nothing_else(folder: Folder) 
     assert sorted(path.name for path in folder.path.iterdir()) == sorted(kept)
 
 
-async def test_changes_are_written_from_time_to_time(folder: Folder) -> None:
-    state, table = folder.open(every_s=0.0)
+@pytest.mark.parametrize("every_s", [0.0, 5.0])
+async def test_changes_are_written_from_time_to_time_and_at_the_end(
+    folder: Folder, every_s: float
+) -> None:
+    state, table = folder.open(every_s=every_s)
     state.start()
     table.values["a"] = 5
-    await until(lambda: "t.json" in folder.disk.written)
+    if not every_s:
+        await until(lambda: "t.json" in folder.disk.written)
     await state.close()
     assert folder.values == {"a": 5}
-
-
-async def test_closing_writes_what_changed(folder: Folder) -> None:
-    state, table = folder.open()
-    state.start()
-    table.values["a"] = 6
-    await state.close()
-    assert folder.values == {"a": 6}
 
 
 async def test_a_disk_that_fails_is_told_once(

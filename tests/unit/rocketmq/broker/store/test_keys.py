@@ -467,21 +467,18 @@ async def test_a_search_leaves_the_loop_to_others(
     assert turns >= 50
 
 
+@pytest.mark.parametrize(
+    ("limit", "told"),
+    [("SEARCH_S", "was given up"), ("CATCH_UP_S", "the key index of T lacks its newest 1 message")],
+)
 async def test_a_search_that_takes_too_long_gives_what_it_has(
-    topics: Topics, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    topics.store("T", *[named("k", f"A{number}") for number in range(50)])
-    await topics.texts("T", "k")
-    monkeypatch.setattr(key_index, "SEARCH_S", -1)
-    with caplog.at_level(logging.WARNING):
-        assert len((await topics.find("T", "k")).frames) == 0
-    assert "was given up" in caplog.text
-
-
-async def test_an_index_that_lags_far_behind_is_searched_as_it_is(
-    topics: Topics, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+    topics: Topics, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    limit: str, told: str,
+) -> None:  # fmt: skip
     topics.store("T", named("k"))
-    monkeypatch.setattr(key_index, "CATCH_UP_S", -1)
-    assert await topics.find("T", "k") == Found([], -1, 0)
-    assert "the key index of T lacks its newest 1 message" in caplog.text
+    if limit == "SEARCH_S":
+        await topics.texts("T", "k")
+    monkeypatch.setattr(key_index, limit, -1)
+    with caplog.at_level(logging.WARNING):
+        assert (await topics.find("T", "k")).frames == []
+    assert told in caplog.text

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.rocketmq.broker import names
-from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.store.draft import Draft, Placed
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import StoredMessage
+from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.conftest import Lives
 from tests.unit.rocketmq.broker.filling import stored
 from tests.unit.rocketmq.broker.peers import FakePeer, request
@@ -22,17 +23,11 @@ COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
 PEER = FakePeer()
 
 
-class Scene:
-    """A broker with a topic T, in one life after another."""
-
-    services: Services
-
-    def __init__(self, lives: Lives) -> None:
-        self.lives, self.clock = lives, lives.clock
+class Scene(Lives):
+    """Its transactions are recovered when a life begins."""
 
     async def live(self) -> None:
-        """A new life whose transactions are recovered."""
-        self.services = self.lives.begin("T")
+        self.start()
         self.services.transactions.start()
         await self.services.transactions.ready.wait()
 
@@ -59,10 +54,6 @@ class Scene:
         code = RequestCode.END_TRANSACTION
         answerer = self.services.answers.later[code]
         return await answerer(PEER.connection, request(code, **named))
-
-    def bodies(self, queue: int = 0) -> list[bytes]:
-        """What consumers of the topic see."""
-        return [message.body for message in stored(self.services, "T", queue)]
 
     def halves(self) -> list[StoredMessage]:
         return stored(self.services, names.HALF_TOPIC)
@@ -93,8 +84,9 @@ class Scene:
 
 
 @pytest.fixture
-async def scene(lives: Lives) -> AsyncIterator[Scene]:
-    scene = Scene(lives)
+async def scene(tmp_path: Path, clock: FakeClock) -> AsyncIterator[Scene]:
+    scene = Scene(tmp_path, clock)
     await scene.live()
     yield scene
     await scene.services.transactions.close()
+    scene.stop()

@@ -95,7 +95,7 @@ async def test_nobody_is_asked_later_or_given_up_when_the_systems_time_is_set(
 ) -> None:
     peer = producer(scene)
     await scene.begin(b"before")
-    scene.clock.set_wall(scene.clock.wall_ns() + by)
+    scene.set_time(by)
     await scene.begin(b"after")
     await check(scene, 6 * SECOND - 1)
     assert peer.told == []
@@ -106,7 +106,7 @@ async def test_nobody_is_asked_later_or_given_up_when_the_systems_time_is_set(
 async def test_a_half_from_the_future_is_asked_for(scene: Scene) -> None:
     """The system's time was set back while the broker was down."""
     await scene.begin(b"x")
-    scene.clock.set_wall(scene.clock.wall_ns() - HOUR)
+    scene.set_time(-HOUR)
     await scene.crash()
     peer = producer(scene)
     await check(scene)
