@@ -72,7 +72,7 @@ CASES: tuple[Case, ...] = (
         4,
         "The order survives orderly consumers that join and leave.",
         _here("04_the_order_survives_members_that_join_and_leave")
-        + _broker("clients/groups", "locks_expire_when_nobody_renews_them"),
+        + _broker("clients/groups", "locking_and_giving_back"),
     ),
     Case(5, "Order and tags together.", _here("05_order_and_tags")),
     Case(
