@@ -333,6 +333,7 @@ async def test_the_task_indexes_what_is_stored_and_what_the_last_process_did_not
         topics.store("U", named(f"k{number}"))
     await until(lambda: topics.disk.paths(".keys"))
     assert len(await topics.texts("T", "k5")) == 7
+    assert len(await topics.texts("U", "k0")) == 1
     await topics.keys.close()
     assert {os.path.dirname(path) for path in topics.disk.paths(".keys")} == {"/data/T", "/data/U"}
     topics.crash()

@@ -105,6 +105,22 @@ def test_a_batch_is_several_messages(services: Services, clock: FakeClock) -> No
         assert ids.OffsetId.parse(place.message_id).offset == place.physical_offset
 
 
+def test_messages_of_nsq_are_messages_too(services: Services) -> None:
+    register_dialects()
+    topic = services.store.topic("four")
+    put(services, draft("four", 0, b"mine"))
+    for body in (b"a", b"b", b"c", b"d"):
+        topic.stage(Bodies.from_list([body, body * 2]), 0, lambda error: None)
+        topic.commit()
+    bodies = []
+    for queue in range(4):
+        for place, message in enumerate(stored(services, "four", queue)):
+            assert (message.queue, message.queue_offset) == (queue, place)
+            assert services.store.message(message.physical_offset) == message
+            bodies.append(message.body)
+    assert sorted(bodies) == [b"a", b"aa", b"b", b"bb", b"c", b"cc", b"d", b"dd", b"mine"]
+
+
 def test_a_message_is_found_by_its_physical_offset_alone(services: Services) -> None:
     (one,), (four,) = (put(services, draft(*place, b"x")) for place in (("one", 0), ("four", 3)))
     for place, topic in ((one, "one"), (four, "four")):
@@ -174,7 +190,7 @@ def test_what_is_gone_is_left_out(
 
 
 class Deletions(Observer):
-    """The store is told of deleted _topics as a daemon tells it."""
+    """The store is told of deleted topics as a daemon tells it."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
