@@ -43,6 +43,12 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setattr(module, name, PATIENT_S)
 
 
+@pytest.fixture
+def client(connect: Callable[[], RawClient]) -> RawClient:
+    """One that is connected."""
+    return connect()
+
+
 async def _after_a_while(register: Callable[[], Awaitable[None]]) -> None:
     await asyncio.sleep(SLOW_S)
     await register()

@@ -7,7 +7,7 @@ import json
 import random
 import re
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -27,16 +27,51 @@ from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.retention import Retention
 from penstock.testing.daemons import hold
-from tests.unit.rocketmq.broker.conftest import broker_settings, fake_node
+from tests.unit.rocketmq.broker.conftest import fake_node
 from tests.unit.rocketmq.conftest import LoopThread
 from tools.harness.rocketmq.raw_client import RawClient
 
+from .asking import has_route, make_topic, pull, send
+
+
+class Runs:
+    """A broker that is started and closed again over one node, and a client of it."""
+
+    def __init__(self, loop_thread: LoopThread, host: Node, settings: BrokerSettings) -> None:
+        self.loop, self.host, self.settings = loop_thread, host, settings
+        self.broker: RocketBroker | None = None
+        self._client: RawClient | None = None
+
+    @property
+    def client(self) -> RawClient:
+        """One that is connected."""
+        if self._client is None:
+            assert self.broker is not None
+            self._client = RawClient(self.broker.port)
+        return self._client
+
+    def start(self) -> RocketBroker:
+        self.broker = self.loop.run(RocketBroker.start(self.settings, self.host))
+        return self.broker
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+        if self.broker is not None:
+            self.loop.run(self.broker.close())
+        self.broker = self._client = None
+
+    def restart(self) -> RocketBroker:
+        self.close()
+        return self.start()
+
 
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[Node]:
-    host = fake_node(tmp_path)
-    yield host
-    host.broker.close()
+def runs(loop_thread: LoopThread, tmp_path: Path, settings: BrokerSettings) -> Iterator[Runs]:
+    runs = Runs(loop_thread, fake_node(tmp_path), settings)
+    yield runs
+    runs.close()
+    runs.host.broker.close()
 
 
 def table(client: RawClient) -> dict[str, dict[str, int]]:
@@ -45,25 +80,30 @@ def table(client: RawClient) -> dict[str, dict[str, int]]:
     return found
 
 
-def test_it_has_its_own_topics_and_groups(connect: Callable[[], RawClient]) -> None:
-    client = connect()
+def full_disk(patch: pytest.MonkeyPatch, *names: str) -> None:
+    """Files of these names find no room; all, if there are no names."""
+    replace = OsDisk.replace_file
+
+    def full(disk: OsDisk, path: str, *data: bytes, sync: bool = True) -> None:
+        if not names or path.endswith(names):
+            raise DiskFullError(f"{path}: No space left on device")
+        replace(disk, path, *data, sync=sync)
+
+    patch.setattr(OsDisk, "replace_file", full)
+
+
+def test_it_has_its_own_topics_and_groups(rocket: RocketBroker, client: RawClient) -> None:
     topics = table(client)
-    assert topics["TBW102"]["perm"] == 7
-    assert topics["TBW102"]["writeQueueNums"] == 8
+    assert (topics["TBW102"]["perm"], topics["TBW102"]["writeQueueNums"]) == (7, 8)
     assert {"broker-a", "DefaultCluster", "DefaultCluster_REPLY_TOPIC"} < set(topics)
     groups = json.loads(client.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG).body)
     assert "TOOLS_CONSUMER" in groups["subscriptionGroupTable"]
-
-
-def test_an_unknown_code_is_answered(connect: Callable[[], RawClient]) -> None:
-    answer = connect().ask(4711)
-    assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-    assert answer.remark == " request type 4711 not supported"
-
-
-def test_ids_carry_the_real_port(rocket: RocketBroker) -> None:
-    assert rocket.services.address.port == rocket.services.store.address.port == rocket.port
+    port = rocket.services.address.port
+    assert port == rocket.services.store.address.port == rocket.port > 0, "ids carry the real one"
     assert rocket.address == f"127.0.0.1:{rocket.port}"
+
+
+# --- ports ----------------------------------------------------------------------------------------
 
 
 def free_port() -> int:
@@ -82,237 +122,71 @@ def free_port() -> int:
             return port
 
 
-def test_the_vip_port_speaks_the_same_protocol(
-    loop_thread: LoopThread, host: Node, settings: BrokerSettings
-) -> None:
-    settings.listen_port = free_port()
-    broker = loop_thread.run(RocketBroker.start(settings, host))
-    client = RawClient(settings.listen_port - 2)
-    assert "TBW102" in table(client)
-    client.close()
-    loop_thread.run(broker.close())
+def test_the_vip_port_speaks_the_same_protocol(runs: Runs) -> None:
+    runs.settings.listen_port = free_port()
+    runs.start()
+    with closing(RawClient(runs.settings.listen_port - 2)) as client:
+        assert "TBW102" in table(client)
+    runs.close()
     with pytest.raises(OSError, match="refused"):
-        RawClient(settings.listen_port)
+        RawClient(runs.settings.listen_port)
 
 
-def test_a_taken_vip_port_is_a_warning(
-    loop_thread: LoopThread,
-    host: Node,
-    settings: BrokerSettings,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    settings.listen_port = free_port()
-    with closing(socket.create_server(("127.0.0.1", settings.listen_port - 2))):
-        broker = loop_thread.run(RocketBroker.start(settings, host))
+def test_a_taken_vip_port_is_a_warning(runs: Runs, caplog: pytest.LogCaptureFixture) -> None:
+    runs.settings.listen_port = free_port()
+    with closing(socket.create_server(("127.0.0.1", runs.settings.listen_port - 2))):
+        runs.start()
         assert "VIP channel" in caplog.text
-        loop_thread.run(broker.close())
 
 
-def test_a_taken_port_is_one_clear_line(
-    loop_thread: LoopThread, host: Node, settings: BrokerSettings
-) -> None:
+def test_a_taken_port_is_one_clear_line(runs: Runs) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        settings.listen_port = taken.getsockname()[1]
+        runs.settings.listen_port = taken.getsockname()[1]
         with pytest.raises(PenstockError, match="the broker cannot start: listen") as raised:
-            loop_thread.run(RocketBroker.start(settings, host))
+            runs.start()
     assert "\n" not in str(raised.value)
 
 
-def test_tables_outlive_the_broker(
-    loop_thread: LoopThread, host: Node, settings: BrokerSettings
-) -> None:
-    broker = loop_thread.run(RocketBroker.start(settings, host))
-    client = RawClient(broker.port)
-    make_topic(client, "T")
-    client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, b'{"groupName":"G"}')
-    version = broker.services.topics.version.counter
-    client.close()
-    loop_thread.run(broker.close())
-    again = loop_thread.run(RocketBroker.start(settings, host))
-    assert again.services.topics.get("T") is not None
-    assert "G" in again.services.groups.configs
-    assert again.services.topics.version.counter == version
-    loop_thread.run(again.close())
+@pytest.mark.parametrize("name", ["name.invalid", "a..b"])
+def test_an_address_that_is_none(runs: Runs, name: str) -> None:
+    runs.settings.broker_ip1 = name
+    with pytest.raises(ConfigError, match=f"brokerIP1={re.escape(name)} is no address: "):
+        runs.start()
 
 
-def test_a_damaged_table_is_one_clear_line(
-    loop_thread: LoopThread, host: Node, settings: BrokerSettings, tmp_path: Path
-) -> None:
+# --- starts and ends ------------------------------------------------------------------------------
+
+
+def test_tables_outlive_the_broker(runs: Runs) -> None:
+    topics = runs.start().services.topics
+    make_topic(runs.client, "T")
+    runs.client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, b'{"groupName":"G"}')
+    version = topics.version.counter
+    again = runs.restart().services
+    assert again.topics.get("T") is not None
+    assert "G" in again.groups.configs
+    assert again.topics.version.counter == version
+
+
+def test_a_damaged_table_is_one_clear_line(runs: Runs, tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "topics.json").write_text("[1]")
     with pytest.raises(ConfigError, match=r"topics\.json is damaged \(topics without"):
-        loop_thread.run(RocketBroker.start(settings, host))
+        runs.start()
 
 
 def test_a_start_that_fails_leaves_nothing_open(
-    loop_thread: LoopThread, host: Node, settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(servers: NameServers) -> None:
         raise ConfigError("no such name server")
 
-    settings.listen_port = free_port()
+    runs.settings.listen_port = free_port()
     with monkeypatch.context() as patch:
         patch.setattr(NameServers, "start", fail)
         with pytest.raises(ConfigError, match="no such name server"):
-            loop_thread.run(RocketBroker.start(settings, host))
-    broker = loop_thread.run(RocketBroker.start(settings, host))
-    loop_thread.run(broker.close())
-
-
-@pytest.mark.parametrize("name", ["name.invalid", "a..b"])
-def test_an_address_that_is_none(host: Node, settings: BrokerSettings, name: str) -> None:
-    settings.broker_ip1 = name
-    with pytest.raises(ConfigError, match=f"brokerIP1={re.escape(name)} is no address: "):
-        asyncio.run(RocketBroker.start(settings, host))
-
-
-def test_topics_of_others_can_be_found(
-    loop_thread: LoopThread, host: Node, settings: BrokerSettings
-) -> None:
-    host.registry.topic("before")
-    host.registry.topic("only.nsq")
-    broker = loop_thread.run(RocketBroker.start(settings, host))
-
-    async def create_and_delete() -> None:
-        broker.topic_created(host.registry.topic("after"))
-        before = host.broker.topics["before"]
-        await host.registry.delete_topic(before)
-        broker.topic_deleted("before")
-
-    client = RawClient(broker.port)
-    assert table(client)["before"]["writeQueueNums"] == 1
-    assert "only.nsq" not in table(client)
-    loop_thread.run(create_and_delete())
-    assert "after" in table(client)
-    assert "before" not in table(client)
-    client.close()
-    loop_thread.run(broker.close())
-
-
-def test_a_topic_that_is_deleted_is_in_no_table_though_not_all_can_be_written(
-    loop_thread: LoopThread, host: Node, settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    topic = host.registry.topic("before")
-    broker = loop_thread.run(RocketBroker.start(settings, host))
-    dropped: list[str] = []
-    broker.services.store.deleted.append(dropped.append)
-    replace = OsDisk.replace_file
-
-    def full(disk: OsDisk, path: str, *data: bytes, sync: bool = True) -> None:
-        if path.endswith(("serials.json", "consumerOffset.json")):
-            raise DiskFullError(f"{path}: No space left on device")
-        replace(disk, path, *data, sync=sync)
-
-    monkeypatch.setattr(OsDisk, "replace_file", full)
-    with pytest.raises(DiskFullError):
-        loop_thread.run(host.registry.delete_topic(topic))
-    monkeypatch.undo()
-    client = RawClient(broker.port)
-    assert "before" not in table(client)
-    assert dropped == ["before"]
-    client.close()
-    loop_thread.run(broker.close())
-
-
-def test_a_topic_of_several_queues_that_no_table_has_keeps_them(
-    loop_thread: LoopThread, host: Node, settings: BrokerSettings, tmp_path: Path
-) -> None:
-    """As of a slave that was promoted when it had the messages, and not the table yet."""
-    broker = loop_thread.run(RocketBroker.start(settings, host))
-    client = RawClient(broker.port)
-    make_topic(client, "T")
-    sent = client.ask(RequestCode.SEND_MESSAGE_V2, b"x", a="g", b="T", c="TBW102", d=4, e=3, f=0,
-                      g=0, h=0, i="", j=0)  # fmt: skip
-    assert sent.code == 0
-    client.close()
-    loop_thread.run(broker.close())
-    (tmp_path / "config" / "topics.json").unlink()
-    again = loop_thread.run(RocketBroker.start(settings, host))
-    client = RawClient(again.port)
-    assert table(client)["T"]["readQueueNums"] == 4
-    end = client.ask(RequestCode.GET_MAX_OFFSET, topic="T", queueId=3)
-    assert end.int64("offset") == 1
-    reserved = Retention(time_ns=settings.file_reserved_time * HOUR)
-    assert host.broker.topics["T"].retention == reserved
-    client.close()
-    loop_thread.run(again.close())
-
-
-def test_a_topic_of_one_queue_that_no_table_has_is_of_those_who_sent_to_it(
-    loop_thread: LoopThread,
-    host: Node,
-    settings: BrokerSettings,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """As after a kill in the middle of its deletion, or on a slave promoted before its time."""
-    broker = loop_thread.run(RocketBroker.start(settings, host))
-    client = RawClient(broker.port)
-    for name in ("T", "Empty", "Torn"):
-        make_topic(client, name, queues=1)
-    host.registry.topic("Empty")
-    for name in ("T", "Torn", "%RETRY%g"):
-        sent = client.ask(RequestCode.SEND_MESSAGE_V2, b"x", a="g", b=name, c="TBW102", d=1, e=0,
-                          f=0, g=0, h=0, i="", j=0)  # fmt: skip
-        assert sent.code == 0
-    client.close()
-    loop_thread.run(broker.close())
-    for name in ("topics.json", "topics.json.bak"):
-        (tmp_path / "config" / name).unlink()
-    monkeypatch.setattr(host.broker.topics["Torn"].log, "batch_at", fails)
-    again = loop_thread.run(RocketBroker.start(settings, host))
-    of_nsq = json.loads((tmp_path / "config" / "nsqTopics.json").read_bytes())["topics"]
-    assert of_nsq == ["Empty", "Torn"]
-    loop_thread.run(again.close())
-
-
-def fails(offset: int) -> None:
-    raise StorageError("cannot be read")
-
-
-def make_topic(client: RawClient, name: str, *, queues: int = 4) -> None:
-    answer = client.ask(
-        RequestCode.UPDATE_AND_CREATE_TOPIC, topic=name, defaultTopic="TBW102",
-        readQueueNums=queues, writeQueueNums=queues, perm=6, topicFilterType="SINGLE_TAG",
-        order="false",
-    )  # fmt: skip
-    assert answer.code == 0, answer.remark
-
-
-def test_name_servers_know_a_topic_before_its_maker_does(
-    loop_thread: LoopThread, host: Node, tmp_path: Path
-) -> None:
-    of_server = NamesrvSettings()
-    of_server.listen_port, of_server.bind_address = 0, "127.0.0.1"
-    of_server.kv_config_path = str(tmp_path / "kv.json")
-    server = loop_thread.run(NameServer.start(of_server))
-    settings = broker_settings(tmp_path)
-    settings.namesrv_addr = f"127.0.0.1:{server.port}"
-    broker = loop_thread.run(RocketBroker.start(settings, host))
-    name_client, client = RawClient(server.port), RawClient(broker.port)
-
-    async def registered() -> None:
-        async with asyncio.timeout(30):
-            while not server.routes.route("TBW102"):  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
-
-    loop_thread.run(registered())
-    make_topic(client, "T")
-    assert name_client.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="T").code == 0
-    client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic="T")
-    order: dict[str, Any] = {"namespace": "ORDER_TOPIC_CONFIG", "key": "U", "value": "broker-a:4"}
-    name_client.ask(RequestCode.PUT_KV_CONFIG, **order)
-    make_topic(client, "U")
-    make_topic(client, "V")
-    assert table(client)["U"]["order"] is True
-    assert table(client)["V"]["order"] is False
-    client.close()
-    loop_thread.run(broker.close())
-    assert name_client.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="U").code == (
-        ResponseCode.TOPIC_NOT_EXIST
-    )
-    name_client.close()
-    loop_thread.run(server.close())
+            runs.start()
+    runs.start()
 
 
 async def test_services_that_never_started_can_be_closed(services: Services) -> None:
@@ -322,60 +196,146 @@ async def test_services_that_never_started_can_be_closed(services: Services) -> 
         await service.close()
 
 
-def test_nothing_goes_on_after_the_end(
-    loop_thread: LoopThread, settings: BrokerSettings, tmp_path: Path
-) -> None:
-    host = fake_node(tmp_path)
-    broker = loop_thread.run(RocketBroker.start(settings, host))
-    loop_thread.run(broker.close())
+def test_nothing_goes_on_after_the_end(runs: Runs) -> None:
+    runs.start()
+    runs.close()
 
     async def left() -> list[str]:
         await asyncio.sleep(0)
         own = asyncio.current_task()
         return [task.get_name() for task in asyncio.all_tasks() if task is not own]
 
-    assert loop_thread.run(left()) == []
-    host.broker.close()
+    assert runs.loop.run(left()) == []
 
 
-def send_to(client: RawClient, topic: str) -> int:
-    return client.ask(RequestCode.SEND_MESSAGE_V2, b"x", a="g", b=topic, c="TBW102", d=4, e=0, f=0,
-                      g=0, h=0, i="", j=0).code  # fmt: skip
+# --- topics that no table has ---------------------------------------------------------------------
 
 
-def pull(client: RawClient, topic: str) -> int:
-    return client.ask(RequestCode.PULL_MESSAGE, consumerGroup="g", topic=topic, queueId=0,
-                      queueOffset=0, maxMsgNums=1, sysFlag=4, commitOffset=0,
-                      suspendTimeoutMillis=0, subscription="*", subVersion=0).code  # fmt: skip
+def test_topics_of_others_can_be_found(runs: Runs) -> None:
+    host = runs.host
+    for name in ("before", "only.nsq"):
+        host.registry.topic(name)
+    broker = runs.start()
+
+    async def create_and_delete() -> None:
+        broker.topic_created(host.registry.topic("after"))
+        await host.registry.delete_topic(host.broker.topics["before"])
+        broker.topic_deleted("before")
+
+    assert table(runs.client)["before"]["writeQueueNums"] == 1
+    assert "only.nsq" not in table(runs.client)
+    runs.loop.run(create_and_delete())
+    assert "after" in table(runs.client)
+    assert "before" not in table(runs.client)
+
+
+def test_a_topic_that_is_deleted_is_in_no_table_though_not_all_can_be_written(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = runs.host.registry.topic("before")
+    dropped: list[str] = []
+    runs.start().services.store.deleted.append(dropped.append)
+    with monkeypatch.context() as patch:
+        full_disk(patch, "serials.json", "consumerOffset.json")
+        with pytest.raises(DiskFullError):
+            runs.loop.run(runs.host.registry.delete_topic(topic))
+    assert "before" not in table(runs.client)
+    assert dropped == ["before"]
+
+
+def test_a_topic_of_several_queues_that_no_table_has_keeps_them(runs: Runs, tmp_path: Path) -> None:
+    """As of a slave that was promoted when it had the messages, and not the table yet."""
+    runs.start()
+    make_topic(runs.client, "T")
+    assert send(runs.client, "T", queue=3).code == 0
+    runs.close()
+    (tmp_path / "config" / "topics.json").unlink()
+    runs.start()
+    assert table(runs.client)["T"]["readQueueNums"] == 4
+    end = runs.client.ask(RequestCode.GET_MAX_OFFSET, topic="T", queueId=3)
+    assert end.int64("offset") == 1
+    reserved = Retention(time_ns=runs.settings.file_reserved_time * HOUR)
+    assert runs.host.broker.topics["T"].retention == reserved
+
+
+def test_a_topic_of_one_queue_that_no_table_has_is_of_those_who_sent_to_it(
+    runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a kill in the middle of its deletion, or on a slave promoted before its time."""
+
+    def fails(offset: int) -> None:
+        raise StorageError("cannot be read")
+
+    runs.start()
+    for name in ("T", "Empty", "Torn"):
+        make_topic(runs.client, name, queues=1)
+    runs.host.registry.topic("Empty")
+    for name in ("T", "Torn", "%RETRY%g"):
+        assert send(runs.client, name).code == 0
+    runs.close()
+    for name in ("topics.json", "topics.json.bak"):
+        (tmp_path / "config" / name).unlink()
+    monkeypatch.setattr(runs.host.broker.topics["Torn"].log, "batch_at", fails)
+    runs.start()
+    of_nsq = json.loads((tmp_path / "config" / "nsqTopics.json").read_bytes())["topics"]
+    assert of_nsq == ["Empty", "Torn"]
 
 
 def test_a_broker_starts_on_a_full_disk_and_serves_what_it_has(
-    loop_thread: LoopThread,
-    host: Node,
-    settings: BrokerSettings,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    runs: Runs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Also where a topic of NSQ's came too late to be written into any table."""
-    broker = loop_thread.run(RocketBroker.start(settings, host))
-    client = RawClient(broker.port)
-    make_topic(client, "T")
-    assert send_to(client, "T") == ResponseCode.SUCCESS
-    client.close()
-    loop_thread.run(broker.close())
-    host.broker.topic("late")
-
-    def full(disk: OsDisk, path: str, *data: bytes, sync: bool = True) -> None:
-        raise DiskFullError(f"{path}: No space left on device")
-
+    runs.start()
+    make_topic(runs.client, "T")
+    assert send(runs.client, "T").code == ResponseCode.SUCCESS
+    runs.close()
+    runs.host.broker.topic("late")
     with monkeypatch.context() as patch:
-        patch.setattr(OsDisk, "replace_file", full)
-        broker = loop_thread.run(RocketBroker.start(settings, host))
+        full_disk(patch)
+        runs.start()
         assert "TOPIC(late): not for RocketMQ's clients, as the disk is full" in caplog.text
-        client = RawClient(broker.port)
-        assert pull(client, "T") == ResponseCode.SUCCESS
-        assert send_to(client, "late") != ResponseCode.SUCCESS, "it has no serial number"
-    assert send_to(client, "late") == ResponseCode.SUCCESS
-    assert pull(client, "late") == ResponseCode.SUCCESS
-    client.close()
-    loop_thread.run(broker.close())
+        assert pull(runs.client, "T", 0, 0)[0].code == ResponseCode.SUCCESS
+        late = send(runs.client, "late").code
+        assert late != ResponseCode.SUCCESS, "it has no serial number"
+    assert send(runs.client, "late").code == ResponseCode.SUCCESS
+    assert pull(runs.client, "late", 0, 0)[0].code == ResponseCode.SUCCESS
+
+
+# --- name servers ---------------------------------------------------------------------------------
+
+
+def test_name_servers_know_a_topic_before_its_maker_does(runs: Runs, tmp_path: Path) -> None:
+    of_server = NamesrvSettings()
+    of_server.listen_port, of_server.bind_address = 0, "127.0.0.1"
+    of_server.kv_config_path = str(tmp_path / "kv.json")
+    server = runs.loop.run(NameServer.start(of_server))
+    runs.settings.namesrv_addr = f"127.0.0.1:{server.port}"
+    runs.start()
+    routes = RawClient(server.port)
+
+    async def registered() -> None:
+        async with asyncio.timeout(30):
+            while not server.routes.route("TBW102"):  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+
+    runs.loop.run(registered())
+    make_topic(runs.client, "T")
+    assert has_route(routes, "T")
+    runs.client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic="T")
+    order: dict[str, Any] = {"namespace": "ORDER_TOPIC_CONFIG", "key": "U", "value": "broker-a:4"}
+    routes.ask(RequestCode.PUT_KV_CONFIG, **order)
+    for name, is_ordered in (("U", True), ("V", False)):
+        make_topic(runs.client, name)
+        assert table(runs.client)[name]["order"] is is_ordered
+    runs.close()
+    assert not has_route(routes, "U")
+    routes.close()
+    runs.loop.run(server.close())
+
+
+def test_a_topic_is_in_the_routes_when_its_first_chunk_may_be_answered(
+    rocket: RocketBroker, loop_thread: LoopThread, routes: RawClient
+) -> None:
+    assert not has_route(routes, "New")
+    loop_thread.run(rocket.staging.topic("New"))
+    assert has_route(routes, "New")

@@ -1,10 +1,11 @@
-"""Registering at name servers: real ones, and one that misbehaves."""
+"""Registering at name servers, also at one that misbehaves; a slave asks for its master there."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from penstock.net import tcp
 from penstock.rocketmq.broker import registration
 from penstock.rocketmq.broker.registration import Introduction, NameServers
 from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.rocketmq.broker.slaves import master_address
 from penstock.rocketmq.broker.state.topics import TopicTable
 from penstock.rocketmq.namesrv.daemon import NameServer
 from penstock.rocketmq.namesrv.settings import NamesrvSettings
@@ -21,6 +23,7 @@ from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.rocketmq.remoting import Connection, RemotingServer
 from penstock.rocketmq.remoting_client import connect
 from tests.unit.rocketmq.broker.conftest import broker_settings
+from tests.unit.rocketmq.broker.filling import until
 from tools.harness.ports import unused_address
 
 
@@ -45,6 +48,13 @@ class Servers:
         self.running.append(await NameServer.start(settings))
         return self.running[-1]
 
+    async def registered(self) -> NameServer:
+        """The one at which the broker is registered now."""
+        server = await self.name_server()
+        self.start(server)
+        await until(lambda: server.routes.route("T"))
+        return server
+
     def start(self, *servers: NameServer) -> None:
         self.settings.namesrv_addr = ";".join(f"localhost:{each.port}" for each in servers)
         self.broker.start()
@@ -55,18 +65,19 @@ class Servers:
             await server.close()
 
 
+def queue_data(server: NameServer) -> Any:
+    """What a name server tells of T's queues."""
+    route = server.routes.route("T")
+    assert route is not None
+    return route["queueDatas"][0]
+
+
 @pytest.fixture
 async def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Servers]:
     monkeypatch.setattr(registration, "RETRY_S", 0.01)
     made = Servers(tmp_path)
     yield made
     await made.close()
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
 
 
 @pytest.mark.parametrize("compressed", [False, True])
@@ -78,14 +89,11 @@ async def test_every_name_server_knows_the_broker(servers: Servers, compressed: 
         await until(lambda server=server: server.routes.route("T"))
         route = server.routes.route("T")
         assert route is not None
+        addresses = {0: "127.0.0.1:10911"}
         assert route["brokerDatas"] == [
-            {
-                "brokerName": "broker-a",
-                "cluster": "DefaultCluster",
-                "brokerAddrs": {0: "127.0.0.1:10911"},
-            }
+            {"brokerName": "broker-a", "cluster": "DefaultCluster", "brokerAddrs": addresses}
         ]
-        assert route["queueDatas"][0]["writeQueueNums"] == 4
+        assert queue_data(server)["writeQueueNums"] == 4
         assert server.routes.live["127.0.0.1:10911"].ha_address == "127.0.0.1:10912"
 
 
@@ -112,36 +120,26 @@ async def test_a_mistake_of_ours_does_not_end_it(
         return request(introduction)
 
     monkeypatch.setattr(Introduction, "request", mistaken)
-    one = await servers.name_server()
-    servers.start(one)
-    await until(lambda: one.routes.route("T"))
+    await servers.registered()
     assert not mistakes
 
 
 async def test_leaving_is_known_at_once(servers: Servers) -> None:
-    one = await servers.name_server()
-    servers.start(one)
-    await until(lambda: one.routes.route("T"))
+    one = await servers.registered()
     await servers.broker.close()
     assert one.routes.live == {}
 
 
 async def test_a_permission_of_the_broker_covers_its_topics(servers: Servers) -> None:
-    one = await servers.name_server()
-    servers.start(one)
-    await until(lambda: one.routes.route("T"))
+    one = await servers.registered()
     servers.settings.broker_permission = 4
     servers.topics.version.next(2)
     await servers.broker.registered()
-    route = one.routes.route("T")
-    assert route is not None
-    assert route["queueDatas"][0]["perm"] == 4
+    assert queue_data(one)["perm"] == 4
 
 
 async def test_a_name_server_that_comes_back_is_told_again(servers: Servers) -> None:
-    one = await servers.name_server()
-    servers.start(one)
-    await until(lambda: one.routes.route("T"))
+    one = await servers.registered()
     await one.close()
     await until(lambda: not servers.broker.connected)
     await servers.broker.registered()  # with nobody there it does not wait
@@ -174,9 +172,7 @@ async def test_the_addresses_change(servers: Servers) -> None:
 
 
 async def test_ordered_topics_are_handed_on(servers: Servers) -> None:
-    one = await servers.name_server()
-    servers.start(one)
-    await until(lambda: one.routes.route("T"))
+    one = await servers.registered()
     assert servers.ordered == []  # this name server said nothing of that
     admin = await connect(f"127.0.0.1:{one.port}", 30)
     fields = {"namespace": "ORDER_TOPIC_CONFIG", "key": "T", "value": "broker-a:4"}
@@ -228,3 +224,52 @@ def test_the_body_is_made_once_for_all(tmp_path: Path) -> None:
     changed = bodies.decode(introduction.request()[1])
     assert list(changed.topics) == ["T", "U"]
     assert changed.data_version == {"counter": 2, "timestamp": 2}
+
+
+# --- a slave that asks for its master -------------------------------------------------------------
+
+
+def of_slave(path: Path, *servers: str) -> BrokerSettings:
+    settings = broker_settings(path)
+    settings.broker_role, settings.broker_id, settings.listen_port = "SLAVE", 1, 10921
+    settings.namesrv_addr = ";".join(servers)
+    return settings
+
+
+def introduced(servers: Servers, at: NameServer) -> NameServers:
+    """The master, whose slaves find it at another port."""
+    servers.settings.namesrv_addr = f"127.0.0.1:{at.port}"
+    introduction = Introduction(servers.settings, TopicTable(), 10911, 10999)
+    return NameServers(introduction, lambda _: None)
+
+
+async def test_a_slave_waits_for_its_master_and_leaves_no_registration(
+    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(master_address, "AGAIN_S", 0.01)
+    server = await servers.name_server()
+    slave = of_slave(tmp_path, unused_address(), f"127.0.0.1:{server.port}")
+    assert await master_address.master(slave) == ""
+    waiting = asyncio.ensure_future(master_address.wait_for_master(slave))
+    master = introduced(servers, server)
+    master.start()
+    assert await asyncio.wait_for(waiting, 60) == "127.0.0.1:10999"
+    assert server.routes.brokers["broker-a"].addresses == {0: "127.0.0.1:10911"}
+    await master.close()
+
+
+async def test_a_registered_slave_is_told_where_its_master_is(
+    servers: Servers, tmp_path: Path
+) -> None:
+    server = await servers.name_server()
+    master = introduced(servers, server)
+    settings = of_slave(tmp_path, f"127.0.0.1:{server.port}")
+    slave = NameServers(Introduction(settings, TopicTable(), 10921), lambda _: None)
+    told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    slave.told_master = told.set_result
+    master.start()
+    await until(lambda: master.connected)
+    slave.start()
+    assert await asyncio.wait_for(told, 60) == "127.0.0.1:10999"
+    await slave.close()
+    await master.close()

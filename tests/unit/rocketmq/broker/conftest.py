@@ -27,10 +27,12 @@ from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.broker.state.files import StateFiles
 from penstock.rocketmq.protocol import ids
+from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
 from penstock.testing.clock import FakeClock
+from tests.unit.rocketmq.broker.filling import stored
 from tests.unit.rocketmq.conftest import LoopThread
 from tools.harness.rocketmq.raw_client import RawClient
 
@@ -104,6 +106,49 @@ def broker_settings(path: Path) -> BrokerSettings:
     settings.store_path_root_dir = str(path)
     settings.enable_property_filter = True
     return settings
+
+
+class Lives:
+    """The lives of one broker with topics T and U; services are made and not started, a test steps
+    them itself.
+    """
+
+    services: Services
+
+    def __init__(self, path: Path, clock: FakeClock) -> None:
+        self.clock = clock
+        self.settings = broker_settings(path)
+        self._path = path
+        self._host: Node | None = None
+
+    def start(self) -> None:
+        """A new life. The one before has crashed: its tables are as they were saved last."""
+        self.stop()
+        self._host = fake_node(self._path, self.clock)
+        state = StateFiles(OsDisk(), str(self._path / "config"))
+        services = Services(self.settings, self._host, state, BROKER_ADDRESS)
+        services.topics.add_system_topics(
+            "DefaultCluster", "broker-a", 0, auto_create=True, trace=False
+        )
+        for topic in ("T", "U"):
+            services.topics.put(TopicConfig(topic, 4, 4), 0)
+        for topic in services.topics.configs:
+            services.store.configured(topic)
+        services.files.save("topics.json")
+        self.services = services
+
+    def stop(self) -> None:
+        if self._host is not None:
+            self._host.broker.close()
+            self._host = None
+
+    def bodies(self, queue: int = 0) -> list[bytes]:
+        """What consumers of topic T see of a queue."""
+        return [message.body for message in stored(self.services, "T", queue)]
+
+    def set_time(self, by_ns: int) -> None:
+        """Set the system's time on or back."""
+        self.clock.set_wall(self.clock.wall_ns() + by_ns)
 
 
 @pytest.fixture

@@ -1,8 +1,7 @@
-"""The broker's tables in files."""
+"""The broker's tables in files: their checksums, backups and damages, and when they are written."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from pathlib import Path
@@ -13,8 +12,10 @@ import pytest
 from penstock.core.errors import ConfigError, DiskFullError, StorageError
 from penstock.rocketmq.broker.state import files as state_module
 from penstock.rocketmq.broker.state.files import StateFiles
+from penstock.rocketmq.broker.state.seal import is_broken, sealed
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.storage.files.disk import OsDisk
+from tests.unit.rocketmq.broker.filling import until
 
 
 class Table:
@@ -46,110 +47,46 @@ class CountingDisk(OsDisk):
         super().replace_file(path, *data, sync=sync)
 
 
-@pytest.fixture
-def disk() -> CountingDisk:
-    return CountingDisk()
+class Folder:
+    """A table in a file, over and over."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.disk = CountingDisk()
+        self.file, self.backup, self.damaged = (
+            path / f"t.json{ending}" for ending in ("", ".bak", ".damaged")
+        )
+
+    def open(self, name: str = "t.json", every_s: float = 5.0) -> tuple[StateFiles, Table]:
+        table = Table()
+        state = StateFiles(self.disk, str(self.path), lambda: every_s)
+        state.add(name, table.dump, table.load)
+        return state, table
+
+    @property
+    def values(self) -> dict[str, int]:
+        """What is loaded."""
+        return self.open()[1].values
+
+    def fill(self, *numbers: int) -> tuple[StateFiles, Table]:
+        """Save one content after the other."""
+        state, table = self.open()
+        for number in numbers:
+            table.values["abc"] = number
+            state.save("t.json")
+        return state, table
 
 
 @pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    return tmp_path / "store" / "config"
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path / "store" / "config")
 
 
-def table_in(path: Path) -> Any:
+def content(file: Path) -> Any:
     """The table in a file, without its checksum."""
-    value = json.loads(path.read_bytes())
+    value = json.loads(file.read_bytes())
     assert re.fullmatch("[0-9a-f]{16}", value.pop("checksum"))
     return value
-
-
-def opened(disk: CountingDisk, directory: Path, every_s: float = 5.0) -> tuple[StateFiles, Table]:
-    table = Table()
-    state = StateFiles(disk, str(directory), lambda: every_s)
-    state.add("t.json", table.dump, table.load)
-    return state, table
-
-
-def test_what_was_saved_is_loaded(disk: CountingDisk, directory: Path) -> None:
-    state, table = opened(disk, directory)
-    table.values["a"] = 1
-    state.save("t.json")
-    assert opened(disk, directory)[1].values == {"a": 1}
-
-
-def test_nothing_is_written_when_nothing_changed(disk: CountingDisk, directory: Path) -> None:
-    state, _ = opened(disk, directory)
-    state.save("t.json")
-    state.save("t.json")
-    assert disk.written == ["t.json"]
-    again, _ = opened(disk, directory)
-    again.save("t.json")
-    assert disk.written == ["t.json"]
-
-
-def test_the_content_before_stays_as_backup(disk: CountingDisk, directory: Path) -> None:
-    state, table = opened(disk, directory)
-    for number in range(3):
-        table.values["a"] = number
-        state.save("t.json")
-    assert table_in(directory / "t.json.bak") == {"values": {"a": 1}}
-    (directory / "t.json").unlink()
-    assert opened(disk, directory)[1].values == {"a": 1}
-
-
-DAMAGES = (b"", b"\n", bytes(32), b"{", b"[]", b'{"other":1}', b"\xff\xfe", b'{"values":{"a":')
-
-
-@pytest.mark.parametrize("content", [*DAMAGES, None])
-def test_what_a_file_said_before_counts_where_it_is_damaged(
-    disk: CountingDisk, directory: Path, content: bytes | None, caplog: pytest.LogCaptureFixture
-) -> None:
-    state, table = opened(disk, directory)
-    for number in (5, 6):
-        table.values["a"] = number
-        state.save("t.json")
-    file = directory / "t.json"
-    file.unlink() if content is None else file.write_bytes(content)
-    state, table = opened(disk, directory)
-    assert table.values == {"a": 5}
-    (record,) = caplog.records
-    assert record.levelname == "ERROR"
-    assert record.getMessage().startswith(f"{file} is ")
-    assert f"from {file}.bak; later changes are lost" in record.getMessage()
-    assert table_in(file) == {"values": {"a": 5}}  # and stands without its backup
-    if content:
-        assert (directory / "t.json.damaged").read_bytes() == content
-    table.values["a"] = 7
-    state.save("t.json")
-    assert table_in(directory / "t.json.bak") == {"values": {"a": 5}}
-
-
-@pytest.mark.parametrize("before", [*DAMAGES, None])
-@pytest.mark.parametrize("content", DAMAGES)
-def test_without_a_backup_a_damaged_file_is_one_clear_line_and_no_start(
-    disk: CountingDisk, directory: Path, content: bytes, before: bytes | None
-) -> None:
-    opened(disk, directory)
-    (directory / "t.json").write_bytes(content)
-    if before is not None:
-        (directory / "t.json.bak").write_bytes(before)
-    with pytest.raises(ConfigError) as raised:
-        opened(disk, directory)
-    text = str(raised.value)
-    assert text.startswith(f"{directory}/t.json is ")
-    assert f", and {directory}/t.json.bak is " in text
-    assert text.endswith("or delete both to begin without their content")
-    assert "\n" not in text
-    assert (directory / "t.json").read_bytes() == content
-
-
-def saved(disk: CountingDisk, directory: Path) -> Path:
-    """A file with the value 6, behind a backup with 5."""
-    state, table = opened(disk, directory)
-    for number in (5, 6):
-        table.values["abc"] = number
-        state.save("t.json")
-    return directory / "t.json"
 
 
 def change(file: Path) -> None:
@@ -157,196 +94,223 @@ def change(file: Path) -> None:
     file.write_bytes(file.read_bytes().replace(b'"abc"', b'"abb"'))
 
 
-def test_a_changed_value_gives_way_to_the_content_before(
-    disk: CountingDisk, directory: Path, caplog: pytest.LogCaptureFixture
+def test_what_was_saved_is_loaded_and_written_again_only_when_it_changed(folder: Folder) -> None:
+    state, _ = folder.fill(1, 1)
+    assert folder.values == {"abc": 1}
+    again, _ = folder.open()
+    for each in (state, again):
+        each.save("t.json")
+    assert folder.disk.written == ["t.json"]
+    folder.fill(2, 3)
+    assert content(folder.backup) == {"values": {"abc": 2}}
+
+
+DAMAGES = (b"", b"\n", bytes(32), b"{", b"[]", b'{"other":1}', b"\xff\xfe", b'{"values":{"a":')
+
+
+@pytest.mark.parametrize("damage", [*DAMAGES, None])
+def test_what_a_file_said_before_counts_where_it_is_damaged(
+    folder: Folder, damage: bytes | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    file = saved(disk, directory)
-    change(file)
-    changed = file.read_bytes()
-    assert opened(disk, directory)[1].values == {"abc": 5}
+    folder.fill(5, 6)
+    folder.file.unlink() if damage is None else folder.file.write_bytes(damage)
+    state, table = folder.open()
+    assert table.values == {"abc": 5}
     (record,) = caplog.records
     assert record.levelname == "ERROR"
-    assert record.getMessage() == (
-        f"{file} is not as it was written: taking its previous content from {file}.bak; later "
-        f'changes are lost; if it was edited, put {file}.damaged back without its "checksum"'
-    )
-    assert (directory / "t.json.damaged").read_bytes() == changed
+    assert record.getMessage().startswith(f"{folder.file} is ")
+    assert f"from {folder.backup}; later changes are lost" in record.getMessage()
+    assert content(folder.file) == {"values": {"abc": 5}}  # and stands without its backup
+    if damage:
+        assert folder.damaged.read_bytes() == damage
+    table.values["abc"] = 7
+    state.save("t.json")
+    assert content(folder.backup) == {"values": {"abc": 5}}
 
 
-def test_an_edited_file_without_its_checksum_is_taken(
-    disk: CountingDisk, directory: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("before", [*DAMAGES, None])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_without_a_backup_a_damaged_file_is_one_clear_line_and_no_start(
+    folder: Folder, damage: bytes, before: bytes | None
 ) -> None:
-    file = saved(disk, directory)
-    change(file)
-    edited = json.loads(file.read_bytes())
-    del edited["checksum"]
-    file.write_text(json.dumps(edited, indent=2))
-    assert opened(disk, directory)[1].values == {"abb": 6}
-    assert not caplog.records
+    folder.open()
+    folder.file.write_bytes(damage)
+    if before is not None:
+        folder.backup.write_bytes(before)
+    with pytest.raises(ConfigError) as raised:
+        folder.open()
+    text = str(raised.value)
+    assert text.startswith(f"{folder.file} is ")
+    assert f", and {folder.backup} is " in text
+    assert text.endswith("or delete both to begin without their content")
+    assert "\n" not in text
+    assert folder.file.read_bytes() == damage
 
 
-@pytest.mark.parametrize("backup", ["changed", "damaged", "missing"])
-def test_a_changed_value_without_a_good_backup_is_taken_and_logged(
-    disk: CountingDisk, directory: Path, backup: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    file = saved(disk, directory)
-    before = directory / "t.json.bak"
-    change(file)
-    if backup == "changed":
-        change(before)
-    else:
-        before.write_bytes(b"{") if backup == "damaged" else before.unlink()
-    assert opened(disk, directory)[1].values == {"abb": 6}
-    (record,) = caplog.records
-    assert record.levelname == "ERROR"
-    assert record.getMessage().startswith(f"{file} is not as it was written, and {before} is ")
+NOT_AS_WRITTEN = "{file} is not as it was written"
 
 
-def test_a_changed_backup_is_better_than_a_damaged_file(
-    disk: CountingDisk, directory: Path
-) -> None:
-    file = saved(disk, directory)
-    file.write_bytes(b"{")
-    change(directory / "t.json.bak")
-    assert opened(disk, directory)[1].values == {"abb": 5}
+@pytest.mark.parametrize(
+    ("file", "backup", "values", "told"),
+    [
+        ("changed", "sound", {"abc": 5}, f"{NOT_AS_WRITTEN}: taking its previous content from "
+         "{file}.bak; later changes are lost; if it was edited, put {file}.damaged back without "
+         'its "checksum"'),
+        ("changed", "changed", {"abb": 6}, f"{NOT_AS_WRITTEN}, and {{file}}.bak is "),
+        ("changed", "damaged", {"abb": 6}, f"{NOT_AS_WRITTEN}, and {{file}}.bak is "),
+        ("changed", "missing", {"abb": 6}, f"{NOT_AS_WRITTEN}, and {{file}}.bak is "),
+        ("damaged", "changed", {"abb": 5}, "{file} is damaged"),
+        ("sound", "changed", {"abc": 6}, None),
+        ("edited", "sound", {"abb": 6}, None),
+        ("of Java's", "missing", {"a": 1}, None),
+    ],
+)  # fmt: skip
+def test_a_changed_value_shows_and_content_without_a_checksum_is_taken(
+    folder: Folder, file: str, backup: str, values: dict[str, int], told: str | None,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    folder.fill(5, 6)
+    for path, state in ((folder.file, file), (folder.backup, backup)):
+        if state == "changed":
+            change(path)
+        elif state == "damaged":
+            path.write_bytes(b"{")
+        elif state == "missing":
+            path.unlink()
+        elif state == "edited":
+            change(path)
+            edited = json.loads(path.read_bytes())
+            del edited["checksum"]
+            path.write_text(json.dumps(edited, indent=2))
+        elif state == "of Java's":
+            path.write_text('{\n\t"values":{"a":1}\n}')
+    before = folder.file.read_bytes()
+    assert folder.values == values
+    messages = [(record.levelname, record.getMessage()) for record in caplog.records]
+    if told is None:
+        assert messages == []
+        return
+    ((level, message),) = messages
+    assert level == "ERROR"
+    assert message.startswith(told.format(file=folder.file))
+    if backup == "sound":
+        assert folder.damaged.read_bytes() == before
 
 
-def test_a_changed_backup_is_of_no_account_beside_its_file(
-    disk: CountingDisk, directory: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    saved(disk, directory)
-    change(directory / "t.json.bak")
-    assert opened(disk, directory)[1].values == {"abc": 6}
-    assert not caplog.records
+@pytest.mark.parametrize("data", [b"{}", b'{"a":1}', '{"\u00e9":{"b":{0:7}}}'.encode()])
+def test_every_flipped_bit_of_the_content_shows(data: bytes) -> None:
+    whole = sealed(data)
+    assert not is_broken(whole)
+    assert not is_broken(whole + b"\n")
+    for bit in range(8, 8 * len(data) - 8):  # the braces are not told from others'
+        flipped = bytearray(whole)
+        flipped[bit // 8] ^= 1 << bit % 8
+        assert is_broken(bytes(flipped))
 
 
-def test_a_file_of_javas_broker_has_no_checksum_and_is_taken(
-    disk: CountingDisk, directory: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    opened(disk, directory)
-    (directory / "t.json").write_text('{\n\t"values":{"a":1}\n}')
-    assert opened(disk, directory)[1].values == {"a": 1}
-    assert not caplog.records
-
-
-def offsets_of(disk: CountingDisk, directory: Path) -> Table:
-    table = Table()
-    StateFiles(disk, str(directory)).add(state_module.OFFSETS, table.dump, table.load)
-    return table
+def test_a_checksum_is_a_member_like_others() -> None:
+    assert json.loads(sealed(b'{"a":1}'))["a"] == 1
+    assert list(json.loads(sealed(b"{}"))) == ["checksum"]
+    for data in (b"", b"{}", b'{"a":1}', b'{\n "checksum" : "0"}'):
+        assert not is_broken(data), "content without a checksum is not judged"
 
 
 def test_a_table_that_is_gone_with_its_backup_is_logged_unless_the_broker_is_new(
-    disk: CountingDisk, directory: Path, caplog: pytest.LogCaptureFixture
+    folder: Folder, caplog: pytest.LogCaptureFixture
 ) -> None:
-    offsets_of(disk, directory)
+    folder.open(state_module.OFFSETS)
     assert not caplog.records
-    (directory / state_module.TOPICS).write_text("{}")
-    assert offsets_of(disk, directory).values == {}
+    (folder.path / state_module.TOPICS).write_text("{}")
+    assert folder.open(state_module.OFFSETS)[1].values == {}
     (record,) = caplog.records
     assert record.levelname == "ERROR"
-    assert record.getMessage().startswith(f"{directory}/consumerOffset.json is not there, nor ")
+    assert record.getMessage().startswith(f"{folder.path}/consumerOffset.json is not there, nor ")
 
 
-def test_what_a_killed_process_left_is_removed_and_nothing_else(
-    disk: CountingDisk, directory: Path
-) -> None:
-    directory.mkdir(parents=True)
-    kept = (
-        "t.json.tmp",
-        "my.tmp",
-        "t.json.0123abcd.tmp.bak",
-        "t.json.0123ABCD.tmp",
-        ".0123abcd.tmp",
-    )
+def test_what_a_killed_process_left_is_removed_and_nothing_else(folder: Folder) -> None:
+    folder.path.mkdir(parents=True)
+    kept = ("t.json.tmp", "my.tmp", "t.json.0123abcd.tmp.bak", "t.json.0123ABCD.tmp",
+            ".0123abcd.tmp")  # fmt: skip
     for name in (*kept, "t.json.0123abcd.tmp", "other.json.bak.89abcdef.tmp"):
-        (directory / name).write_text("x")
-    opened(disk, directory)
-    assert sorted(path.name for path in directory.iterdir()) == sorted(kept)
+        (folder.path / name).write_text("x")
+    folder.open()
+    assert sorted(path.name for path in folder.path.iterdir()) == sorted(kept)
 
 
-async def test_changes_are_written_from_time_to_time(disk: CountingDisk, directory: Path) -> None:
-    state, table = opened(disk, directory, 0.0)
+@pytest.mark.parametrize("every_s", [0.0, 5.0])
+async def test_changes_are_written_from_time_to_time_and_at_the_end(
+    folder: Folder, every_s: float
+) -> None:
+    state, table = folder.open(every_s=every_s)
     state.start()
     table.values["a"] = 5
-    async with asyncio.timeout(30):
-        while "t.json" not in disk.written:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    if not every_s:
+        await until(lambda: "t.json" in folder.disk.written)
     await state.close()
-    assert opened(disk, directory)[1].values == {"a": 5}
-
-
-async def test_closing_writes_what_changed(disk: CountingDisk, directory: Path) -> None:
-    state, table = opened(disk, directory)
-    state.start()
-    table.values["a"] = 6
-    await state.close()
-    assert opened(disk, directory)[1].values == {"a": 6}
+    assert folder.values == {"a": 5}
 
 
 async def test_a_disk_that_fails_is_told_once(
-    disk: CountingDisk, directory: Path, caplog: pytest.LogCaptureFixture
+    folder: Folder, caplog: pytest.LogCaptureFixture
 ) -> None:
-    state, table = opened(disk, directory)
+    state, table = folder.open()
     table.values["a"] = 7
-    disk.error = StorageError("no room")
-    await state.close()
-    await state.close()
+    folder.disk.error = StorageError("no room")
+    for _ in range(2):
+        await state.close()
     assert caplog.text.count("no room") == 1
     with pytest.raises(StorageError):
         state.save("t.json")
-    disk.error = None
+    folder.disk.error = None
     await state.close()
-    assert opened(disk, directory)[1].values == {"a": 7}
+    assert folder.values == {"a": 7}
 
 
-def test_an_older_copy_never_replaces_a_newer_one(disk: CountingDisk, directory: Path) -> None:
-    state, table = opened(disk, directory)
+def test_an_older_copy_never_replaces_a_newer_one(folder: Folder) -> None:
+    state, table = folder.open()
     file = state._files["t.json"]
     older = file.take()
     table.values["a"] = 8
     state.save("t.json")
     file.write(*older)
-    assert opened(disk, directory)[1].values == {"a": 8}
+    assert folder.values == {"a": 8}
 
 
-async def test_saving_aside_writes_what_the_table_says_now(
-    disk: CountingDisk, directory: Path
-) -> None:
-    state, table = opened(disk, directory)
+async def test_saving_aside_writes_what_the_table_says_now(folder: Folder) -> None:
+    state, table = folder.open()
     table.values["a"] = 1
     await state.save_aside("t.json")
-    assert table_in(directory / "t.json") == {"values": {"a": 1}}
-    disk.error = StorageError("full")
+    assert content(folder.file) == {"values": {"a": 1}}
+    folder.disk.error = StorageError("full")
     table.values["a"] = 2
     with pytest.raises(StorageError):
         await state.save_aside("t.json")
 
 
 async def test_a_table_that_cannot_be_written_stops_no_other(
-    disk: CountingDisk, directory: Path, caplog: pytest.LogCaptureFixture
+    folder: Folder, caplog: pytest.LogCaptureFixture
 ) -> None:
-    state, table = opened(disk, directory)
+    state, table = folder.open()
     state.add("bad.json", lambda: 1 // 0, table.load)
     state.add("last.json", table.dump, table.load)
     table.values["a"] = 9
     await state.close()
-    assert disk.written.count("last.json") == 1
+    assert folder.disk.written.count("last.json") == 1
     assert "by zero" in caplog.text
 
 
 async def test_what_finds_no_room_at_the_start_is_written_later(
-    disk: CountingDisk, directory: Path, caplog: pytest.LogCaptureFixture
+    folder: Folder, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A broker starts on a full disk: its consumers make room."""
-    state, table = StateFiles(disk, str(directory)), Table()
-    state.add("t.json", table.dump, table.load)
+    state, table = folder.open()
     table.values["a"] = 1
-    disk.error = DiskFullError("no space left on device")
+    folder.disk.error = DiskFullError("no space left on device")
     state.save("t.json")
     assert "failed to write the broker's state, trying again later - no space left" in caplog.text
     state.start()
     with pytest.raises(DiskFullError):
         state.save("t.json")
-    disk.error = None
+    folder.disk.error = None
     await state.close()
-    assert table_in(directory / "t.json") == {"values": {"a": 1}}
+    assert content(folder.file) == {"values": {"a": 1}}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import random
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.rocketmq.broker.transactions.book import RECENT_MAX, Book, Decision, Outcome
 
@@ -14,52 +15,57 @@ def done(book: Book, root: int, outcome: Outcome = COMMIT, op: int = 0) -> None:
     book.finish(root)
 
 
-def test_the_window_moves_over_what_has_ended() -> None:
-    book = Book(10)
-    assert not book.advance(20)
-    done(book, 11)
-    assert not book.advance(20)
-    assert book.is_open(10)
-    done(book, 10)
-    assert book.advance(20)
-    assert book.first == 12
-    assert not book.advance(20)
+KINDS = st.sampled_from(["begin", "copy", "decide", "undecide", "finish", "lose"])
 
 
-def test_the_window_waits_for_what_is_not_done() -> None:
-    book = Book(0)
-    book.decide(0, Decision(COMMIT, 0, 3))
-    assert not book.advance(5)
-    assert list(book.undone()) == [(0, Decision(COMMIT, 0, 3))]
-    book.finish(0)
-    assert book.advance(5)
-    assert list(book.undone()) == []
-
-
-def test_a_copy_takes_the_place_of_its_half() -> None:
-    book = Book(0)
-    book.copied(0, 7)
-    assert book.root_of(7) == 0
-    assert (book.is_open(0), book.is_open(7)) == (False, True)
-    book.advance(7)
-    assert book.first == 1
-    assert book.newest(0) == 7
-    assert not book.is_forgotten(0)
-    book.copied(0, 9)
-    done(book, 0)
-    assert not book.is_open(9)
-    for other in (1, 2, 3, 4, 5, 6, 8):
-        done(book, other)
-    assert book.advance(10)
-    assert book.first == 10
-
-
-def test_a_half_that_has_left_the_window_is_not_open() -> None:
-    book = Book(0)
-    book.copied(0, 1)
-    done(book, 0)
-    assert book.advance(2)
-    assert not book.is_open(1)
+@given(st.lists(st.tuples(KINDS, st.integers(0, 99)), max_size=60))
+def test_the_book_is_as_small_as_its_window(history: list[tuple[str, int]]) -> None:
+    """Any history of checks and outcomes; the window begins with the first that is not done."""
+    book, end = Book(0), 0
+    newest: dict[int, int] = {}  # the newest half of what is not done, by root
+    decided: dict[int, Outcome] = {}
+    ended: dict[int, Outcome] = {}
+    for kind, pick in history:
+        open_ones = [root for root in newest if root not in decided]
+        roots = list(decided) if kind in ("undecide", "finish") else open_ones
+        if kind == "begin":
+            newest[end] = end
+            end += 1
+        elif roots:
+            root = roots[pick % len(roots)]
+            if kind == "copy":
+                book.copied(root, end)
+                newest[root] = end
+                end += 1
+            elif kind == "decide":
+                decided[root] = (COMMIT, ROLLBACK)[pick % 2]
+                book.decide(root, Decision(decided[root], newest[root], pick))
+            elif kind == "undecide":
+                book.undecide(root, None)
+                del decided[root]
+            elif kind == "finish":
+                book.finish(root)
+                ended[root] = decided.pop(root)
+                del newest[root]
+            else:
+                book.lose(newest.pop(root))
+                ended[root] = GIVE_UP
+        start = book.first
+        assert book.advance(end) == (book.first > start)
+        assert book.first == min(newest.values(), default=end)
+        assert {root: each.outcome for root, each in book.undone()} == decided
+        assert {offset for offset in range(end) if book.is_open(offset)} == {
+            offset for root, offset in newest.items() if root not in decided
+        }
+        for root, offset in newest.items():
+            assert (book.newest(root), book.root_of(offset)) == (offset, root)
+        for root, outcome in ended.items():
+            assert (book.outcome(root), book.is_forgotten(root)) == (outcome, False)
+    for root in newest:
+        done(book, root)
+    book.advance(end)
+    assert book.first == end
+    assert [book._decided, book._root_of, book._newest] == [{}, {}, {}]
 
 
 def test_a_copy_of_what_has_ended_holds_nothing_up() -> None:
@@ -75,21 +81,15 @@ def test_repetitions_are_known_for_a_while() -> None:
     book = Book(0)
     done(book, 0, ROLLBACK)
     book.advance(1)
-    assert book.outcome(0) is ROLLBACK
-    assert not book.is_forgotten(0)
+    assert (book.outcome(0), book.is_forgotten(0)) == (ROLLBACK, False)
     for root in range(1, RECENT_MAX + 2):
         done(book, root)
         book.advance(root + 1)
-    assert book.outcome(0) is None
-    assert book.is_forgotten(0)
+    assert (book.outcome(0), book.is_forgotten(0)) == (None, True)
 
 
 def test_an_outcome_that_could_not_be_recorded() -> None:
     book = Book(0)
-    assert book.decide(0, Decision(COMMIT, 0)) is None
-    assert not book.is_open(0)
-    book.undecide(0, None)
-    assert book.is_open(0)
     given_up = Decision(GIVE_UP, 0, 1, done=True)
     book.decide(0, given_up)
     before = book.decide(0, Decision(COMMIT, 0))
@@ -107,13 +107,6 @@ def test_a_late_outcome_behind_the_window_leaves_nothing() -> None:
     assert book.decision(0) is None
 
 
-def test_what_cannot_be_read_does_not_hold_the_window() -> None:
-    book = Book(0)
-    book.lose(0)
-    book.advance(1)
-    assert book.first == 1
-
-
 def test_where_a_start_has_to_read_ops_from() -> None:
     book = Book(0)
     assert book.first_op(50) == 50
@@ -127,33 +120,3 @@ def test_where_a_start_has_to_read_ops_from() -> None:
     for root in (0, 1, 2):
         done(book, root, op=30)
     assert book.first_op(50) == 30
-
-
-def test_the_book_is_as_small_as_its_window() -> None:
-    """Any history of checks and outcomes: when all has ended, nothing is left."""
-    chance = random.Random(5)
-    for _ in range(50):
-        book, end = Book(0), 0
-        live: dict[int, int] = {}
-        for _ in range(300):
-            kind = chance.random()
-            if kind < 0.4 or not live:
-                live[end] = end
-                end += 1
-            elif kind < 0.6:
-                root = chance.choice(list(live))
-                book.copied(root, end)
-                end += 1
-            else:
-                root = chance.choice(list(live))
-                del live[root]
-                done(book, root, chance.choice([COMMIT, ROLLBACK]))
-                book.advance(end)
-            for root in live:
-                assert book.is_open(book.newest(root))
-                assert book.first <= book.newest(root)
-        for root in list(live):
-            done(book, root)
-        book.advance(end)
-        assert book.first == end
-        assert [book._decided, book._root_of, book._newest] == [{}, {}, {}]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,234 +12,195 @@ from penstock.core.units import SECOND
 from penstock.net.tasks import spawn
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.services import Services
 from penstock.rocketmq.broker.store.draft import Draft, Placed
 from penstock.rocketmq.broker.transactions import ending
 from penstock.rocketmq.broker.transactions.book import Outcome
 from penstock.rocketmq.broker.transactions.half_messages import copy_of
-from penstock.testing.clock import FakeClock
-from tests.unit.rocketmq.broker.lives import FailingPuts, Lives, stored, until
+from tests.unit.rocketmq.broker.filling import FailingPuts, stored, until
 
-from .halves import COMMIT, ROLLBACK, begin, bodies, end, life, ops, settled
+from .conftest import COMMIT, ROLLBACK, Scene
 
-
-@pytest.fixture
-async def lives(tmp_path: Path, clock: FakeClock) -> AsyncIterator[Lives]:
-    lives = Lives(tmp_path, clock)
-    yield lives
-    lives.end()
+OFFSETS = "consumerOffset.json"
 
 
-async def crash(lives: Lives, services: Services) -> Services:
-    await services.transactions.close()
-    return await life(lives)
+async def test_a_crash_before_the_outcome_leaves_it_open(scene: Scene) -> None:
+    half = await scene.begin()
+    await scene.crash()
+    assert scene.services.transactions.book.is_open(0)
+    await scene.end(half, COMMIT)
+    assert scene.bodies() == [b"x"]
 
 
-async def test_a_crash_before_the_outcome_leaves_it_open(lives: Lives) -> None:
-    services = await life(lives)
-    half = await begin(services)
-    services = await crash(lives, services)
-    assert services.transactions.book.is_open(0)
-    await end(services, half, COMMIT)
-    assert bodies(services) == [b"x"]
-    await services.transactions.close()
-
-
-async def test_a_commit_that_is_stored_and_not_told_yet_is_looked_for(lives: Lives) -> None:
+async def test_a_commit_that_is_stored_and_not_told_yet_is_looked_for(scene: Scene) -> None:
     """Another transaction ends meanwhile, and what is settled is written down."""
-    services = await life(lives)
-    first, second = await begin(services), await begin(services, b"second")
-    append = services.store.append
+    first, second = await scene.begin(), await scene.begin(b"second")
+    store = scene.services.store
+    append = store.append
 
     async def append_and_hang(draft: Draft) -> Placed:
         await append(draft)
         return await asyncio.get_running_loop().create_future()
 
-    services.store.append = append_and_hang  # type: ignore[method-assign]
-    task = spawn(end(services, second, COMMIT), "end")
-    await until(lambda: ops(services))
-    services.store.append = append  # type: ignore[method-assign]
-    await end(services, first, ROLLBACK)
-    services.files.save("consumerOffset.json")
+    store.append = append_and_hang  # type: ignore[method-assign]
+    task = spawn(scene.end(second, COMMIT), "end")
+    await until(lambda: scene.ops)
+    store.append = append  # type: ignore[method-assign]
+    await scene.end(first, ROLLBACK)
+    scene.services.files.save(OFFSETS)
     task.cancel()
-    services = await crash(lives, services)
-    await until(lambda: bodies(services))
-    assert bodies(services) == [b"second"]
-    await services.transactions.close()
+    await scene.crash()
+    await until(scene.bodies)
+    assert scene.bodies() == [b"second"]
 
 
 @pytest.mark.parametrize(("how", "other"), [(COMMIT, ROLLBACK), (ROLLBACK, COMMIT)])
 @pytest.mark.parametrize("is_saved", [False, True])
 async def test_an_outcome_is_known_after_a_crash(
-    lives: Lives, how: int, other: int, is_saved: bool
+    scene: Scene, how: int, other: int, is_saved: bool
 ) -> None:
-    services = await life(lives)
-    half = await begin(services)
-    await end(services, half, how)
+    half = await scene.begin()
+    await scene.end(half, how)
     if is_saved:
-        services.files.save("consumerOffset.json")
-    services = await crash(lives, services)
-    assert settled(services) == (1, 1)
+        scene.services.files.save(OFFSETS)
+    await scene.crash()
+    assert scene.settled == (1, 1)
     with pytest.raises(RefusedError, match="already"):
-        await end(services, half, other)
-    await end(services, half, how)
-    assert bodies(services) == [b"x"] * (how == COMMIT)  # and it is not doubled
-    await services.transactions.close()
+        await scene.end(half, other)
+    await scene.end(half, how)
+    assert scene.bodies() == [b"x"] * (how == COMMIT)  # and it is not doubled
 
 
-@pytest.mark.parametrize("more", [{}, {"DELAY": "1"}, {"TIMER_DELAY_SEC": "9"}])
+@pytest.mark.parametrize(
+    ("more", "topic"),
+    [({}, "T"), ({"DELAY": "1"}, names.SCHEDULE_TOPIC),
+     ({"TIMER_DELAY_SEC": "9"}, names.TIMER_TOPIC)],
+)  # fmt: skip
 async def test_a_crash_between_the_outcome_and_its_message(
-    lives: Lives, more: dict[str, Any]
+    scene: Scene, more: dict[str, Any], topic: str
 ) -> None:
-    topic = {"DELAY": names.SCHEDULE_TOPIC, "TIMER_DELAY_SEC": names.TIMER_TOPIC}.get(
-        next(iter(more), ""), "T"
-    )
-    services = await life(lives)
-    half = await begin(services, **more)
-    hanging = FailingPuts(services, topic, hang=True)
-    task = spawn(end(services, half, COMMIT), "end")
+    half = await scene.begin(**more)
+    hanging = FailingPuts(scene.services, topic, hang=True)
+    task = spawn(scene.end(half, COMMIT), "end")
     await until(lambda: hanging.count)
-    assert ops(services) == [(b"0", "commit")]
-    services = await crash(lives, services)
+    assert scene.ops == [(b"0", "commit")]
+    await scene.crash()
     task.cancel()
-    await until(lambda: stored(services, topic))
+    await until(lambda: stored(scene.services, topic))
     with pytest.raises(RefusedError, match="committed already"):
-        await end(services, half, ROLLBACK)
-    await end(services, half, COMMIT)
-    services = await crash(lives, services)
-    services = await crash(lives, services)
+        await scene.end(half, ROLLBACK)
+    await scene.end(half, COMMIT)
+    for _ in range(2):
+        await scene.crash()
     await asyncio.sleep(0.02)
-    assert [m.body for m in stored(services, topic)] == [b"x"]
-    await services.transactions.close()
+    assert [message.body for message in stored(scene.services, topic)] == [b"x"]
 
 
 async def test_a_message_whose_appointment_has_passed_since_a_crash_is_not_doubled(
-    lives: Lives, clock: FakeClock
+    scene: Scene,
 ) -> None:
-    services = await life(lives)
-    deliver_ms = str(services.now_ms + 1000)
-    await end(services, await begin(services, TIMER_DELIVER_MS=deliver_ms), COMMIT)
-    clock.advance(2 * SECOND)
-    services = await crash(lives, services)
-    assert not list(services.transactions.book.undone())
-    while await services.timers.step() <= services.now_ms:
+    deliver_ms = str(scene.services.now_ms + 1000)
+    await scene.end(await scene.begin(TIMER_DELIVER_MS=deliver_ms), COMMIT)
+    scene.clock.advance(2 * SECOND)
+    await scene.crash()
+    assert not list(scene.services.transactions.book.undone())
+    while await scene.services.timers.step() <= scene.services.now_ms:
         pass
-    assert bodies(services) == [b"x"]
-    services = await crash(lives, services)
-    assert bodies(services) == [b"x"]
-    await services.transactions.close()
+    assert scene.bodies() == [b"x"]
+    await scene.crash()
+    assert scene.bodies() == [b"x"]
 
 
 async def test_an_owed_outcome_waits_for_a_disk_that_cannot_be_read(
-    lives: Lives, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ending, "RETRY_S", 0.001)
-    services = await life(lives)
-    half = await begin(services)
-    failing = FailingPuts(services, "T")
+    half = await scene.begin()
+    failing = FailingPuts(scene.services, "T")
     with pytest.raises(StorageError):
-        await end(services, half, COMMIT)
-    read, reads = services.store.message_at, 0
+        await scene.end(half, COMMIT)
+    reads = 0
 
     def unreadable(topic: str, queue: int, offset: int) -> None:
         nonlocal reads
         reads += 1
         raise StorageError("input/output error")
 
-    monkeypatch.setattr(services.store, "message_at", unreadable)
-    await until(lambda: reads)
-    monkeypatch.setattr(services.store, "message_at", read)
+    with monkeypatch.context() as patch:
+        patch.setattr(scene.services.store, "message_at", unreadable)
+        await until(lambda: reads)
     failing.mend()
-    await until(lambda: bodies(services))
-    await services.transactions.close()
+    await until(scene.bodies)
 
 
-async def test_a_crash_during_giving_up(lives: Lives) -> None:
-    services = await life(lives)
-    half = await begin(services)
-    message = services.store.message(half.physical_offset)
-    assert message is not None
-    hanging = FailingPuts(services, names.GIVEN_UP_HALF_TOPIC, hang=True)
-    task = spawn(services.transactions.end(message, Outcome.GIVE_UP), "end")
+async def test_a_crash_during_giving_up(scene: Scene) -> None:
+    half = await scene.begin()
+    hanging = FailingPuts(scene.services, names.GIVEN_UP_HALF_TOPIC, hang=True)
+    task = spawn(scene.services.transactions.end(scene.message(half), Outcome.GIVE_UP), "end")
     await until(lambda: hanging.count)
-    services = await crash(lives, services)
+    await scene.crash()
     task.cancel()
-    await until(lambda: stored(services, names.GIVEN_UP_HALF_TOPIC))
-    services = await crash(lives, services)
-    assert len(stored(services, names.GIVEN_UP_HALF_TOPIC)) == 1
-    await end(services, half, COMMIT)
-    services = await crash(lives, services)
+    await until(lambda: scene.given_up)
+    await scene.crash()
+    assert len(scene.given_up) == 1
+    await scene.end(half, COMMIT)
+    await scene.crash()
     with pytest.raises(RefusedError, match="committed already"):
-        await end(services, half, ROLLBACK)
-    assert bodies(services) == [b"x"]
-    await services.transactions.close()
+        await scene.end(half, ROLLBACK)
+    assert scene.bodies() == [b"x"]
 
 
-async def test_copies_are_one_transaction_after_a_crash(lives: Lives) -> None:
-    services = await life(lives)
-    half = await begin(services)
-    message = services.store.message(half.physical_offset)
-    assert message is not None
-    copy = await services.store.append(copy_of(message, 1))
-    services = await crash(lives, services)
-    assert (services.transactions.book.is_open(0), services.transactions.book.is_open(1)) == (
-        False,
-        True,
-    )
-    await end(services, half, COMMIT)  # by the offsets of the first one
-    services = await crash(lives, services)
+async def test_copies_are_one_transaction_after_a_crash(scene: Scene) -> None:
+    half = await scene.begin()
+    copy = await scene.services.store.append(copy_of(scene.message(half), 1))
+    await scene.crash()
+    book = scene.services.transactions.book
+    assert (book.is_open(0), book.is_open(1)) == (False, True)
+    await scene.end(half, COMMIT)  # by the offsets of the first one
+    await scene.crash()
     with pytest.raises(RefusedError, match="committed already"):
-        await end(services, copy, ROLLBACK)
-    assert bodies(services) == [b"x"]
-    assert settled(services) == (2, 1)
-    await services.transactions.close()
+        await scene.end(copy, ROLLBACK)
+    assert scene.bodies() == [b"x"]
+    assert scene.settled == (2, 1)
 
 
-async def test_open_ones_hold_what_is_read_again(lives: Lives, clock: FakeClock) -> None:
+async def test_open_ones_hold_what_is_read_again(scene: Scene) -> None:
     """One open transaction at the start, a thousand that ended behind it, any order of crashes."""
-    services = await life(lives)
-    first = await begin(services, b"first")
-    halves = [await begin(services, b"%d" % number, number % 4) for number in range(1000)]
+    first = await scene.begin(b"first")
+    halves = [await scene.begin(b"%d" % number, number % 4) for number in range(1000)]
     for number, half in enumerate(halves):
-        await end(services, half, COMMIT if number % 2 else ROLLBACK)
-        clock.advance(SECOND // 100)
-    assert settled(services) == (None, None)
-    services = await crash(lives, services)
+        await scene.end(half, COMMIT if number % 2 else ROLLBACK)
+        scene.clock.advance(SECOND // 100)
+    assert scene.settled == (None, None)
+    await scene.crash()
     for number, half in enumerate(halves):
         with pytest.raises(RefusedError):
-            await end(services, half, ROLLBACK if number % 2 else COMMIT)
-    await end(services, first, COMMIT)
-    assert settled(services) == (1001, 1001)
-    services.files.save("consumerOffset.json")
-    services = await crash(lives, services)
-    found = sorted(body for queue in range(4) for body in bodies(services, queue))
+            await scene.end(half, ROLLBACK if number % 2 else COMMIT)
+    await scene.end(first, COMMIT)
+    assert scene.settled == (1001, 1001)
+    scene.services.files.save(OFFSETS)
+    await scene.crash()
+    found = sorted(body for queue in range(4) for body in scene.bodies(queue))
     assert found == sorted([b"first", *(b"%d" % number for number in range(1, 1000, 2))])
-    assert list(services.transactions.book.undone()) == []
-    assert services.transactions.window == 0
-    await services.transactions.close()
+    assert list(scene.services.transactions.book.undone()) == []
+    assert scene.services.transactions.window == 0
 
 
-async def test_outcomes_of_a_deleted_half_topic_do_not_count(lives: Lives) -> None:
-    services = await life(lives)
-    await end(services, await begin(services), COMMIT)
-    await services.store.delete(names.HALF_TOPIC)
-    half = await begin(services, b"new")
-    services = await crash(lives, services)
-    await end(services, half, ROLLBACK)
-    services = await crash(lives, services)
+async def test_outcomes_of_a_deleted_half_topic_do_not_count(scene: Scene) -> None:
+    await scene.end(await scene.begin(), COMMIT)
+    await scene.services.store.delete(names.HALF_TOPIC)
+    half = await scene.begin(b"new")
+    await scene.crash()
+    await scene.end(half, ROLLBACK)
+    await scene.crash()
     with pytest.raises(RefusedError, match="rolled back already"):
-        await end(services, half, COMMIT)
-    assert bodies(services) == [b"x"]
-    await services.transactions.close()
+        await scene.end(half, COMMIT)
+    assert scene.bodies() == [b"x"]
 
 
-async def test_progress_beyond_the_topics_is_set_right(lives: Lives) -> None:
-    services = await life(lives)
+async def test_progress_beyond_the_topics_is_set_right(scene: Scene) -> None:
     for topic in (names.HALF_TOPIC, names.OP_HALF_TOPIC):
-        services.offsets.commit(topic, names.TRANSACTION_GROUP, 0, 100)
-    services.files.save("consumerOffset.json")
-    services = await crash(lives, services)
-    half = await begin(services)
-    await end(services, half, COMMIT)
-    assert bodies(services) == [b"x"]
-    await services.transactions.close()
+        scene.services.offsets.commit(topic, names.TRANSACTION_GROUP, 0, 100)
+    scene.services.files.save(OFFSETS)
+    await scene.crash()
+    await scene.end(await scene.begin(), COMMIT)
+    assert scene.bodies() == [b"x"]
