@@ -7,13 +7,15 @@ from collections import Counter
 import pytest
 
 from penstock.broker.broker import Broker
+from penstock.broker.progress import ChannelRecord, Progress, Record, TopicRecord, encode_record
 from penstock.core.chance import SystemChance
-from penstock.core.errors import ConfigError, PenstockError, StorageError
+from penstock.core.errors import ConfigError, DiskFullError, PenstockError, StorageError
 from penstock.core.units import SECOND
 from penstock.nsq.protocol.bodies import Bodies
-from penstock.nsq.takeover import importer
+from penstock.nsq.takeover import importer, moves
+from penstock.nsq.takeover.cursors import Queued, records
 from penstock.nsq.takeover.importer import IMPORTED, import_queues
-from penstock.nsq.takeover.moves import STAGING
+from penstock.nsq.takeover.moves import STAGING, Move
 from penstock.storage.durability import Durability
 from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
@@ -37,7 +39,38 @@ from tools.harness.go_files import (
     take_over,
 )
 
-from .killer import Killed, KillerDisk
+
+class Killed(BaseException):
+    """kill -9, as far as a test can do it: nothing that would clean up has an effect."""
+
+
+class KillerDisk(FaultyDisk):
+    """Raises Killed at an operation, and at every one behind it until ``crash``.
+
+    ``counts`` says how many of each kind there were.
+    """
+
+    def __init__(self, *directories: str) -> None:
+        self.counts: Counter[Operation] = Counter()
+        super().__init__(*directories)
+        self._left: int | None = None
+
+    def kill_at(self, step: int) -> None:
+        """Let so many operations pass."""
+        self._left = step
+
+    def meet_faults(self, operation: Operation, path: str) -> None:
+        self.counts[operation] += 1
+        if self._left is not None:
+            if self._left == 0:
+                raise Killed
+            self._left -= 1
+        super().meet_faults(operation, path)
+
+    def heal(self) -> None:
+        self._left = None
+        super().heal()
+
 
 ALL = messages(range(40))
 LATE = messages(range(90, 95), size=9)
@@ -102,14 +135,7 @@ def test_a_take_over_at_the_level_fsync_is_the_same(monkeypatch: pytest.MonkeyPa
     assert delivered(disk) == EXPECTED
 
 
-def test_messages_of_several_channels_are_stored_once() -> None:
-    disk = disk_with(CONTENT)
-    take_over(disk)
-    broker = open_broker(disk)
-    assert broker.topics["t"].log.next_offset == 40 + 2 + 5
-
-
-def test_depths_and_pauses_are_those_of_go() -> None:
+def test_depths_and_pauses_are_those_of_go_and_each_message_is_stored_once() -> None:
     disk = disk_with(CONTENT)
     take_over(disk)
     topics = open_broker(disk).topics
@@ -119,6 +145,7 @@ def test_depths_and_pauses_are_those_of_go() -> None:
     depths = {name: channel.state.depth for name, channel in topics["t"].channels.items()}
     assert depths == {"a": 45, "b": 27, "idle": 5}
     assert topics["v"].channels["c"].state.depth == 1
+    assert topics["t"].log.next_offset == 40 + 2 + 5
 
 
 def test_the_second_start_has_nothing_to_do() -> None:
@@ -188,7 +215,7 @@ def test_it_tells_how_far_it_is_and_syncs_on_the_way(
     assert len(told) == 2
 
 
-# --- a data path that is ours already ------------------------------------------------------------
+# --- a data path that is ours already
 
 
 def publish(broker: Broker, topic: str, *bodies: bytes) -> None:
@@ -235,7 +262,7 @@ def test_a_second_import_does_not_take_the_names_of_the_first() -> None:
     assert disk.content(f"{DATA}/{IMPORTED}-2/t.diskqueue.000000.dat") == data(messages([2]))
 
 
-# --- trouble -------------------------------------------------------------------------------------
+# --- trouble
 
 
 def test_damaged_files_are_set_aside_with_their_mark() -> None:
@@ -365,3 +392,182 @@ def test_nor_does_one_while_appending_to_a_topic_of_ours(seed: int | None) -> No
             "a": expected(messages([5, 6]) + LATE),
         }
     assert 50 < step < 998
+
+
+# --- all files are moved or none
+
+
+DATA = "/data"
+MOVES = [
+    Move(f"{STAGING}/a/one", "topics/a/one", 3),
+    Move(f"{STAGING}/a/two", "topics/a/two", 4),
+    Move("old", "done/old", 5),
+]
+
+
+def prepared(disk: FaultyDisk) -> None:
+    disk.replace_file(f"{DATA}/old", b"olden")
+    disk.make_directory(f"{DATA}/topics/a")
+    disk.replace_file(f"{DATA}/topics/a/two", b"previous")
+    moves.begin(disk, DATA)
+    disk.make_directory(f"{DATA}/{STAGING}/a")
+    disk.replace_file(f"{DATA}/{STAGING}/a/one", b"one")
+    disk.replace_file(f"{DATA}/{STAGING}/a/two", b"four")
+
+
+def contents(disk: FaultyDisk) -> dict[str, bytes]:
+    return {path.removeprefix(DATA + "/"): disk.content(path) for path in disk.paths()}
+
+
+NOT_MOVED = {"old": b"olden", "topics/a/two": b"previous"}
+MOVED = {"done/old": b"olden", "topics/a/one": b"one", "topics/a/two": b"four"}
+
+
+def test_files_are_moved_and_the_staging_directory_goes() -> None:
+    disk = FaultyDisk(DATA)
+    prepared(disk)
+    moves.commit(disk, DATA, MOVES)
+    assert contents(disk) == MOVED
+    assert disk.list(DATA) == ["done", "topics"]
+    assert not moves.resume(disk, DATA)
+
+
+def test_what_was_not_committed_is_dropped() -> None:
+    disk = FaultyDisk(DATA)
+    prepared(disk)
+    assert not moves.resume(disk, DATA)
+    assert contents(disk) == NOT_MOVED
+
+
+@pytest.mark.parametrize("seed", range(-1, 6))
+def test_a_crash_anywhere_leaves_all_or_nothing(seed: int) -> None:
+    outcomes = set()
+    for step in range(100):
+        disk = KillerDisk(DATA)
+        prepared(disk)
+        disk.kill_at(step)
+        try:
+            moves.commit(disk, DATA, MOVES)
+        except Killed:
+            disk.crash("written" if seed < 0 else SystemChance(seed * 1000 + step))
+        else:
+            break
+        resumed = moves.resume(disk, DATA)
+        assert contents(disk) in ([MOVED] if resumed else [MOVED, NOT_MOVED])
+        assert STAGING not in disk.list(DATA)
+        outcomes.add(contents(disk) == MOVED)
+    assert step > 10
+    assert outcomes == {True, False}
+
+
+def test_a_crash_while_resuming_is_resumed() -> None:
+    for step in range(100):
+        disk = KillerDisk(DATA)
+        prepared(disk)
+        disk.kill_at(4)  # behind the plan, before the first move
+        with pytest.raises(Killed):
+            moves.commit(disk, DATA, MOVES)
+        disk.crash("written")
+        disk.kill_at(step)
+        try:
+            assert moves.resume(disk, DATA)
+            break
+        except Killed:
+            disk.crash(SystemChance(step))
+        moves.resume(disk, DATA)
+        assert contents(disk) == MOVED
+    assert step > 10
+
+
+def test_a_file_that_has_changed_meanwhile_stays(caplog: pytest.LogCaptureFixture) -> None:
+    disk = FaultyDisk(DATA)
+    prepared(disk)
+    disk.replace_file(f"{DATA}/old", b"another")
+    moves.commit(disk, DATA, MOVES)
+    left = {name: data for name, data in MOVED.items() if name != "done/old"}
+    assert contents(disk) == {**left, "old": b"another"}
+    assert "/data/old has changed since it was imported and stays" in caplog.text
+
+
+def test_a_full_disk_moves_nothing() -> None:
+    disk = FaultyDisk(DATA)
+    prepared(disk)
+    disk.fill()
+    with pytest.raises(DiskFullError):
+        moves.commit(disk, DATA, MOVES)
+    assert contents(disk) == NOT_MOVED
+
+
+@pytest.mark.parametrize("plan", [b"{", b'{"moves":[["\xff","",1]]}', b'{"x":' + b"[" * 5000])
+def test_a_damaged_plan_is_told(plan: bytes) -> None:
+    disk = FaultyDisk(DATA)
+    prepared(disk)
+    disk.replace_file(f"{DATA}/{STAGING}/moves.json", plan)
+    with pytest.raises(StorageError, match=r"moves\.json is damaged"):
+        moves.resume(disk, DATA)
+
+
+# --- what the cursor journal of an imported topic says
+
+
+def queued(*ranges: tuple[int, int, int]) -> Queued:
+    held = Queued()
+    for first, next_, attempts in ranges:
+        held.add(first, next_, attempts)
+    return held
+
+
+def channel_record(
+    name: str, cursor: int, head: int, *, unfinished: object = (), skips: object = ()
+) -> ChannelRecord:
+    return ChannelRecord(name, cursor, head, list(unfinished), list(skips), False, [], [])  # type: ignore[call-overload]
+
+
+PAUSED = [TopicRecord(20, True), channel_record("a", 10, 20)]
+
+
+@pytest.mark.parametrize(
+    ("known", "held", "first", "end", "start", "paused", "found"),
+    [
+        pytest.param(
+            [], {"c": queued((0, 4, 0), (4, 6, 2), (6, 7, 2), (7, 8, 3), (10, 12, 0)),
+                 "d": Queued()}, 0, 12, 0, False,
+            [TopicRecord(12, False),
+             channel_record("c", 0, 12, unfinished=[(4, 7, 2), (7, 8, 3)], skips=[(4, 10)]),
+             channel_record("d", 0, 12, skips=[(0, 12)])],
+            id="a-channel-skips-what-it-had-not-and-requeues-what-was-delivered"),
+        pytest.param([], {}, 0, 0, 0, False, [TopicRecord(0, False)],
+                     id="without-channels-the-backlog-is-kept-for-the-first"),
+        pytest.param([], {"c": Queued()}, 0, 0, 0, True,
+                     [TopicRecord(0, True), channel_record("c", 0, 0)],
+                     id="channels-without-messages-start-at-the-backlog"),
+        pytest.param(
+            [TopicRecord(90),
+             channel_record("a", 70, 90, unfinished=[(60, 61, 1)], skips=[(80, 81)])],
+            {"b": queued((100, 110, 0))}, 100, 110, 50, False,
+            [TopicRecord(110, False),
+             channel_record("a", 70, 110, unfinished=[(60, 61, 1)],
+                            skips=[(80, 81), (100, 110)]),
+             channel_record("b", 100, 110)],
+            id="our-own-channels-go-on-and-pass-over-what-is-not-theirs"),
+        pytest.param([TopicRecord(20)], {"b": queued((50, 55, 0))}, 50, 55, 0, False,
+                     [TopicRecord(55, False), channel_record("b", 20, 55)],
+                     id="our-own-backlog-goes-to-the-first-channels"),
+        pytest.param([], {"b": Queued()}, 50, 50, 30, False,
+                     [TopicRecord(30, False), channel_record("b", 30, 30)],
+                     id="what-was-let-go-of-is-no-backlog"),
+        pytest.param(PAUSED, {}, 50, 50, 0, True, PAUSED,
+                     id="a-paused-topic-holds-its-backlog-back"),
+        pytest.param(
+            PAUSED, {"b": queued((50, 51, 0))}, 50, 51, 0, False,
+            [TopicRecord(51, False), channel_record("a", 10, 51, skips=[(50, 51)]),
+             channel_record("b", 20, 51)],
+            id="once-unpaused-by-go-new-channels-get-the-backlog-too"),
+    ],
+)  # fmt: skip
+def test_what_the_journal_says(
+    known: list[Record], held: dict[str, Queued], first: int, end: int, start: int, paused: bool,
+    found: list[Record],
+) -> None:  # fmt: skip
+    before = Progress.replay(encode_record(record) for record in known)
+    assert records(before, held, first, end, start=start, paused=paused) == found

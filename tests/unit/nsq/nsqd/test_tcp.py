@@ -1,0 +1,593 @@
+"""Connections of an nsqd: phases, buffers, lone publishes, localities, the port of no primary."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from types import SimpleNamespace
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from penstock.broker.channels.consumer import Delivery, Locality
+from penstock.core.clock import SYSTEM_CLOCK
+from penstock.net.budget import Memory, Turns
+from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.tcp import connection, refusal_port
+from penstock.nsq.nsqd.tcp.connection import Connection, Pause, Phase
+from penstock.nsq.nsqd.tcp.lone_publishes import LINES_MAX, LONE_BYTES_MAX, LonePublishes
+from penstock.nsq.nsqd.tcp.outbox import Outbox, frames_of
+from penstock.nsq.nsqd.tcp.refusal_port import RefusalPort
+from penstock.nsq.nsqd.tcp.session import TOPOLOGY_EXPERIMENT, locality
+from penstock.nsq.protocol import frames
+from penstock.nsq.protocol.bodies import Bodies
+from penstock.nsq.protocol.commands import CommandReader
+from penstock.nsq.protocol.encode import deferred_publish, multi_publish, publish
+from penstock.nsq.protocol.events import Auth, Failure, Identify, MpubLine, Nop, Publish
+from penstock.nsq.protocol.frames import FrameReader, MessageBlock
+from penstock.nsq.protocol.identify import Identity
+from penstock.nsq.protocol.limits import Limits
+from penstock.storage.batch import Batch
+from tests.programs.nsq.nsqd.conftest import options
+
+# --- phases: whatever waits for whatever, commands keep their order
+
+
+HELD_MAX, UNSENT_MAX = 60, 10
+COMMANDS = {
+    "PUB": b"PUB t\n\0\0\0\1x",  # its answer comes later
+    "NOP": b"NOP\n",  # needs none
+    "IDENTIFY": b"IDENTIFY\n\0\0\0\2{}",  # is answered at once, so it must wait for its turn
+    "AUTH": b"AUTH\n\0\0\0\1s",  # suspends the connection
+}
+
+
+class Socket:
+    """A socket whose client sends when it is read from, and reads when it is told to."""
+
+    def __init__(self) -> None:
+        self.is_paused = False
+        self.is_closed = False
+        self.unsent = 0
+
+    def pause_reading(self) -> None:
+        assert not self.is_paused
+        self.is_paused = True
+
+    def resume_reading(self) -> None:
+        assert self.is_paused
+        self.is_paused = False
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
+    def get_extra_info(self, name: str) -> Any:
+        return ("127.0.0.1", 1)
+
+    def set_write_buffer_limits(self, high: int) -> None: ...
+
+    def write(self, data: bytes) -> None: ...
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Session:
+    """Notes what is handled, and checks that it may be."""
+
+    def __init__(self, own: Connection) -> None:
+        self.own = own
+        self.handled: list[str] = []
+
+    def _note(self, command: str) -> None:
+        assert self.own.phase is Phase.HANDLING
+        self.handled.append(command)
+
+    def _on_publish(self, event: Publish) -> None:
+        self._note("PUB")
+        self.own.owed += 1
+
+    def _on_nop(self, event: Nop) -> None:
+        self._note("NOP")
+
+    def _on_identify(self, event: Identify) -> None:
+        assert not self.own.owed
+        self._note("IDENTIFY")
+
+    def _on_auth(self, event: Auth) -> None:
+        assert not self.own.owed
+        self._note("AUTH")
+        self.own.suspend()
+
+    def _on_failure(self, event: Failure) -> None:
+        raise AssertionError(event.text)
+
+    def set_writable(self, writable: bool) -> None: ...
+
+    def ended(self) -> None: ...
+
+    def lost(self) -> None: ...
+
+    handlers: ClassVar = {
+        Publish: _on_publish, Nop: _on_nop, Identify: _on_identify, Auth: _on_auth,
+        Failure: _on_failure,
+    }  # fmt: skip
+
+
+class Phases(RuleBasedStateMachine):
+    """A connection beside the list of the commands that its client has sent."""
+
+    loop: asyncio.AbstractEventLoop
+
+    def __init__(self) -> None:
+        super().__init__()
+        options = NsqdOptions()
+        node = SimpleNamespace(clock=SYSTEM_CLOCK, turns=Turns(Memory.of().requests))
+        context: Any = SimpleNamespace(
+            node=node, options=options, limits=options.limits(), tls_required=False
+        )
+        self.transport = Socket()
+        self.own = Connection(context, cast(Any, Session))
+        self.in_loop(lambda: self.own.connection_made(cast(Any, self.transport)))
+        self.session = cast(Session, self.own.session)
+        self.sent: list[str] = []
+        self.to_read = b"  V2"
+        self.is_blocked = False
+        self.has_ended_sending = False
+
+    def in_loop(self, call: Callable[[], object]) -> None:
+        async def run() -> None:
+            call()
+
+        self.loop.run_until_complete(run())
+
+    def _read(self) -> None:
+        while self.to_read and not self.transport.is_paused:
+            data, self.to_read = self.to_read[:40], self.to_read[40:]
+            self.in_loop(lambda data=data: self.own.data_received(data))
+
+    @precondition(lambda self: not self.has_ended_sending)
+    @rule(commands=st.lists(st.sampled_from(sorted(COMMANDS)), min_size=1, max_size=8))
+    def send(self, commands: list[str]) -> None:
+        self.sent += commands
+        self.to_read += b"".join(COMMANDS[each] for each in commands)
+        self._read()
+
+    @precondition(lambda self: not self.has_ended_sending and not self.to_read)
+    @rule()
+    def end_sending(self) -> None:
+        self.has_ended_sending = True
+        self.in_loop(self.own.eof_received)
+
+    @precondition(lambda self: self.own.owed)
+    @rule()
+    def answer(self) -> None:
+        self.own.owed -= 1
+        self.in_loop(self.own.answered)
+        self._read()
+
+    @precondition(lambda self: self.own.phase is Phase.SUSPENDED)
+    @rule()
+    def resume(self) -> None:
+        self.in_loop(self.own.resume)
+        self._read()
+
+    @precondition(lambda self: not self.is_blocked)
+    @rule(is_much=st.booleans())
+    def block(self, is_much: bool) -> None:
+        """The client reads no answers any more."""
+        self.is_blocked = True
+        self.transport.unsent = UNSENT_MAX + is_much
+        self.in_loop(self.own.pause_writing)
+
+    @precondition(lambda self: self.is_blocked)
+    @rule()
+    def unblock(self) -> None:
+        self.is_blocked = False
+        self.transport.unsent = 0
+        self.in_loop(self.own.resume_writing)
+        self._read()
+
+    @invariant()
+    def each_waits_for_something(self) -> None:
+        own = self.own
+        handled = self.session.handled
+        assert handled == self.sent[: len(handled)]
+        if own.phase is Phase.BEHIND:
+            assert own.owed
+            assert own._next is not None
+        if own.phase is Phase.CHOKED:
+            assert self.is_blocked
+        assert self.transport.is_paused == bool(own._pauses)
+        if Pause.FULL in own._pauses:
+            assert own.phase is not Phase.HANDLING or self.is_blocked
+        if own.phase is Phase.HANDLING and not self.to_read:
+            assert handled == self.sent
+            is_over = self.has_ended_sending and not own.owed
+            assert self.transport.is_closed == is_over
+
+    def teardown(self) -> None:
+        for _ in range(2 * len(self.sent) + 1):
+            if self.is_blocked:
+                self.unblock()
+            elif self.own.owed:
+                self.answer()
+            elif self.own.phase is Phase.SUSPENDED:
+                self.resume()
+        assert self.session.handled == self.sent
+        assert not self.transport.is_paused
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _loop() -> Iterator[None]:
+    Phases.loop = asyncio.new_event_loop()
+    yield
+    Phases.loop.close()
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_HELD_BYTES_MAX", HELD_MAX)
+    monkeypatch.setattr(connection, "_UNSENT_BYTES_MAX", UNSENT_MAX)
+
+
+TestPhases = Phases.TestCase
+TestPhases.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+
+
+# --- when buffered messages leave (NSQ spec 1.9)
+
+
+MILLISECOND = 10**6
+FIRST = 100
+EQUAL = [b"aaa", b"bbb", b"ccc", b"ddd"]
+MIXED = [b"a", b"bb", b"ccc", b"dddd"]
+
+
+class Transport:
+    """Notes what is written, one entry a call."""
+
+    def __init__(self) -> None:
+        self.writes: list[bytes] = []
+
+    def write(self, data: bytes | memoryview) -> None:
+        self.writes.append(bytes(data))
+
+    def writelines(self, pieces: Iterable[bytes | memoryview]) -> None:
+        self.writes.append(b"".join(pieces))
+
+
+def outbox(size: int, timeout: int) -> tuple[Outbox, list[bytes]]:
+    transport = Transport()
+    return Outbox(cast(asyncio.Transport, transport), size, timeout), transport.writes
+
+
+async def test_a_response_goes_out_at_once_and_takes_the_messages_along() -> None:
+    box, writes = outbox(100, 0)
+    box.send(b"OK")
+    assert writes == [b"OK"]
+    box.buffer([b"m1", b"m2"], 4, more_to_come=True)
+    assert writes == [b"OK"]
+    box.send(b"ERR")
+    assert writes == [b"OK", b"m1m2ERR"]
+    box.flush()
+    assert len(writes) == 2
+
+
+async def test_the_answers_of_one_commit_leave_together() -> None:
+    box, writes = outbox(100, 0)
+    box.answer(b"OK1", more_owed=True)
+    box.answer(b"OK2", more_owed=True)
+    assert writes == []
+    box.answer(b"OK3", more_owed=False)
+    assert writes == [b"OK1OK2OK3"]
+    await asyncio.sleep(0)
+    assert len(writes) == 1
+
+
+async def test_an_answer_waits_for_others_only_until_the_loop_comes_round() -> None:
+    box, writes = outbox(100, 0)
+    for answer in (b"OK1", b"OK2"):
+        box.answer(answer, more_owed=True)
+        assert answer not in writes
+        await asyncio.sleep(0)
+    assert writes == [b"OK1", b"OK2"]
+
+
+async def test_an_error_follows_the_answers_that_waited() -> None:
+    box, writes = outbox(100, 0)
+    box.answer(b"OK", more_owed=True)
+    box.send(b"ERR")
+    assert writes == [b"OKERR"]
+
+
+async def test_a_full_buffer_leaves() -> None:
+    box, writes = outbox(4, 0)
+    box.buffer([b"m1"], 2, more_to_come=True)
+    assert writes == []
+    box.buffer([b"m2"], 2, more_to_come=True)
+    assert writes == [b"m1m2"]
+
+
+async def test_nothing_waits_for_a_client_that_takes_no_more() -> None:
+    box, writes = outbox(100, 0)
+    box.buffer([b"m1"], 2, more_to_come=False)
+    assert writes == [b"m1"]
+
+
+async def test_a_size_of_one_lets_every_write_through() -> None:
+    box, writes = outbox(1, 0)
+    box.buffer([b"m1"], 2, more_to_come=True)
+    box.buffer([b"m2"], 2, more_to_come=True)
+    assert writes == [b"m1", b"m2"]
+
+
+async def test_the_timer_flushes_once_and_is_set_anew() -> None:
+    box, writes = outbox(100, 10 * MILLISECOND)
+    for body in (b"m1", b"m2"):
+        box.buffer([body], 2, more_to_come=True)
+    assert writes == []
+    await asyncio.sleep(0.03)
+    assert writes == [b"m1m2"]
+    box.buffer([b"m3"], 2, more_to_come=True)
+    await asyncio.sleep(0.03)
+    assert writes == [b"m1m2", b"m3"]
+
+
+async def test_a_flush_stops_the_timer() -> None:
+    box, writes = outbox(100, 10 * MILLISECOND)
+    box.buffer([b"m1"], 2, more_to_come=True)
+    box.flush()
+    box.buffer([b"m2"], 2, more_to_come=True)  # its own 10 ms start here
+    assert writes == [b"m1"]
+
+
+async def test_without_a_timeout_messages_wait_for_the_buffer() -> None:
+    box, writes = outbox(100, 0)
+    box.buffer([b"m1"], 2, more_to_come=True)
+    await asyncio.sleep(0.02)
+    assert writes == []
+
+
+async def test_closing_drops_what_waits() -> None:
+    box, writes = outbox(100, 5 * MILLISECOND)
+    box.buffer([b"m1"], 2, more_to_come=True)
+    box.close()
+    await asyncio.sleep(0.02)
+    assert writes == []
+
+
+async def test_what_waits_goes_to_the_transport_it_was_meant_for() -> None:
+    box, writes = outbox(100, 0)
+    other = Transport()
+    box.buffer([b"m1"], 2, more_to_come=True)
+    box.use(cast(asyncio.Transport, other))
+    box.send(b"OK")
+    assert (writes, other.writes) == ([b"m1"], [b"OK"])
+
+
+def batch_of(bodies: list[bytes]) -> Batch:
+    records = Bodies.from_list(bodies)
+    frames, positions = records.encode(FIRST + 5000, 77)
+    table = None if positions is None else np.asarray(positions, np.uint32)
+    return Batch.build(FIRST, FIRST + 5000, 77, records.count, records.stride, [frames],
+                       table=table, delay_ns=0)  # fmt: skip
+
+
+def seen(frames: bytes) -> list[tuple[int, int, bytes, bytes]]:
+    """Timestamp, attempts, id and body of each frame."""
+    reader = FrameReader()
+    reader.receive_data(frames)
+    return [
+        (message.timestamp_ns, message.attempts, message.id, message.body)
+        for block in reader.events()
+        if isinstance(block, MessageBlock)
+        for message in block
+    ]
+
+
+@pytest.mark.parametrize("bodies", [EQUAL, MIXED])
+@pytest.mark.parametrize("attempts", [1, 2, 300, 65535])
+@pytest.mark.parametrize(("first", "next_"), [(0, 4), (1, 3), (2, 3), (3, 4)])
+def test_a_part_of_a_batch(bodies: list[bytes], attempts: int, first: int, next_: int) -> None:
+    batch = batch_of(bodies)
+    before = bytes(batch.raw)
+    frames = frames_of(Delivery(batch, FIRST + first, FIRST + next_, attempts))
+    assert seen(bytes(frames)) == [
+        (77, attempts, b"%016x" % (FIRST + 5000 + place), bodies[place])
+        for place in range(first, next_)
+    ]
+    assert bytes(batch.raw) == before  # other consumers get the same bytes
+
+
+def test_the_first_delivery_copies_nothing() -> None:
+    batch = batch_of(EQUAL)
+    frames = frames_of(Delivery(batch, FIRST, FIRST + 2, 1))
+    assert isinstance(frames, memoryview)
+    assert frames.obj is batch.frames.obj
+
+
+# --- lone publishes: found as the parser would find them, or left to it
+
+
+LIMITS = Limits(max_msg_size=100, max_body_size=90)
+ALONE = {
+    "PUB": publish("t", b"body"),
+    "MPUB": multi_publish("t", [b"body"]),
+}
+
+
+@pytest.fixture
+def lone() -> LonePublishes:
+    lone = LonePublishes(LIMITS.max_msg_size, LIMITS.max_body_size)
+    for command in ("PUB", "MPUB", "DPUB"):
+        lone.expect(command, "t")
+    return lone
+
+
+def parsed(data: bytes) -> list[tuple[str, str, bytes]] | None:
+    """The publishes that the parser finds; None if there is anything else."""
+    reader = CommandReader(LIMITS)
+    reader.announce_mpub = True
+    reader.receive_data(data)
+    found = []
+    while (event := reader.next_event()) is not None:
+        if isinstance(event, Publish):
+            assert not event.delay_ns
+            found += [(event.command, event.topic, body) for body in event.bodies.to_list()]
+        elif not isinstance(event, MpubLine):
+            return None
+    return found if reader.is_at_a_command else None
+
+
+@pytest.mark.parametrize("command", ALONE)
+def test_one_message_is_found(lone: LonePublishes, command: str) -> None:
+    assert lone.find(ALONE[command]) == (command, "t", b"body")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\n",
+        b"PUB t",
+        b"PUB t\n",
+        publish("u", b"body"),
+        publish("t", b"body") * 2,
+        publish("t", b"body")[:-1],
+        publish("t", b"body") + b"\n",
+        publish("t", b"body").replace(b"\n", b"\r\n"),
+        publish("t", b"body").replace(b"PUB t", b"PUB  t"),
+        b"PUB t\n" + struct.pack(">i", 0),
+        b"PUB t\n" + struct.pack(">i", -1) + b"body",
+        publish("t", b"x" * 101),
+        multi_publish("t", [b"x" * 83]),
+        multi_publish("t", [b"body", b"body"]),
+        multi_publish("t", [b"body"])[:-1],
+        multi_publish("t", [b"body"]) + b"NOP\n",
+        b"MPUB t\n" + struct.pack(">iii", 12, 2, 4) + b"body",
+        b"MPUB t\n" + struct.pack(">iii", 12, 1, 3) + b"body",
+        deferred_publish("t", 0, b"body"),
+        b"DPUB t\n" + struct.pack(">i", 4) + b"body",
+        b"SUB t c\n",
+    ],
+)
+def test_anything_else_is_left_to_the_parser(lone: LonePublishes, data: bytes) -> None:
+    assert lone.find(data) is None
+
+
+@given(data=st.data())
+def test_the_parser_finds_the_same(data: st.DataObject) -> None:
+    lone = LonePublishes(LIMITS.max_msg_size, LIMITS.max_body_size)
+    for command in ("PUB", "MPUB"):
+        lone.expect(command, "t")
+    body = data.draw(st.binary(min_size=0, max_size=110))
+    whole = data.draw(st.sampled_from([publish("t", body), multi_publish("t", [body])]))
+    at = data.draw(st.integers(0, len(whole)))
+    gone = data.draw(st.sampled_from([0, 0, 0, 1, 4]))
+    sent = whole[:at] + data.draw(st.binary(max_size=2)) + whole[at + gone :]
+    found = lone.find(sent)
+    if found is not None:
+        assert parsed(sent) == [found]
+
+
+def test_the_lines_that_are_known_are_bounded() -> None:
+    lone = LonePublishes(1 << 20, 5 << 20)
+    for number in range(LINES_MAX + 1):
+        lone.expect("PUB", f"t{number}")
+    assert lone.find(publish("t0", b"x")) == ("PUB", "t0", b"x")
+    assert lone.find(publish(f"t{LINES_MAX}", b"x")) is None
+
+
+def test_large_messages_are_left_to_the_parser() -> None:
+    lone = LonePublishes(1 << 20, 5 << 20)
+    lone.expect("PUB", "t")
+    assert lone.find(publish("t", b"x" * LONE_BYTES_MAX)) is not None
+    assert lone.find(publish("t", b"x" * (LONE_BYTES_MAX + 1))) is None
+
+
+# --- localities
+
+
+@pytest.mark.parametrize(
+    ("zone", "region", "own_zone", "own_region", "expected"),
+    [
+        ("z", "r", "z", "r", Locality.ZONE),
+        ("z", "other", "z", "r", Locality.ZONE),
+        ("other", "r", "z", "r", Locality.REGION),
+        ("other", "other", "z", "r", Locality.ANYWHERE),
+        ("", "", "z", "r", Locality.ANYWHERE),
+        ("", "", "", "", Locality.ANYWHERE),
+        ("", "r", "", "r", Locality.REGION),
+    ],
+)
+def test_localities(
+    zone: str, region: str, own_zone: str, own_region: str, expected: Locality
+) -> None:
+    given = options("", topology_zone=own_zone, topology_region=own_region)
+    identity = Identity("", "", 0, 0, 0, 0, topology_zone=zone, topology_region=region)
+    assert locality(identity, given) is Locality.ANYWHERE
+    given.enable_experiment = (TOPOLOGY_EXPERIMENT,)
+    assert locality(identity, given) is expected
+
+
+# --- the port of a node that is no primary
+
+
+class Pipe:
+    """A transport that keeps what is written."""
+
+    def __init__(self) -> None:
+        self.written = b""
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def close(self) -> None:
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+
+async def test_each_client_gets_one_error_when_it_has_spoken() -> None:
+    port, pipe = RefusalPort(lambda: "E_FOLLOWER go there"), Pipe()
+    client = cast(asyncio.Protocol, port())
+    client.connection_made(cast(asyncio.Transport, pipe))
+    assert pipe.written == b""
+    client.data_received(b"  V2")
+    client.data_received(b"IDENTIFY\n")
+    assert pipe.written == frames.error("E_FOLLOWER go there")
+    assert pipe.closed
+    client.connection_lost(None)
+    client.data_received(b"more")
+
+
+async def test_silent_clients_are_closed_with_the_port() -> None:
+    port, pipe = RefusalPort(lambda: "E_FOLLOWER go there"), Pipe()
+    cast(asyncio.Protocol, port()).connection_made(cast(asyncio.Transport, pipe))
+    port.close_connections()
+    assert pipe.closed
+    assert pipe.written == b""
+
+
+async def test_a_client_that_says_nothing_is_closed_in_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(refusal_port, "SILENCE_S", 0.01)
+    port, pipe = RefusalPort(lambda: "E_FOLLOWER go there"), Pipe()
+    client = cast(asyncio.Protocol, port())
+    client.connection_made(cast(asyncio.Transport, pipe))
+    for _ in range(1000):
+        if pipe.closed:
+            break
+        await asyncio.sleep(0.01)
+    assert pipe.closed
+    client.connection_lost(None)
+    assert not port.connections
