@@ -1,4 +1,4 @@
-"""What the tools share, nsq_stat and nsq_tail: lines and codes as Go's, tables, output."""
+"""What the tools share, nsq_stat and nsq_tail: lines and codes as Go's, ends, tables, output."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ import pytest
 from msgspec import structs
 from rich.console import Console
 
+from penstock.cluster.cluster import Cluster
 from penstock.cluster.stats import ChannelStats
 from penstock.core.chance import SystemChance
 from penstock.net.tasks import spawn
+from penstock.nsq.client import Config
 from penstock.nsq.client.errors import NotConnected
 from penstock.nsq.client.events import tell
 from penstock.nsq.tools import lines
+from penstock.nsq.tools.consumers import new_consumer
 from penstock.nsq.tools.entry import enter
 from penstock.nsq.tools.errors import (
     OutputClosed,
@@ -30,9 +33,11 @@ from penstock.nsq.tools.errors import (
     say,
     writing_stdout,
 )
+from penstock.nsq.tools.flags import ConsumerFlags, parse
 from penstock.nsq.tools.forwarding import Report, Timings, percentile, summary, upstream_hosts
 from penstock.nsq.tools.lines import ClientFormatter
-from penstock.nsq.tools.stat import ColourTable, PlainTable, Row
+from penstock.nsq.tools.run import Stop, closed_on, until
+from penstock.nsq.tools.stat import ColourTable, PlainTable, Row, StatFlags, report
 from penstock.nsq.tools.tail import ColourView, PlainView, Stdout
 from penstock.testing.clock import FakeClock
 
@@ -157,6 +162,70 @@ def test_what_a_stranger_sent_stays_in_its_line() -> None:
     assert shown(ClientFormatter(), made) == said
 
 
+# --- consumers, and how a tool comes to its end
+
+
+def test_a_consumer_is_the_next_one_in_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    formatter = ClientFormatter()
+    monkeypatch.setattr(lines, "_formatter", formatter)
+    flags = ConsumerFlags(nsqd_tcp_addresses=("127.0.0.1:4150",))
+    for topic in ("b", "a"):
+        assert new_consumer(flags, topic, "c", Config()).topic == topic
+    assert (formatter.number("b/c"), formatter.number("a/c")) == (1, 2)
+
+
+@pytest.mark.parametrize("kind", ["nsqd_tcp_addresses", "lookupd_http_addresses"])
+def test_what_is_no_address(kind: str) -> None:
+    with pytest.raises(ToolError, match="missing port"):
+        new_consumer(ConsumerFlags(**{kind: ("h",)}), "t", "c", Config())
+
+
+async def test_until_ends_the_body_wherever_it_waits() -> None:
+    stop = Stop()
+    asyncio.get_running_loop().call_later(0.01, stop.request)
+    async with until(stop):
+        await asyncio.Event().wait()
+    assert stop.requested
+
+
+async def test_until_lets_a_body_end_by_itself_and_fail_by_itself() -> None:
+    async with until(Stop()):
+        pass
+    with pytest.raises(TimeoutError):
+        async with until(Stop()):
+            raise TimeoutError
+
+
+class Closable:
+    def __init__(self, slow: bool = False) -> None:
+        self.closed = asyncio.Event()
+        self._slow = slow
+
+    async def close(self, grace: float = 0.0) -> None:
+        if self._slow:
+            await asyncio.sleep(0.02)
+        self.closed.set()
+
+
+async def test_consumers_are_closed_when_asked_to_end_and_only_then() -> None:
+    stop, consumers = Stop(), [Closable(), Closable(slow=True)]
+    async with closed_on(stop, *consumers):
+        pass
+    assert not consumers[0].closed.is_set()
+    async with closed_on(stop, *consumers):
+        stop.request()
+        await consumers[0].closed.wait()
+    assert consumers[1].closed.is_set(), "it had its time, although the body had ended"
+
+
+async def test_a_body_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.nsq.tools.run._LINGER_S", 0.01)
+    stop = Stop()
+    async with closed_on(stop, Closable()):
+        stop.request()
+        await asyncio.Event().wait()
+
+
 # --- what the forwarding tools share
 
 
@@ -224,6 +293,22 @@ def test_the_line() -> None:
 
 
 # --- nsq_stat
+
+
+async def test_a_topic_that_no_node_has_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def none(*_: object) -> list[str]:
+        return []
+
+    monkeypatch.setattr(Cluster, "topic_producers", none)
+    flags = parse(StatFlags, ["--topic=t", "--channel=c", "--nsqd-http-address=h:1"], "nsq_stat")
+    with pytest.raises(ToolError, match=r"failed to query any nsqd: no node has the topic t$"):
+        await report(flags, Stop())
+
+
+def test_the_count_is_a_number_of_32_bits(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(StatFlags, ["--count=3000000000"], "nsq_stat")
+    assert "value out of range" in capsys.readouterr().err.splitlines()[0]
 
 
 BEFORE = ChannelStats(depth=3, message_count=13)
