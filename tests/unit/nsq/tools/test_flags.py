@@ -63,26 +63,6 @@ def test_there_is_no_config_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err.endswith(usage + last)
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ("nosuch,1", "invalid option nosuch"),
-        (
-            "max_attempts,x",
-            'failed to coerce option max_attempts (x) - strconv.ParseUint: parsing "x": invalid'
-            " syntax",
-        ),
-        ("max_attempts", "failed to coerce option max_attempts (true) - invalid value type"),
-    ],
-)
-def test_wrong_client_options(value: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
-        parse(Flags, [f"--consumer-opt={value}"], "x")
-    assert left.value.code == 2
-    first = capsys.readouterr().err.splitlines()[0]
-    assert first == f'invalid value "{value}" for flag -consumer-opt: {text}'
-
-
 def test_a_consumers_config() -> None:
     config = consumer_config(parse(Flags, [], "x"), "nsq_x")
     assert (config.max_attempts, config.max_in_flight) == (0, 200)

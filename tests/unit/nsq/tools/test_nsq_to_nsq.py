@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -16,7 +16,6 @@ from penstock.nsq.client import Config, Delivery
 from penstock.nsq.client.consume.backoff import Backoff
 from penstock.nsq.client.consume.replies import Link, Replies
 from penstock.nsq.client.errors import BadBody, BadMessage, ClientError, NotConnected, Unauthorized
-from penstock.nsq.tools.errors import ToolError
 from penstock.nsq.tools.nsq_to_nsq import forwarder
 from penstock.nsq.tools.nsq_to_nsq.forwarder import Forwarder, Picked, Run
 from penstock.nsq.tools.nsq_to_nsq.json_filter import JsonFilter, Missing, NoObject, decode_object
@@ -195,12 +194,11 @@ async def test_nothing_passes() -> None:
 # --- the JSON filter
 
 
-@pytest.mark.parametrize(
-    ("options", "is_needed"),
-    [({}, False), ({"value": "1"}, False), ({"field": "a"}, True), ({"kept": ["a"]}, True)],
-)
-def test_what_is_needed(options: dict[str, Any], is_needed: bool) -> None:
-    assert JsonFilter(**options).is_needed == is_needed
+def test_what_is_needed() -> None:
+    assert not JsonFilter().is_needed
+    assert not JsonFilter(value="1").is_needed
+    assert JsonFilter(field="a").is_needed
+    assert JsonFilter(kept=["a"]).is_needed
 
 
 @pytest.mark.parametrize(
@@ -342,38 +340,14 @@ def test_any_bytes(body: bytes) -> None:
 # --- flags
 
 
-GOOD = ["--topic=t", "--nsqd-tcp-address=h:1", "--destination-nsqd-tcp-address=h:2"]
-
-
 def test_the_flags() -> None:
+    given = ["--topic=t", "--nsqd-tcp-address=h:1", "--destination-nsqd-tcp-address=h:2"]
     flags = parse_options(
-        [*GOOD, "--topic=u", "--whitelist-json-field=a", "--whitelist-json-field=b"]
+        [*given, "--topic=u", "--whitelist-json-field=a", "--whitelist-json-field=b"]
     )
     assert flags.topics == ("t", "u")
     assert (flags.channel, flags.destination_topic) == ("nsq_to_nsq", "")
     assert (flags.mode, flags.status_every, flags.max_in_flight) == ("hostpool", 250, 200)
     assert flags.kept_fields == ("a", "b")
     assert flags.is_mode_known
-    assert not parse_options([*GOOD, "--mode=foo"]).is_mode_known
-
-
-@pytest.mark.parametrize(
-    ("argv", "text"),
-    [
-        ([], "--topic and --channel are required"),
-        (["--topic=t", "--channel="], "--topic and --channel are required"),
-        (["--topic=t", "--topic=bad!", "--channel=bad!"], "--topic is invalid"),
-        (["--topic=t", "--destination-topic=bad!"], "--destination-topic is invalid"),
-        (["--topic=t", "--channel=bad!"], "--channel is invalid"),
-        (["--topic=t"], "--nsqd-tcp-address or --lookupd-http-address required"),
-        (
-            [*GOOD, "--lookupd-http-address=h:3"],
-            "use --nsqd-tcp-address or --lookupd-http-address not both",
-        ),
-        (GOOD[:2], "--destination-nsqd-tcp-address required"),
-    ],
-)
-def test_checks_in_upstreams_order(argv: list[str], text: str) -> None:
-    with pytest.raises(ToolError) as caught:
-        parse_options(argv)
-    assert str(caught.value) == text
+    assert not parse_options([*given, "--mode=foo"]).is_mode_known

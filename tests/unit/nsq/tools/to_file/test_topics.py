@@ -405,41 +405,17 @@ async def test_hang_up_reaches_every_topic(
 # --- flags
 
 
-# Each line has the mistakes of those after it too, so that it shows which comes first.
-MISTAKES = [
-    ("unknown arguments: [foo bar]", ["foo", "bar"]),
-    ("--log-level is invalid", ["--log-level=loud"]),
-    ("--channel is required", ["--channel="]),
-    ("--http-client-connect-timeout should be positive", ["--http-client-connect-timeout=0s"]),
-    ("--http-client-request-timeout should be positive", ["--http-client-request-timeout=-1s"]),
-    ("--nsqd-tcp-address or --lookupd-http-address required.", []),
-]
-MORE_MISTAKES = [
-    ("use --nsqd-tcp-address or --lookupd-http-address not both", [LOOKUPD]),
-    ("invalid --gzip-level value (10), should be 1-9", ["--gzip-level=10"]),
-    ("--topic or --topic-pattern required", []),
-]
-
-
-@pytest.mark.parametrize("mistakes", [MISTAKES, MORE_MISTAKES])
-def test_checks_come_in_gos_order(mistakes: list[tuple[str, list[str]]]) -> None:
-    always = [] if mistakes is MISTAKES else [NSQD]
-    for index, (text, _) in enumerate(mistakes):
-        given = [flag for _, flags in reversed(mistakes[index:]) for flag in flags]
-        with pytest.raises(ToolError) as caught:
-            parse_options([*always, *given])
-        assert str(caught.value) == text
-
-
 @pytest.mark.parametrize(
     ("flags", "text"),
     [
-        (["--topic-pattern=.", NSQD], "--lookupd-http-address must be specified when no --topic"),
-        ([TOPIC, NSQD, "--gzip-level=0"], "invalid --gzip-level value (0), should be 1-9"),
         ([TOPIC, NSQD, "--max-in-flight=0"], "--max-in-flight should be positive"),
         ([TOPIC, NSQD, "--sync-interval=0s"], "--sync-interval should be positive"),
         (["--topic-pattern=.", LOOKUPD, "--topic-refresh=0s"], "--topic-refresh should be"),
         ([TOPIC, NSQD, "--channel=bad!"], "invalid channel name"),
+        (
+            ["--http-client-request-timeout=-1s", "--http-client-connect-timeout=0s"],
+            "--http-client-connect-timeout should be positive",
+        ),
         (["--topic-pattern=(", LOOKUPD], 'invalid --topic-pattern "("'),
         ([TOPIC, NSQD, "--gzip", "--filename-format=x"], "missing <REV> in --filename-format"),
         ([TOPIC, NSQD, "--rotate-size=1", "--filename-format=x"], "missing <REV>"),
@@ -452,28 +428,6 @@ def test_what_cannot_work_is_refused_at_once(flags: list[str], text: str) -> Non
         parse_options(flags)
     assert str(caught.value).startswith(text)
     assert caught.value.code == 1
-
-
-def test_the_version_comes_after_two_checks(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
-        parse_options(["--version", "--channel=", "--gzip-level=99"])
-    assert left.value.code == 0
-    assert capsys.readouterr().out == "nsq_to_file v1.3.0\n"
-    with pytest.raises(ToolError, match="unknown arguments"):
-        parse_options(["--version", "foo"])
-    with pytest.raises(ToolError, match="--log-level is invalid"):
-        parse_options(["--version", "--log-level=loud"])
-
-
-@pytest.mark.parametrize(
-    "flags",
-    [["--nosuch"], ["--gzip-level=x"], ["--reader-opt=nosuch,1"], ["--consumer-opt=nosuch,1"]],
-)
-def test_wrong_flags_leave_with_2(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
-        parse_options(flags)
-    assert left.value.code == 2
-    assert "Usage of " in capsys.readouterr().err
 
 
 def test_the_same_directory_in_other_words_is_no_work_directory(tmp_path: Path) -> None:
@@ -497,20 +451,11 @@ def test_what_follows_from_the_options() -> None:
 # --- --topic-pattern
 
 
-@pytest.mark.parametrize(
-    ("pattern", "topic", "found"),
-    [
-        ("", "any", True),
-        ("b", "abc", True),
-        ("^b", "abc", False),
-        ("^tf$", "tfn", False),
-        (r"\d+", "a1", True),
-        ("(?i)ABC", "abc", True),
-    ],
-)
-def test_it_is_searched_anywhere(pattern: str, topic: str, found: bool) -> None:
+@pytest.mark.parametrize("pattern", ["", "b", r"c$", r"\w+", "(?i)ABC"])
+def test_it_is_searched_anywhere(pattern: str) -> None:
     check_pattern(pattern)
-    assert matcher(pattern)(topic) is found
+    assert matcher(pattern)("abc")
+    assert not matcher("^b")("abc")
 
 
 @pytest.mark.parametrize(
