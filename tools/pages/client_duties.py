@@ -114,7 +114,7 @@ _CONFIGURATION = (
     Duty("How long a message waits after a failure, and how that changes, are options.",
          _guide("a_message_requeued_waits_as_long_as_told") + _unit("answers", "delays")),
     Duty("A handler is a function of one message.",
-         _unit("aio_consumer", "a_plain_function", "so_many_at_once")
+         _unit("aio_consumer", "so_many_at_once")
          + _unit("consumer", "handlers")),
 )
 
@@ -211,7 +211,7 @@ _MESSAGES = (
     Duty("Requeued without a delay, a message waits longer with each attempt.",
          _unit("answers", "delays", "requeue")),
     Duty("A message that was tried too often is finished; a callback is told, and the log.",
-         _consumer("giving_up") + _unit("aio_consumer", "spent_messages", "giving_up_fails")),
+         _consumer("giving_up") + _unit("aio_consumer", "giving_up_fails")),
     Duty("TOUCH starts a message's time again, as often as it is called.", _consumer("touching")),
     Duty("The client never touches a message by itself.",
          _guide("who_is_busy_for_long_keeps_the_connection")),

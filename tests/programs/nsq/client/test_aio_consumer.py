@@ -17,7 +17,6 @@ from penstock.nsq.client.message import Message
 from penstock.nsq.protocol.events import Close, Ready
 from tests.programs.nsq.client.conftest import consume, until
 from tests.unit.nsq.client.fakes import FakeHttp, FakeNsqd, fake_http, fake_nsqd, lookup_answer
-from tools.harness.ports import unused_address
 
 
 async def test_looking_without_waiting(nsqd: FakeNsqd) -> None:
@@ -47,22 +46,6 @@ async def test_looking_again_and_again_at_a_quiet_channel_gathers_nothing(nsqd: 
         message.finish()
 
 
-async def test_close_waits_for_answers_and_gives_back_the_rest(nsqd: FakeNsqd) -> None:
-    nsqd.put(b"a", b"b", b"c")
-    consumer = consume(Consumer, nsqd)
-    message = await anext(consumer)
-    closing = asyncio.ensure_future(consumer.close())
-    await until(lambda: len(nsqd.requeued) == 2)
-    assert not closing.done()
-    assert message.finish()
-    await closing
-    await until(lambda: len(nsqd.finished) == 1)
-    assert [late async for late in consumer] == []
-    assert await consumer.get() is None
-    await consumer.close()
-    assert not consumer._tasks
-
-
 async def test_close_does_not_wait_for_ever(nsqd: FakeNsqd) -> None:
     nsqd.put(b"a")
     consumer = consume(Consumer, nsqd)
@@ -77,13 +60,6 @@ async def test_close_before_anything(nsqd: FakeNsqd) -> None:
     consumer = consume(Consumer, nsqd)
     consumer.start()
     await consumer.close()
-
-
-async def test_a_node_that_comes_up_later() -> None:
-    address = unused_address()
-    async with Consumer("t", "c", nsqd_tcp_addresses=[address], reconnect_delay=0.01) as consumer:
-        assert await consumer.get(0.05) is None
-        assert not consumer.connections
 
 
 # --- handlers, and what else is asked of it
@@ -121,15 +97,6 @@ async def finish_one(consumer: Consumer) -> None:
 
 def readies(nsqd: FakeNsqd) -> list[int]:
     return [event.count for event in nsqd.asked if isinstance(event, Ready)]
-
-
-async def test_a_plain_function(nsqd: FakeNsqd) -> None:
-    nsqd.put(*[b"%d" % n for n in range(50)])
-    seen: list[bytes] = []
-    async with running(consume(Consumer, nsqd), lambda message: seen.append(message.body)):
-        await until(lambda: len(nsqd.finished) == 50)
-    assert seen == [b"%d" % n for n in range(50)]
-    assert nsqd.requeued == []
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
@@ -280,21 +247,6 @@ async def test_a_required_node_may_go_later(nsqd: FakeNsqd) -> None:
         nsqd.close()
         await until(lambda: consumer.last_error is not None)
         assert await consumer.get(0.01) is None
-
-
-async def test_spent_messages(nsqd: FakeNsqd, caplog: pytest.LogCaptureFixture) -> None:
-    given_up: list[bytes] = []
-    nsqd.put(b"spent", attempts=6)
-    nsqd.put(b"last chance", attempts=5)
-    async with consume(Consumer, nsqd) as consumer:
-        consumer.on_give_up = lambda message: given_up.append(message.body)
-        message = await consumer.get(30)
-        assert message is not None
-        assert message.body == b"last chance"
-        message.finish()
-        await until(lambda: len(nsqd.finished) == 2)
-    assert given_up == [b"spent"]
-    assert "msg 0000000000000001 attempted 6 times, giving up" in caplog.text
 
 
 @pytest.mark.parametrize("error", [OSError("disk full"), asyncio.CancelledError()])

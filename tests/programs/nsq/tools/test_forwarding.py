@@ -42,14 +42,6 @@ async def failure(publisher: Publisher, endpoint: Endpoint) -> str:
     return str(caught.value)
 
 
-async def test_it_arrives(publisher: Publisher) -> None:
-    with serving() as sink:
-        for _ in range(3):
-            await publisher.publish(post(f"http://{sink.address}/p"), b"body")
-        assert list(sink.bodies()) == [b"body"] * 3
-        assert sink.connections == 1
-
-
 @pytest.mark.parametrize(("answer", "why"), [(Sink.CLOSE, "EOF"), (Sink.HALF, "unexpected EOF")])
 async def test_no_answer(publisher: Publisher, answer: str, why: str) -> None:
     with serving(answer) as sink:

@@ -267,99 +267,48 @@ def outbox(size: int, timeout: int) -> tuple[Outbox, list[bytes]]:
     return Outbox(cast(asyncio.Transport, transport), size, timeout), transport.writes
 
 
-async def test_a_response_goes_out_at_once_and_takes_the_messages_along() -> None:
-    box, writes = outbox(100, 0)
-    box.send(b"OK")
-    assert writes == [b"OK"]
-    box.buffer([b"m1", b"m2"], 4, more_to_come=True)
-    assert writes == [b"OK"]
-    box.send(b"ERR")
-    assert writes == [b"OK", b"m1m2ERR"]
-    box.flush()
-    assert len(writes) == 2
-
-
-async def test_the_answers_of_one_commit_leave_together() -> None:
-    box, writes = outbox(100, 0)
-    box.answer(b"OK1", more_owed=True)
-    box.answer(b"OK2", more_owed=True)
-    assert writes == []
-    box.answer(b"OK3", more_owed=False)
-    assert writes == [b"OK1OK2OK3"]
-    await asyncio.sleep(0)
-    assert len(writes) == 1
-
-
-async def test_an_answer_waits_for_others_only_until_the_loop_comes_round() -> None:
-    box, writes = outbox(100, 0)
-    for answer in (b"OK1", b"OK2"):
-        box.answer(answer, more_owed=True)
-        assert answer not in writes
-        await asyncio.sleep(0)
-    assert writes == [b"OK1", b"OK2"]
-
-
-async def test_an_error_follows_the_answers_that_waited() -> None:
-    box, writes = outbox(100, 0)
-    box.answer(b"OK", more_owed=True)
-    box.send(b"ERR")
-    assert writes == [b"OKERR"]
-
-
-async def test_a_full_buffer_leaves() -> None:
-    box, writes = outbox(4, 0)
-    box.buffer([b"m1"], 2, more_to_come=True)
-    assert writes == []
-    box.buffer([b"m2"], 2, more_to_come=True)
-    assert writes == [b"m1m2"]
-
-
-async def test_nothing_waits_for_a_client_that_takes_no_more() -> None:
-    box, writes = outbox(100, 0)
-    box.buffer([b"m1"], 2, more_to_come=False)
-    assert writes == [b"m1"]
-
-
-async def test_a_size_of_one_lets_every_write_through() -> None:
-    box, writes = outbox(1, 0)
-    box.buffer([b"m1"], 2, more_to_come=True)
-    box.buffer([b"m2"], 2, more_to_come=True)
-    assert writes == [b"m1", b"m2"]
-
-
-async def test_the_timer_flushes_once_and_is_set_anew() -> None:
-    box, writes = outbox(100, 10 * MILLISECOND)
-    for body in (b"m1", b"m2"):
-        box.buffer([body], 2, more_to_come=True)
-    assert writes == []
-    await asyncio.sleep(0.03)
-    assert writes == [b"m1m2"]
-    box.buffer([b"m3"], 2, more_to_come=True)
-    await asyncio.sleep(0.03)
-    assert writes == [b"m1m2", b"m3"]
-
-
-async def test_a_flush_stops_the_timer() -> None:
-    box, writes = outbox(100, 10 * MILLISECOND)
-    box.buffer([b"m1"], 2, more_to_come=True)
-    box.flush()
-    box.buffer([b"m2"], 2, more_to_come=True)  # its own 10 ms start here
-    assert writes == [b"m1"]
-
-
-async def test_without_a_timeout_messages_wait_for_the_buffer() -> None:
-    box, writes = outbox(100, 0)
-    box.buffer([b"m1"], 2, more_to_come=True)
-    await asyncio.sleep(0.02)
-    assert writes == []
-
-
-async def test_closing_drops_what_waits() -> None:
-    box, writes = outbox(100, 5 * MILLISECOND)
-    box.buffer([b"m1"], 2, more_to_come=True)
-    box.close()
-    await asyncio.sleep(0.02)
-    assert writes == []
+@pytest.mark.parametrize(
+    ("size", "timeout_ms", "steps"),
+    [
+        (100, 0, ["send OK -> OK", "buffer m1m2 ->", "send ERR -> m1m2ERR", "flush ->"]),
+        (100, 0, ["answer 1 ->", "answer 2 ->", "last 3 -> 123", "turn ->"]),
+        (100, 0, ["answer 1 ->", "turn -> 1", "answer 2 ->", "turn -> 2"]),
+        (100, 0, ["answer OK ->", "send ERR -> OKERR"]),
+        (4, 0, ["buffer m1 ->", "buffer m2 -> m1m2"]),
+        (100, 0, ["alone m1 -> m1"]),
+        (1, 0, ["buffer m1 -> m1", "buffer m2 -> m2"]),
+        (100, 10, ["buffer m1 ->", "buffer m2 ->", "wait -> m1m2", "buffer m3 ->", "wait -> m3"]),
+        (100, 10, ["buffer m1 ->", "flush -> m1", "buffer m2 ->", "wait -> m2", "wait ->"]),
+        (100, 0, ["buffer m1 ->", "wait ->"]),
+        (100, 10, ["buffer m1 ->", "close ->", "wait ->"]),
+    ],
+    ids=["a response goes out at once and takes the messages along",
+         "the answers of one commit leave together",
+         "an answer waits for others until the loop comes round",
+         "an error follows the answers that waited", "a full buffer leaves",
+         "nothing waits for a client that takes no more", "a size of one lets all through",
+         "the timer flushes once and is set anew", "a flush stops the timer",
+         "without a timer messages wait for the buffer", "closing drops what waits"],
+)  # fmt: skip
+async def test_what_leaves_when(size: int, timeout_ms: int, steps: list[str]) -> None:
+    """Each step, and the one write that it leads to, if any."""
+    box, writes = outbox(size, timeout_ms * MILLISECOND)
+    for step in steps:
+        done, _, written = step.partition(" ->")
+        what, _, text = done.partition(" ")
+        data = text.encode()
+        if what == "send":
+            box.send(data)
+        elif what in ("answer", "last"):
+            box.answer(data, more_owed=what == "answer")
+        elif what in ("buffer", "alone"):
+            box.buffer([data], len(data), more_to_come=what == "buffer")
+        elif what in ("turn", "wait"):
+            await asyncio.sleep(0.03 if what == "wait" else 0)
+        else:
+            getattr(box, what)()
+        assert [write.decode() for write in writes] == written.split(), step
+        writes.clear()
 
 
 async def test_what_waits_goes_to_the_transport_it_was_meant_for() -> None:

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 import uvloop
 
-from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND
 from penstock.net.tls.layered import LayeredTransport
 from penstock.node.commits import AT_ONCE
 from penstock.nsq.nsqd.tcp import connection, session
-from penstock.nsq.nsqd.tcp.session import TOPOLOGY_EXPERIMENT, Session
+from penstock.nsq.nsqd.tcp.session import Session
 from penstock.nsq.protocol.events import Auth, Subscribe
 from penstock.nsq.protocol.frames import response as response_frame
 from penstock.storage.durability import Durability
@@ -248,42 +247,6 @@ async def test_a_failed_consumer_gets_nothing_while_its_error_lingers(nsqd: Runn
     assert (stats["in_flight_count"], stats["depth"], stats["clients"]) == (0, 3, [])
 
 
-async def test_ephemeral_channel_and_topic_go_with_the_last_consumer(nsqd: Running) -> None:
-    consumers = [await nsqd.consumer("t#ephemeral", "c#ephemeral") for _ in range(2)]
-    consumers[0].writer.close()
-    await nsqd.until(lambda: len(nsqd.nsqd.sessions) == 1)
-    assert "t#ephemeral" in nsqd.nsqd.node.broker.topics
-    consumers[1].writer.close()
-    await nsqd.until(lambda: "t#ephemeral" not in nsqd.nsqd.node.broker.topics)
-
-
-async def test_same_zone_first(start: Start) -> None:
-    """NSQ spec 8.1, SameZoneConsumerV2; here also when all is published at once."""
-    nsqd = await start(topology_zone="zone", topology_region="region",
-                       enable_experiment=(TOPOLOGY_EXPERIMENT,))  # fmt: skip
-    clients = []
-    for zone in ("zone2", "zone", "zone2", "zone"):
-        client = await nsqd.connect()
-        await client.ask(identify(topology_zone=zone, topology_region="region",
-                                  feature_negotiation=True))  # fmt: skip
-        await client.subscribe("t", ready=10)
-        clients.append(client)
-
-    async def ready() -> bool:
-        found = await nsqd.channel("t")
-        return [each["ready_count"] for each in found["clients"]] == [10] * 4
-
-    await nsqd.until(ready)
-    await nsqd.publish("t", *[b"m%d" % number for number in range(21)])
-    channel = await nsqd.channel("t")
-    assert channel["zone_local_msg_count"] == 20
-    assert channel["region_local_msg_count"] == 1
-    assert "global_msg_count" not in channel
-    assert channel["in_flight_count"] == 21
-    for client in (clients[1], clients[3]):
-        await client.messages(10)
-
-
 async def test_without_the_experiment_all_are_alike(start: Start) -> None:
     nsqd = await start(topology_zone="zone")
     client = await nsqd.connect()
@@ -338,31 +301,6 @@ async def waiting(nsqd: Running, client: Client) -> Waiting:
     return Waiting(await served(nsqd, client))
 
 
-async def test_nothing_is_handled_until_the_handler_goes_on(
-    nsqd: Running, client: Client, waiting: Waiting
-) -> None:
-    client.send(pub("t", b"1") + AUTH + pub("t", b"2"))
-    assert await client.frame() == OK
-    await nsqd.until(lambda: waiting.asked == ["AUTH"])
-    client.send(b"NONSENSE\n")
-    await asyncio.sleep(0.02)
-    assert (await nsqd.topic("t"))["message_count"] == 1
-    waiting.go_on()
-    assert [await client.frame() for _ in range(2)] == [(0, b"done"), OK]
-    assert await client.error() == "E_INVALID invalid command NONSENSE"
-
-
-async def test_a_client_that_sends_no_more_is_still_answered(
-    nsqd: Running, client: Client, waiting: Waiting
-) -> None:
-    client.send(AUTH + pub("t", b"x"))
-    client.writer.write_eof()
-    await nsqd.until(lambda: waiting.served._eof)
-    waiting.go_on()
-    assert [await client.frame() for _ in range(2)] == [(0, b"done"), OK]
-    assert await client.closed()
-
-
 async def test_a_command_can_come_again(nsqd: Running, client: Client, waiting: Waiting) -> None:
     client.send(b"SUB t c\nRDY 1\n")
     await nsqd.until(lambda: waiting.asked == ["SUB"])
@@ -388,22 +326,6 @@ async def test_a_lost_connection_goes_on_to_nothing(
     assert "t" not in nsqd.nsqd.node.broker.topics
 
 
-async def test_what_comes_meanwhile_is_bounded(
-    nsqd: Running, client: Client, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connection, "_HELD_BYTES_MAX", 10_000)
-    client.send(AUTH)
-    for _ in range(100):
-        client.send(b"NOP\n" * 5_000)
-        await asyncio.sleep(0)
-    await nsqd.until(lambda: waiting.asked == ["AUTH"])
-    await asyncio.sleep(0.05)
-    assert waiting.served.reader.unread < 1 << 20  # of 2 MB
-    client.send(pub("t", b"x"))
-    waiting.go_on()
-    assert [await client.frame() for _ in range(2)] == [(0, b"done"), OK]
-
-
 async def test_waiting_is_no_silence_of_the_client(
     nsqd: Running, client: Client, waiting: Waiting
 ) -> None:
@@ -417,20 +339,6 @@ async def test_waiting_is_no_silence_of_the_client(
     while (frame := await client.frame()) == (0, b"_heartbeat_"):
         pass
     assert frame == (0, b"done")
-
-
-async def test_an_error_in_turn_follows_what_is_owed(
-    nsqd: Running, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_topic(name: str) -> None:
-        raise StorageError("no space left on device")
-
-    assert await client.ask(pub("t", b"0")) == b"OK"
-    monkeypatch.setattr(nsqd.nsqd.node.registry, "topic", no_topic)
-    client.send(pub("t", b"1") + pub("t", b"2") + pub("u", b"3"))
-    assert [await client.frame() for _ in range(2)] == [OK] * 2
-    assert await client.error() == "E_PUB_FAILED PUB failed no space left on device"
-    assert await client.closed()
 
 
 async def test_without_layers_the_transport_is_the_bare_one(nsqd: Running, client: Client) -> None:

@@ -367,13 +367,3 @@ async def test_versions_and_suites_in_the_statistics(
     assert found["tls_cipher_suite"] == f"Unknown {number[suite[0]]}"
     assert found["tls_negotiated_protocol"] == ""
     assert found["tls_negotiated_protocol_is_mutual"] is True
-
-
-async def test_the_minimum_version(daemons: Callable[..., Daemon], connect: Connect) -> None:
-    nsqd = daemons("--tls-min-version=tls1.3")
-    client = await connect(nsqd)
-    await client.identify(tls_v1=True)
-    with pytest.raises(LayerError, match="PROTOCOL_VERSION"):
-        await client.connection.start_tls(client.certificates.context(newest="12"))
-    await logged(nsqd, "tls: client offered only unsupported versions")
-    assert (await (await connect(nsqd)).upgrade(tls_v1=True))["tls_v1"]
