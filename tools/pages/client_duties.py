@@ -107,8 +107,7 @@ _CONFIGURATION = (
          _unit("subscription", "at_once_then_by_chance_then_every_interval",
                "consumers_started_together_spread")),
     Duty("`max_in_flight` is an option.",
-         _guide("ready_is_said_once_and_messages_go_on")
-         + _unit("subscription", "changing_the_bound")),
+         _guide("ready_is_said_once_and_messages_go_on")),
     Duty("The attempts of a message are bounded, and the bound is an option.",
          _consumer("giving_up") + _unit("answers", "spent_messages_are_put_aside")),
     Duty("How long a message waits after a failure, and how that changes, are options.",
@@ -186,7 +185,7 @@ _DATA_FLOW = (
          _guide("who_is_busy_for_long_keeps_the_connection")
          + _client("a_second_between_heartbeats")
          + _unit("wire", "heartbeats_are_answered_and_seen")
-         + _unit("connection", "heartbeats_are_answered_while_something_is_received")),
+         + _unit("consumer", "heartbeats_and_errors")),
     Duty("Reading goes on while messages are handled, so a slow handler loses no connection.",
          _guide("who_is_busy_for_long_keeps_the_connection")
          + _unit("aio_consumer", "the_loop_gets_its_turn"),
@@ -244,7 +243,7 @@ _READY = (
     Duty("With fewer messages than connections, RDY goes round.",
          _guide("ready_in_bytes")
          + _unit("flow", "more_connections_than_messages_take_turns", "the_idle_hand_on",
-               "all_get_their_turn", "who_keeps_its_ready_and_for_how_long")),
+               "who_keeps_its_ready_and_for_how_long")),
     Duty("`is_starved` says when a node is about to send no more.",
          _guide("starved_by_one_node_of_two") + _unit("aio_consumer", "starved_a_little_early")),
     Duty("`max_in_flight` can be changed at any time; 0 pauses.",
@@ -256,15 +255,14 @@ _BACKOFF = (
          _consumer("backoff_as_the_nodes_see_it") + _unit("flow", "a_failure_begins_a_period")),
     Duty("The longer it fails, the longer it stops, up to a bound; successes step back.",
          _unit("flow", "exponential", "full_jitter_is_anything_up_to_that",
-               "success_steps_back_until_all_is_well",
+               "a_whole_backoff_of_five_connections",
                "the_level_ends_where_the_period_would_be_too_long")),
     Duty("After it one message tests the waters: RDY 1 at one node.",
          _consumer("one_message_tests_the_waters")
          + _unit("flow", "who_tests_the_waters_is_a_matter_of_chance",
                "the_one_that_tests_the_waters_is_lost")),
     Duty("What fares how while the flow is stopped does not count.",
-         _unit("flow", "outcomes_in_a_period_do_not_count",
-               "outcomes_of_what_was_under_way_do_not_count")),
+         _unit("flow",                "outcomes_of_what_was_under_way_do_not_count")),
     Duty("In the end all is as before.",
          _consumer("backoff_as_the_nodes_see_it")
          + _unit("flow", "a_whole_backoff_of_five_connections")),
@@ -318,7 +316,7 @@ _PRODUCERS = (
 
 _OPTIONS = (
     Duty("go-nsq's option names, `-` or `_`; unknown ones and bad values in its words (7.1).",
-         _unit("config", "options_by_name", "refusals",
+         _unit("config", "options_by_name",
                "values_of_a_program_are_checked_by_validate")
          + _tests("unit/core/settings/test_client_options.py", "reading", "refused", "bounds"),
          "16 bits do not wrap: `max_attempts` 70000 is 70000. `topology_*` is not in NSQ 1.3."),
@@ -355,7 +353,7 @@ _ORIGINAL_TESTS = (
          _tools("test_flags", "what_is_refused", "what_is_right")
          + _tests("unit/net/test_address.py", "split", "split_refuses", "join")),
     Duty("go-nsq, ConfigSet and ConfigValidate.",
-         _unit("config", "options_by_name", "refusals",
+         _unit("config", "options_by_name",
                "values_of_a_program_are_checked_by_validate")),
     Duty("go-nsq, ExponentialBackoff and FullJitterBackoff.",
          _unit("flow", "exponential", "full_jitter_is_anything_up_to_that")),

@@ -17,16 +17,14 @@ from penstock.nsq.client.blocking.connection import Connection as BlockingConnec
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.connect.wire import Wire
 from penstock.nsq.client.errors import (
-    BadBody,
     BadTlsOptions,
-    HandshakeFailed,
     NotConnected,
     TimedOut,
 )
 from penstock.nsq.protocol import encode, frames
-from penstock.nsq.protocol.events import Finish, Identify, Nop, Ready
+from penstock.nsq.protocol.events import Finish, Ready
 from penstock.nsq.protocol.frames import Frame, MessageBlock, Response
-from tests.programs.nsq.client.conftest import Shell, until
+from tests.programs.nsq.client.conftest import Shell
 from tests.unit.nsq.client.fakes import FakeNsqd, fake_nsqd
 from tools.harness.ports import unused_address
 
@@ -56,12 +54,6 @@ def deaf_server() -> Iterator[tuple[str, list[socket.socket]]]:
 # --- both
 
 
-async def test_a_refused_identify(shell: Shell, nsqd: FakeNsqd) -> None:
-    nsqd.refusals["Identify"] = "E_BAD_BODY IDENTIFY msg timeout (5) is invalid"
-    with pytest.raises(BadBody):
-        await shell.open(nsqd.address, Config(msg_timeout=5))
-
-
 async def test_no_answer_to_identify(shell: Shell, nsqd: FakeNsqd) -> None:
     nsqd.silent = True
     with pytest.raises(TimedOut, match=r"no answer within 0.1 s \(IDENTIFY\)"):
@@ -83,15 +75,6 @@ async def test_the_address_it_comes_from(shell: Shell, nsqd: FakeNsqd) -> None:
     link = await shell.open(nsqd.address, Config(local_addr="127.0.0.2:0"))
     assert nsqd._sessions[0].peer.getpeername()[0] == "127.0.0.2"
     await link.close()
-
-
-async def test_what_is_not_an_nsqd(shell: Shell, nsqd: FakeNsqd) -> None:
-    nsqd.silent = True
-    opening = asyncio.ensure_future(shell.open(nsqd.address))
-    await until(lambda: nsqd.count(Identify))
-    nsqd.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-    with pytest.raises(HandshakeFailed, match="unexpected HTTP response"):
-        await opening
 
 
 # --- asyncio's
@@ -266,27 +249,6 @@ async def test_an_answer_to_somebody_who_has_given_up() -> None:
     assert losses == []
 
 
-async def test_garbage_ends_asyncios() -> None:
-    owner = Owner()
-    with fake_nsqd() as nsqd:
-        link = await owner.open(nsqd.address)
-        nsqd.send(frames.OK_FRAME)
-        await owner.wait()
-        nsqd.send(b"\xff" * 20)
-        await owner.wait()
-        assert len(owner.losses) == 1
-        assert "is no NSQ frame" in owner.losses[0]
-        assert not link.is_open
-
-
-async def test_a_server_without_heartbeats_is_gone() -> None:
-    owner = Owner()
-    with fake_nsqd() as nsqd:
-        await owner.open(nsqd.address, Config(heartbeat_interval=0.02))
-        await owner.wait()
-    assert owner.losses == ["silent for 0.04 s"]
-
-
 def on(loop: Callable[[], asyncio.AbstractEventLoop], work: Coroutine[Any, Any, None]) -> None:
     with asyncio.Runner(loop_factory=loop) as runner:
         runner.run(work)
@@ -420,15 +382,6 @@ def test_patience() -> None:
         assert not connection.is_open
 
 
-def test_garbage_ends_it() -> None:
-    with fake_nsqd() as nsqd:
-        connection = BlockingConnection(nsqd.address)
-        nsqd.send(b"\xff" * 20)
-        with pytest.raises(NotConnected, match="is no NSQ frame"):
-            connection.receive(60)
-        assert not connection.is_open
-
-
 def test_frames_that_came_together_are_kept() -> None:
     with fake_nsqd() as nsqd:
         connection = BlockingConnection(nsqd.address)
@@ -438,16 +391,6 @@ def test_frames_that_came_together_are_kept() -> None:
         while len(rest) < 2:
             rest += connection.receive_ready()
         assert rest == [Response(b"OK")] * 2
-        connection.close()
-
-
-def test_heartbeats_are_answered_while_something_is_received() -> None:
-    with fake_nsqd() as nsqd:
-        connection = BlockingConnection(nsqd.address)
-        nsqd.send(frames.HEARTBEAT_FRAME + frames.OK_FRAME)
-        assert connection.receive(60) == Response(b"OK")
-        nsqd.wait(lambda: nsqd.count(Nop) == 1)
-        assert connection.state.last_heartbeat is not None
         connection.close()
 
 

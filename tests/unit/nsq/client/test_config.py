@@ -66,18 +66,6 @@ def test_options_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "text"),
-    [
-        ("no-such", "1", "invalid option no_such"),
-        ("deflate-level", "10", "invalid deflate_level ! 10 > 9"),
-    ],
-)
-def test_refusals(name: str, value: str, text: str) -> None:
-    with pytest.raises(ConfigError, match=f"^{text}$"):
-        Config().with_option(name, value)
-
-
-@pytest.mark.parametrize(
     ("options", "text"),
     [
         ({"read_timeout": 0.05}, r"^invalid read_timeout ! 50ms < 100ms$"),

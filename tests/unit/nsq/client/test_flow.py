@@ -156,14 +156,6 @@ def test_the_idle_hand_on(turns: Turns) -> None:
     assert turns.holders == [second]
 
 
-def test_all_get_their_turn(turns: Turns) -> None:
-    seen = set()
-    for round_number in range(1, 60):
-        turns.run(11 * round_number)
-        seen.update(turns.holders)
-    assert seen == set("abc")
-
-
 @pytest.mark.parametrize(
     ("heard", "in_flight", "at", "moved"),
     [(8, 0, 15, 0), (0, 1, 29, 0), (31, 1, 31, 1)],
@@ -229,29 +221,6 @@ def test_a_failure_begins_a_period() -> None:
     assert state.is_due(100 + 2 * SECOND)
 
 
-def test_outcomes_in_a_period_do_not_count() -> None:
-    state = backoff()
-    state.failed(0)
-    for outcome in (state.failed, state.succeeded, state.continued):
-        assert outcome(1) is Step.NONE
-    assert (state.level, state.until) == (1, 2 * SECOND)
-
-
-def test_success_steps_back_until_all_is_well() -> None:
-    state = backoff()
-    now = fail(state, 3)
-    assert state.level == 3
-    for level in (2, 1):
-        assert state.succeeded(now) is Step.PAUSE
-        assert state.level == level
-        assert state.period == (SECOND << level)
-        now += state.period
-        state.test_the_waters()
-    assert state.succeeded(now) is Step.RESUME
-    assert not state.is_on
-    assert state.succeeded(now) is Step.NONE
-
-
 def test_the_level_ends_where_the_period_would_be_too_long() -> None:
     state = backoff(max_backoff_duration=10)
     fail(state, 7)
@@ -263,21 +232,6 @@ def test_without_backoff_or_where_the_first_period_would_be_too_long(longest: in
     state = backoff(max_backoff_duration=longest)
     assert state.failed(0) is Step.NONE
     assert not state.is_on
-
-
-def test_requeued_for_another_reason() -> None:
-    state = backoff()
-    assert state.continued(0) is Step.NONE
-    now = fail(state, 1)
-    assert state.continued(now) is Step.PAUSE
-    assert (state.level, state.until) == (1, now + 2 * SECOND)
-
-
-def test_nobody_to_test_the_waters_with() -> None:
-    state = backoff()
-    state.failed(0)
-    state.wait_on(5 * SECOND)
-    assert state.until == 6 * SECOND
 
 
 # --- together, by a clock that a test moves; pynsq's test_rdy and test_backoff are among them
@@ -469,17 +423,6 @@ def test_more_connections_than_messages_take_turns() -> None:
         case.wait(15)
         assert sum(case.told.values()) == 2
     assert seen == set(case.told)
-
-
-def test_who_is_heard_keeps_its_ready_for_a_while() -> None:
-    case = Case(max_in_flight=1, connections=2)
-    (holder,) = [key for key, ready in case.told.items() if ready]
-    for _ in range(6):
-        case.flow.came(holder)
-        assert case.wait(5) == []
-    case.flow.came(holder)
-    assert case.wait(5) != []
-    assert case.told[holder] == 0
 
 
 def test_turns_in_a_backoff() -> None:

@@ -486,53 +486,6 @@ def test_nsqlookupd_is_asked_soon_when_a_node_is_lost() -> None:
     assert len(shell.asked) == 2
 
 
-def test_a_found_node_that_is_gone_is_left_to_nsqlookupd() -> None:
-    shell = Shell(lookupds=("one:4161",))
-    shell.wait()
-    shell._answered(shell.asked[0], 200, found("n:1"))
-    failures = 0
-    for _ in range(12):
-        shell._tick()
-        if len(shell.dialled) > failures:
-            failures += 1
-            shell._failed("n:1", SubFailed("E_SUB_FAILED"))
-        shell.clock.advance(SECOND)
-    assert shell.dialled == ["n:1"] * 3
-    assert shell._fatal is None
-
-
-def test_backoff_and_what_can_be_seen() -> None:
-    shell = Shell("n:1")
-    shell.wait()
-    node = shell.join("n:1")
-    shell._take(node, block(*[b"x"] * 9))
-    assert shell.is_starved
-    message = shell._inbox.message()
-    assert message is not None
-    message.requeue(0)
-    assert node.sent[1:] == [b"RDY 0\n", b"REQ %016x 0\n" % 0]
-    assert shell.backoff == (1, 2.0)
-    assert shell.wait() == 2
-    assert node.sent[-1] == b"RDY 1\n"
-    assert shell.backoff == (1, 0)
-    delivery = shell._inbox.message()
-    assert delivery is not None
-    delivery.finish()
-    assert node.sent[-2:] == [b"RDY 10\n", b"FIN %016x\n" % 1]
-    assert shell.in_flight == 7
-    assert not shell.is_starved
-
-
-def test_changing_the_bound() -> None:
-    shell = Shell("n:1")
-    shell.max_in_flight = 5
-    shell.wait()
-    node = shell.join("n:1")
-    shell.max_in_flight = 0
-    shell.max_in_flight = 7
-    assert node.sent == [b"RDY 5\n", b"RDY 0\n", b"RDY 7\n"]
-
-
 def test_what_comes_late_goes_back() -> None:
     shell = Shell("n:1")
     shell.wait()
