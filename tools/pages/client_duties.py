@@ -48,8 +48,11 @@ def _client(*functions: str) -> tuple[str, ...]:
 
 
 def _unit(file: str, *functions: str) -> tuple[str, ...]:
-    folder, slash, name = file.rpartition("/")
-    return _of_source(f"nsq/client/{folder}{slash}test_{name}.py", *functions)
+    return _of_source(f"nsq/client/test_{file}.py", *functions)
+
+
+def _sequence(name: str) -> tuple[str, ...]:
+    return _tests("programs/nsq/client/test_sequences.py", f"sequences[{name}]")
 
 
 def _tools(file: str, *functions: str) -> tuple[str, ...]:
@@ -59,121 +62,115 @@ def _tools(file: str, *functions: str) -> tuple[str, ...]:
 # fmt: off
 _PROTOCOL = (
     Duty("The connection begins with the four bytes of V2.",
-         _guide("the_first_and_the_last_words") + _unit("connect/handshake", "a_producer")),
+         _guide("the_first_and_the_last_words") + _unit("connect", "a_producer")),
     Duty("IDENTIFY tells client_id, hostname, user_agent and all that is asked for.",
-         _guide("what_a_node_knows_of_its_consumer") + _unit("config", "identify", "numbers")),
+         _guide("what_a_node_knows_of_its_consumer") + _unit("config", "identify")),
     Duty("Names have 1 to 64 of `.a-zA-Z0-9_-`, perhaps with `#ephemeral`; others are not sent.",
-         _unit("names", "valid_names", "invalid_names")
+         _unit("config", "valid_names", "invalid_names")
          + _unit("publishing", "topics_are_checked")),
     Duty("PUB, MPUB and DPUB are laid out as described; numbers are big endian.",
          _publishing("every_way_to_publish")
-         + _tests("unit/nsq/protocol/test_encode.py", "golden_bytes", "lines")),
+         + _tests("unit/nsq/protocol/test_frames.py", "commands_byte_for_byte")),
     Duty("Frames are a size, a type and data, however the stream is cut.",
-         _tests("unit/nsq/protocol/test_frames.py", "golden_bytes", "any_cut_gives_the_same_frames",
-                "every_single_byte")),
+         _tests("unit/nsq/protocol/test_frames.py", "golden_bytes",
+               "any_cut_gives_the_same_frames")),
     Duty("A message has its time in nanoseconds, its attempts, its id and its body.",
-         _unit("message", "answers_once") + _unit("consume/inbox", "one_by_one_and_together")
-         + _unit("real_nsqd", "aio", "blocking")),
+         _unit("answers", "answers_once", "one_by_one_and_together")
+         + _guide("answers_that_come_too_late_end_nothing")),
     Duty("A frame that cannot be ends the connection with a reason.",
-         _unit("connect/wire",
-               "garbage_ends_a_connection_with_a_reason", "messages_that_are_too_long")
+         _unit("wire", "garbage_ends_a_connection_with_a_reason", "messages_that_are_too_long")
          + _tests("unit/nsq/protocol/test_frames.py", "what_is_no_frame")),
     Duty("Each error code can be told from the others.",
-         _unit("errors", "every_code_has_its_own", "a_code_we_do_not_know")),
+         _unit("config", "every_code_has_its_own", "a_code_we_do_not_know")),
     Duty("AUTH where the node asks for it, before SUB, PUB and MPUB.",
          _client("auth", "auth_refused")
-         + _unit("connect/handshake", "a_consumer_with_auth_and_heartbeats")),
+         + _unit("connect", "a_consumer_with_auth_and_heartbeats")),
     Duty("Permissions that expire or are taken away: the refusal is told.",
          _client("auth_expired") + _publishing("what_is_not_allowed_and_then_is")),
     Duty("A refusal that passes: a node that has let us in before is tried again.",
-         _guide("authorization_that_fails_for_a_while") + _unit("consume/subscription",
-                                                                "no_way_to_go_on")),
+         _guide("authorization_that_fails_for_a_while")
+         + _unit("subscription", "no_way_to_go_on")),
     Duty("CLS before leaving; what is in flight may still be answered.",
          _guide("the_first_and_the_last_words") + _consumer("closing_gives_back_what_nobody_saw")
-         + _unit("aio/connection", "close_wait_is_seen")),
+         + _unit("connection", "close_wait_is_seen")),
 )
 
 _CONFIGURATION = (
     Duty("It works with its defaults, and each can be changed.",
          _unit("config", "defaults_are_valid_and_explained", "options_by_name")),
     Duty("Nodes given directly, one or more.",
-         _consumer("backoff_as_the_nodes_see_it") + _unit("names", "addresses")),
+         _consumer("backoff_as_the_nodes_see_it")
+         + _unit("config", "what_is_no_name_and_no_address")),
     Duty("Nodes that one or more nsqlookupds name.",
-         _guide("what_all_nsqlookupds_know_together")
-         + _unit("consumer", "nodes_by_lookup")),
+         _guide("what_all_nsqlookupds_know_together") + _unit("consumer", "nodes_by_lookup")),
     Duty("The interval between polls is an option, and chance keeps consumers apart.",
-         _unit("consume/discovery", "at_once_then_by_chance_then_every_interval",
+         _unit("subscription", "at_once_then_by_chance_then_every_interval",
                "consumers_started_together_spread")),
     Duty("`max_in_flight` is an option.",
-         _guide("ready_is_said_once_and_messages_go_on")
-         + _unit("consume/subscription", "changing_the_bound")),
+         _guide("ready_is_said_once_and_messages_go_on")),
     Duty("The attempts of a message are bounded, and the bound is an option.",
-         _consumer("giving_up") + _unit("consume/inbox",
-                                        "spent_messages_are_put_aside", "no_limit")),
+         _consumer("giving_up") + _unit("answers", "spent_messages_are_put_aside")),
     Duty("How long a message waits after a failure, and how that changes, are options.",
-         _guide("a_message_requeued_waits_as_long_as_told") + _unit("consume/replies", "delays")),
+         _guide("a_message_requeued_waits_as_long_as_told") + _unit("answers", "delays")),
     Duty("A handler is a function of one message.",
-         _unit("aio/consumer_handlers", "a_plain_function", "so_many_at_once")
-         + _unit("blocking/consumer", "handlers")),
+         _unit("aio_consumer", "so_many_at_once")
+         + _unit("consumer", "handlers")),
 )
 
 _DISCOVERY = (
     Duty("All nsqlookupds are asked when the consumer starts.",
-         _unit("consume/discovery", "at_once_then_by_chance_then_every_interval")
-         + _unit("consume/subscription", "discovery")),
+         _unit("subscription", "at_once_then_by_chance_then_every_interval", "discovery")),
     Duty("Their answers are united, by `broadcast_address:tcp_port`; each node is connected once.",
          _guide("what_all_nsqlookupds_know_together")
          + _unit("lookup", "nodes_of_all_lookupds_together")
-         + _unit("consume/reconnect", "each_address_once")),
+         + _unit("subscription", "each_address_once")),
     Duty("Answers with and without a `data` around them are understood.",
          _unit("lookup", "answers")),
     Duty("One that is dead, or hangs, or answers nonsense, holds up nobody.",
          _guide("what_all_nsqlookupds_know_together")
          + _consumer("nodes_that_come_and_go_and_an_nsqlookupd_that_dies")
-         + _unit("consume/discovery", "one_that_hangs_holds_up_nobody")
-         + _unit("aio/consumer_handlers", "nonsense_of_nsqlookupd")
+         + _unit("subscription", "one_that_hangs_holds_up_nobody")
+         + _unit("aio_consumer", "nonsense_of_nsqlookupd")
          + _unit("consumer", "one_nsqlookupd_hangs_and_one_is_dead")),
     Duty("They are asked again and again, and nodes that are new are connected to.",
          _consumer("nodes_that_come_and_go_and_an_nsqlookupd_that_dies")
          + _unit("consumer", "a_lookup_that_fails_is_tried_again_soon")),
     Duty("When none of them answers, they are asked before long.",
-         _unit("consume/discovery", "when_nobody_answers_they_are_asked_before_long",
+         _unit("subscription", "when_nobody_answers_they_are_asked_before_long",
                "one_answer_is_enough")),
 )
 
 _CONNECTIONS = (
     Duty("One connection for each node; magic, IDENTIFY, SUB, RDY, in this order.",
-         _guide("the_first_and_the_last_words") + _unit("sequences", "consumer_backoff"),
+         _guide("the_first_and_the_last_words") + _sequence("consumer_backoff"),
          "The first RDY is the whole share, as go-nsq's, not 1."),
     Duty("The answers to IDENTIFY and SUB are checked.",
-         _unit("connect/wire", "refusals_are_the_servers_errors", "what_is_no_node")
+         _unit("wire", "refusals_are_the_servers_errors", "what_is_no_node")
          + _unit("consumer", "a_refused_subscription")),
     Duty("What is no nsqd, its HTTP port for one, is told as such.",
-         _guide("the_http_port") + _client("the_http_port", "the_https_port")
-         + _unit("publishing_real_nsqd", "the_http_port_is_recognised")),
+         _guide("the_http_port") + _client("the_http_port", "the_https_port")),
     Duty("A node given directly is tried for ever, after delays that double up to a bound.",
          _consumer("a_node_that_is_started_late")
-         + _unit("consume/reconnect", "a_direct_node_is_tried_for_ever_and_ever_less_often",
-                 "no_delay_is_longer_than_the_poll_interval", "jitter",
-                 "a_connection_starts_the_delays_anew")),
+         + _unit("subscription", "a_direct_node_is_tried_for_ever_and_ever_less_often",
+               "the_first_delay_has_bounds", "jitter", "a_connection_starts_the_delays_anew")),
     Duty("A node that nsqlookupd named is connected to again only when it names it again.",
          _guide("a_topic_that_is_deleted_on_a_node_stays_deleted")
-         + _unit("consume/reconnect", "a_found_node_whose_connection_ends_is_left_to_nsqlookupd",
-                 "a_found_node_that_is_gone_is_left_to_nsqlookupd"),
+         + _unit("subscription", "a_found_node_whose_connection_ends_is_left_to_nsqlookupd",
+               "a_found_node_that_is_gone_is_given_up"),
          "So that this does not take a poll interval, nsqlookupd is asked at once and then ever "
          "less often."),
     Duty("A node that is not named any more is kept while its connection lasts.",
-         _unit("aio/consumer_handlers", "nodes_that_nsqlookupd_does_not_name_any_more_are_kept")),
+         _unit("aio_consumer", "nodes_that_nsqlookupd_does_not_name_any_more_are_kept")),
 )
 
 _NEGOTIATION = (
     Duty("`feature_negotiation` is asked for; what the node answers counts.",
          _guide("what_a_node_knows_of_its_consumer")
          + _client("the_node_lowers_the_level", "a_node_without_compression")
-         + _unit("connect/server_info", "all_fields", "what_is_missing_has_its_default")),
+         + _unit("connect", "all_fields", "what_is_missing_has_its_default")),
     Duty("A node that answers OK does not negotiate: no upgrades, RDY up to 2500.",
          _guide("a_node_that_does_not_negotiate")
-         + _unit("connect/handshake", "a_server_without_negotiation")),
+         + _unit("connect", "a_server_without_negotiation")),
     Duty("What the node refuses is told.",
          _client("values_that_the_node_does_not_take", "two_compressions_cannot_be_had")),
     Duty("Output buffering: size and time can be asked for, and be turned off.",
@@ -187,22 +184,20 @@ _DATA_FLOW = (
     Duty("Heartbeats are answered.",
          _guide("who_is_busy_for_long_keeps_the_connection")
          + _client("a_second_between_heartbeats")
-         + _unit("connect/wire", "heartbeats_are_answered_and_seen")
-         + _unit("blocking/connection", "heartbeats_are_answered_while_something_is_received")),
+         + _unit("wire", "heartbeats_are_answered_and_seen")
+         + _unit("consumer", "heartbeats_and_errors")),
     Duty("Reading goes on while messages are handled, so a slow handler loses no connection.",
          _guide("who_is_busy_for_long_keeps_the_connection")
-         + _unit("aio/consumer_handlers", "the_loop_gets_its_turn"),
+         + _unit("aio_consumer", "the_loop_gets_its_turn"),
          "The blocking consumer has no thread: it must be called within two heartbeats."),
     Duty("A node that is silent for two heartbeats is left.",
-         _guide("a_node_that_hangs_is_left")
-         + _unit("consumer", "a_silent_server_is_left")),
+         _guide("a_node_that_hangs_is_left") + _unit("consumer", "a_silent_server_is_left")),
     Duty("A node that takes nothing is left; one that takes slowly is not.",
-         _unit("aio/connection", "a_server_that_takes_nothing_is_gone",
-               "a_server_that_takes_slowly_stays")
-         + _unit("blocking/connection", "a_server_that_takes_nothing_is_gone")),
+         _unit("connection", "a_server_that_takes_nothing_is_gone_for_asyncios",
+               "a_server_that_takes_slowly_stays", "a_server_that_takes_nothing_is_gone")),
     Duty("An error ends the connection, and a new one is made.",
          _guide("a_mistake_ends_the_connection_and_no_more")
-         + _unit("connect/wire", "the_end_and_what_led_to_it")),
+         + _unit("wire", "the_end_and_what_led_to_it")),
     Duty("E_FIN_FAILED, E_REQ_FAILED and E_TOUCH_FAILED end nothing.",
          _guide("answers_that_come_too_late_end_nothing")
          + _unit("consumer", "heartbeats_and_errors")),
@@ -211,152 +206,141 @@ _DATA_FLOW = (
 _MESSAGES = (
     Duty("A handler that returns finishes its message; one that raises requeues it.",
          _guide("what_gos_own_test_does")
-         + _unit("aio/consumer_handlers", "a_handler_that_raises",
-                 "a_handler_that_answers_itself")),
+         + _unit("aio_consumer", "a_handler_that_raises", "a_handler_that_answers_itself")),
     Duty("Requeued without a delay, a message waits longer with each attempt.",
-         _unit("consume/replies", "delays") + _unit("message", "requeue")),
+         _unit("answers", "delays", "requeue")),
     Duty("A message that was tried too often is finished; a callback is told, and the log.",
-         _consumer("giving_up")
-         + _unit("aio/consumer_handlers", "spent_messages", "giving_up_fails", "never_giving_up")),
+         _consumer("giving_up") + _unit("aio_consumer", "giving_up_fails")),
     Duty("TOUCH starts a message's time again, as often as it is called.", _consumer("touching")),
     Duty("The client never touches a message by itself.",
          _guide("who_is_busy_for_long_keeps_the_connection")),
     Duty("A message whose time is over comes again, with one attempt more.",
          _guide("answers_that_come_too_late_end_nothing")),
     Duty("Answers to what a lost connection brought do nothing and say so.",
-         _unit("message", "a_lost_connection") + _unit("consume/replies", "after_the_end")
-         + _unit("consume/inbox", "what_a_lost_connection_brought_is_dropped")),
+         _unit("answers", "a_lost_connection", "after_the_end",
+               "what_a_lost_connection_brought_is_dropped")),
     Duty("Closing gives back at once what nobody saw.",
          _consumer("closing_gives_back_what_nobody_saw")
          + _unit("consumer", "close_gives_back_what_nobody_saw")
-         + _unit("consume/subscription", "what_comes_late_goes_back")),
+         + _unit("subscription", "what_comes_late_goes_back")),
 )
 
 _READY = (
     Duty("`max_in_flight` is shared evenly among the connections.",
          _consumer("ready_is_never_more_than_max_in_flight")
-         + _unit("consume/ready", "all_is_given_and_evenly", "examples")),
+         + _unit("flow", "all_is_given_and_evenly", "examples")),
     Duty("The sum of all RDYs is never above `max_in_flight`, not even for a moment.",
          _guide("ready_in_bytes") + _consumer("ready_is_never_more_than_max_in_flight")
-         + _unit("consume/ready", "the_bounds_hold_at_every_moment", "who_gets_less_is_told_first")
-         + _unit("consume/flow", "never_too_much_and_never_stuck")),
+         + _unit("flow", "the_bounds_hold_at_every_moment", "who_gets_less_is_told_first",
+               "never_too_much_and_never_stuck")),
     Duty("No RDY is above the node's `max_rdy_count`.",
          _consumer("no_more_than_a_node_allows")
-         + _unit("connect/wire", "ready_is_capped_and_not_repeated")
-         + _unit("blocking/connection", "a_conversation")),
+         + _unit("wire", "ready_is_capped_and_not_repeated")
+         + _unit("connection", "a_conversation")),
     Duty("RDY is renewed when a quarter of it is left.",
          _guide("ready_is_said_once_and_messages_go_on"),
          "Not needed: since NSQ 0.3 nodes do not count RDY down."),
     Duty("With fewer messages than connections, RDY goes round.",
          _guide("ready_in_bytes")
-         + _unit("consume/flow", "more_connections_than_messages_take_turns")
-         + _unit("consume/ready",
-                 "the_idle_hand_on", "all_get_their_turn", "nobody_is_pinned",
-                 "a_message_under_way_is_not_idleness")),
+         + _unit("flow", "more_connections_than_messages_take_turns", "the_idle_hand_on",
+               "who_keeps_its_ready_and_for_how_long")),
     Duty("`is_starved` says when a node is about to send no more.",
-         _guide("starved_by_one_node_of_two")
-         + _unit("aio/consumer_handlers", "starved_a_little_early")),
+         _guide("starved_by_one_node_of_two") + _unit("aio_consumer", "starved_a_little_early")),
     Duty("`max_in_flight` can be changed at any time; 0 pauses.",
-         _consumer("ready_is_never_more_than_max_in_flight") + _unit("sequences", "pause")),
+         _consumer("ready_is_never_more_than_max_in_flight") + _sequence("pause")),
 )
 
 _BACKOFF = (
     Duty("A failure stops the flow: RDY 0 at all nodes.",
-         _consumer("backoff_as_the_nodes_see_it")
-         + _unit("consume/backoff", "a_failure_begins_a_period")),
+         _consumer("backoff_as_the_nodes_see_it") + _unit("flow", "a_failure_begins_a_period")),
     Duty("The longer it fails, the longer it stops, up to a bound; successes step back.",
-         _unit("consume/backoff", "exponential", "full_jitter_is_anything_up_to_that",
-               "success_steps_back_until_all_is_well",
+         _unit("flow", "exponential", "full_jitter_is_anything_up_to_that",
+               "a_whole_backoff_of_five_connections",
                "the_level_ends_where_the_period_would_be_too_long")),
     Duty("After it one message tests the waters: RDY 1 at one node.",
          _consumer("one_message_tests_the_waters")
-         + _unit("consume/flow", "who_tests_the_waters_is_a_matter_of_chance",
-                 "the_one_that_tests_the_waters_is_lost")),
+         + _unit("flow", "who_tests_the_waters_is_a_matter_of_chance",
+               "the_one_that_tests_the_waters_is_lost")),
     Duty("What fares how while the flow is stopped does not count.",
-         _unit("consume/backoff", "outcomes_in_a_period_do_not_count")
-         + _unit("consume/flow", "outcomes_of_what_was_under_way_do_not_count")),
+         _unit("flow",                "outcomes_of_what_was_under_way_do_not_count")),
     Duty("In the end all is as before.",
          _consumer("backoff_as_the_nodes_see_it")
-         + _unit("consume/flow", "a_whole_backoff_of_five_connections")),
+         + _unit("flow", "a_whole_backoff_of_five_connections")),
     Duty("It can be turned off, and a single requeue may go without.",
-         _guide("without_backoff_the_flow_goes_on") + _unit("consume/backoff", "without_backoff")
-         + _unit("consume/flow", "requeued_without_backoff_in_a_backoff")),
+         _guide("without_backoff_the_flow_goes_on")
+         + _unit("flow", "without_backoff_or_where_the_first_period_would_be_too_long",
+               "requeued_without_backoff_in_a_backoff")),
 )
 
 _LAYERS = (
     Duty("TLS, then deflate or snappy; each is confirmed before anything else is said.",
          _client("every_layer", "every_layer_on_plain_sockets")
-         + _unit("connect/wire", "upgrades_are_confirmed", "every_layer_however_the_stream_is_cut")
-         + _unit("connect/handshake", "upgrades_come_in_order_and_before_auth")),
+         + _unit("wire", "upgrades_are_confirmed", "every_layer_however_the_stream_is_cut")
+         + _unit("connect", "upgrades_come_in_order_and_before_auth")),
     Duty("Nothing that was read before an upgrade is lost or read twice.",
-         _unit("connect/wire",
-               "a_handshake_byte_by_byte", "what_follows_the_last_answer_is_for_the_owner")
-         + _unit("connect/handshake", "what_follows_is_not_looked_at")),
+         _unit("wire", "a_handshake_byte_by_byte",
+               "what_follows_the_last_answer_is_for_the_owner")
+         + _unit("connect", "what_follows_is_not_looked_at")),
     Duty("Certificates are checked, and presented where a node wants one.",
-         _client("whom_to_trust", "a_node_that_wants_certificates", "a_node_without_certificates",
-                 "a_node_that_wants_tls")),
+         _client("whom_to_trust", "a_node_that_wants_certificates",
+               "a_node_without_certificates", "a_node_that_wants_tls")),
     Duty("A few bytes that stand for very many do no harm.",
-         _unit("connect/wire", "many_bytes_out_of_few_come_piece_by_piece")),
+         _unit("wire", "many_bytes_out_of_few_come_piece_by_piece")),
     Duty("All of it together, with AUTH.", _client("producer_and_consumer_over_all_of_it")),
 )
 
 _PRODUCERS = (
     Duty("Connections are made when there is something to say, and again after a loss.",
          _publishing("every_way_to_publish")
-         + _unit("publishing_real_nsqd", "nothing_is_lost_over_a_restart")),
+         + _unit("producer", "nothing_is_lost_over_a_restart")),
     Duty("Answers belong to commands in their order.",
-         _unit("aio/node", "answers_and_refusals")
-         + _unit("aio/producer", "a_topic_keeps_its_order")),
+         _unit("producer", "answers_and_refusals", "a_topic_keeps_its_order")),
     Duty("An answer that nobody waits for ends the connection.",
-         _unit("aio/producer", "an_answer_nobody_waits_for")
-         + _unit("producer", "strange_answers")),
+         _unit("producer", "an_answer_nobody_waits_for", "strange_answers")),
     Duty("A loss fails all that is pending, or it is sent again: at most once, at least once.",
-         _unit("producer", "a_loss_before_the_answer")
-         + _unit("aio/producer", "all_that_was_under_way_goes_to_another_node")),
+         _unit("producer", "a_loss_before_the_answer",
+               "all_that_was_under_way_goes_to_another_node")),
     Duty("With several nodes, one that goes or hangs is stood in for.",
          _publishing("a_node_that_goes_while_messages_are_published")
          + _unit("producer", "another_node_stands_in", "a_node_that_cannot_store_is_passed_over")),
     Duty("After its end a producer says `stopped`.",
-         _unit("aio/producer", "stopped") + _unit("blocking/producer", "stopped")),
+         _unit("producer", "asyncios_stopped", "blocking_stopped")),
     Duty("Ping connects and says NOP.",
          _publishing("every_way_to_publish")
          + _unit("producer", "ping_finds_a_node_that_is_there")),
     Duty("A deferred message does not come early.",
          _publishing("a_deferred_message_does_not_come_early")),
     Duty("What is pipelined is bounded, in messages and in bytes.",
-         _unit("aio/producer", "bytes_under_way_are_bounded", "who_waits_for_room_may_give_up")),
+         _unit("producer", "bytes_under_way_are_bounded", "who_waits_for_room_may_give_up")),
 )
 
 _OPTIONS = (
     Duty("go-nsq's option names, `-` or `_`; unknown ones and bad values in its words (7.1).",
-         _unit("config", "options_by_name", "refusals",
-               "values_of_a_program_are_checked_by_validate",
-               "heartbeats_come_before_patience_ends")
+         _unit("config", "options_by_name",
+               "values_of_a_program_are_checked_by_validate")
          + _tests("unit/core/settings/test_client_options.py", "reading", "refused", "bounds"),
          "16 bits do not wrap: `max_attempts` 70000 is 70000. `topology_*` is not in NSQ 1.3."),
     Duty("Addresses of nsqlookupd: scheme, port, path and query (7.4).",
-         _unit("consume/discovery", "urls", "bad_urls") + _unit("lookup", "url")),
+         _unit("subscription", "urls", "bad_urls") + _unit("lookup", "url")),
     Duty("The secret goes to nsqlookupd as a bearer, unless told otherwise (7.4).",
-         _unit("consume/discovery", "the_secret")),
+         _unit("subscription", "the_secret")),
     Duty("RDY goes out before the FIN or REQ that it follows from (7.4).",
-         _unit("consume/replies", "outcomes_are_told_before_the_answer")),
+         _unit("answers", "outcomes_are_told_before_the_answer")),
     Duty("The log names a node that allows less than `max_in_flight` (7.4).",
-         _unit("consume/subscription", "a_node_that_allows_little")),
+         _unit("subscription", "a_node_that_allows_little_is_told")),
     Duty("Handlers may run side by side, and be cancelled (7.4, 7.5).",
-         _unit("aio/consumer_handlers", "so_many_at_once", "cancelling",
-               "close_lets_handlers_finish")),
+         _unit("aio_consumer", "so_many_at_once", "cancelling", "close_lets_handlers_finish")),
     Duty("Where to connect from, and how long to wait for a connection and for answers (7.1).",
-         _unit("connection", "the_address_it_comes_from", "no_answer_to_identify")
-         + _unit("blocking/connection", "patience")
-         + _unit("aio/producer", "no_answer")),
+         _unit("connection", "the_address_it_comes_from", "no_answer_to_identify", "patience")
+         + _unit("producer", "no_answer_to_asyncios")),
     Duty("Closing does not take for ever (7.4).",
-         _unit("aio/consumer", "close_does_not_wait_for_ever")
-         + _unit("blocking/consumer", "close_does_not_wait_for_a_node_that_hangs")),
+         _unit("aio_consumer", "close_does_not_wait_for_ever")
+         + _unit("consumer", "close_does_not_wait_for_a_node_that_hangs")),
     Duty("An empty message is refused before it is sent (7.5: pynsq sends a broken command).",
          _unit("publishing", "bodies_are_checked")),
     Duty("Commands of one pass are one write, in every layer (7.5: pynsq flushes each).",
-         _unit("connect/wire", "commands_of_one_pass_are_one_write_in_every_layer")
-         + _unit("aio/connection", "what_is_said_in_one_pass_is_one_write")),
+         _unit("wire", "commands_of_one_pass_are_one_write_in_every_layer")
+         + _unit("connection", "what_is_said_in_one_pass_is_one_write")),
     Duty("What other clients rely on (7.6): they run against our nodes.",
          ("interop/test_clients.py::test_flow[pynsq]", "interop/test_clients.py::test_flow[gnsq]",
           "interop/test_clients.py::test_flow[ansq]", "interop/test_nsqjs.py::test_flow[nsqjs]")),
@@ -364,54 +348,53 @@ _OPTIONS = (
 
 _ORIGINAL_TESTS = (
     Duty("Tools, ParseCustomHeaders.",
-         _tools("to_http/test_options", "headers", "what_is_no_header")),
+         _tools("test_to_http", "headers", "what_is_no_header")),
     Duty("Tools, TypeOfAddr, HostNameAddresses, IPv4Addresses, IPv6Addresses.",
-         _tools("test_flags", "addresses")
+         _tools("test_flags", "what_is_refused", "what_is_right")
          + _tests("unit/net/test_address.py", "split", "split_refuses", "join")),
     Duty("go-nsq, ConfigSet and ConfigValidate.",
-         _unit("config", "options_by_name", "refusals",
+         _unit("config", "options_by_name",
                "values_of_a_program_are_checked_by_validate")),
     Duty("go-nsq, ExponentialBackoff and FullJitterBackoff.",
-         _unit("consume/backoff", "exponential", "full_jitter_is_anything_up_to_that")),
+         _unit("flow", "exponential", "full_jitter_is_anything_up_to_that")),
     Duty("go-nsq, Consumer: eight deliveries, one given up, nobody left.",
          _guide("what_gos_own_test_does")),
     Duty("go-nsq, Consumer with TLS, Deflate, Snappy, both, and client certificates.",
          _client("every_layer", "a_node_that_wants_certificates")),
     Duty("go-nsq, LookupdAuthorization.",
          _unit("consumer", "one_nsqlookupd_hangs_and_one_is_dead")
-         + _unit("consume/discovery", "the_secret")),
+         + _unit("subscription", "the_secret")),
     Duty("go-nsq, ProducerConnection, Ping, Publish, MultiPublish and their asynchronous twins.",
-         _publishing("every_way_to_publish") + _unit("aio/producer", "soon_and_flush", "stopped")),
+         _publishing("every_way_to_publish")
+         + _unit("producer", "asyncios_soon_and_flush", "asyncios_stopped")),
     Duty("go-nsq, ProducerHeartbeat.",
          _client("values_that_the_node_does_not_take", "a_second_between_heartbeats")),
-    Duty("go-nsq, ProducerHTTPConnectionFails.",
-         _unit("publishing_real_nsqd", "the_http_port_is_recognised")),
-    Duty("go-nsq, ConsumerBackoff.", _unit("sequences", "consumer_backoff")),
-    Duty("go-nsq, RequeueNoBackoff.", _unit("sequences", "requeue_no_backoff")),
-    Duty("go-nsq, BackoffDisconnect.", _unit("sequences", "backoff_disconnect")),
-    Duty("go-nsq, Pause.", _unit("sequences", "pause")),
-    Duty("pynsq, test_basic: names.", _unit("names", "valid_names", "invalid_names")),
+    Duty("go-nsq, ProducerHTTPConnectionFails.", _client("the_http_port")),
+    Duty("go-nsq, ConsumerBackoff.", _sequence("consumer_backoff")),
+    Duty("go-nsq, RequeueNoBackoff.", _sequence("requeue_no_backoff")),
+    Duty("go-nsq, BackoffDisconnect.", _sequence("backoff_disconnect")),
+    Duty("go-nsq, Pause.", _sequence("pause")),
+    Duty("pynsq, test_basic: names.", _unit("config", "valid_names", "invalid_names")),
     Duty("pynsq, test_basic: vectors of its BackoffTimer.",
-         _unit("consume/backoff", "exponential"), "The backoff is go-nsq's."),
+         _unit("flow", "exponential"),
+         "The backoff is go-nsq's."),
     Duty("pynsq, test_command.",
-         _tests("unit/nsq/protocol/test_encode.py", "golden_bytes", "lines")),
+         _tests("unit/nsq/protocol/test_frames.py", "commands_byte_for_byte")),
     Duty("pynsq, test_async and test_sync: sizes, bodies, ten messages.",
-         _unit("aio/connection", "a_conversation") + _unit("blocking/connection", "a_conversation",
+         _unit("connection", "a_conversation_of_asyncios", "a_conversation",
                "frames_that_came_together_are_kept")),
     Duty("pynsq, test_backoff: many connections, some of which go.",
-         _unit("consume/flow", "a_whole_backoff_of_five_connections",
+         _unit("flow", "a_whole_backoff_of_five_connections",
                "the_one_that_tests_the_waters_is_lost", "all_are_lost_in_a_period")),
     Duty("pynsq, test_rdy: the first RDY, new connections throttle others.",
-         _unit("consume/flow",
-               "the_first_ready_is_all", "a_new_connection_throttles_the_others_first"),
+         _unit("flow", "the_first_ready_is_all_and_a_new_connection_throttles_the_others_first"),
          "The first RDY is the whole share, as go-nsq's."),
     Duty("pynsq, test_rdy: max_in_flight, changed and turned off, also in a backoff.",
-         _unit("consume/flow", "changing_the_bound", "a_pause_in_a_backoff")),
+         _unit("flow", "changing_the_bound", "a_pause_in_a_backoff")),
     Duty("pynsq, test_rdy: redistribution, also in a backoff.",
-         _unit("consume/ready",
-               "the_idle_hand_on", "who_is_in_use_keeps_it", "nobody_is_pinned")
-         + _unit("consume/flow", "turns_in_a_backoff")),
-    Duty("pynsq, test_reader: bad arguments.", _unit("consume/subscription", "bad_arguments")),
+         _unit("flow", "the_idle_hand_on", "who_keeps_its_ready_and_for_how_long",
+               "turns_in_a_backoff")),
+    Duty("pynsq, test_reader: bad arguments.", _unit("subscription", "bad_arguments")),
     Duty("pynsq, test_reader: options, order of upgrades, hundreds of messages over each layer.",
          _client("every_layer", "producer_and_consumer_over_all_of_it")),
     Duty("pynsq, test_reader: heartbeats.", _guide("who_is_busy_for_long_keeps_the_connection")),

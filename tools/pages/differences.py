@@ -135,7 +135,7 @@ DIFFERENCES = (
     ),
     Difference(
         "`/stats` lists every topic of `pub_counts`; Go's nsqd shows one of them.",
-        tests=("programs/nsq/nsqd/stats/test_stats.py::test_counts",),
+        tests=("programs/nsq/nsqd/test_stats.py::test_counts",),
     ),
     Difference(
         "`nsqd.dat` has `[]` where there are no topics or channels; Go's nsqd writes `null`. Both "
@@ -159,8 +159,8 @@ DIFFERENCES = (
         "Counters for statsd start at 0 with a topic that was deleted and made again; Go's nsqd "
         "sends a negative number.",
         tests=(
-            "unit/nsq/nsqd/stats/test_statsd.py::test_counters_are_told_as_differences",
-            "unit/nsq/nsqd/stats/test_statsd.py::test_a_topic_that_was_gone_for_a_while_starts_anew",
+            "unit/nsq/nsqd/test_stats.py::test_counters_are_told_as_differences",
+            "unit/nsq/nsqd/test_stats.py::test_a_topic_that_was_gone_for_a_while_starts_anew",
         ),
     ),
     Difference(
@@ -168,8 +168,8 @@ DIFFERENCES = (
         "bounded ([security](security.md) has the limits).",
         tests=(
             "programs/nsq/nsqd/tcp/test_auth.py::test_a_secret_that_is_too_long",
-            "programs/nsq/nsqd/tcp/test_auth_servers.py::test_redirects_are_followed",
-            "programs/nsq/nsqd/tcp/test_auth_servers.py::test_each_in_turn_from_a_random_one_on",
+            "programs/nsq/nsqd/tcp/test_auth.py::test_redirects_are_followed",
+            "programs/nsq/nsqd/tcp/test_auth.py::test_each_in_turn_from_a_random_one_on",
         ),
     ),
     Difference(

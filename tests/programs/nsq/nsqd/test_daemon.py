@@ -124,13 +124,6 @@ async def test_a_deleted_topic_leaves_no_files(start: Start, tmp_path: Path) -> 
     assert list((tmp_path / "topics").iterdir()) == []
 
 
-async def test_an_ephemeral_topic_is_bounded(start: Start) -> None:
-    nsqd = await start(mem_queue_size=3)
-    await nsqd.publish("e#ephemeral", *[b"x"] * 10)
-    topic = await nsqd.topic("e%23ephemeral")
-    assert (topic["depth"], topic["message_count"]) == (3, 10)
-
-
 async def test_using_a_topic_while_it_is_deleted(start: Start) -> None:
     nsqd = await start(durability=Durability.FSYNC)
     await nsqd.publish("t", b"x")
@@ -176,12 +169,6 @@ async def test_a_failed_start_leaves_nothing_open(nsqd: Running, tmp_path: Path)
     with pytest.raises(PenstockError, match="address already in use"):
         await nsqds.start(options(other, http_address=taken))
     await nsqds.stop(await nsqds.start(options(other)))
-
-
-async def test_wrong_options_are_one_line(tmp_path: Path) -> None:
-    with pytest.raises(PenstockError) as refused:
-        await nsqds.start(options(tmp_path, node_id=-1))
-    assert str(refused.value) == "failed to instantiate nsqd - --node-id must be [0,1024)"
 
 
 async def test_a_full_disk_does_not_keep_it_from_ending(

@@ -7,20 +7,21 @@ import json
 import socket
 import struct
 from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
 
+from penstock.broker.topic import Topic
 from penstock.core.units import MILLISECOND
 from penstock.net import tcp
 from penstock.net.http.client.once import get, post
-from penstock.net.http.server.service import HttpServer, Response, Router
+from penstock.net.http.server.service import Handler, HttpServer, Response, Router
 from penstock.nsq.nsqd import lookup
 from penstock.nsq.nsqd.lookup import Lookup
 from penstock.nsq.nsqlookupd.daemon import Nsqlookupd
 from penstock.nsq.nsqlookupd.options import LookupdOptions
-from tests.programs.nsq.nsqd.conftest import TIMEOUT_S, Running, Start, pub
+from tests.programs.nsq.nsqd.conftest import TIMEOUT_S, Running, Start
 from tools.harness.ports import unused_address
 
 Answer = Callable[[bytes], bytes | None]
@@ -66,6 +67,18 @@ class Scripted:
         finally:
             writer.close()
 
+    @asynccontextmanager
+    async def telling_channels(self, handler: Handler) -> AsyncIterator[None]:
+        """Its HTTP port, of which /channels answers."""
+        router = Router()
+        router.add("GET", "/channels", handler)
+        server = HttpServer(router)
+        listener = await tcp.listen(server, "127.0.0.1:0", "HTTP")
+        self.info = {"broadcast_address": "127.0.0.1", "http_port": listener.port}
+        yield
+        server.close_connections()
+        await listener.close()
+
     async def close(self) -> None:
         """The program ends: nobody listens, connections are gone."""
         assert self._server is not None
@@ -106,6 +119,16 @@ async def with_lookupd(start: Start, *addresses: str, **changes: Any) -> Running
     return await start(lookupd_tcp_addresses=addresses, **changes)
 
 
+async def published_where_channels_are_asked_for(
+    start: Start, scripted: Scripted, **changes: Any
+) -> tuple[Running, Topic]:
+    """An nsqd whose nsqlookupd has told its HTTP port, and a topic that begins then."""
+    nsqd = await with_lookupd(start, scripted.address, **changes)
+    await nsqd.until(lambda: bool(nsqd.nsqd.lookup.http_addresses()))
+    await nsqd.publish("t", b"x")
+    return nsqd, nsqd.nsqd.node.broker.topics["t"]
+
+
 def address(lookupd: Nsqlookupd) -> str:
     return f"127.0.0.1:{lookupd.tcp_port}"
 
@@ -116,48 +139,6 @@ def address(lookupd: Nsqlookupd) -> str:
 async def asked(lookupd: Nsqlookupd, path: str) -> Any:
     answer = await get(f"http://127.0.0.1:{lookupd.http_port}{path}", TIMEOUT_S)
     return json.loads(answer.body)
-
-
-async def test_what_there_is_and_what_comes_is_registered(
-    start: Start, lookupd: Nsqlookupd
-) -> None:
-    nsqd = await start()
-    await nsqd.publish("old", b"x")
-    await nsqd.stop()
-    nsqd = await with_lookupd(start, address(lookupd))
-    await nsqd.consumer("new#ephemeral", "c")
-
-    async def registered() -> bool:
-        topics = await asked(lookupd, "/topics")
-        return set(topics["topics"]) == {"old", "new#ephemeral"}
-
-    await nsqd.until(registered)
-
-    async def with_channel() -> bool:
-        channels = await asked(lookupd, "/channels?topic=new%23ephemeral")
-        return bool(channels["channels"] == ["c"])
-
-    await nsqd.until(with_channel)
-    (node,) = (await asked(lookupd, "/nodes"))["producers"]
-    assert (node["tcp_port"], node["http_port"]) == (nsqd.nsqd.ports.tcp, nsqd.nsqd.ports.http)
-    assert (node["broadcast_address"], node["version"]) == ("127.0.0.1", "1.3.0")
-
-
-async def test_deletion_is_unregistered(start: Start, lookupd: Nsqlookupd) -> None:
-    nsqd = await with_lookupd(start, address(lookupd))
-    await nsqd.consumer("t")
-
-    async def topic_known() -> bool:
-        found = await asked(lookupd, "/lookup?topic=t")
-        return bool(found.get("producers"))
-
-    await nsqd.until(topic_known)
-    assert (await nsqd.post("/topic/delete?topic=t"))[0] == 200
-
-    async def topic_unknown() -> bool:
-        return not await topic_known()
-
-    await nsqd.until(topic_unknown)
 
 
 async def test_the_broadcast_ports_are_told(start: Start, lookupd: Nsqlookupd) -> None:
@@ -185,24 +166,6 @@ async def test_channels_that_others_have_are_made_before_the_first_message(
     for name in ("c", "d"):
         await nsqd.until(lambda: not nsqd.nsqd.node.broker.topics["t"].gated)
         assert (await nsqd.channel("t", name))["depth"] == 1
-
-
-async def test_addresses_change_while_it_runs(start: Start, lookupd: Nsqlookupd) -> None:
-    nsqd = await start()
-    await nsqd.publish("t", b"x")
-    body = json.dumps([address(lookupd)]).encode()
-    assert (await nsqd.http("PUT", "/config/nsqlookupd_tcp_addresses", body))[0] == 200
-
-    async def known() -> bool:
-        return bool((await asked(lookupd, "/nodes"))["producers"])
-
-    await nsqd.until(known)
-    assert (await nsqd.http("PUT", "/config/nsqlookupd_tcp_addresses", b"[]"))[0] == 200
-
-    async def unknown() -> bool:
-        return not await known()
-
-    await nsqd.until(unknown)
 
 
 # --- what is said
@@ -367,12 +330,6 @@ async def test_too_many_waiting_commands_start_it_anew(
 # --- channels to pre-create
 
 
-async def served(router: Router) -> tuple[tcp.Listener, dict[str, Any], HttpServer]:
-    server = HttpServer(router)
-    listener = await tcp.listen(server, "127.0.0.1:0", "HTTP")
-    return listener, {"broadcast_address": "127.0.0.1", "http_port": listener.port}, server
-
-
 @pytest.mark.parametrize(
     ("status", "body", "channels"),
     [
@@ -387,61 +344,37 @@ async def served(router: Router) -> tuple[tcp.Listener, dict[str, Any], HttpServ
 async def test_what_a_lookupd_says_of_channels(
     start: Start, scripted: Scripted, status: int, body: bytes, channels: list[str]
 ) -> None:
-    router = Router()
-    router.add("GET", "/channels", lambda request: Response(status, body))
-    listener, scripted.info, server = await served(router)
-    nsqd = await with_lookupd(start, scripted.address)
-    await nsqd.until(lambda: bool(nsqd.nsqd.lookup.http_addresses()))
-    await nsqd.publish("t", b"x")
-    topic = nsqd.nsqd.node.broker.topics["t"]
-    await nsqd.until(lambda: not topic.gated)
-    assert list(topic.channels) == channels
-    await listener.close()
-    server.close_connections()
+    async with scripted.telling_channels(lambda request: Response(status, body)):
+        nsqd, topic = await published_where_channels_are_asked_for(start, scripted)
+        await nsqd.until(lambda: not topic.gated)
+        assert list(topic.channels) == channels
 
 
 async def test_without_a_time_out_they_are_asked_all_the_same(
     start: Start, scripted: Scripted
 ) -> None:
-    router = Router()
-    router.add("GET", "/channels", lambda request: Response(200, b'{"channels":["a"]}'))
-    listener, scripted.info, server = await served(router)
-    nsqd = await with_lookupd(start, scripted.address, http_client_request_timeout=0)
-    await nsqd.until(lambda: bool(nsqd.nsqd.lookup.http_addresses()))
-    await nsqd.publish("t", b"x")
-    topic = nsqd.nsqd.node.broker.topics["t"]
-    await nsqd.until(lambda: not topic.gated)
-    assert list(topic.channels) == ["a"]
-    await listener.close()
-    server.close_connections()
+    async with scripted.telling_channels(lambda request: Response(200, b'{"channels":["a"]}')):
+        nsqd, topic = await published_where_channels_are_asked_for(
+            start, scripted, http_client_request_timeout=0
+        )
+        await nsqd.until(lambda: not topic.gated)
+        assert list(topic.channels) == ["a"]
 
 
 async def test_a_slow_answer_holds_back_delivery_not_publishing(
     start: Start, scripted: Scripted
 ) -> None:
-    never = asyncio.get_running_loop().create_future()
-
-    async def wait(request: object) -> Response:
-        await never
-        raise AssertionError
-
-    router = Router()
-    router.add("GET", "/channels", wait)
-    listener, scripted.info, server = await served(router)
-    nsqd = await with_lookupd(start, scripted.address)
-    await nsqd.until(lambda: bool(nsqd.nsqd.lookup.http_addresses()))
-    held = await nsqd.consumer("held")
-    producer = await nsqd.connect()
-    assert await producer.ask(pub("held", b"x")) == b"OK"
-    assert nsqd.nsqd.node.broker.topics["held"].gated
-    assert await held.silent(0.05)
-    nsqd.nsqd.lookup._timeout_s = 0.1
-    consumer = await nsqd.consumer("t")
-    assert await producer.ask(pub("t", b"x")) == b"OK"
-    assert (await consumer.message()).body == b"x"
-    never.cancel()
-    server.close_connections()
-    await listener.close()
+    never: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+    async with scripted.telling_channels(lambda request: never):
+        nsqd, held = await published_where_channels_are_asked_for(start, scripted)
+        consumer = await nsqd.consumer("t")
+        assert held.gated
+        assert await consumer.silent(0.05)
+        nsqd.nsqd.lookup._timeout_s = 0.1
+        consumer = await nsqd.consumer("u")
+        await nsqd.publish("u", b"x")
+        assert (await consumer.message()).body == b"x"
+        never.cancel()
 
 
 async def test_connecting_has_a_limit_of_its_own(
@@ -454,13 +387,11 @@ async def test_connecting_has_a_limit_of_its_own(
             other = others.enter_context(socket.socket())
             other.setblocking(False)
             other.connect_ex(full.getsockname())
-        port = full.getsockname()[1]
-        scripted.info = {"broadcast_address": "127.0.0.1", "http_port": port}
-        timeout = 50 * MILLISECOND
-        nsqd = await with_lookupd(start, scripted.address, http_client_connect_timeout=timeout)
-        await nsqd.until(lambda: bool(nsqd.nsqd.lookup.http_addresses()))
-        await nsqd.publish("t", b"x")
-        await nsqd.until(lambda: not nsqd.nsqd.node.broker.topics["t"].gated)
+        scripted.info = {"broadcast_address": "127.0.0.1", "http_port": full.getsockname()[1]}
+        nsqd, topic = await published_where_channels_are_asked_for(
+            start, scripted, http_client_connect_timeout=50 * MILLISECOND
+        )
+        await nsqd.until(lambda: not topic.gated)
     assert "pre-create - GET" in caplog.text
     assert "connecting timed out" in caplog.text
 
@@ -469,20 +400,13 @@ async def test_a_topic_that_is_deleted_while_others_are_asked(
     start: Start, scripted: Scripted
 ) -> None:
     answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
-    router = Router()
-    router.add("GET", "/channels", lambda request: answer)
-    listener, scripted.info, server = await served(router)
-    nsqd = await with_lookupd(start, scripted.address)
-    await nsqd.until(lambda: bool(nsqd.nsqd.lookup.http_addresses()))
-    await nsqd.publish("t", b"x")
-    topic = nsqd.nsqd.node.broker.topics["t"]
-    assert (await nsqd.post("/topic/delete?topic=t"))[0] == 200
-    answer.set_result(Response(200, b'{"channels":["c"]}'))
-    await nsqd.until(lambda: not topic.gated)
-    assert topic.channels == {}
-    assert b"REGISTER t c" not in scripted.heard
-    server.close_connections()
-    await listener.close()
+    async with scripted.telling_channels(lambda request: answer):
+        nsqd, topic = await published_where_channels_are_asked_for(start, scripted)
+        assert (await nsqd.post("/topic/delete?topic=t"))[0] == 200
+        answer.set_result(Response(200, b'{"channels":["c"]}'))
+        await nsqd.until(lambda: not topic.gated)
+        assert topic.channels == {}
+        assert b"REGISTER t c" not in scripted.heard
 
 
 async def test_no_lookupd_to_ask_is_told(start: Start, caplog: pytest.LogCaptureFixture) -> None:

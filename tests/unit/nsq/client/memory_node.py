@@ -14,7 +14,7 @@ from penstock.nsq.protocol.commands import CommandReader
 from penstock.nsq.protocol.deflate import DeflateLayer
 from penstock.nsq.protocol.events import Auth, Event, Identify, Publish, State, Subscribe
 from penstock.nsq.protocol.frames import Frame
-from tests.unit.nsq.protocol.cuts import cut
+from penstock.nsq.protocol.snappy import SnappyLayer
 
 OK = frames.OK_FRAME
 
@@ -110,13 +110,16 @@ class MemoryNode:
         self.say(self.upgrade_answer)
 
 
-def _snappy() -> Layer:
-    from penstock.nsq.protocol.snappy import SnappyLayer
-
-    return SnappyLayer()
+LAYERS: dict[str, Callable[[], Layer]] = {"deflate": DeflateLayer, "snappy": SnappyLayer}
 
 
-LAYERS: dict[str, Callable[[], Layer]] = {"deflate": DeflateLayer, "snappy": _snappy}
+def cut(data: bytes, sizes: Iterable[int]) -> list[bytes]:
+    """The data in parts of these sizes, the rest as the last."""
+    parts, at = [], 0
+    for size in sizes:
+        parts.append(data[at : at + size])
+        at += size
+    return [*parts, data[at:]]
 
 
 def talk(wire: Wire, node: MemoryNode, sizes: Iterable[int] = ()) -> list[Frame]:

@@ -1,37 +1,34 @@
-"""Frames: golden bytes, and reading runs of messages cut anywhere."""
+"""Commands and frames byte for byte, and runs of messages read however they are cut."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.nsq.protocol import frames
+from penstock.nsq.protocol import encode, frames
 from penstock.nsq.protocol.encode import finish
 from penstock.nsq.protocol.errors import ProtocolError
 from penstock.nsq.protocol.frames import Error, FrameReader, MessageBlock, Response
 from tools.harness.naive_nsq import cut, naive_frames
+
+ID = b"0123456789abcdef"
 
 
 def test_golden_bytes() -> None:
     assert frames.OK_FRAME.hex() == "0000000600000000" + "4f4b"
     assert frames.HEARTBEAT_FRAME == b"\0\0\0\x0f\0\0\0\0_heartbeat_"
     assert frames.CLOSE_WAIT_FRAME.hex() == "0000000e00000000434c4f53455f57414954"
-    assert frames.error("E_INVALID invalid command ") == (
-        b"\0\0\0\x1e\0\0\0\1E_INVALID invalid command "
-    )
+    assert frames.error("E_INVALID \udcffä") == b"\0\0\0\x11\0\0\0\1E_INVALID \xff\xc3\xa4"
     assert frames.message(1, 1, b"0" * 16, b"x").hex() == (
         "0000001f00000002" + "0000000000000001" + "0001" + "30" * 16 + "78"
     )
+    assert [frames.message(1, 1, b"0" * 16, b"x")] == naive_frames([b"x"], 0, 1)
     wrapped, plain = (frames.message(1, each, b"0" * 16, b"x") for each in (0x11234, 0x1234))
     assert wrapped == plain
-
-
-def test_error_texts_keep_every_byte() -> None:
-    raw = b"E_INVALID invalid command \xff\xc3\xa4"
-    assert frames.error(raw.decode("utf-8", "surrogateescape")) == frames.error(raw)
 
 
 def flatten(events: list[frames.Frame]) -> list[object]:
@@ -73,9 +70,9 @@ def naive_read(data: bytes) -> list[object]:
     return found
 
 
-@given(sizes, others, st.lists(st.integers(0, 9000), max_size=8))
+@given(sizes, others, st.lists(st.integers(0, 9000), max_size=8) | st.just(range(9000)))
 def test_any_cut_gives_the_same_frames(
-    runs: list[tuple[int, int]], between: list[Response | Error], places: list[int]
+    runs: list[tuple[int, int]], between: list[Response | Error], places: Iterable[int]
 ) -> None:
     data = stream_of(runs, between)
     reader = FrameReader()
@@ -85,16 +82,6 @@ def test_any_cut_gives_the_same_frames(
         found += flatten(reader.events())
     assert found == naive_read(data)
     assert reader.unread == 0
-
-
-def test_every_single_byte() -> None:
-    data = stream_of([(5, 3), (0, 1)], [Response(b"OK")])
-    reader = FrameReader()
-    found: list[object] = []
-    for at in range(len(data)):
-        reader.receive_data(data[at : at + 1])
-        found += flatten(reader.events())
-    assert found == naive_read(data)
 
 
 @given(sizes, st.integers(0, 100), st.integers(0, 100))
@@ -137,7 +124,7 @@ def test_most_attempts(messages: list[tuple[int, bytes]]) -> None:
     for bodies in (messages, [(attempts, b"x") for attempts, _ in messages] * 20):
         reader = FrameReader()
         for attempts, body in bodies:
-            reader.receive_data(frames.message(1, attempts, b"0123456789abcdef", body))
+            reader.receive_data(frames.message(1, attempts, ID, body))
         (block,) = reader.events()
         assert isinstance(block, MessageBlock)
         assert block.most_attempts() == max(attempts for attempts, _ in messages)
@@ -145,13 +132,7 @@ def test_most_attempts(messages: list[tuple[int, bytes]]) -> None:
 
 @pytest.mark.parametrize(
     "head",
-    [
-        struct.pack(">II", 6, 3),
-        struct.pack(">II", 3, 0),
-        struct.pack(">II", 29, 2),
-        struct.pack(">II", 101, 0),
-        b"HTTP/1.1",
-    ],
+    [*(struct.pack(">II", *each) for each in ((6, 3), (3, 0), (29, 2), (101, 0))), b"HTTP/1.1"],
 )
 def test_what_is_no_frame(head: bytes) -> None:
     reader = FrameReader(max_frame_size=100)
@@ -177,3 +158,29 @@ def test_properties() -> None:
     assert Error("E_FIN_FAILED FIN x failed").code == "E_FIN_FAILED"
     assert not Error("E_FIN_FAILED FIN x failed").is_fatal
     assert Error("E_BAD_PROTOCOL").is_fatal
+
+
+# --- the commands of a client
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (encode.MAGIC_V2 + encode.NOP, b"  V2NOP\n"),
+        (encode.identify(b"{}"), b"IDENTIFY\n\0\0\0\2{}"),
+        (encode.auth(b"s"), b"AUTH\n\0\0\0\1s"),
+        (encode.publish("t", b"hi"), b"PUB t\n\0\0\0\2hi"),
+        (encode.multi_publish("t", [b"a", b"bc"]),
+         b"MPUB t\n\0\0\0\x0f\0\0\0\2\0\0\0\1a\0\0\0\2bc"),
+        (encode.deferred_publish("t", 1000, b"x"), b"DPUB t 1000\n\0\0\0\1x"),
+        (encode.subscribe("t", "c#ephemeral"), b"SUB t c#ephemeral\n"),
+        (encode.ready(2500), b"RDY 2500\n"),
+        (encode.finish(ID), b"FIN 0123456789abcdef\n"),
+        (encode.finish_all([ID, b"2" * 16]), b"FIN 0123456789abcdef\nFIN %b\n" % (b"2" * 16)),
+        (encode.requeue(ID, 90_000), b"REQ 0123456789abcdef 90000\n"),
+        (encode.touch(ID), b"TOUCH 0123456789abcdef\n"),
+        (encode.CLS, b"CLS\n"),
+    ],
+)  # fmt: skip
+def test_commands_byte_for_byte(command: bytes, expected: bytes) -> None:
+    assert command == expected

@@ -1,3 +1,5 @@
+"""What a tool run inside the test leaves behind is put back."""
+
 from __future__ import annotations
 
 import logging

@@ -1,3 +1,5 @@
+"""Looking at messages without taking them, deferred ones, and channels that go to another place."""
+
 from __future__ import annotations
 
 import json
@@ -12,6 +14,8 @@ from tests.programs.nsq.nsqd.conftest import Running, Start, dpub, faulty_disk
 
 PEEK = "/channel/peek?topic=t&channel=c"
 DEFERRED = "/channel/deferred?topic=t&channel=c"
+CANCEL = "/channel/deferred/cancel?topic=t&channel=c"
+NEW = "/channel/create?topic=t&channel=new"
 
 
 async def fill(nsqd: Running) -> Running:
@@ -159,39 +163,45 @@ async def test_cancel_and_release(start: Start, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "code"),
+    ("method", "path", "status", "code"),
     [
-        ("/channel/deferred/cancel?topic=t&channel=c", b"", "MISSING_ARG_ID"),
-        ("/channel/deferred/cancel?topic=t&channel=c&id=12", b"", "INVALID_ARG_ID"),
-        ("/channel/deferred/cancel?topic=t&channel=c", b"{}", "INVALID_BODY"),
-        ("/channel/deferred/cancel?topic=t&channel=c&all=true", b'["x"]', "INVALID_ARG_ALL"),
+        ("GET", f"{PEEK}&limit=1001", 400, "INVALID_ARG_LIMIT"),
+        ("GET", f"{PEEK}&limit=x", 400, "INVALID_ARG_LIMIT"),
+        ("GET", f"{PEEK}&preview=65537", 400, "INVALID_ARG_PREVIEW"),
+        ("GET", f"{PEEK}&from=middle", 400, "INVALID_ARG_FROM"),
+        ("GET", f"{DEFERRED}&from=7", 400, "INVALID_ARG_FROM"),
+        ("GET", "/channel/peek?topic=t&channel=no", 404, "CHANNEL_NOT_FOUND"),
+        ("GET", "/topic/peek?topic=no", 404, "TOPIC_NOT_FOUND"),
+        ("GET", "/topic/peek", 400, "MISSING_ARG_TOPIC"),
+        ("GET", "/deadletters?topic=no", 404, "TOPIC_NOT_FOUND"),
+        ("GET", "/channel/seek?topic=t&channel=no&offset=1", 404, "CHANNEL_NOT_FOUND"),
+        ("GET", "/channel/seek?topic=t&channel=c", 400, "MISSING_ARG_OFFSET"),
+        ("GET", "/channel/seek?topic=t&channel=c&offset=9", 416, "OFFSET_OUT_OF_RANGE"),
+        ("POST", "/channel/seek?topic=t&channel=no&from=oldest", 404, "CHANNEL_NOT_FOUND"),
+        ("POST", "/channel/seek?topic=t&channel=c", 400, "MISSING_ARG_OFFSET"),
+        ("POST", "/channel/seek?topic=t&channel=c&offset=9", 416, "OFFSET_OUT_OF_RANGE"),
+        ("POST", "/channel/create?topic=t&channel=c&from=oldest", 409, "CHANNEL_EXISTS"),
+        ("POST", f"{NEW}&from=oldest&offset=3", 400, "AMBIGUOUS_POSITION"),
+        ("POST", f"{NEW}&from=middle", 400, "INVALID_ARG_FROM"),
+        ("POST", f"{NEW}&offset=x", 400, "INVALID_ARG_OFFSET"),
+        ("POST", f"{NEW}&offset=9", 416, "OFFSET_OUT_OF_RANGE"),
+        ("POST", f"{NEW}&since=2", 400, "INVALID_ARG_SINCE"),
+        ("POST", f"{NEW}&since=-2h", 400, "INVALID_ARG_SINCE"),
+        ("POST", f"{NEW}&timestamp_ns=", 400, "INVALID_ARG_TIMESTAMP_NS"),
+        ("POST", "/channel/create?topic=no&channel=c&from=oldest", 404, "TOPIC_NOT_FOUND"),
+        ("POST", CANCEL, 400, "MISSING_ARG_ID"),
+        ("POST", f"{CANCEL}&id=12", 400, "INVALID_ARG_ID"),
+        ("POST {}", CANCEL, 400, "INVALID_BODY"),
+        ('POST ["x"]', f"{CANCEL}&all=true", 400, "INVALID_ARG_ALL"),
     ],
 )
-async def test_refused_posts(nsqd: Running, path: str, body: bytes, code: str) -> None:
+async def test_refused(nsqd: Running, method: str, path: str, status: int, code: str) -> None:
     await fill(nsqd)
-    status, answer = await nsqd.post(path, body)
-    assert (status, json.loads(answer)) == (400, {"message": code})
+    verb, _, body = method.partition(" ")
+    found = await nsqd.http(verb, path, body.encode())
+    assert (found[0], json.loads(found[1])["message"]) == (status, code)
+    assert list(nsqd.nsqd.node.broker.topics["t"].channels) == ["c"]
     assert (await nsqd.json(DEFERRED))["count"] == 3
-
-
-@pytest.mark.parametrize(
-    ("path", "status", "code"),
-    [
-        (f"{PEEK}&limit=1001", 400, "INVALID_ARG_LIMIT"),
-        (f"{PEEK}&limit=x", 400, "INVALID_ARG_LIMIT"),
-        (f"{PEEK}&preview=65537", 400, "INVALID_ARG_PREVIEW"),
-        (f"{PEEK}&from=middle", 400, "INVALID_ARG_FROM"),
-        (f"{DEFERRED}&from=7", 400, "INVALID_ARG_FROM"),
-        ("/channel/peek?topic=t&channel=no", 404, "CHANNEL_NOT_FOUND"),
-        ("/topic/peek?topic=no", 404, "TOPIC_NOT_FOUND"),
-        ("/topic/peek", 400, "MISSING_ARG_TOPIC"),
-        ("/deadletters?topic=no", 404, "TOPIC_NOT_FOUND"),
-    ],
-)
-async def test_refused_gets(nsqd: Running, path: str, status: int, code: str) -> None:
-    await fill(nsqd)
-    found = await nsqd.get(path)
-    assert (found[0], json.loads(found[1])) == (status, {"message": code})
 
 
 @pytest.mark.parametrize("longest", [8760 * HOUR, (1 << 63) - 1])
@@ -215,3 +225,85 @@ async def test_deferrals_of_a_year_and_of_any_length(start: Start, longest: int)
     for message in page["messages"]:
         assert ms - 60_000 < message["remaining_ms"] <= ms
     assert [message["attempts"] for message in page["messages"]] == [0, 1]
+
+
+# --- channels that begin at, or go to, another place
+
+
+@pytest.fixture
+async def finished(start: Start) -> Running:
+    """Five messages, one every few milliseconds, that a first channel has taken."""
+    nsqd = await start()
+    consumer = await nsqd.consumer("t", "first", ready=5)
+    for number in range(5):
+        await nsqd.publish("t", b"m%d" % number)
+    for message in await consumer.messages(5):
+        consumer.send(b"FIN %b\n" % message.id)
+    return nsqd
+
+
+@pytest.mark.parametrize(
+    ("where", "offset"),
+    [("offset=3", 3), ("offset=0", 0), ("from=oldest", 0), ("from=latest", 5), ("since=1h", 0),
+     ("since=0s", 5), ("timestamp_ns=0", 0), ("timestamp_ns=9223372036854775807", 5)],
+)  # fmt: skip
+async def test_a_new_channel_from_there(finished: Running, where: str, offset: int) -> None:
+    status, body = await finished.post(f"/channel/create?topic=t&channel=c&{where}")
+    assert (status, json.loads(body)) == (200, {"offset": offset})
+    await finished.publish("t", b"m5")
+    consumer = await finished.consumer("t", ready=9)
+    bodies = [message.body for message in await consumer.messages(6 - offset)]
+    assert bodies == [b"m%d" % number for number in range(offset, 6)]
+
+
+async def test_from_a_time(finished: Running) -> None:
+    third = (await finished.json("/topic/peek?topic=t"))["messages"][2]["timestamp"]
+    _, body = await finished.post(f"/channel/create?topic=t&channel=c&timestamp_ns={third}")
+    assert json.loads(body) == {"offset": 2}
+
+
+async def test_back_to_the_start(finished: Running) -> None:
+    status, body = await finished.post("/channel/seek?topic=t&channel=first&from=oldest")
+    assert (status, json.loads(body)) == (200, {"offset": 0})
+    consumer = await finished.consumer("t", "first", ready=9)
+    # the consumer that is still there has room for five and takes some of them
+    channel = await finished.channel("t", "first")
+    assert channel["in_flight_count"] == 5
+    consumer.writer.close()
+
+
+@pytest.mark.parametrize(
+    ("where", "told"),
+    [("offset=0", (0, 5, 5, 0)), ("from=latest", (5, 0, 0, 0)), ("offset=3", (3, 2, 2, 0))],
+)
+async def test_a_look_at_what_a_move_would_do(
+    finished: Running, where: str, told: tuple[int, ...]
+) -> None:
+    found = await finished.json(f"/channel/seek?topic=t&channel=first&{where}")
+    assert found == dict(zip(("offset", "delivered", "again", "skipped"), told, strict=True))
+    assert (await finished.channel("t", "first"))["depth"] == 0, "nothing has changed"
+
+
+async def test_a_look_counts_what_is_still_needed_and_what_is_to_come(finished: Running) -> None:
+    await finished.post("/channel/seek?topic=t&channel=first&offset=4")  # 4 is needed
+    await finished.post("/topic/pause?topic=t")
+    await finished.publish("t", b"m5")
+    await finished.publish("t", b"m6")
+    looks = [
+        await finished.json(f"/channel/seek?topic=t&channel=first&offset={n}") for n in (2, 5, 6)
+    ]
+    assert [(each["delivered"], each["again"], each["skipped"]) for each in looks] == [
+        (5, 2, 0), (2, 0, 1), (1, 0, 2)]  # fmt: skip
+
+
+async def test_what_retention_has_let_go(start: Start) -> None:
+    nsqd = await start(max_bytes_per_file=300, sync_timeout=10**7)
+    consumer = await nsqd.consumer("t", ready=9)
+    for number in range(9):
+        await nsqd.publish("t", b"m%d" % number)
+    for message in await consumer.messages(9):
+        consumer.send(b"FIN %b\n" % message.id)
+    log = nsqd.nsqd.node.broker.topics["t"].log
+    await nsqd.until(lambda: log.start_offset > 0)
+    status, body = await nsqd.post("/channel/seek?topic=t&channel=c&offset=0")
+    assert (status, json.loads(body)["start"]) == (416, log.start_offset)

@@ -102,14 +102,6 @@ async def test_where_tls_is_required_plain_http_only_says_so(
     assert (await request("GET", url, TIMEOUT_S, tls=certificates.context())).body == b"2"
 
 
-async def test_tcp_https_leaves_plain_http_open(start: Start, certificates: Certificates) -> None:
-    nsqd = await start(
-        tls_required=TlsRequired.EXCEPT_HTTP, https_address="127.0.0.1:0", **files(certificates)
-    )
-    assert await nsqd.get("/ping") == (200, b"OK")
-    assert nsqd.nsqd.context.tls_required
-
-
 async def test_a_policy_turns_it_on(start: Start, certificates: Certificates) -> None:
     nsqd = await start(tls_client_auth_policy="nonsense", https_address="", **files(certificates))
     assert nsqd.nsqd.ports.https == 0

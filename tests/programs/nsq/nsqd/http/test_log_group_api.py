@@ -73,28 +73,36 @@ async def test_a_new_group_survives_a_kill_and_a_deleted_one_does_not_come_back(
     assert await after_a_kill() == {"h": {"0": 40}}
 
 
-async def test_groups_survive_a_restart(filled: Running, start: Start) -> None:
-    await commit(filled, "g", 30)
-    await filled.stop()
-    assert (await offsets(await start()))["groups"] == {"g": {"0": 30}}
+ONE, DELETE = "/log/commit?topic=t&group=g", "/log/group/delete"
 
 
 @pytest.mark.parametrize(
-    ("body", "code"),
+    ("path", "body", "code"),
     [
-        (b"{", "INVALID_BODY"),
-        (b"[]", "INVALID_BODY"),
-        (b'{"offsets":{"\xff":1}}', "INVALID_BODY"),
-        (b'{"offsets":{"0":"x"}}', "INVALID_BODY"),
-        (b'{"offsets":{"1":5}}', "INVALID_ARG_QUEUE"),
-        (b'{"offsets":{"0":5,"1":5}}', "INVALID_ARG_QUEUE"),
-        (b'{"offsets":{"0":-1}}', "INVALID_ARG_OFFSET"),
-        (b'{"offsets":{"0":101}}', "INVALID_ARG_OFFSET"),
+        (ONE, b"{", "INVALID_BODY"),
+        (ONE, b"[]", "INVALID_BODY"),
+        (ONE, b'{"offsets":{"\xff":1}}', "INVALID_BODY"),
+        (ONE, b'{"offsets":{"0":"x"}}', "INVALID_BODY"),
+        (ONE, b'{"offsets":{"1":5}}', "INVALID_ARG_QUEUE"),
+        (ONE, b'{"offsets":{"0":5,"1":5}}', "INVALID_ARG_QUEUE"),
+        (ONE, b'{"offsets":{"0":-1}}', "INVALID_ARG_OFFSET"),
+        (ONE, b'{"offsets":{"0":101}}', "INVALID_ARG_OFFSET"),
+        (f"{ONE}&owner=" + "x" * 129, b"", "INVALID_ARG_OWNER"),
+        ("/log/commit?group=g", b"", "MISSING_ARG_TOPIC"),
+        ("/log/commit?group=g", b'{"offsets":{"0":1}}', "MISSING_ARG_TOPIC"),
+        ("/log/commit?group=g", b'{"topics":["t"]}', "INVALID_BODY"),
+        ("/log/commit?group=g", b'{"topics":{"t":{"0":"x"}}}', "INVALID_BODY"),
+        ("/log/commit", b'{"topics":{"t":{}}}', "MISSING_ARG_GROUP"),
+        ("/log/commit?group=", b'{"topics":{"t":{}}}', "INVALID_ARG_GROUP"),
+        ("/log/commit?group=g&owner=", b'{"topics":{"t":{}}}', "INVALID_ARG_OWNER"),
+        ("/log/commit?group=g&owner=a%0ab", b'{"topics":{"t":{}}}', "INVALID_ARG_OWNER"),
+        (f"{DELETE}?group=g", b"", "MISSING_ARG_TOPIC"),
+        (f"{DELETE}?group=g", b'{"topics":{}}', "INVALID_BODY"),
+        (DELETE, b'{"topics":["t"]}', "MISSING_ARG_GROUP"),
     ],
 )
-async def test_bad_commits(filled: Running, body: bytes, code: str) -> None:
-    expected = (400, b'{"message":"%s"}' % code.encode())
-    assert await filled.post("/log/commit?topic=t&group=g", body) == expected
+async def test_bad_requests(filled: Running, path: str, body: bytes, code: str) -> None:
+    assert await filled.post(path, body) == (400, b'{"message":"%s"}' % code.encode())
     assert (await offsets(filled))["groups"] == {}
 
 
@@ -222,30 +230,6 @@ async def test_a_topic_that_cannot_be_written_down_is_told_and_costs_no_other(
     answers = await many(nsqd, {"t": {}, "u": {}})
     assert answers == {"t": {"message": "INTERNAL_ERROR"}, "u": {}}
     disk.heal()
-
-
-@pytest.mark.parametrize(
-    ("path", "body", "code"),
-    [
-        ("/log/commit?group=g", b"", "MISSING_ARG_TOPIC"),
-        ("/log/commit?group=g", b'{"offsets":{"0":1}}', "MISSING_ARG_TOPIC"),
-        ("/log/commit?group=g", b'{"topics":["t"]}', "INVALID_BODY"),
-        ("/log/commit?group=g", b'{"topics":{"t":{"0":"x"}}}', "INVALID_BODY"),
-        ("/log/commit", b'{"topics":{"t":{}}}', "MISSING_ARG_GROUP"),
-        ("/log/commit?group=", b'{"topics":{"t":{}}}', "INVALID_ARG_GROUP"),
-        ("/log/commit?group=g&owner=", b'{"topics":{"t":{}}}', "INVALID_ARG_OWNER"),
-        ("/log/commit?group=g&owner=a%0ab", b'{"topics":{"t":{}}}', "INVALID_ARG_OWNER"),
-        ("/log/commit?group=g&topic=t&owner=" + "x" * 129, b"", "INVALID_ARG_OWNER"),
-        ("/log/group/delete?group=g", b"", "MISSING_ARG_TOPIC"),
-        ("/log/group/delete?group=g", b'{"topics":{}}', "INVALID_BODY"),
-        ("/log/group/delete", b'{"topics":["t"]}', "MISSING_ARG_GROUP"),
-    ],
-)
-async def test_bad_requests_for_many_topics(
-    filled: Running, path: str, body: bytes, code: str
-) -> None:
-    assert await filled.post(path, body) == (400, b'{"message":"%s"}' % code.encode())
-    assert await groups_of(filled, "t") == [{}]
 
 
 async def test_one_request_moves_a_bounded_number_of_topics(

@@ -202,38 +202,6 @@ async def test_a_decision_is_revoked_by_its_name_alone(nsqd: Running) -> None:
     assert (await writer.stage(5, b"y"))[0] == 200
 
 
-@pytest.mark.parametrize(
-    ("query", "body", "code"),
-    [
-        ("writer=w&batch=1", b"{}", "MISSING_ARG_CHUNKS"),
-        ("writer=w&batch=1&chunks=0", b"{", "INVALID_BODY"),
-        ("writer=w&batch=1&chunks=0", b'{"nodes":[],"attempts":[]}', "INVALID_BODY"),
-        ("writer=w&batch=1&chunks=0",
-         b'{"nodes":[{"address":"a","chunks":0}],"attempts":[[0,1],[0,2]]}', "DUPLICATE_PART"),
-    ],
-)  # fmt: skip
-async def test_wrong_decisions_are_refused(
-    nsqd: Running, query: str, body: bytes, code: str
-) -> None:
-    status, answer = await nsqd.post(f"/stage/decide?{query}", body)
-    assert (status, json.loads(answer)["message"]) == (400, code)
-
-
-@pytest.mark.parametrize(
-    ("body", "told"),
-    [
-        (b"", (400, "BAD_BODY")),
-        (staged_body(b"x" * 101), (413, "MSG_TOO_BIG")),
-        (staged_body((b"x", 3_600_001)), (400, "INVALID_DEFER")),
-        (staged_body(b"x") + b"y", (400, "BAD_BODY")),
-    ],
-)
-async def test_wrong_bodies_are_refused(start: Start, body: bytes, told: tuple[int, str]) -> None:
-    writer = Writer(await start(max_msg_size=100))
-    status, answer = await writer.stage(0, body=body)
-    assert (status, answer["message"]) == told
-
-
 async def test_get_stage_shows_what_is_staged_and_what_was_committed(start: Start) -> None:
     clock = FakeClock()
     nsqd = await start(clock=clock)
@@ -281,26 +249,54 @@ async def test_stats_and_metrics_show_what_is_staged_in_all(start: Start) -> Non
         assert f"\nnsqd_staged_{line}\n" in page
 
 
+STAGE = {"topic": "t", "writer": "w", "batch": "0", "part": "0", "attempt": "0", "chunk": "0"}
+DECIDE, COMMIT = "/stage/decide?writer=w&batch=1&chunks=0", "/stage/commit?writer=w&batch=0"
+
+
+def stage_path(**changes: str | None) -> str:
+    fields = {name: value for name, value in (STAGE | changes).items() if value is not None}
+    return "/stage?" + "&".join(f"{name}={value}" for name, value in fields.items())
+
+
+def parts(*fields: dict[str, int]) -> bytes:
+    return json.dumps({"topics": {"t": fields}}).encode()
+
+
 @pytest.mark.parametrize(
-    ("query", "code"),
+    ("path", "body", "status", "code"),
     [
-        ("writer=w&batch=0&part=0&attempt=0&chunk=0", "MISSING_ARG_TOPIC"),
-        ("topic=a.b%20&writer=w&batch=0&part=0&attempt=0&chunk=0", "INVALID_TOPIC"),
-        ("topic=t%23ephemeral&writer=w&batch=0&part=0&attempt=0&chunk=0", "TOPIC_IS_EPHEMERAL"),
-        ("topic=t&batch=0&part=0&attempt=0&chunk=0", "MISSING_ARG_WRITER"),
-        ("topic=t&writer=&batch=0&part=0&attempt=0&chunk=0", "INVALID_ARG_WRITER"),
-        (f"topic=t&writer={'w' * 129}&batch=0&part=0&attempt=0&chunk=0", "INVALID_ARG_WRITER"),
-        ("topic=t&writer=%07&batch=0&part=0&attempt=0&chunk=0", "INVALID_ARG_WRITER"),
-        ("topic=t&writer=w&part=0&attempt=0&chunk=0", "MISSING_ARG_BATCH"),
-        ("topic=t&writer=w&batch=-1&part=0&attempt=0&chunk=0", "INVALID_ARG_BATCH"),
-        ("topic=t&writer=w&batch=0&part=x&attempt=0&chunk=0", "INVALID_ARG_PART"),
-        (f"topic=t&writer=w&batch=0&part=0&attempt={1 << 63}&chunk=0", "INVALID_ARG_ATTEMPT"),
-        ("topic=t&writer=w&batch=0&part=0&attempt=0", "MISSING_ARG_CHUNK"),
+        *((stage_path(**{name: value}), staged_body(b"a"), 400, code) for name, value, code in (
+            ("topic", None, "MISSING_ARG_TOPIC"), ("topic", "a.b%20", "INVALID_TOPIC"),
+            ("topic", "t%23ephemeral", "TOPIC_IS_EPHEMERAL"),
+            ("writer", None, "MISSING_ARG_WRITER"), ("writer", "", "INVALID_ARG_WRITER"),
+            ("writer", "w" * 129, "INVALID_ARG_WRITER"), ("writer", "%07", "INVALID_ARG_WRITER"),
+            ("batch", None, "MISSING_ARG_BATCH"), ("batch", "-1", "INVALID_ARG_BATCH"),
+            ("part", "x", "INVALID_ARG_PART"), ("attempt", str(1 << 63), "INVALID_ARG_ATTEMPT"),
+            ("chunk", None, "MISSING_ARG_CHUNK"))),
+        (stage_path(), b"", 400, "BAD_BODY"),
+        (stage_path(), staged_body(b"x" * 101), 413, "MSG_TOO_BIG"),
+        (stage_path(), staged_body((b"x", 3_600_001)), 400, "INVALID_DEFER"),
+        (stage_path(), staged_body(b"x") + b"y", 400, "BAD_BODY"),
+        ("/stage/decide?writer=w&batch=1", b"{}", 400, "MISSING_ARG_CHUNKS"),
+        (DECIDE, b"{", 400, "INVALID_BODY"),
+        (DECIDE, b'{"nodes":[],"attempts":[]}', 400, "INVALID_BODY"),
+        (DECIDE, b'{"nodes":[{"address":"a","chunks":0}],"attempts":[[0,1],[0,2]]}', 400,
+         "DUPLICATE_PART"),
+        (COMMIT, b"", 400, "INVALID_BODY"),
+        (COMMIT, b"{}", 400, "INVALID_BODY"),
+        (COMMIT, parts({"part": -1, "attempt": 0, "chunks": 1}), 400, "INVALID_BODY"),
+        (COMMIT, parts({"part": 0, "attempt": 0}), 400, "INVALID_BODY"),
+        (COMMIT, parts(*({"part": 0, "attempt": n, "chunks": 1} for n in (0, 1))), 400,
+         "DUPLICATE_PART"),
+        (COMMIT, json.dumps({"topics": {str(n): [] for n in range(1001)}}).encode(), 400,
+         "TOO_MANY_TOPICS"),
     ],
-)
-async def test_wrong_arguments_are_named(nsqd: Running, query: str, code: str) -> None:
-    status, answer = await nsqd.post(f"/stage?{query}", staged_body(b"a"))
-    assert (status, json.loads(answer)) == (400, {"message": code})
+)  # fmt: skip
+async def test_refused(start: Start, path: str, body: bytes, status: int, code: str) -> None:
+    nsqd = await start(max_msg_size=100)
+    found = await nsqd.post(path, body)
+    assert (found[0], json.loads(found[1])["message"]) == (status, code)
+    assert nsqd.nsqd.staged_parts.parts.nbytes == 0
 
 
 async def test_the_longest_names_and_largest_numbers_pass(nsqd: Running, start: Start) -> None:
@@ -312,24 +308,6 @@ async def test_the_longest_names_and_largest_numbers_pass(nsqd: Running, start: 
     writer = Writer(await start(), writer.name, writer.topic)
     assert await writer.commit(most, (most, most, 1)) == committed(1, writer.topic)
     assert (await writer.rows())[0]["writer"] == "\N{ELEPHANT}" * 128
-
-
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [
-        (b"", "INVALID_BODY"),
-        (b"{}", "INVALID_BODY"),
-        (b'{"topics":{"t":[{"part":-1,"attempt":0,"chunks":1}]}}', "INVALID_BODY"),
-        (b'{"topics":{"t":[{"part":0,"attempt":0}]}}', "INVALID_BODY"),
-        (b'{"topics":{"t":[{"part":0,"attempt":0,"chunks":1},'
-         b'{"part":0,"attempt":1,"chunks":1}]}}', "DUPLICATE_PART"),
-        (json.dumps({"topics": {str(n): [] for n in range(1001)}}).encode(),
-         "TOO_MANY_TOPICS"),
-    ],
-)  # fmt: skip
-async def test_wrong_commits_are_refused(nsqd: Running, body: bytes, code: str) -> None:
-    status, answer = await nsqd.post("/stage/commit?writer=w&batch=0", body)
-    assert (status, json.loads(answer)["message"]) == (400, code)
 
 
 async def test_a_number_of_chunks_without_end_is_refused_at_the_first_that_is_missing(

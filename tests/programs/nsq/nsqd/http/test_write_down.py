@@ -105,12 +105,6 @@ def test_what_was_set_is_so_after_a_kill(daemon: Daemon) -> None:
         assert {key: found[key] for key in body} == body
 
 
-def test_a_deleted_topic_leaves_no_files(daemon: Daemon) -> None:
-    call(daemon, "/pub?topic=k", body=b"x")
-    call(daemon, "/topic/delete?topic=k")
-    assert not [path for path in daemon.data_path.glob("topics/*") if path.name.startswith("k@")]
-
-
 @pytest.mark.parametrize(
     ("path", "within"),
     [

@@ -1,24 +1,32 @@
-"""What a client may do when nsqd has auth servers (NSQ spec 1.3 and 1.10)."""
+"""What a client may do when nsqd has auth servers, and whom nsqd asks (NSQ spec 1.3 and 1.10).
+
+Every answer to a client is in the recorded exchanges; here is what they do not show.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import socket
 import ssl
 import struct
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
 
+from penstock.core.errors import ConfigError
+from penstock.core.units import SECOND
+from penstock.net.tls.tls_layer import client_context
 from penstock.nsq.nsqd.tcp import auth as auth_module
+from penstock.nsq.nsqd.tcp import auth_servers
 from penstock.nsq.nsqd.tcp.auth import GuardedSession
+from penstock.nsq.nsqd.tcp.auth_servers import AuthServers
 from penstock.nsq.nsqd.tcp.connection import ENDED
+from penstock.nsq.protocol.auth import Credentials
 from penstock.nsq.protocol.encode import MAGIC_V2
-from penstock.testing.daemons import Daemon, run_nsqd
 from tests.programs.nsq.nsqd.auth_server import (
     SLOW,
     AuthServer,
@@ -29,21 +37,19 @@ from tests.programs.nsq.nsqd.auth_server import (
     run_auth_server,
 )
 from tests.programs.nsq.nsqd.conftest import (
+    PATIENCE_NS,
     TIMEOUT_S,
     Client,
     Running,
     Start,
     dpub,
-    identify,
     mpub,
+    options,
     pub,
 )
-from tools.harness.patience import PATIENT
 from tools.harness.ports import unused_address
 
 ANSWER = b'{"identity":"","identity_url":"","permission_count":1}'
-TRIES = 60
-"""Connections, each of which begins at a random server: enough that each of three is the first."""
 
 
 def auth_command(secret: str | bytes) -> bytes:
@@ -73,32 +79,20 @@ async def session_of(running: Running, client: Client) -> GuardedSession:
     return found()[0]
 
 
+async def being_asked_about(nsqd: Running, auth: AuthServer) -> tuple[Client, GuardedSession]:
+    """A client about which the server is asked and says nothing."""
+    auth.answers["slow"] = SLOW
+    client = await nsqd.connect()
+    client.send(auth_command("slow"))
+    await nsqd.until(lambda: len(auth.asked) == 1)
+    return client, await session_of(nsqd, client)
+
+
 async def expired(running: Running, client: Client) -> GuardedSession:
     """The client's session, with its time over."""
     own = await session_of(running, client)
     own._expires_ns = 0
     return own
-
-
-# --- before AUTH, and AUTH itself -----------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("command", "name"),
-    [
-        (b"SUB t c\n", "SUB"),
-        (pub("t", b"x"), "PUB"),
-        (dpub("t", 1, b"x"), "DPUB"),
-        (b"MPUB t\n", "MPUB"),
-    ],
-)
-async def test_auth_comes_first(nsqd: Running, command: bytes, name: str) -> None:
-    client = await nsqd.connect()
-    identity = json.loads(await client.ask(identify(feature_negotiation=True)))
-    assert identity["auth_required"] is True
-    assert await client.error(command) == f"E_AUTH_FIRST AUTH required before {name}"
-    assert await client.closed()
-    assert not nsqd.nsqd.node.broker.topics
 
 
 async def test_a_secret_that_is_too_long(
@@ -114,44 +108,20 @@ async def test_a_secret_that_is_too_long(
     assert len(auth.asked) == 1
 
 
-async def test_auth_twice(nsqd: Running, auth: AuthServer) -> None:
-    auth.answers["s"] = granted()
-    client = await nsqd.connect()
-    assert await client.ask(auth_command("s")) == ANSWER
-    assert await client.error(auth_command("s")) == "E_INVALID AUTH already set"
-    client = await nsqd.connect()
-    assert await client.ask(auth_command("s")) == ANSWER
-    await client.subscribe("t")
-    assert await client.error(auth_command("s")) == "E_INVALID cannot AUTH in current state"
-
-
-async def test_no_authorizations(nsqd: Running, auth: AuthServer) -> None:
-    auth.answers["s"] = http({"ttl": 1, "authorizations": []})
-    client = await nsqd.connect()
-    text = "E_UNAUTHORIZED AUTH no authorizations found"
-    assert await client.error(auth_command("s") + pub("t", b"x")) == text
-    assert await client.closed()
-
-
-async def test_pipelined_behind_auth(nsqd: Running, auth: AuthServer) -> None:
+async def test_what_is_pipelined_behind_auth_is_answered_though_nothing_follows(
+    nsqd: Running, auth: AuthServer
+) -> None:
     auth.answers["s"] = granted(identity="bob", identity_url="http://bob")
     client = await nsqd.connect()
     client.send(auth_command("s") + pub("t", b"1") + mpub("t", b"2") + b"SUB t c\n")
+    client.writer.write_eof()
     answer = await client.ask(b"")
     assert answer == b'{"identity":"bob","identity_url":"http://bob","permission_count":1}'
     assert [await client.frame() for _ in range(3)] == [(0, b"OK")] * 3
-
-
-async def test_a_client_that_half_closes_gets_its_answers(nsqd: Running, auth: AuthServer) -> None:
-    auth.answers["s"] = granted()
-    client = await nsqd.connect()
-    client.send(auth_command("s") + pub("t", b"1"))
-    client.writer.write_eof()
-    assert [await client.frame() for _ in range(2)] == [(0, ANSWER), (0, b"OK")]
     assert await client.closed()
 
 
-# --- permissions ----------------------------------------------------------------------------------
+# --- permissions
 
 
 async def authorized(nsqd: Running, auth: AuthServer, *answers: bytes) -> Client:
@@ -185,18 +155,6 @@ async def test_what_is_not_allowed(
     assert len(auth.asked) == 1
 
 
-async def test_publish_only_and_subscribe_only(nsqd: Running, auth: AuthServer) -> None:
-    producer = await authorized(nsqd, auth, granted(entry(permissions=["publish"])))
-    assert await producer.ask(pub("t", b"x")) == b"OK"
-    text = 'E_UNAUTHORIZED AUTH failed for SUB on "t" "c"'
-    assert await producer.error(b"SUB t c\n") == text
-    consumer = await authorized(nsqd, auth, granted(entry(permissions=["subscribe"])))
-    await consumer.subscribe("t")
-    assert (await consumer.message()).body == b"x"
-    text = 'E_UNAUTHORIZED AUTH failed for PUB on "t" ""'
-    assert await consumer.error(pub("t", b"x")) == text
-
-
 async def test_what_was_allowed_is_not_looked_up_again(
     nsqd: Running, auth: AuthServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,7 +166,7 @@ async def test_what_was_allowed_is_not_looked_up_again(
     assert own._publishes_to == {"c"}
 
 
-# --- when the time is over ------------------------------------------------------------------------
+# --- when the time is over
 
 
 @pytest.mark.parametrize("command", [pub("t", b"2"), mpub("t", b"2"), b"SUB t c\n"])
@@ -240,16 +198,6 @@ async def test_and_may_allow_less(
     await expired(nsqd, client)
     assert await client.error(command) == f"E_UNAUTHORIZED AUTH failed for {text}"
     assert (await nsqd.topic("t"))["message_count"] == 1
-
-
-async def test_lone_publishes_ask_again(nsqd: Running, auth: AuthServer) -> None:
-    client = await authorized(nsqd, auth, granted(), http({"ttl": 60, "authorizations": None}))
-    for _ in range(3):
-        assert await client.ask(pub("t", b"1")) == b"OK"
-    assert len(auth.asked) == 1
-    await expired(nsqd, client)
-    assert await client.error(pub("t", b"2")) == 'E_UNAUTHORIZED AUTH failed for PUB on "t" ""'
-    assert (await nsqd.topic("t"))["message_count"] == 3
 
 
 async def test_or_fail(nsqd: Running, auth: AuthServer, caplog: pytest.LogCaptureFixture) -> None:
@@ -301,14 +249,12 @@ async def test_a_consumer_goes_on_when_its_time_is_over(nsqd: Running, auth: Aut
     assert len(auth.asked) == 1
 
 
-# --- while the server is asked --------------------------------------------------------------------
+# --- while the server is asked
 
 
 async def test_the_rest_goes_on_meanwhile(nsqd: Running, auth: AuthServer) -> None:
-    auth.answers["slow"] = SLOW
-    waiting = await nsqd.connect()
-    waiting.send(identify() + auth_command("slow") + pub("t", b"x"))
-    assert await waiting.frame() == (0, b"OK")
+    waiting, _ = await being_asked_about(nsqd, auth)
+    waiting.send(pub("t", b"x"))
     other = await authorized(nsqd, auth, granted())
     assert await other.ask(pub("t", b"1")) == b"OK"
     assert await waiting.silent(0.05)
@@ -316,11 +262,7 @@ async def test_the_rest_goes_on_meanwhile(nsqd: Running, auth: AuthServer) -> No
 
 
 async def test_a_client_that_vanishes_is_forgotten(nsqd: Running, auth: AuthServer) -> None:
-    auth.answers["slow"] = SLOW
-    client = await nsqd.connect()
-    client.send(auth_command("slow"))
-    own = await session_of(nsqd, client)
-    await nsqd.until(lambda: len(auth.asked) == 1)
+    client, own = await being_asked_about(nsqd, auth)
     query = own._query
     assert query is not None
     # A reset, for the end of what it sends alone would not tell that it waits for no answer.
@@ -335,10 +277,7 @@ async def test_a_client_that_vanishes_is_forgotten(nsqd: Running, auth: AuthServ
 async def test_a_client_that_closes_is_forgotten_with_the_answer(
     nsqd: Running, auth: AuthServer
 ) -> None:
-    auth.answers["slow"] = SLOW
-    client = await nsqd.connect()
-    client.send(auth_command("slow"))
-    await nsqd.until(lambda: len(auth.asked) == 1)
+    client, _ = await being_asked_about(nsqd, auth)
     client.writer.close()
     await asyncio.sleep(0.02)
     assert nsqd.nsqd.sessions
@@ -347,11 +286,7 @@ async def test_a_client_that_closes_is_forgotten_with_the_answer(
 
 
 async def test_nsqd_stops_meanwhile(nsqd: Running, auth: AuthServer) -> None:
-    auth.answers["slow"] = SLOW
-    client = await nsqd.connect()
-    client.send(auth_command("slow"))
-    own = await session_of(nsqd, client)
-    await nsqd.until(lambda: len(auth.asked) == 1)
+    client, own = await being_asked_about(nsqd, auth)
     async with asyncio.timeout(TIMEOUT_S):  # a query may take twice as long
         await nsqd.stop()
     assert await client.closed()
@@ -379,7 +314,7 @@ async def test_many_clients_at_once(nsqd: Running, auth: AuthServer) -> None:
     assert answers == [ANSWER] * 100
 
 
-# --- /stats ---------------------------------------------------------------------------------------
+# --- /stats
 
 
 async def test_stats_of_a_client(nsqd: Running, auth: AuthServer) -> None:
@@ -401,13 +336,6 @@ async def test_stats_of_a_client(nsqd: Running, auth: AuthServer) -> None:
     assert not {"auth_identity", "auth_identity_url"} & set(nameless)
 
 
-async def test_stats_without_auth_servers(start: Start) -> None:
-    nsqd = await start()
-    await nsqd.consumer("t")
-    (client,) = (await nsqd.channel("t"))["clients"]
-    assert not {"authed", "auth_identity", "auth_identity_url"} & set(client)
-
-
 async def test_remote_ip(start: Start, auth: AuthServer, tmp_path: Path) -> None:
     auth.answers["s"] = granted()
     path = tmp_path / "nsqd:1.sock"
@@ -420,176 +348,303 @@ async def test_remote_ip(start: Start, auth: AuthServer, tmp_path: Path) -> None
     await nsqd.stop()
 
 
-# --- the program itself ---------------------------------------------------------------------------
+# --- who is asked, in which order, for how long, and what the log says
 
 
-class Program:
-    """An nsqd process and the auth server it asks."""
-
-    def __init__(self, daemon: Daemon, auth: AuthServer) -> None:
-        self.daemon = daemon
-        self.auth = auth
-
-    async def connect(self) -> Client:
-        client = Client(*await asyncio.open_connection("127.0.0.1", self.daemon.tcp_port))
-        client.send(MAGIC_V2)
-        return client
+CLIENT = Credentials(b"s", "1.2.3.4")
 
 
-@pytest.fixture(scope="module")
-def program() -> Iterator[Program]:
-    with (
-        run_auth_server() as auth,
-        run_nsqd(f"--auth-http-address={auth.address}", *PATIENT) as daemon,
-    ):
-        yield Program(daemon, auth)
+class Always:
+    """A chance that always says the same."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def below(self, limit: int) -> int:
+        return self.number % limit
+
+    def fraction(self) -> float:
+        return 0.0
+
+
+def servers(*addresses: str, start: int = 0, **changes: Any) -> AuthServers:
+    settings = {
+        "method": "get",
+        "connect_timeout_ns": PATIENCE_NS,
+        "request_timeout_ns": PATIENCE_NS,
+        "chance": Always(start),
+    }
+    return AuthServers(addresses, **{**settings, **changes})
 
 
 @pytest.fixture
-async def client(program: Program) -> AsyncIterator[Client]:
-    client = await program.connect()
-    yield client
-    client.writer.close()
+def dead() -> str:
+    """An address where nobody listens."""
+    return unused_address()
 
 
-SPECIAL = "a b&c=d/é%+~?#\"'\n"
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
 
 
-async def test_a_real_nsqd_lets_in(program: Program, client: Client) -> None:
-    program.auth.answers[SPECIAL] = granted(entry("^t$"), identity="bob")
-    program.auth.asked.clear()
-    answer = json.loads(await client.ask(identify(feature_negotiation=True)))
-    assert answer["auth_required"] is True
-    answer = await client.ask(auth_command(SPECIAL))
-    assert answer == b'{"identity":"bob","identity_url":"","permission_count":1}'
-    assert await client.ask(pub("t", b"1") + mpub("t", b"2") + dpub("t", 0, b"3")) == b"OK"
-    assert [await client.frame() for _ in range(2)] == [(0, b"OK")] * 2
-    await client.subscribe("t", ready=3)
-    assert {(await client.message()).body for _ in range(3)} == {b"1", b"2", b"3"}
-    (asked,) = program.auth.asked
-    assert asked.secret == SPECIAL
-    assert asked.target == (
-        "/auth?common_name=&remote_ip=127.0.0.1"
-        "&secret=a+b%26c%3Dd%2F%C3%A9%25%2B~%3F%23%22%27%0A&tls=false"
-    )
+async def test_a_chunked_answer(auth: AuthServer) -> None:
+    auth.answers["s"] = chunked(b'{"ttl":5,"authorizations":[{}]}')
+    found = await servers(auth.address).ask(CLIENT, "client")
+    assert found is not None
+    assert found.ttl_ns == 5 * SECOND
+
+
+async def test_each_in_turn_from_a_random_one_on(
+    auth: AuthServer, dead: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    auth.answers["s"] = granted()
+    addresses = (f"http://{dead}/b", f"http://{auth.address}/a", f"http://u:hidden@{dead}/c")
+    assert await servers(*addresses, start=2).ask(CLIENT, "1.2.3.4:5") is not None
+    first, second = warnings(caplog)
+    prefix = "PROTOCOL(V2): [1.2.3.4:5] AUTH failed to auth against "
+    assert first.startswith(f"{prefix}http://u:***@{dead}/c - ")
+    assert second.startswith(f"{prefix}http://{dead}/b - ")
+    assert "onnect" in second  # asyncio and uvloop word it in their own ways
+    assert "secret" not in caplog.text
+    caplog.clear()
+    assert await servers(*addresses, start=1).ask(CLIENT, "1.2.3.4:5") is not None
+    assert warnings(caplog) == []
+
+
+async def test_the_start_is_random(auth: AuthServer) -> None:
+    auth.answers["s"] = granted()
+    addresses = [f"http://{auth.address}/{i}" for i in range(3)]
+    asked = AuthServers(addresses, "get", PATIENCE_NS, PATIENCE_NS)
+    for _ in range(40):
+        assert await asked.ask(CLIENT, "c") is not None
+    assert {each.target[1] for each in auth.asked} == set("012")
 
 
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (http(b"<html>"), "Expecting value: line 1 column 1 (char 0)"),
-        (granted(ttl=0), "invalid TTL 0 (must be >0)"),
-        (granted(ttl=1.0), "json: cannot unmarshal number 1.0 into ttl of type int"),
-        (granted(entry(permissions=["all"])), 'unknown permission "all"'),
-        (granted(entry(), entry("*")),
-         'unable to compile topic "*" "no argument for repetition operator: *"'),
-        (http(b"sorry", "500 Internal Server Error"), 'got response 500 "sorry"'),
-        (http({}, "201 Created"), 'got response 201 "{}"'),
-        (http(b"denied", "403 Forbidden"), 'got response 403 "denied"'),
-        (http(b"x" * (4 << 20)), "the answer is longer than 1048576 bytes"),
-        (chunked(b"[1]"), "json: cannot unmarshal array into the whole of type struct"),
+        (http(b"no JSON"), "Expecting value: line 1 column 1 (char 0)"),
+        (http({"ttl": 0}), "invalid TTL 0 (must be >0)"),
+        (granted({"topic": "["}), 'unable to compile topic "[" "missing ]: ["'),
+        (http(b"oops", "500 Internal Server Error"), 'got response 500 "oops"'),
+        (http(b"", "302 Found"), 'got response 302 ""'),
+        (http(b"x" * (2 << 20)), "the answer is longer than 1048576 bytes"),
+        (chunked(b"x" * (2 << 20)), "the answer is longer than 1048576 bytes"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * (4 << 20), "the answer is longer than 1048576 bytes"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", "the connection ended before"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "does not speak HTTP"),
+        (http(b"", "302 Found", "Location: ftp://h/"), "not an http address"),
     ],
-    ids=["html", "ttl-0", "ttl-float", "permission", "pattern", "500", "201", "403", "huge",
-         "chunked"],
-)  # fmt: skip
-async def test_a_real_nsqd_tells_the_log_why_not(
-    program: Program, client: Client, answer: bytes, reason: str
+)
+async def test_answers_of_no_use(
+    auth: AuthServer, caplog: pytest.LogCaptureFixture, answer: bytes, reason: str
 ) -> None:
-    await tells_why_not(program, client, answer, reason)
+    auth.answers["s"] = answer
+    assert await servers(auth.address).ask(CLIENT, "c") is None
+    (line,) = warnings(caplog)
+    assert line.startswith(f"PROTOCOL(V2): [c] AUTH failed to auth against {auth.address} - ")
+    assert reason in line
+    assert "\n" not in line
 
 
-async def test_a_real_nsqd_does_not_wait_for_ever(auth: AuthServer) -> None:
-    flags = (f"--auth-http-address={auth.address}", "--http-client-request-timeout=3s")
-    with run_nsqd(*flags) as daemon:
-        program = Program(daemon, auth)
-        client = await program.connect()
-        await tells_why_not(program, client, SLOW, "no answer within 3s")
-        client.writer.close()
+@pytest.mark.parametrize("address", ["ftp://h/", "http://[", "http://", "h:port", "a b"])
+async def test_addresses_of_no_use(address: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert await servers(address).ask(CLIENT, "c") is None
+    (line,) = warnings(caplog)
+    assert line.startswith(f"PROTOCOL(V2): [c] AUTH failed to auth against {address} - ")
 
 
-async def tells_why_not(program: Program, client: Client, answer: bytes, reason: str) -> None:
-    program.auth.answers["s"] = answer
-    position = len(program.daemon.log().encode())
-    assert await client.error(auth_command("s")) == "E_AUTH_FAILED AUTH failed"
-    assert await client.closed()
-    host, port = client.writer.get_extra_info("sockname")[:2]
-    lines = [line for line in program.daemon.log(position).splitlines() if f":{port}" in line]
-    told = f"PROTOCOL(V2): [{host}:{port}] AUTH failed to auth against {program.auth.address} - "
-    assert [line.partition(told)[2] for line in lines if told in line] == [reason]
-    assert any(f"client({host}:{port}) - E_AUTH_FAILED AUTH failed" in line for line in lines)
+async def test_a_slow_server_has_its_time_and_the_next_one_its_own(
+    auth: AuthServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shown(address: str) -> str:
+        asked._request_ns = PATIENCE_NS  # from now on: the next one is only late at the worst
+        return address
 
-
-async def test_posting_to_several_addresses(tmp_path: Path) -> None:
-    config = tmp_path / "nsqd.toml"
-    dead = unused_address()
-    with run_auth_server() as auth, run_auth_server() as other:
-        auth.answers["s"] = http(b"", "500 Oh")
+    monkeypatch.setattr(auth_servers, "without_secrets", shown)
+    auth.answers["s"] = SLOW
+    with run_auth_server() as other:
         other.answers["s"] = granted()
-        addresses = [dead, auth.address, f"http://{other.address}/ask"]
-        config.write_text(
-            f'auth_http_addresses = {json.dumps(addresses)}\nauth_http_request_method = "post"\n'
-        )
-        with run_nsqd(f"--config={config}", *PATIENT) as daemon:
-            for _ in range(TRIES):
-                client = await Program(daemon, auth).connect()
-                assert await client.ask(auth_command("s")) == ANSWER
-                client.writer.close()
-            assert {each.method for each in auth.asked + other.asked} == {"POST"}
-            assert [each.target for each in other.asked] == ["/ask"] * TRIES
-            assert len(auth.asked) == daemon.log().count(f"{auth.address} - got response 500")
-            assert 0 < daemon.log().count(f"failed to auth against {dead} - ") <= len(auth.asked)
+        asked = servers(auth.address, other.address, request_timeout_ns=SECOND)
+        assert await asked.ask(CLIENT, "c") is not None
+    assert warnings(caplog) == [
+        f"PROTOCOL(V2): [c] AUTH failed to auth against {auth.address} - no answer within 1s"
+    ]
 
 
-async def test_https_and_the_way_there(tmp_path: Path) -> None:
-    authority = trustme.CA()
-    ca_file = tmp_path / "ca.pem"
-    authority.cert_pem.write_to_path(str(ca_file))
+@pytest.mark.parametrize(
+    "start", [b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{", b"HTTP/1.1 200 OK\r\nX-Y: "]
+)
+async def test_half_an_answer_has_no_more_time(
+    auth: AuthServer, caplog: pytest.LogCaptureFixture, start: bytes
+) -> None:
+    auth.stalls, auth.answers["s"] = True, start
+    asked = servers(auth.address, request_timeout_ns=SECOND)
+    assert await asked.ask(CLIENT, "c") is None
+    (line,) = warnings(caplog)
+    assert line.endswith("no answer within 1s")
+
+
+async def test_redirects_in_a_circle(auth: AuthServer, caplog: pytest.LogCaptureFixture) -> None:
+    auth.answers["s"] = http(b"", "302 Found", "Location: /again?secret=s")
+    assert await servers(auth.address).ask(CLIENT, "c") is None
+    (line,) = warnings(caplog)
+    assert line.endswith("stopped after 10 redirects")
+    assert len(auth.asked) == 10
+
+
+async def test_redirects_are_followed(auth: AuthServer) -> None:
+    onward = http(b"", "307 Temporary Redirect", "Location: /auth/")
+    auth.answers["s"] = (onward, granted())
+    assert await servers(auth.address, method="post").ask(CLIENT, "c") is not None
+    assert [(each.method, each.target) for each in auth.asked] == [
+        ("POST", "/auth"),
+        ("POST", "/auth/"),
+    ]
+
+
+# --- many clients
+
+
+async def test_not_too_many_queries_at_once(
+    auth: AuthServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(auth_servers, "QUERIES_MAX", 3)
+    auth.answers["slow"] = SLOW
+    asked = servers(auth.address, request_timeout_ns=30 * SECOND)
+    slow = [asyncio.create_task(asked.ask(Credentials(b"slow"), "c")) for _ in range(5)]
+    async with asyncio.timeout(30):
+        while len(auth.asked) < 3:  # noqa: ASYNC110  # threads are asked
+            await asyncio.sleep(0.005)
+    await asyncio.sleep(0.1)
+    assert len(auth.asked) == 3
+    for each in slow:
+        each.cancel()
+    await asyncio.wait(slow)
+    # Those who are gone hold no slot.
+    auth.answers["s"] = granted()
+    assert None not in await asyncio.gather(*(asked.ask(CLIENT, "c") for _ in range(20)))
+    assert auth.at_once <= 6  # the server may not have noticed yet who is gone
+    assert warnings(caplog) == []
+
+
+async def test_who_waits_too_long_for_his_turn_is_told(
+    auth: AuthServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(auth_servers, "QUERIES_MAX", 1)
+    asked = servers(auth.address, request_timeout_ns=SECOND)
+    await asked._slots.acquire()
+    assert await asked.ask(CLIENT, "c") is None
+    line = "PROTOCOL(V2): [c] AUTH failed too many clients (1) are asked about"
+    assert warnings(caplog) == [line]
+    asked._slots.release()
+    asked._request_ns = PATIENCE_NS
+    auth.answers["s"] = granted()
+    assert await asked.ask(CLIENT, "c") is not None
+
+
+# --- https
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def server_tls(authority: trustme.CA) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
-    with run_auth_server() as auth, run_auth_server(context) as secure:
+    return context
+
+
+@pytest.fixture
+def ca_file(authority: trustme.CA, tmp_path: Path) -> str:
+    path = tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(str(path))
+    return str(path)
+
+
+async def test_over_https_with_the_ca(server_tls: ssl.SSLContext, ca_file: str) -> None:
+    with run_auth_server(server_tls) as auth:
+        auth.answers["s"] = granted()
+        asked = servers(f"https://{auth.address}/x", tls=client_context(ca_file))
+        assert await asked.ask(CLIENT, "c") is not None
+        assert auth.asked[0].target.startswith("/x?common_name=")
+
+
+@pytest.mark.parametrize("method", ["get", "post"])
+async def test_a_403_leads_to_https(
+    auth: AuthServer, server_tls: ssl.SSLContext, ca_file: str, method: str
+) -> None:
+    with run_auth_server(server_tls) as secure:
         port = int(secure.address.rpartition(":")[2])
         auth.answers["s"] = http({"https_port": port}, "403 Forbidden")
         secure.answers["s"] = granted()
-        flags = (f"--auth-http-address=https://{secure.address}/direct",
-                 f"--auth-http-address={auth.address}",
-                 f"--tls-root-ca-file={ca_file}", "--tls-min-version=tls1.2",
-                 *PATIENT)  # fmt: skip
-        with run_nsqd(*flags) as daemon:
-            for _ in range(TRIES):
-                client = await Program(daemon, auth).connect()
-                assert await client.ask(auth_command("s")) == ANSWER
-                client.writer.close()
-            assert "failed to auth" not in daemon.log()
-        paths = [each.target.partition("?")[0] for each in secure.asked]
-        assert sorted(set(paths)) == ["/auth", "/direct"]
-        assert paths.count("/auth") == len(auth.asked)
+        asked = servers(auth.address, method=method, tls=client_context(ca_file))
+        assert await asked.ask(CLIENT, "c") is not None
+        assert secure.asked[0].target == auth.asked[0].target
+        assert secure.asked[0].body == auth.asked[0].body
 
 
-@pytest.mark.parametrize("policy", ["", "require", "require-verify"])
-async def test_the_server_is_told_of_tls_and_of_the_certificate(
-    start: Start, auth: AuthServer, tmp_path: Path, policy: str
+async def test_a_403_that_leads_nowhere(
+    auth: AuthServer, dead: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    auth.answers["s"] = granted()
-    authority = trustme.CA()
-    ca_file, cert, key = (str(tmp_path / name) for name in ("ca.pem", "cert.pem", "key.pem"))
-    authority.cert_pem.write_to_path(ca_file)
-    own = authority.issue_cert("127.0.0.1")
-    own.private_key_pem.write_to_path(key)
-    own.cert_chain_pems[0].write_to_path(cert)
-    nsqd = await start(auth_http_addresses=(auth.address,), tls_cert=cert, tls_key=key,
-                       tls_client_auth_policy=policy, https_address="127.0.0.1:0",
-                       tls_root_ca_file=ca_file if policy == "require-verify" else "")  # fmt: skip
-    context = ssl.create_default_context(cafile=ca_file)
-    name = "client Ä/1" if policy else None
-    if name is not None:
-        authority.issue_cert("client.example", common_name=name).configure_cert(context)
-    client = await nsqd.connect()
-    answer = json.loads(await client.ask(identify(feature_negotiation=True, tls_v1=True)))
-    assert (answer["tls_v1"], answer["auth_required"]) == (True, True)
-    await client.writer.start_tls(context, server_hostname="127.0.0.1")
-    assert await client.frame() == (0, b"OK")
-    assert await client.ask(auth_command("s")) == ANSWER
-    common_name = "client+%C3%84%2F1" if policy else ""
-    assert auth.asked[0].target == (
-        f"/auth?common_name={common_name}&remote_ip=127.0.0.1&secret=s&tls=true"
-    )
+    port = int(dead.rpartition(":")[2])
+    auth.answers["s"] = http({"https_port": port}, "403 Forbidden")
+    assert await servers(f"http://u:p@{auth.address}/x").ask(CLIENT, "c") is None
+    (line,) = warnings(caplog)
+    assert f"against http://u:***@{auth.address}/x - " in line
+    assert line.endswith(f" (sent on to https://{dead})")
+
+
+@pytest.mark.parametrize("is_given", [False, True], ids=["no-ca", "another-ca"])
+async def test_an_unknown_authority(
+    server_tls: ssl.SSLContext, caplog: pytest.LogCaptureFixture, tmp_path: Path, is_given: bool
+) -> None:
+    path = tmp_path / "other.pem"
+    trustme.CA().cert_pem.write_to_path(str(path))
+    tls = client_context(str(path)) if is_given else None
+    with run_auth_server(server_tls) as auth:
+        assert await servers(f"https://{auth.address}", tls=tls).ask(CLIENT, "c") is None
+        assert not auth.asked
+    (line,) = warnings(caplog)
+    assert "certificate verify failed" in line
+
+
+async def test_the_minimum_version(
+    authority: trustme.CA, ca_file: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    old = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    authority.issue_cert("127.0.0.1").configure_cert(old)
+    with run_auth_server(old) as auth:
+        auth.answers["s"] = granted()
+        for version, granted_ in ((771, True), (772, False)):
+            tls = client_context(ca_file, min_version=version)
+            asked = servers(f"https://{auth.address}", tls=tls)
+            assert (await asked.ask(CLIENT, "c") is not None) == granted_
+    (line,) = warnings(caplog)
+    assert "VERSION" in line.upper()
+
+
+async def test_from_options(tmp_path: Path, ca_file: str) -> None:
+    assert AuthServers.of(options(tmp_path)) is None
+    missing = str(tmp_path / "none.pem")
+    for addresses in ((), ("a:1",)):
+        with pytest.raises(ConfigError, match=f"open {missing}: no such file or directory"):
+            AuthServers.of(
+                options(tmp_path, tls_root_ca_file=missing, auth_http_addresses=addresses)
+            )
+    assert AuthServers.of(options(tmp_path, tls_root_ca_file=ca_file)) is None
+    given = options(
+        tmp_path, auth_http_addresses=("a:1", "b:2"), tls_root_ca_file=ca_file,
+        auth_http_request_method="post", http_client_connect_timeout=3 * SECOND,
+        http_client_request_timeout=0,
+    )  # fmt: skip
+    found = AuthServers.of(given)
+    assert found is not None
+    assert found._tls is not None
+    assert (found._addresses, found._method) == (["a:1", "b:2"], "post")
+    # No time-out is a long one.
+    assert (found._connect_ns, found._request_ns) == (3 * SECOND, auth_servers.TIME_MAX)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import struct
 import time
 from pathlib import Path
@@ -12,15 +11,19 @@ from typing import Any
 import pytest
 import uvloop
 
-from penstock.core.units import MILLISECOND, SECOND
+from penstock.core.units import MILLISECOND
+from penstock.net.tls.layered import LayeredTransport
 from penstock.node.commits import AT_ONCE
-from penstock.nsq.nsqd.tcp import session
-from penstock.nsq.nsqd.tcp.session import TOPOLOGY_EXPERIMENT
+from penstock.nsq.nsqd.tcp import connection, session
+from penstock.nsq.nsqd.tcp.session import Session
+from penstock.nsq.protocol.events import Auth, Subscribe
+from penstock.nsq.protocol.frames import response as response_frame
 from penstock.storage.durability import Durability
 from penstock.testing.clock import FakeClock
 from tests import nsqds
 from tests.programs.nsq.nsqd.conftest import (
     BEAT_MS,
+    Client,
     Running,
     Start,
     beat_quickly,
@@ -33,7 +36,8 @@ from tests.programs.nsq.nsqd.conftest import (
     slow_disk,
 )
 
-HEARTBEAT = (0, b"_heartbeat_")
+HEARTBEAT, OK = (0, b"_heartbeat_"), (0, b"OK")
+AUTH = b"AUTH\n\x00\x00\x00\x01s"
 
 
 def stand_still(clock: FakeClock, ms: int) -> None:
@@ -42,39 +46,17 @@ def stand_still(clock: FakeClock, ms: int) -> None:
     clock.advance(ms * MILLISECOND)
 
 
-# --- order of answers -----------------------------------------------------------------------------
+# --- order of answers
 
 
-async def test_pipelined_answers_come_in_the_order_of_the_commands(nsqd: Running) -> None:
-    client = await nsqd.connect()
-    client.send(
-        pub("t", b"1") + mpub("u", b"2", b"3")
-        + dpub("t", 0, b"4") + b"NOP\n" + b"SUB t c\n" + pub("t", b"5") + b"CLS\n"
-    )  # fmt: skip
-    answers = [await client.frame() for _ in range(6)]
-    assert answers == [(0, b"OK")] * 5 + [(0, b"CLOSE_WAIT")]
-
-
-async def test_an_ok_does_not_overtake_the_refusal_of_another_topic(nsqd: Running) -> None:
+@pytest.mark.parametrize("behind", [pub("t", b"x"), b"SUB u c\n"], ids=["publish", "subscribe"])
+async def test_nothing_overtakes_the_refusal_of_another_topic(nsqd: Running, behind: bytes) -> None:
     await nsqd.publish("full", b"x")
     await nsqd.post("/topic/config?topic=full", b'{"max_depth": 1}')
     client = await nsqd.connect()
     before = AT_ONCE + 8  # so that the last ones share a commit
-    client.send(pub("t", b"x") * before + pub("full", b"x") + pub("t", b"x"))
-    assert [await client.frame() for _ in range(before)] == [(0, b"OK")] * before
-    assert "full" in await client.error()
-    assert await client.closed()
-
-
-async def test_a_command_that_waited_for_a_publish_which_failed_is_not_carried_out(
-    nsqd: Running,
-) -> None:
-    await nsqd.publish("full", b"x")
-    await nsqd.post("/topic/config?topic=full", b'{"max_depth": 1}')
-    client = await nsqd.connect()
-    before = AT_ONCE + 8
-    client.send(pub("t", b"x") * before + pub("full", b"x") + b"SUB u c\n")
-    assert [await client.frame() for _ in range(before)] == [(0, b"OK")] * before
+    client.send(pub("t", b"x") * before + pub("full", b"x") + behind)
+    assert [await client.frame() for _ in range(before)] == [OK] * before
     assert "full" in await client.error()
     assert await client.closed()
     assert "u" not in nsqd.nsqd.node.broker.topics
@@ -93,18 +75,14 @@ async def test_an_ok_does_not_overtake_the_sync_of_another_topic(
     await nsqd.until(lambda: log.next_offset == 3 and log.unsynced_messages == 0)
     assert await client.silent(0.05)
     gate.set()
-    assert [await client.frame() for _ in range(3)] == [(0, b"OK")] * 3
+    assert [await client.frame() for _ in range(3)] == [OK] * 3
 
 
 async def test_a_failed_fin_does_not_overtake_an_owed_ok(nsqd: Running) -> None:
     client = await nsqd.connect()
     client.send(b"SUB t c\n" + pub("t", b"x") + b"FIN 0123456789abcdef\n" + pub("t", b"y"))
-    assert [await client.frame() for _ in range(4)] == [
-        (0, b"OK"),
-        (0, b"OK"),
-        (1, b"E_FIN_FAILED FIN 0123456789abcdef failed ID not in flight"),
-        (0, b"OK"),
-    ]
+    failed = (1, b"E_FIN_FAILED FIN 0123456789abcdef failed ID not in flight")
+    assert [await client.frame() for _ in range(4)] == [OK, OK, failed, OK]
 
 
 async def test_an_ok_goes_before_the_messages_that_one_publishes_to_itself(nsqd: Running) -> None:
@@ -154,70 +132,37 @@ async def test_publishes_to_topics_that_are_gone_are_not_counted_for_ever(
     assert own.connection.pub_counts["a"] == 1
 
 
-async def test_an_error_waits_for_the_answers_before_it(nsqd: Running) -> None:
+@pytest.mark.parametrize(
+    ("sent", "is_ending", "answers", "stored"),
+    [
+        (pub("t", b"x") + b"NONSENSE\n" + pub("t", b"never"), False,
+         [OK, (1, b"E_INVALID invalid command NONSENSE")], 1),
+        (pub("t", b"x") + mpub("t", b"y", b"z"), True, [OK] * 2, 3),
+        (pub("t", b"x") + pub("t", b"cut short")[:-3], True,
+         [OK, (1, b"E_BAD_MESSAGE PUB failed to read message body")], 1),
+        (pub("t", b"x") + b"SUB t c\n" + pub("t", b"y"), True, [OK] * 3, 2),
+    ],
+    ids=["error", "half-closed", "inside-a-body", "behind-a-held-command"],
+)  # fmt: skip
+async def test_what_is_owed_comes_before_the_end(
+    nsqd: Running, sent: bytes, is_ending: bool, answers: list[tuple[int, bytes]], stored: int
+) -> None:
     client = await nsqd.connect()
-    client.send(pub("t", b"x") + b"NONSENSE\n" + pub("t", b"never"))
-    assert await client.frame() == (0, b"OK")
-    assert await client.error() == "E_INVALID invalid command NONSENSE"
+    client.send(sent)
+    if is_ending:
+        client.writer.write_eof()
+    assert [await client.frame() for _ in answers] == answers
     assert await client.closed()
-    assert (await nsqd.topic("t"))["message_count"] == 1
+    assert (await nsqd.topic("t"))["message_count"] == stored
 
 
-async def test_a_fatal_error_arrives_although_much_input_is_unread(nsqd: Running) -> None:
-    client = await nsqd.connect()
-    client.send(b"NONSENSE\n" + bytes(1 << 20))
-    assert await client.error() == "E_INVALID invalid command NONSENSE"
-    assert await client.closed()
-
-
-async def test_a_client_that_half_closes_gets_what_is_owed(nsqd: Running) -> None:
-    client = await nsqd.connect()
-    client.send(pub("t", b"x") + mpub("t", b"y", b"z"))
-    client.writer.write_eof()
-    assert await client.frame() == (0, b"OK")
-    assert await client.frame() == (0, b"OK")
-    assert await client.closed()
-
-
-async def test_the_end_of_input_inside_a_body_is_told_after_the_owed_ok(nsqd: Running) -> None:
-    client = await nsqd.connect()
-    client.send(pub("t", b"x") + pub("t", b"cut short")[:-3])
-    client.writer.write_eof()
-    assert await client.frame() == (0, b"OK")
-    assert await client.error() == "E_BAD_MESSAGE PUB failed to read message body"
-    assert await client.closed()
-
-
-async def test_the_end_of_input_behind_a_held_command(nsqd: Running) -> None:
-    client = await nsqd.connect()
-    client.send(pub("t", b"x") + b"SUB t c\n" + pub("t", b"y"))
-    client.writer.write_eof()
-    assert [await client.frame() for _ in range(3)] == [(0, b"OK")] * 3
-    assert await client.closed()
-
-
-# --- magic and heartbeats -------------------------------------------------------------------------
+# --- magic and heartbeats
 
 
 async def test_without_a_magic_there_are_no_heartbeats_and_soon_an_end(start: Start) -> None:
     nsqd = await start(magic_timeout=100 * MILLISECOND)
     client = await nsqd.connect(b" ")
     assert await client.closed()
-
-
-async def test_heartbeats_come_and_silence_is_the_end(start: Start) -> None:
-    clock = FakeClock()
-    nsqd = await start(clock)
-    client = await nsqd.connect()
-    assert await client.ask(pub("t", b"x")) == b"OK"
-    beat_quickly(await served(nsqd, client))
-    beats = 0
-    with contextlib.suppress(asyncio.IncompleteReadError):
-        while beats < 20:
-            assert await client.frame() == HEARTBEAT
-            clock.advance(BEAT_MS * MILLISECOND)
-            beats += 1
-    assert 2 <= beats < 20  # more than 2 only where the machine is so busy that they are late
 
 
 async def test_any_command_keeps_the_connection(start: Start) -> None:
@@ -275,86 +220,7 @@ async def test_a_body_that_trickles_is_cut_off_with_an_error(nsqd: Running) -> N
     assert frame == (1, b"E_BAD_MESSAGE PUB failed to read message body")
 
 
-async def test_without_heartbeats_no_subscription(nsqd: Running) -> None:
-    client = await nsqd.connect()
-    assert await client.ask(identify(heartbeat_interval=-1)) == b"OK"
-    assert (await served(nsqd, client))._beat is None
-    assert await client.error(b"SUB t c\n") == "E_INVALID cannot SUB with heartbeats disabled"
-
-
-@pytest.mark.parametrize(
-    ("command", "text"),
-    [
-        (identify(heartbeat_interval=1), "E_BAD_BODY IDENTIFY heartbeat interval (1) is invalid"),
-        (b"AUTH\n\0\0\0\1x", "E_AUTH_DISABLED AUTH disabled"),
-    ],
-    ids=["identify", "auth"],
-)
-async def test_a_refusal_is_fatal(nsqd: Running, command: bytes, text: str) -> None:
-    client = await nsqd.connect()
-    assert await client.error(command) == text
-    assert await client.closed()
-
-
-async def test_a_line_too_long_is_dropped_without_a_word(nsqd: Running) -> None:
-    client = await nsqd.connect()
-    client.send(b"x" * 20_000)
-    assert await client.closed()
-
-
-# --- consuming ------------------------------------------------------------------------------------
-
-
-async def test_finish_requeue_and_touch(start: Start) -> None:
-    clock = FakeClock()
-    nsqd = await start(clock, msg_timeout=SECOND)
-    await nsqd.publish("t", b"x")
-    consumer = await nsqd.consumer("t")
-    first = await consumer.message()
-    assert first.attempts == 1
-    consumer.send(b"REQ %s 0\n" % first.id)
-    second = await consumer.message()
-    assert second == first._replace(attempts=2)
-    for _ in range(3):
-        clock.advance(400 * MILLISECOND)
-        touched = b"TOUCH %s\nFIN ffffffffffffffff\n" % second.id
-        assert (await consumer.error(touched)).startswith("E_FIN_FAILED")
-    assert await consumer.silent(0.05)
-    consumer.send(b"FIN %s\nNOP\nFIN %s\n" % (first.id, first.id))
-    text = f"E_FIN_FAILED FIN {first.id.decode()} failed ID not in flight"
-    assert await consumer.error() == text
-    stats = await nsqd.channel("t")
-    assert (stats["requeue_count"], stats["timeout_count"], stats["in_flight_count"]) == (1, 0, 0)
-
-
-@pytest.mark.parametrize("command", ["FIN", "TOUCH", "REQ"])
-async def test_somebody_elses_message(nsqd: Running, command: str) -> None:
-    await nsqd.publish("t", b"x")
-    owner = await nsqd.consumer("t")
-    message = await owner.message()
-    other = await nsqd.consumer("t", ready=0)
-    delay = b" 0" if command == "REQ" else b""
-    text = f"E_{command}_FAILED {command} {message.id.decode()} failed client does not own message"
-    assert await other.error(b"%s %s%s\n" % (command.encode(), message.id, delay)) == text
-
-
-async def test_ids_that_are_none_of_ours(nsqd: Running) -> None:
-    client = await nsqd.consumer("t")
-    for message_id in (b"zzzzzzzzzzzzzzzz", b"ABCDEF0123456789", b"ffffffffffffffff"):
-        shown = message_id.decode()
-        text = f"E_FIN_FAILED FIN {shown} failed ID not in flight"
-        assert await client.error(b"FIN %s\n" % message_id) == text
-        text = f"E_TOUCH_FAILED TOUCH {shown} failed ID not in flight"
-        assert await client.error(b"TOUCH %s\n" % message_id) == text
-
-
-async def test_ready_is_a_level(nsqd: Running) -> None:
-    await nsqd.publish("t", b"1", b"2", b"3")
-    consumer = await nsqd.consumer("t", ready=2)
-    first, _ = await consumer.messages(2)
-    assert await consumer.silent(0.05)
-    consumer.send(b"FIN %s\n" % first.id)
-    assert (await consumer.message()).body == b"3"
+# --- consuming
 
 
 async def test_cls_ends_delivery_but_not_the_messages_in_flight(nsqd: Running) -> None:
@@ -366,28 +232,9 @@ async def test_cls_ends_delivery_but_not_the_messages_in_flight(nsqd: Running) -
     assert await consumer.silent(0.05)
     stats = await nsqd.channel("t")
     assert (stats["in_flight_count"], stats["depth"]) == (0, 1)
-    assert await consumer.error(b"CLS\n") == "E_INVALID cannot CLS in current state"
 
 
-async def test_messages_wait_for_the_buffer_and_a_response_takes_them_along(nsqd: Running) -> None:
-    client = await nsqd.connect()
-    assert await client.ask(identify(output_buffer_timeout=-1)) == b"OK"
-    await client.subscribe("t", ready=10)
-    await nsqd.publish("t", b"x")
-    assert await client.silent(0.1)
-    client.send(b"FIN 0123456789abcdef\n")
-    assert (await client.message()).body == b"x"
-
-
-async def test_too_many_consumers(start: Start) -> None:
-    nsqd = await start(max_channel_consumers=1)
-    await nsqd.consumer("t")
-    late = await nsqd.connect()
-    text = "E_SUB_FAILED SUB failed consumers for t:c exceeds limit of 1"
-    assert await late.error(b"SUB t c\n") == text
-
-
-# --- after the end --------------------------------------------------------------------------------
+# --- after the end
 
 
 async def test_a_failed_consumer_gets_nothing_while_its_error_lingers(nsqd: Running) -> None:
@@ -398,51 +245,6 @@ async def test_a_failed_consumer_gets_nothing_while_its_error_lingers(nsqd: Runn
         assert await producer.ask(pub("t", b"x")) == b"OK"
     stats = await nsqd.channel("t")
     assert (stats["in_flight_count"], stats["depth"], stats["clients"]) == (0, 3, [])
-
-
-async def test_a_deleted_channel_ends_its_consumers(nsqd: Running) -> None:
-    consumer = await nsqd.consumer("t", "c")
-    other = await nsqd.consumer("t", "d")
-    assert (await nsqd.post("/channel/delete?topic=t&channel=c"))[0] == 200
-    assert await consumer.closed()
-    await nsqd.publish("t", b"x")
-    assert (await other.message()).body == b"x"
-
-
-async def test_ephemeral_channel_and_topic_go_with_the_last_consumer(nsqd: Running) -> None:
-    consumers = [await nsqd.consumer("t#ephemeral", "c#ephemeral") for _ in range(2)]
-    consumers[0].writer.close()
-    await nsqd.until(lambda: len(nsqd.nsqd.sessions) == 1)
-    assert "t#ephemeral" in nsqd.nsqd.node.broker.topics
-    consumers[1].writer.close()
-    await nsqd.until(lambda: "t#ephemeral" not in nsqd.nsqd.node.broker.topics)
-
-
-async def test_same_zone_first(start: Start) -> None:
-    """NSQ spec 8.1, SameZoneConsumerV2; here also when all is published at once."""
-    nsqd = await start(topology_zone="zone", topology_region="region",
-                       enable_experiment=(TOPOLOGY_EXPERIMENT,))  # fmt: skip
-    clients = []
-    for zone in ("zone2", "zone", "zone2", "zone"):
-        client = await nsqd.connect()
-        await client.ask(identify(topology_zone=zone, topology_region="region",
-                                  feature_negotiation=True))  # fmt: skip
-        await client.subscribe("t", ready=10)
-        clients.append(client)
-
-    async def ready() -> bool:
-        found = await nsqd.channel("t")
-        return [each["ready_count"] for each in found["clients"]] == [10] * 4
-
-    await nsqd.until(ready)
-    await nsqd.publish("t", *[b"m%d" % number for number in range(21)])
-    channel = await nsqd.channel("t")
-    assert channel["zone_local_msg_count"] == 20
-    assert channel["region_local_msg_count"] == 1
-    assert "global_msg_count" not in channel
-    assert channel["in_flight_count"] == 21
-    for client in (clients[1], clients[3]):
-        await client.messages(10)
 
 
 async def test_without_the_experiment_all_are_alike(start: Start) -> None:
@@ -456,3 +258,91 @@ async def test_without_the_experiment_all_are_alike(start: Start) -> None:
     channel = await nsqd.channel("t")
     assert channel["global_msg_count"] == 1
     assert "zone_local_msg_count" not in channel
+
+
+# --- commands that must wait
+
+
+class Waiting:
+    """A connection whose AUTH waits until it is told to go on, and whose SUB comes again."""
+
+    def __init__(self, served: connection.Connection) -> None:
+        self.served = served
+        self.asked: list[str] = []
+        served.session.handlers = {
+            **Session.handlers,
+            Auth: self.on_auth,
+            Subscribe: self.on_subscribe,
+        }
+
+    def on_auth(self, session: Session, event: Auth) -> None:
+        self.asked.append("AUTH")
+        self.served.suspend()
+
+    def on_subscribe(self, session: Session, event: Subscribe) -> None:
+        self.asked.append("SUB")
+        if self.asked.count("SUB") == 1:
+            self.served.suspend(event)
+        else:
+            session._on_subscribe(event)
+
+    def go_on(self, answer: bytes = b"done") -> None:
+        self.served.outbox.send(response_frame(answer))
+        self.served.resume()
+
+
+@pytest.fixture
+async def client(nsqd: Running) -> Client:
+    return await nsqd.connect()
+
+
+@pytest.fixture
+async def waiting(nsqd: Running, client: Client) -> Waiting:
+    return Waiting(await served(nsqd, client))
+
+
+async def test_a_command_can_come_again(nsqd: Running, client: Client, waiting: Waiting) -> None:
+    client.send(b"SUB t c\nRDY 1\n")
+    await nsqd.until(lambda: waiting.asked == ["SUB"])
+    waiting.served.resume()
+    waiting.served.resume()  # nothing waits any more
+    assert await client.frame() == OK
+    assert waiting.asked == ["SUB", "SUB"]
+    await nsqd.publish("t", b"x")
+    assert (await client.message()).body == b"x"
+
+
+async def test_a_lost_connection_goes_on_to_nothing(
+    nsqd: Running, client: Client, waiting: Waiting
+) -> None:
+    client.send(AUTH + pub("t", b"x"))
+    await nsqd.until(lambda: waiting.asked == ["AUTH"])
+    session = waiting.served.session
+    client.transport.abort()
+    waiting.served.transport.abort()
+    await nsqd.until(lambda: session not in nsqd.nsqd.sessions)
+    waiting.served.resume()
+    waiting.served.fail("E_AUTH_FAILED AUTH failed")
+    assert "t" not in nsqd.nsqd.node.broker.topics
+
+
+async def test_waiting_is_no_silence_of_the_client(
+    nsqd: Running, client: Client, waiting: Waiting
+) -> None:
+    client.send(AUTH)
+    await nsqd.until(lambda: waiting.asked == ["AUTH"])
+    beat_quickly(waiting.served, 20)
+    for _ in range(5):
+        assert await client.frame() == (0, b"_heartbeat_")
+    waiting.go_on()
+    client.send(b"NOP\n")
+    while (frame := await client.frame()) == (0, b"_heartbeat_"):
+        pass
+    assert frame == (0, b"done")
+
+
+async def test_without_layers_the_transport_is_the_bare_one(nsqd: Running, client: Client) -> None:
+    await client.ask(identify(feature_negotiation=True))
+    ours = await served(nsqd, client)
+    assert not isinstance(ours.transport, LayeredTransport)
+    assert (ours.is_tls, ours.tls_common_name, ours.compression) == (False, "", "")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -30,24 +30,28 @@ from tests.programs.nsq.nsqd.conftest import (
 )
 
 
-def non_reading(port: int) -> socket.socket:
-    """A connection with a small receive buffer that nobody reads."""
-    sock = socket.socket()
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    sock.connect(("127.0.0.1", port))
-    return sock
+@contextmanager
+def consumer_that_does_not_read(nsqd: Running) -> Iterator[None]:
+    """One with a small receive buffer that nobody reads."""
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.connect(("127.0.0.1", nsqd.nsqd.ports.tcp))
+        sock.sendall(b"  V2SUB t c\nRDY 2500\n")
+        yield
 
 
-# --- clients that do not read ---------------------------------------------------------------------
+async def publish_megabytes(nsqd: Running, count: int) -> None:
+    producer = await nsqd.connect()
+    for _ in range(count):
+        assert await producer.ask(mpub("t", *[bytes(100_000)] * 10)) == b"OK"
+
+
+# --- clients that do not read
 
 
 async def test_a_slow_consumer_gets_no_more_and_others_go_on(nsqd: Running) -> None:
-    sock = non_reading(nsqd.nsqd.ports.tcp)
-    try:
-        sock.sendall(b"  V2SUB t c\nRDY 2500\n")
-        producer = await nsqd.connect()
-        for _ in range(30):
-            assert await producer.ask(mpub("t", *[bytes(100_000)] * 10)) == b"OK"
+    with consumer_that_does_not_read(nsqd):
+        await publish_megabytes(nsqd, 30)
         slow = await blocked(nsqd)
         unsent = slow.transport.get_write_buffer_size()
         assert unsent < 8 << 20  # of 30 MB
@@ -56,53 +60,26 @@ async def test_a_slow_consumer_gets_no_more_and_others_go_on(nsqd: Running) -> N
             message = await other.message()
             other.send(b"FIN %s\n" % message.id)
         assert slow.transport.get_write_buffer_size() <= unsent
-    finally:
-        sock.close()
-
-
-async def test_a_consumer_that_reads_again_goes_on(nsqd: Running) -> None:
-    consumer = await nsqd.connect()
-    consumer.transport.pause_reading()
-    consumer.send(b"SUB t c\nRDY 2500\n")
-    producer = await nsqd.connect()
-    for _ in range(20):
-        assert await producer.ask(mpub("t", *[bytes(100_000)] * 10)) == b"OK"
-    await blocked(nsqd)
-    consumer.transport.resume_reading()
-    assert await consumer.frame() == (0, b"OK")
-    assert len(await consumer.messages(200)) == 200
 
 
 async def test_what_timed_out_is_not_poured_out_at_once_either(start: Start) -> None:
     nsqd = await start(msg_timeout=300 * MILLISECOND)
     consumer = await nsqd.consumer("t", ready=200)
-    producer = await nsqd.connect()
-    for _ in range(20):
-        assert await producer.ask(mpub("t", *[bytes(100_000)] * 10)) == b"OK"
+    await publish_megabytes(nsqd, 20)
     await consumer.messages(200)
     consumer.writer.close()
-    sock = non_reading(nsqd.nsqd.ports.tcp)
-    try:
-        sock.sendall(b"  V2SUB t c\nRDY 2500\n")
+    with consumer_that_does_not_read(nsqd):
         slow = await blocked(nsqd)
         assert slow.transport.get_write_buffer_size() < 8 << 20  # of 20 MB
-    finally:
-        sock.close()
 
 
 async def test_a_client_that_never_reads_is_cut_off(nsqd: Running) -> None:
-    sock = non_reading(nsqd.nsqd.ports.tcp)
-    try:
-        sock.sendall(b"  V2SUB t c\nRDY 2500\n")
-        producer = await nsqd.connect()
-        for _ in range(20):
-            assert await producer.ask(mpub("t", *[bytes(100_000)] * 10)) == b"OK"
+    with consumer_that_does_not_read(nsqd):
+        await publish_megabytes(nsqd, 20)
         slow = await blocked(nsqd)
         session = slow.session
         beat_quickly(slow)
         await nsqd.until(lambda: session not in nsqd.nsqd.sessions)
-    finally:
-        sock.close()
 
 
 async def test_a_client_that_reads_no_answers_is_heard_no_more(
@@ -156,7 +133,7 @@ async def test_commands_behind_a_slow_sync_are_bounded(
     assert disk.sync_count > 0
 
 
-# --- trouble with the disk ------------------------------------------------------------------------
+# --- trouble with the disk
 
 
 async def test_who_deletes_a_topic_that_is_being_deleted_waits_until_that_is_written(
@@ -280,19 +257,3 @@ async def test_a_log_that_cannot_be_read_is_tried_again(
     other = await nsqd.connect()
     assert await other.ask(pub("u", b"x")) == b"OK"
     assert len({message.body for message in await consumer.messages(10)}) == 10
-
-
-async def test_a_restart_delivers_what_was_in_flight_again(start: Start, tmp_path: Path) -> None:
-    nsqd = await start()
-    await nsqd.publish("t", b"1", b"2")
-    consumer = await nsqd.consumer("t", ready=2)
-    first, second = await consumer.messages(2)
-    consumer.send(b"FIN %s\n" % first.id)
-    await nsqd.until(
-        lambda: nsqd.nsqd.node.broker.topics["t"].channels["c"].state.in_flight_count == 1
-    )
-    await nsqd.stop()
-    nsqd = await start(data_path=tmp_path)
-    consumer = await nsqd.consumer("t", ready=2)
-    assert await consumer.message() == second._replace(attempts=2)
-    assert await consumer.silent(0.05)

@@ -1,0 +1,170 @@
+"""Stored messages and dead letters as a node serves them: pages, runs, batches, sending again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from penstock.cluster.asker import Asker
+from penstock.cluster.errors import UpstreamError
+from penstock.net.http.server.api import error_response
+from penstock.net.http.server.service import Response
+from penstock.nsq.dead_letters.letters import Run, letters, open_letters, open_runs, topics_of
+from penstock.nsq.dead_letters.resend import LetterChannel, Resending
+from penstock.nsq.dead_letters.topics import CHANNEL
+from penstock.nsq.log_reader import LogReader
+from penstock.nsq.page import Origin
+from penstock.nsq.stored import Stored, Stretch, as_object
+from penstock.storage.batch import iter_batches
+from penstock.testing.daemons import Daemon, run_nsqd
+from tests.programs.admin.messages.conftest import message
+from tests.programs.cluster.conftest import StartFake
+from tests.unit.cli.nodes_at_work import (
+    ask,
+    consume,
+    depths,
+    fetched,
+    kill_letters,
+    make,
+    publish,
+)
+
+DEAD = "orders.dead"
+NO_CHANNEL = error_response(404, "CHANNEL_NOT_FOUND")
+NS = 1_795_294_921_053_775_026
+
+
+@pytest.fixture(scope="module")
+def nsqd() -> Iterator[Daemon]:
+    """With three dead letters, and a topic of batches of 3, 2 and 4 messages."""
+    with run_nsqd() as daemon:
+        kill_letters(daemon, "orders", "bill", [b"a", b"b", b"c"])
+        make(daemon, "t")
+        for bodies in ([b"a", b"bb", b"c"], [b"d"] * 2, [b"e"] * 4):
+            publish(daemon, "t", bodies)
+        yield daemon
+
+
+# --- pages of dead letters
+
+
+async def test_all_of_the_log_before_there_is_a_channel(fake: StartFake, asker: Asker) -> None:
+    node = await fake()
+    node.answers = {"/channel/peek": NO_CHANNEL, "/topic/peek": {"messages": [message(1)]}}
+    assert await open_letters(asker, node.address, "t.dead", limit=5) is None
+    page = await letters(asker, node.address, "t.dead", limit=5)
+    assert [each.offset for each in page.messages] == [1]
+    await letters(asker, node.address, "%DLQ%g")
+    assert node.asked[1:] == [
+        "GET /channel/peek?topic=t.dead&channel=penstock-dlq&limit=5",
+        "GET /topic/peek?topic=t.dead&limit=5",
+        "GET /topic/peek?topic=%25DLQ%25g",
+    ]
+
+
+async def test_runs_of_letters_page_by_page(fake: StartFake, asker: Asker) -> None:
+    node = await fake()
+    offsets = {"/log/offsets": {"queues": [{"start": 2, "end": 9}]}}
+    node.answers = offsets | {
+        "/channel/peek": {"messages": [message(offset) for offset in (3, 4, 7)], "next": None}
+    }
+    found = [runs async for runs in open_runs(asker, node.address, "t.dead")]
+    assert found == [[Run(3, 5), Run(7, 8)]]
+    node.answers = offsets | {"/channel/peek": NO_CHANNEL}
+    assert [runs async for runs in open_runs(asker, node.address, "t.dead")] == [[Run(2, 9)]]
+
+
+async def test_what_a_real_node_shows_and_sends_again(nsqd: Daemon, asker: Asker) -> None:
+    (topic,) = await topics_of(asker, nsqd.http)
+    assert (topic.topic, topic.letters, topic.is_rocketmq) == (DEAD, 3, False)
+    page = await letters(asker, nsqd.http, DEAD, limit=2)
+    assert ([each.body for each in page.messages], page.next) == (["a", "b"], 2)
+    channel = LetterChannel(asker, nsqd.http, DEAD)
+    async with channel.opened():
+        assert depths(nsqd, DEAD) == {CHANNEL: 3}, "it gets all that the log holds"
+    resending = Resending()
+
+    async def aim(letters: Sequence[Any]) -> None:
+        resending.targets.update((letter.id.decode(), "orders") for letter in letters)
+
+    def goes_on(waits: int) -> bool:
+        return resending.result.sent.total() < 3
+
+    async with channel.opened():  # it is there
+        await channel.resend(nsqd.tcp, resending, goes_on, in_flight=1, aim=aim)
+    assert resending.result.sent == Counter(orders=3)
+    assert consume(nsqd, "orders", "bill", 3) == [b"a", b"b", b"c"]
+
+
+# --- stored messages
+
+
+def stored(nsqd: Daemon, topic: str, first: int, next_: int) -> list[Stored]:
+    batch = next(iter(iter_batches(fetched(nsqd, topic))))
+    return list(Stretch(batch, first, next_).messages())
+
+
+def test_a_part_of_a_batch(nsqd: Daemon) -> None:
+    shown = ask(nsqd, "GET", "/topic/peek?topic=t")["messages"][1:3]
+    found = stored(nsqd, "t", 1, 3)
+    assert [each.body for each in found] == [b"bb", b"c"]
+    assert [(each.offset, each.id) for each in found] == [(m["offset"], m["id"]) for m in shown]
+    assert all(each.origin is None for each in found)
+
+
+def test_a_dead_letter_says_where_it_came_from(nsqd: Daemon) -> None:
+    shown = ask(nsqd, "GET", f"/topic/peek?topic={DEAD}")["messages"][0]
+    (found,) = stored(nsqd, DEAD, 0, 1)
+    assert found.origin is not None
+    assert structs.asdict(found.origin) == shown["origin"]
+
+
+def test_as_json() -> None:
+    origin = Origin("orders", "bill", "4d20c5c6ea06f0d4", 5, NS)
+    assert as_object(Stored(7, "4d20c5c6ea0f049a", NS, "\u00e4".encode(), origin)) == {
+        "offset": 7, "id": "4d20c5c6ea0f049a", "time": "2026-11-21T21:02:01.053775Z",
+        "timestamp_ns": NS, "body": "\u00e4", "origin": structs.asdict(origin),
+    }  # fmt: skip
+    assert as_object(Stored(7, "4d20c5c6ea0f049a", NS, b"\xff"))["body_base64"] == "/w=="
+
+
+# --- batch by batch
+
+
+async def test_batches_are_remembered(nsqd: Daemon, fake: StartFake, asker: Asker) -> None:
+    node = await fake()
+    node.answers["/log/fetch"] = Response(200, fetched(nsqd, "t"))
+    log = LogReader(asker, node.address, "t")
+    found = [await log.batch(offset) for offset in (4, 0, 2, 8, 5)]
+    assert [each and each.first_offset for each in found] == [3, 0, 0, 5, 5]
+    assert node.asked == ["GET /log/fetch?topic=t&offset=4&max_bytes=262144"]
+    node.answers["/log/fetch"] = Response(200, b"")
+    assert await log.batch(9) is None
+    assert len(node.asked) == 2
+
+
+async def test_what_a_disk_has_lost_is_stepped_over(
+    nsqd: Daemon, fake: StartFake, asker: Asker
+) -> None:
+    _, second, _ = iter_batches(fetched(nsqd, "t"))
+    node = await fake()
+    node.answers["/log/fetch"] = Response(200, bytes(second.raw))
+    found = await LogReader(asker, node.address, "t").batch(1)
+    assert found is not None
+    assert found.first_offset == 3
+
+
+async def test_nonsense_is_an_error_of_the_node(fake: StartFake, asker: Asker) -> None:
+    node = await fake()
+    node.answers["/log/fetch"] = Response(200, b"nonsense" * 20)
+    with pytest.raises(UpstreamError, match="sent damaged data of topic 't'"):
+        await LogReader(asker, node.address, "t").batch(0)
+
+
+async def test_messages_of_runs(nsqd: Daemon, asker: Asker) -> None:
+    found = LogReader(asker, nsqd.http, "t").messages([(1, 2), (2, 4)])
+    assert [message.body async for message in found] == [b"bb", b"c", b"d"]
