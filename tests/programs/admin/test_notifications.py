@@ -1,4 +1,4 @@
-"""The cases of `admin/test_notifications.py` that need a port or a process."""
+"""Notifications go one after another, within bounds, and an endpoint that is out holds nothing up."""
 
 from __future__ import annotations
 
@@ -9,16 +9,27 @@ import logging
 import pytest
 
 from penstock.admin import notifications
-from penstock.admin.notifications import Action
+from penstock.admin.notifications import Action, Notifier
 from penstock.net.http.server.api import EMPTY, error_response
+from penstock.testing import FakeClock
 from tests.unit.admin.conftest import UPSTREAM_S, StartFake, hang, until
-from tests.unit.admin.test_notifications import notifier, request
+from tests.unit.admin.test_changes import request
 
 
 @pytest.fixture(autouse=True)
 def _last_words(monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits at the end is told, however long that takes on a busy machine."""
     monkeypatch.setattr(notifications, "LAST_WORDS_S", UPSTREAM_S)
+
+
+def notifier(endpoint: str) -> Notifier:
+    return Notifier(endpoint, UPSTREAM_S, UPSTREAM_S, FakeClock())
+
+
+async def test_nobody_to_tell() -> None:
+    teller = notifier("")
+    teller.tell(Action("create_topic", "t"), request())
+    await teller.close()
 
 
 async def test_one_after_another(fake: StartFake) -> None:

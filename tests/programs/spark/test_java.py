@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.spark import java
-from tests.unit.spark.test_java import fake_java
+from tests.unit.spark.test_session import fake_java
 
 
 @pytest.mark.parametrize(("version", "major"), [("17.0.15", 17), ("25", 25), ("1.8.0_402", 1)])

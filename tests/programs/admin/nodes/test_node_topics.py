@@ -7,7 +7,7 @@ import pytest
 from penstock.admin.nodes import node_topics as node_topics_module
 from penstock.admin.nodes.node_topics import node_topics
 from tests.unit.admin.conftest import Running, StartAdmin, Two, channel, topic
-from tests.unit.admin.history.test_history import sample
+from tests.unit.admin.test_history import sample
 
 LATENCY = {"count": 3, "percentiles": [{"quantile": 0.99, "value": 7}]}
 

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.spark.pipelines.spec import Source
 from penstock.spark.pipelines.told import about
-from tests.unit.spark.pipelines.test_told import spec
+from tests.unit.spark.pipelines.test_pipeline import spec
 from tools.harness.fake_log_server import FakeLogServer
 
 

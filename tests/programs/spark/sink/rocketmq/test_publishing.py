@@ -21,7 +21,7 @@ from tests.forwarding import wait_until
 from tests.spark.rocketmq_brokers import Brokers, run_brokers
 from tests.unit.spark.rocketmq.scripted_broker import ScriptedBroker
 from tests.unit.spark.sink.making import batch
-from tests.unit.spark.sink.rocketmq.making import rows, settings, stored
+from tests.unit.spark.sink.making_rocketmq import rows, settings, stored
 
 BODIES = [b"%04d" % number for number in range(1000)]
 

@@ -21,7 +21,7 @@ from penstock.testing.daemons import run_nsqd
 from tests.programs.spark.sink.test_writer import Task
 from tests.spark.rocketmq_brokers import Brokers, run_brokers
 from tests.unit.spark.sink.making import batch, schema
-from tests.unit.spark.sink.rocketmq.making import exact, stored
+from tests.unit.spark.sink.making_rocketmq import exact, stored
 
 BODIES = [b"%04d" % number for number in range(1000)]
 
