@@ -1,15 +1,29 @@
-"""Rewinding a channel on real nodes: what the preview says is what is done."""
+"""What is published by hand, and channels that are wound back."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from penstock.net.http.server.api import error_response
+from tests.programs.admin.messages.conftest import Pair, Site
 from tests.unit.cli.nodes_at_work import depths
 
-from .conftest import Pair, Site
+PATH = "/api/messages/publish"
+
+
+async def test_a_message_on_the_node_that_is_named(pair: Pair) -> None:
+    for node in (0, 1):
+        pair.make("tried", node)
+    body = {"topic": "tried", "text": "Grüße", "node": pair.names[1]}
+    assert await pair.post(PATH, body) == (
+        200, {"topic": "tried", "node": pair.names[1], "message": ""})  # fmt: skip
+    assert (pair.bodies("tried", 0), pair.bodies("tried", 1)) == ([], ["Grüße"])
+
+
+async def test_on_any_node_that_has_the_topic(pair: Pair) -> None:
+    pair.make("there", 1)
+    status, answer = await pair.post(PATH, {"topic": "there", "text": "x"})
+    assert (status, answer["node"]) == (200, pair.names[1])
 
 
 async def preview(pair: Pair, start: str, channel: str) -> dict[str, Any]:
@@ -49,13 +63,6 @@ async def test_ahead_it_tells_what_is_skipped(pair: Pair) -> None:
     assert (there["delivered"], there["again"], there["skipped"]) == (20, 0, 0)
 
 
-async def test_only_administrators(site: Site) -> None:
-    body = {"topic": "t", "channel": "c", "offsets": {site.node: 0}}
-    for user in ("", "eve"):
-        assert await site.post("/api/rewind", body, user) == (403, {"message": "FORBIDDEN"})
-    assert site.asked() == []
-
-
 async def test_an_offset_that_is_gone_meanwhile_changes_nothing(pair: Pair) -> None:
     pair.channel("t", "slow", 0)
     body = {"topic": "t", "channel": "slow", "offsets": {pair.names[0]: 10**6}}
@@ -70,32 +77,3 @@ async def test_a_node_of_an_older_version(site: Site) -> None:
     assert (status, plan["nodes"]) == (200, [])
     assert f"{site.node} cannot preview a rewind" in plan["message"]
     assert f"{site.go} keeps no log to look into" in plan["message"]
-
-
-@pytest.mark.parametrize(
-    ("query", "status", "code"),
-    [
-        ("topic=t&channel=c", 400, "MISSING_ARG_FROM"),
-        ("topic=t&channel=c&from=17", 400, "INVALID_ARG_FROM"),
-        ("topic=none&channel=c&from=oldest", 404, "TOPIC_NOT_FOUND"),
-    ],
-)
-async def test_looks_that_are_refused(pair: Pair, query: str, status: int, code: str) -> None:
-    assert await pair.get(f"/api/rewind?{query}") == (status, {"message": code})
-
-
-@pytest.mark.parametrize(
-    ("offsets", "status", "code"),
-    [
-        ({}, 400, "MISSING_OFFSETS"),
-        ({"127.0.0.1:1": 0}, 404, "NODE_NOT_FOUND"),
-        ({"127.0.0.1:1": -1}, 400, "INVALID_OFFSETS"),
-        ({f"a:{n}": 0 for n in range(300)}, 400, "INVALID_OFFSETS"),
-        ([], 400, "INVALID_BODY"),
-    ],
-)
-async def test_moves_that_are_refused(
-    pair: Pair, offsets: dict[str, int], status: int, code: str
-) -> None:
-    body = {"topic": "t", "channel": "c", "offsets": offsets}
-    assert await pair.post("/api/rewind", body) == (status, {"message": code})
