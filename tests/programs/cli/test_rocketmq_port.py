@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import time
 import urllib.request
 from pathlib import Path
@@ -20,6 +18,7 @@ from penstock.testing.daemons import Daemon, MqBroker, run_mqbroker, run_nsqd
 from tests.copies import ask, until_copied
 from tests.forwarding import wait_until
 from tools.harness.certificates import Certificates
+from tools.harness.forking import completed
 from tools.harness.rocketmq.raw_client import RawClient
 
 
@@ -137,14 +136,6 @@ def test_a_follower_opens_the_port_once_promoted_and_has_queues_and_offsets(
         client.close()
 
 
-def test_a_slave_is_mqbroker_s(tmp_path: Path) -> None:
-    config = tmp_path / "rocketmq.properties"
-    config.write_text("brokerRole=SLAVE\nbrokerId=1\n")
-    options = NsqdOptions(rocketmq_address="127.0.0.1:0", rocketmq_config=str(config))
-    with pytest.raises(ConfigError, match="brokerRole=SLAVE is for mqbroker"):
-        rocketmq_settings(options)
-
-
 def test_settings_from_flags(tmp_path: Path) -> None:
     options = NsqdOptions(
         rocketmq_address="10.0.0.7:10911",
@@ -156,31 +147,26 @@ def test_settings_from_flags(tmp_path: Path) -> None:
     assert settings.name_servers() == ["a.example:1", "b.example:2"]
     assert settings.store_path_root_dir == str(tmp_path)
     assert rocketmq_settings(NsqdOptions(rocketmq_address=":0")).bind_address == "0.0.0.0"
-
-
-def test_flags_that_make_no_sense() -> None:
-    with pytest.raises(ConfigError, match="--rocketmq-address=x"):
-        rocketmq_settings(NsqdOptions(rocketmq_address="x"))
-    with pytest.raises(ConfigError, match="no host:port"):
-        rocketmq_settings(NsqdOptions(rocketmq_address=":0", rocketmq_namesrv_addresses=("x",)))
-    with pytest.raises(ConfigError, match="failed to load"):
-        rocketmq_settings(NsqdOptions(rocketmq_address=":0", rocketmq_config="/nowhere"))
-
-
-def nsqd(*flags: str, data_path: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "penstock.cli.nsqd", "--tcp-address=127.0.0.1:0",
-         "--http-address=127.0.0.1:0", f"--data-path={data_path}",
-         "--rocketmq-address=127.0.0.1:0", *flags],
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+    slave = tmp_path / "rocketmq.properties"
+    slave.write_text("brokerRole=SLAVE\nbrokerId=1\n")
+    flags: dict[str, Any]
+    for flags, said in (
+        ({"rocketmq_address": "x"}, "--rocketmq-address=x"),
+        ({"rocketmq_namesrv_addresses": ("x",)}, "no host:port"),
+        ({"rocketmq_config": "/nowhere"}, "failed to load"),
+        ({"rocketmq_config": str(slave)}, "brokerRole=SLAVE is for mqbroker"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            rocketmq_settings(NsqdOptions(**{"rocketmq_address": ":0"} | flags))
 
 
 def test_nsqd_does_not_start_with_an_open_door(tmp_path: Path) -> None:
     certificates = Certificates(tmp_path)
     keys = (f"--tls-cert={certificates.cert}", f"--tls-key={certificates.key}")
+    addresses = [f"--{name}-address=127.0.0.1:0" for name in ("tcp", "http", "rocketmq")]
     for flags in (("--tls-required=true", *keys), ("--auth-http-address=127.0.0.1:1",)):
-        ended = nsqd(*flags, data_path=tmp_path)
+        words = [*addresses, f"--data-path={tmp_path}", *flags]
+        ended = completed("nsqd", *words)
         assert ended.returncode == 1
         (line,) = [line for line in ended.stderr.splitlines() if "FATAL" in line]
         assert "--rocketmq-address=127.0.0.1:0 opens to everybody what" in line

@@ -1,11 +1,12 @@
-"""A run with its live view, over a stand-in for Spark: progress, errors, the end asked for."""
+"""``penstock pipeline`` runs, over a stand-in for Spark: progress, errors, the end, statuses."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from penstock.cli.pipeline import run as run_module
+from penstock.cli.pipeline import status
 from penstock.cli.pipeline.run import last_line, query_trigger, run_pipeline, title, wait_while
 from penstock.core.errors import PenstockError
 from penstock.core.units import SECOND
@@ -23,6 +25,7 @@ from penstock.spark.pipelines.pipeline import Pipeline
 from penstock.spark.read.progress import BatchDone
 from penstock.testing.clock import FakeClock
 from tools.harness.fake_log_server import FakeLogServer
+from tools.harness.processes import unread
 
 
 def test_triggers() -> None:
@@ -35,13 +38,11 @@ def test_triggers() -> None:
         query_trigger("--every", False, "-1s")
 
 
-def test_a_blocking_step_lets_the_display_tick() -> None:
+def test_a_blocking_step_lets_the_display_tick_and_its_error_is_raised() -> None:
     ticks: list[int] = []
     wait_while(lambda: time.sleep(0.3), lambda: ticks.append(1))
     assert ticks
 
-
-def test_the_error_of_a_step_is_raised_here() -> None:
     def fail() -> None:
         raise PenstockError("no Java")
 
@@ -124,9 +125,8 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[FakeRun]
     return start
 
 
-def status(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "c" / "penstock.status.json").read_text())
-    return found
+def told(folder: Path) -> dict[str, Any]:
+    return status.read(str(folder / "c")) or {}
 
 
 def test_a_run_with_nothing_new(
@@ -137,7 +137,7 @@ def test_a_run_with_nothing_new(
     assert lines[-1] == "nothing new to read"
     assert any("waiting for messages" in line for line in lines)
     assert list((tmp_path / "tmp").iterdir()) == []
-    assert status(tmp_path)["state"] == "stopped"
+    assert told(tmp_path)["state"] == "stopped"
 
 
 def test_a_run_shows_its_batches(
@@ -148,9 +148,9 @@ def test_a_run_shows_its_batches(
     assert "read 7" in out
     assert "state 5 rows, 1.5 MB, did not parse 2" in out
     assert out.splitlines()[-1] == f"7 rows read, 7 written to parquet {tmp_path / 'lake'}"
-    told = status(tmp_path)
-    assert (told["rows_read"], told["rows_written"], told["rows_bad"]) == (7, 7, 2)
-    assert (told["batch"], told["batch_ms"], told["state_rows"], told["pid"]) == (
+    found = told(tmp_path)
+    assert (found["rows_read"], found["rows_written"], found["rows_bad"]) == (7, 7, 2)
+    assert (found["batch"], found["batch_ms"], found["state_rows"], found["pid"]) == (
         0, 10, 5, os.getpid(),
     )  # fmt: skip
 
@@ -186,7 +186,7 @@ def test_a_run_that_fails_says_how_far_it_got_and_keeps_its_log(
         start(FakeRun(fail))
     assert str(failed.value) == "GONE (7 rows read, 7 written in this run)"
     assert len(list((tmp_path / "tmp").iterdir())) == 1
-    assert (status(tmp_path)["state"], status(tmp_path)["error"]) == ("failed", str(failed.value))
+    assert (told(tmp_path)["state"], told(tmp_path)["error"]) == ("failed", str(failed.value))
 
 
 def test_sigterm_ends_a_run_after_the_batch_under_way(
@@ -202,7 +202,7 @@ def test_sigterm_ends_a_run_after_the_batch_under_way(
     out = capsys.readouterr().out
     assert "ending after this batch" in out
     assert "10 rows read, 10 written" in out.splitlines()[-1]
-    assert status(tmp_path)["state"] == "stopped"
+    assert told(tmp_path)["state"] == "stopped"
 
 
 def test_two_runs_with_one_checkpoint_are_refused(
@@ -217,3 +217,30 @@ def test_two_runs_with_one_checkpoint_are_refused(
     assert str(refused.value).startswith(
         f"CHECKPOINT {tmp_path}/C IS IN USE: PROCESS {os.getpid()} RUNS A PIPELINE WITH IT".upper()
     )
+
+
+_SPARK = """
+from contextlib import nullcontext
+from unittest.mock import Mock
+from penstock.cli.pipeline import sql
+
+spark = Mock()
+spark.sql.return_value.show = lambda *_, **__: print("row" * 100_000)
+sql.local_spark = lambda: nullcontext(spark)
+sql._topics = lambda nodes: []
+sql.run_sql({}, "select 1", 5)
+"""
+
+
+def test_it_ends_quietly_when_nobody_reads_on() -> None:
+    assert unread([sys.executable, "-c", _SPARK]) == (0, "")
+
+
+def test_a_run_that_was_killed_is_told_from_one_that_runs(tmp_path: Path) -> None:
+    code = (
+        "import os, sys; from penstock.cli.pipeline.status import StatusFile\n"
+        "with StatusFile(sys.argv[1]) as file:\n"
+        "    file.tell(state='running', at_once=True); os._exit(9)"
+    )
+    assert subprocess.run([sys.executable, "-c", code, tmp_path]).returncode == 9
+    assert (status.read(str(tmp_path)) or {})["state"] == "killed"

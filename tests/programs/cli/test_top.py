@@ -1,50 +1,108 @@
-"""``penstock top`` as a user meets it: plain, and in a real pseudo-terminal."""
+"""``penstock top`` asks real nodes and shows them, plain and in a real terminal."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
+import socket
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 import pytest
 
-from penstock.testing.daemons import run_nsqd
-from tests.unit.cli.nodes_at_work import Commands, make, publish
+from penstock.cli.shared.nodes import Where
+from penstock.cli.top.all_nodes import Cluster
+from penstock.cli.top.poll import TIMEOUT_S, Poller
+from penstock.cluster.groups import LOG
+from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
+from tests.forwarding import wait_until
+from tests.unit.cli.nodes_at_work import Commands, ask, make, publish
 from tools.harness import terminals
 from tools.harness.processes import unread
 from tools.harness.terminals import Screen
+
+
+async def test_nodes_by_address_and_by_nsqlookupd_and_one_that_is_none() -> None:
+    with run_nsqlookupd() as lookupd, run_nsqd(f"--lookupd-tcp-address={lookupd.tcp}") as nsqd:
+        make(nsqd, "t", "c")
+        ask(nsqd, "POST", "/log/commit?topic=t&group=spark", b'{"offsets":{}}')
+        wait_until(lambda: bool(ask(lookupd, "GET", "/nodes")["producers"]), nsqd.log)
+        cluster = Cluster()
+        nodes, lookupds = [lookupd.http, "127.0.0.1:1"], [lookupd.http, "127.0.0.1:2"]
+        where = Where(nodes, lookupds)
+        async with where.asker() as asker:
+            await Poller(asker, cluster, where, 1).once()
+    assert set(cluster.nodes) == {nsqd.http, lookupd.http, "127.0.0.1:1"}
+    (topic,) = cluster.nodes[nsqd.http].topics
+    assert [(reader.name, reader.kind) for reader in topic.readers] == [
+        ("c", "channel"), ("spark", LOG)
+    ]  # fmt: skip
+    assert cluster.nodes["127.0.0.1:1"].error == "connection refused"
+    assert cluster.nodes[lookupd.http].error == "status 404"
+    assert cluster.troubles == ["nsqlookupd 127.0.0.1:2: connection refused"]
+
+
+async def test_a_node_that_hangs_or_dies_holds_nobody_up() -> None:
+    silent = socket.create_server(("127.0.0.1", 0))
+    hanging = f"127.0.0.1:{silent.getsockname()[1]}"
+    cluster = Cluster()
+    with silent, run_nsqd() as one, run_nsqd() as other:
+        news = asyncio.Event()
+
+        async def until(reached: Callable[[], bool]) -> None:
+            async with asyncio.timeout(60):
+                while not reached():
+                    news.clear()
+                    await news.wait()
+
+        nodes = [hanging, one.http, other.http]
+        asker = Where().asker(TIMEOUT_S)
+        poller = Poller(asker, cluster, Where(nodes), 0.02, changed=news.set)
+        poller.start()
+        try:
+            await until(lambda: _is_good(cluster, one) and _is_good(cluster, other))
+            other.kill()
+            await until(lambda: other.http in cluster.nodes and not _is_good(cluster, other))
+            seen = cluster.nodes[one.http].at_ns
+            await until(lambda: cluster.nodes[one.http].at_ns > seen)
+            other.start()
+            await until(lambda: _is_good(cluster, other))
+        finally:
+            await poller.stop()
+            await asker.close()
+
+
+def _is_good(cluster: Cluster, node: Daemon) -> bool:
+    return node.http in cluster.nodes and not cluster.nodes[node.http].error
 
 
 def screen(*arguments: str, columns: int = 100, lines: int = 20) -> AbstractContextManager[Screen]:
     return terminals.screen("top", *arguments, columns=columns, lines=lines)
 
 
-def test_one_plain_table(command: Commands) -> None:
+def test_one_plain_table_and_json(command: Commands) -> None:
+    dead = "--nsqd-http-address=127.0.0.1:1"
     with run_nsqd() as nsqd:
         make(nsqd, "orders", "bill")
         publish(nsqd, "orders", [b"x"] * 7)
-        dead = "127.0.0.1:1"
-        ended = command("top", "--once", "--interval=50ms", f"--nsqd-http-address={nsqd.http}",
-                        f"--nsqd-http-address={dead}")  # fmt: skip
-    assert (ended.code, ended.err) == (0, "")
-    lines = ended.out.splitlines()
-    assert f"● {dead} connection refused" in lines
+        how = ("--interval=50ms", f"--nsqd-http-address={nsqd.http}")
+        plain = command("top", "--once", *how, dead)
+        found = json.loads(command("top", "--json", *how).out)
+    assert (plain.code, plain.err) == (0, "")
+    lines = plain.out.splitlines()
+    assert "● 127.0.0.1:1 connection refused" in lines
     assert any(line.split()[:4] == ["bill", "0", "0", "7"] for line in lines)
-    assert "\x1b" not in ended.out
-
-
-def test_json(command: Commands) -> None:
-    with run_nsqd() as nsqd:
-        make(nsqd, "orders", "bill")
-        publish(nsqd, "orders", [b"x"] * 7)
-        ended = command("top", "--json", "--interval=50ms", f"--nsqd-http-address={nsqd.http}")
-    found = json.loads(ended.out)
+    assert "\x1b" not in plain.out
     (topic,) = found["topics"]
     assert (topic["name"], topic["node"], topic["lag"]) == ("orders", nsqd.http, 7)
     assert topic["readers"][0]["depth"] == 7
     assert found["nodes"][0]["health"] == "OK"
+    nobody = command("top", "--once", dead)
+    assert nobody.code == 1
+    assert nobody.err == "penstock: no node answers: 127.0.0.1:1: connection refused\n"
 
 
 @pytest.mark.parametrize("how", ["--once", "--json"])
@@ -54,19 +112,6 @@ def test_a_reader_that_has_had_enough(how: str) -> None:
             make(nsqd, f"a-topic-with-quite-a-long-name-{number}", "c")
         words = ["top", how, "--interval=50ms", f"--nsqd-http-address={nsqd.http}"]
         assert unread([sys.executable, "-m", "penstock.cli.penstock", *words]) == (0, "")
-
-
-def test_nobody_answers(command: Commands) -> None:
-    ended = command("top", "--once", "--nsqd-http-address=127.0.0.1:1")
-    assert ended.code == 1
-    assert ended.err == "penstock: no node answers: 127.0.0.1:1: connection refused\n"
-
-
-@pytest.mark.parametrize("interval", ["0s", "x", "-1s"])
-def test_an_interval_that_makes_no_sense(command: Commands, interval: str) -> None:
-    ended = command("top", f"--interval={interval}")
-    assert ended.code == 2
-    assert ended.err.startswith(f"penstock: --interval {interval}: give a duration")
 
 
 def test_live_with_keys_another_size_and_a_node_that_dies() -> None:
