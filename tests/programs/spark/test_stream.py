@@ -1,4 +1,4 @@
-"""The stream reader, called as Spark calls it."""
+"""Streams over a log server in a thread: plans, restarts, losses, and what a query holds."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ import re
 from typing import Any
 
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
+from penstock.spark.access import close_connections
 from penstock.spark.errors import GroupTakenError, OptionError, SourceError
 from penstock.spark.nodes import directory
 from penstock.spark.read import holding
@@ -40,6 +44,12 @@ def rows(stream: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> li
     return [offset for batch in batches for offset in batch["offset"].to_pylist()]
 
 
+def first_batch(stream: StreamReader, limit: Any = ALL) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Where a new query begins, and the end of its first batch."""
+    start = stream.initialOffset()
+    return start, stream.latestOffset(start, limit)
+
+
 def test_the_group_holds_from_the_start_and_follows_what_is_committed(
     server: FakeLogServer,
 ) -> None:
@@ -56,18 +66,67 @@ def test_the_group_holds_from_the_start_and_follows_what_is_committed(
     assert stream.reportLatestOffset() == end
 
 
-def test_a_limit_is_kept_and_the_end_reported(server: FakeLogServer) -> None:
+class Stream(RuleBasedStateMachine):
+    """A query that is ended and started again at any moment, over queues that grow and come."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.server = FakeLogServer()
+        self.server.__enter__()
+        self.server.queue("t")
+        self.stream = reader(self.server)
+        self.at = self.stream.initialOffset()
+        self.batches: list[tuple[dict[str, Any], dict[str, Any], list[int]]] = []
+        self.count = 0
+
+    @rule(queue=st.integers(0, 2), count=st.integers(1, 5))
+    def append(self, queue: int, count: int) -> None:
+        self.server.queue("t", queue).append([b"x"] * count)
+        self.count += count
+
+    @rule(limit=st.integers(1, 6))
+    def batch(self, limit: int) -> None:
+        end = self.stream.latestOffset(self.at, ReadMaxRows(limit))
+        found = rows(self.stream, self.at, end)
+        self.batches.append((self.at, end, found))
+        assert len(found) <= max(limit, len(self.server.topics["t"]))  # each queue gets on
+        self.at = end
+
+    @rule()
+    def restart(self) -> None:
+        self.stream = reader(self.server)
+        if self.batches:  # the last one may not have been finished
+            start, end, found = self.batches[-1]
+            assert rows(self.stream, start, end) == found
+
+    @invariant()
+    def what_was_not_read_is_held(self) -> None:
+        held, reached = self.server.groups["t"]["g"], self.at["offsets"]["t"][self.server.node]
+        assert all(offset <= reached.get(queue, 0) for queue, offset in held.items())
+
+    def teardown(self) -> None:
+        end = self.stream.latestOffset(self.at, ALL)
+        rest = rows(self.stream, self.at, end)
+        read = sorted(rest + [row for *_, found in self.batches for row in found])
+        assert read == sorted(
+            offset for queue in self.server.topics["t"].values() for offset in range(queue.end)
+        )
+        close_connections()
+        self.server.__exit__(None, None, None)
+
+
+TestStream = Stream.TestCase
+TestStream.settings = settings(max_examples=20, stateful_step_count=20)
+
+
+def test_a_limit_is_the_default_and_the_end_reported(server: FakeLogServer) -> None:
     server.queue("t").append([b"x"] * 10)
     stream = reader(server, maxRecordsPerTrigger="4")
     assert stream.getDefaultReadLimit() == ReadMaxRows(4)
-    position = stream.initialOffset()
-    seen: list[int] = []
-    for _ in range(3):
-        end = stream.latestOffset(position, ReadMaxRows(4))
-        seen += rows(stream, position, end)
-        position = end
-    assert seen == list(range(10))
-    assert stream.reportLatestOffset() == position
+    _, end = first_batch(stream, ReadMaxRows(4))
+    assert end["offsets"]["t"][server.node] == {"0": 4}
+    told: Any = stream.reportLatestOffset()
+    assert told["offsets"]["t"][server.node] == {"0": 10}
 
 
 def test_few_messages_wait_for_others_and_are_held(server: FakeLogServer) -> None:
@@ -86,102 +145,63 @@ def test_few_messages_wait_for_others_and_are_held(server: FakeLogServer) -> Non
     assert stream.latestOffset(end, limit) == end
 
 
-def test_available_now_does_not_wait_for_others(server: FakeLogServer) -> None:
+def test_available_now_does_not_wait_for_others_and_ends_where_it_was_told(
+    server: FakeLogServer,
+) -> None:
     server.queue("t").append([b"x"] * 3)
-    stream = reader(server, minRecordsPerTrigger="4")
+    stream = reader(server, topic="*", minRecordsPerTrigger="4")
     stream.prepareForTriggerAvailableNow()
-    start = stream.initialOffset()
-    end = stream.latestOffset(start, stream.getDefaultReadLimit())
-    assert len(rows(stream, start, end)) == 3
+    server.queue("t").append([b"y"] * 5)
+    start, end = first_batch(stream, stream.getDefaultReadLimit())
+    assert rows(stream, start, end) == [0, 1, 2]
+    server.queue("u").append([b"y"])  # a topic that is new
+    stream.cluster._directory._looked_up_ns = -(1 << 62)
+    assert stream.latestOffset(end, ALL) == end
 
 
-def test_a_limit_of_bytes(server: FakeLogServer) -> None:
+def test_a_limit_of_bytes_and_small_splits(server: FakeLogServer) -> None:
     queue = server.queue("t")
     queue.append([b"x" * 500] * 100)
-    stream = reader(server, maxBytesPerTrigger=str(len(queue.batches[0]) // 4))
+    limit = str(len(queue.batches[0]) // 4)
+    stream = reader(server, maxBytesPerTrigger=limit, maxRecordsPerPartition="10")
     position, seen = stream.initialOffset(), []
     while (end := stream.latestOffset(position, stream.getDefaultReadLimit())) != position:
+        assert len(stream.partitions(position, end)) == 3
         seen.append(len(rows(stream, position, end)))
         position = end
     assert seen == [25, 25, 25, 25]
 
 
-def test_a_batch_is_cut_into_small_splits(server: FakeLogServer) -> None:
-    server.queue("t").append([b"x"] * 10)
-    stream = reader(server, maxRecordsPerPartition="4")
-    start = stream.initialOffset()
-    end = stream.latestOffset(start, ALL)
-    assert len(stream.partitions(start, end)) == 3
-    assert rows(stream, start, end) == list(range(10))
-
-
-def test_available_now_ends_where_it_was_told(server: FakeLogServer) -> None:
-    server.queue("t").append([b"x"] * 10)
-    stream = reader(server)
-    stream.prepareForTriggerAvailableNow()
-    server.queue("t").append([b"y"] * 5)
-    end = stream.latestOffset(stream.initialOffset(), ALL)
-    assert stream.latestOffset(end, ALL) == end
-    assert end["offsets"]["t"][server.node] == {"0": 10}
-
-
-def test_available_now_reads_a_node_that_nsqlookupd_does_not_name_any_more(
-    server: FakeLogServer,
+@pytest.mark.parametrize("left", ["one of two", "the last"])
+def test_available_now_reads_nodes_that_nsqlookupd_does_not_name_any_more(
+    server: FakeLogServer, left: str
 ) -> None:
+    given = {"topic": "t", "lookupd_http_address": server.address, "timeout": "60",
+             "startingOffsets": "earliest"}  # fmt: skip
+
+    def query() -> StreamReader:
+        return StreamReader(Settings.parse(given), ("offset",))
+
     with FakeLogServer() as other:
         for each in (server, other):
             each.queue("t").append([b"x"] * 10)
             server.producers.append(each.address)
-        given = {"topic": "t", "lookupd_http_address": server.address, "timeout": "60",
-                 "startingOffsets": "earliest"}  # fmt: skip
-        start = StreamReader(Settings.parse(given), ("offset",)).initialOffset()
-        server.producers.remove(other.address)
-        again = StreamReader(Settings.parse(given), ("offset",))
+        if left == "the last":
+            server.producers.remove(other.address)
+        start = query().initialOffset()
+        server.producers.pop()
+        again = query()
         again.prepareForTriggerAvailableNow()
         end = again.latestOffset(start, ALL)
-        assert end["offsets"]["t"][other.node] == {"0": 10}
-        other.queue("t").append([b"y"])
+        gone = server if left == "the last" else other
+        assert end["offsets"]["t"][gone.node] == {"0": 10}
+        gone.queue("t").append([b"y"])
         assert again.latestOffset(end, ALL) == end
-
-
-def test_available_now_reads_on_where_nsqlookupd_names_no_node_any_more(
-    server: FakeLogServer,
-) -> None:
-    server.queue("t").append([b"x"] * 10)
-    server.producers.append(server.address)
-    given = {"topic": "t", "lookupd_http_address": server.address, "timeout": "60",
-             "startingOffsets": "earliest"}  # fmt: skip
-    start = StreamReader(Settings.parse(given), ("offset",)).initialOffset()
-    server.producers.clear()
-    again = StreamReader(Settings.parse(given), ("offset",))
-    again.prepareForTriggerAvailableNow()
-    assert rows(again, start, again.latestOffset(start, ALL)) == list(range(10))
-    new = StreamReader(Settings.parse(given), ("offset",))
+    new = query()
     new.prepareForTriggerAvailableNow()
-    with pytest.raises(SourceError, match="no node with topic t is known to nsqlookupd"):
-        new.initialOffset()
-
-
-def test_available_now_does_not_begin_with_topics_that_are_new(server: FakeLogServer) -> None:
-    server.queue("t").append([b"x"] * 10)
-    stream = reader(server, topic="*")
-    stream.prepareForTriggerAvailableNow()
-    end = stream.latestOffset(stream.initialOffset(), ALL)
-    server.queue("u").append([b"y"])
-    stream.cluster._directory._looked_up_ns = -(1 << 62)
-    assert stream.latestOffset(end, ALL) == end
-
-
-def test_a_queue_that_appears_later_is_read_from_its_start_and_held(
-    server: FakeLogServer,
-) -> None:
-    server.queue("t", 0).append([b"x"] * 3)
-    stream = reader(server)
-    start = stream.initialOffset()
-    server.queue("t", 1).append([b"y"] * 4)
-    end = stream.latestOffset(start, ALL)
-    assert sorted(rows(stream, start, end)) == [0, 0, 1, 1, 2, 2, 3]
-    assert server.groups["t"]["g"] == {"0": 0, "1": 0}
+    if left == "the last":
+        with pytest.raises(SourceError, match="no node with topic t is known to nsqlookupd"):
+            new.initialOffset()
 
 
 def test_a_group_of_its_own_is_kept_in_the_checkpoint(server: FakeLogServer) -> None:
@@ -211,23 +231,20 @@ def test_a_commit_that_fails_does_not_end_the_query(
     assert "group g was not moved: topic t on node" in caplog.text
 
 
-def test_a_mistyped_node_is_refused_and_holds_nothing(server: FakeLogServer) -> None:
+def test_a_mistyped_node_and_a_checkpoint_of_another_source_are_refused(
+    server: FakeLogServer,
+) -> None:
     server.queue("t").append([b"x"])
     stream = reader(server, startingOffsets='{"t": {"typo:4151": {"0": 0}}}')
     with pytest.raises(OptionError, match="startingOffsets names node typo:4151 for topic t, "):
         stream.initialOffset()
     assert server.groups == {}
-
-
-def test_a_checkpoint_of_another_source_is_refused(server: FakeLogServer) -> None:
-    server.queue("t").append([b"x"])
     of_a_channel = {"staging": "0123456789abcdef", "file": 3}
-    for ask in (
-        lambda: reader(server).latestOffset(of_a_channel, ALL),
-        lambda: reader(server).partitions(of_a_channel, of_a_channel),
-    ):
-        with pytest.raises(SourceError, match="offsets of another source than format nsq, which"):
-            ask()
+    said = "offsets of another source than format nsq, which"
+    with pytest.raises(SourceError, match=said):
+        reader(server).latestOffset(of_a_channel, ALL)
+    with pytest.raises(SourceError, match=said):
+        reader(server).partitions(of_a_channel, of_a_channel)
 
 
 # --- a first batch that comes again, for which Spark asks for the start once more -----------------
@@ -318,8 +335,7 @@ def test_without_fail_on_data_loss_the_new_log_is_read_from_its_start(
 ) -> None:
     server.queue("t").append([b"old"] * 10)
     stream = reader(server)
-    start = stream.initialOffset()
-    position = stream.latestOffset(start, ALL)
+    _, position = first_batch(stream)
     made_again(server, count)
     restarted = reader(server, failOnDataLoss="false")
     end = restarted.latestOffset(position, ReadMaxRows(40))
@@ -348,8 +364,7 @@ def test_a_node_that_was_restored_from_a_backup_is_told_and_read_from_where_it_w
     """15 messages were read of 20 that are not the same any more."""
     server.queue("t").append([b"old"] * 20)
     stream = reader(server)
-    start = stream.initialOffset()
-    position = stream.latestOffset(start, ReadMaxRows(stood))
+    _, position = first_batch(stream, ReadMaxRows(stood))
     restored(server, 10, 20)
     with pytest.raises(SourceError) as failed:
         reader(server).latestOffset(position, ALL)
@@ -374,8 +389,7 @@ def test_a_batch_that_was_planned_before_a_node_was_restored_is_read_up_to_there
 ) -> None:
     server.queue("t").append([b"old"] * 20)
     stream = reader(server)
-    start = stream.initialOffset()
-    end = stream.latestOffset(start, ReadMaxRows(15))
+    start, end = first_batch(stream, ReadMaxRows(15))
     restored(server, 10, 18)
     with pytest.raises(SourceError, match="was restored from a backup"):
         rows(reader(server), start, end)
@@ -401,8 +415,7 @@ def test_a_copy_that_became_primary_is_an_error_for_those_alone_who_were_ahead_o
 ) -> None:
     server.queue("t").append([b"old"] * 20)
     stream = reader(server)
-    start = stream.initialOffset()
-    ahead = stream.latestOffset(start, ReadMaxRows(15))
+    start, ahead = first_batch(stream, ReadMaxRows(15))
     behind = reader(server).latestOffset(start, ReadMaxRows(10))
     restored(server, 10, 20, kind="~")
     with pytest.raises(SourceError, match=r"was replaced by a copy: .* read on from offset 10"):
@@ -417,8 +430,7 @@ def test_a_node_under_another_name_goes_on_at_its_offsets(
 ) -> None:
     server.queue("t").append([b"x"] * 10)
     stream = reader(server)
-    start = stream.initialOffset()
-    end = stream.latestOffset(start, ReadMaxRows(4))
+    start, end = first_batch(stream, ReadMaxRows(4))
     before, server.node = server.node, "renamed:4151"
     again = reader(server)
     later = again.latestOffset(end, ReadMaxRows(4))
@@ -437,8 +449,7 @@ def test_a_node_under_another_name_goes_on_at_its_offsets(
 def test_a_planned_batch_of_a_log_that_is_gone_is_skipped_whole(server: FakeLogServer) -> None:
     server.queue("t").append([b"old"] * 10)
     stream = reader(server)
-    start = stream.initialOffset()
-    end = stream.latestOffset(start, ALL)
+    start, end = first_batch(stream)
     made_again(server, 50)
     with pytest.raises(SourceError, match="deleted and created again"):
         reader(server).partitions(start, end)
@@ -455,8 +466,7 @@ def test_a_planned_batch_of_a_topic_that_is_gone_from_a_node_is_an_error_or_skip
             each.queue("t").append([b"x"] * 10)
         both = {"nsqd_http_address": f"{server.address},{other.address}"}
         stream = reader(server, **both)
-        start = stream.initialOffset()
-        end = stream.latestOffset(start, ALL)
+        start, end = first_batch(stream)
         other.delete("t")
         said = f"topic t (queue 0) was deleted on node {other.node}: offsets 0 to 10 were not read"
         with pytest.raises(SourceError, match=re.escape(said)):
@@ -467,11 +477,16 @@ def test_a_planned_batch_of_a_topic_that_is_gone_from_a_node_is_an_error_or_skip
         assert lenient.latestOffset(end, ALL)["offsets"] == end["offsets"]
 
 
-def test_a_checkpoint_without_ids_goes_back_to_the_start_when_its_offset_is_too_high(
+def test_a_checkpoint_without_ids_goes_on_or_back_to_the_start_when_its_offset_is_too_high(
     server: FakeLogServer,
 ) -> None:
     server.queue("t").append([b"x"] * 10)
-    old = {"group": "g", "offsets": {"t": {server.node: {"0": 1000}}}}
+    old = {"group": "g", "offsets": {"t": {server.node: {"0": 4}}}}
+    stream = reader(server)
+    end = stream.latestOffset(old, ALL)
+    assert rows(stream, old, end) == list(range(4, 10))
+    assert end["logs"]["t"][server.node] == {"0": server.queue("t").log}
+    old["offsets"] = {"t": {server.node: {"0": 1000}}}
     with pytest.raises(SourceError, match=r"offset 1000 of topic t .* is beyond its end 10"):
         reader(server).latestOffset(old, ALL)
     stream = reader(server, failOnDataLoss="false")
@@ -479,15 +494,6 @@ def test_a_checkpoint_without_ids_goes_back_to_the_start_when_its_offset_is_too_
     server.queue("t").append([b"y"] * 2000)  # past the old offset before the batch is planned
     again = reader(server, failOnDataLoss="false")
     assert rows(again, old, end) == list(range(10))
-
-
-def test_a_checkpoint_without_ids_goes_on(server: FakeLogServer) -> None:
-    server.queue("t").append([b"x"] * 10)
-    old = {"group": "g", "offsets": {"t": {server.node: {"0": 4}}}}
-    stream = reader(server)
-    end = stream.latestOffset(old, ALL)
-    assert rows(stream, old, end) == list(range(4, 10))
-    assert end["logs"]["t"][server.node] == {"0": server.queue("t").log}
 
 
 def test_tasks_notice_a_topic_made_again_after_planning(server: FakeLogServer) -> None:
@@ -512,8 +518,7 @@ def test_a_batch_asks_each_node_once_for_offsets_and_once_to_commit(server: Fake
     for topic in ("t", "u"):
         server.queue(topic).append([b"x"] * 10)
     stream = reader(server, topic="*")
-    start = stream.initialOffset()
-    end = stream.latestOffset(start, ALL)
+    start, end = first_batch(stream)
     stream.partitions(start, end)
     stream.commit(end)
     del server.requests[:]
@@ -554,8 +559,7 @@ def test_two_queries_with_one_group(server: FakeLogServer) -> None:
 def test_a_restarted_query_is_no_other_query(server: FakeLogServer) -> None:
     server.queue("t").append([b"x"] * 10)
     first = reader(server)
-    start = first.initialOffset()
-    end = first.latestOffset(start, ALL)
+    _, end = first_batch(first)
     # Ended before its first batch was done, so that Spark asks for the start again; and then after.
     again = reader(server)
     assert rows(again, again.initialOffset(), end) == list(range(10))
@@ -594,9 +598,10 @@ def test_a_topic_that_is_not_read_any_more_gives_its_group_up(server: FakeLogSer
 
 
 def test_a_group_of_another_name_takes_over(server: FakeLogServer) -> None:
+    with pytest.raises(SourceError, match="topic t does not exist on node"):
+        reader(server, failOnDataLoss="false").initialOffset()  # whatever may be lost
     server.queue("t").append([b"x"] * 10)
-    old = reader(server)
-    end = old.latestOffset(old.initialOffset(), ALL)
+    _, end = first_batch(reader(server))
     reader(server, group="h").latestOffset(end, ALL)
     assert server.groups == {"t": {"h": {"0": 10}}}
 
@@ -610,10 +615,9 @@ def test_a_query_outlives_its_nsqlookupd(
     with FakeLogServer() as lookupd:
         lookupd.producers.append(server.address)
         given = {"topic": "t", "lookupd_http_address": lookupd.address, "timeout": "60"}
-        settings = Settings.parse(given | {"startingOffsets": "earliest", "group": "g"})
-        stream = StreamReader(settings, ("offset",))
-        start = stream.initialOffset()
-        end = stream.latestOffset(start, ALL)
+        given |= {"startingOffsets": "earliest", "group": "g"}
+        stream = StreamReader(Settings.parse(given), ("offset",))
+        _, end = first_batch(stream)
     queue.append([b"x"] * 5)
     later = stream.latestOffset(end, ALL)
     assert rows(stream, end, later) == [10, 11, 12, 13, 14]
@@ -633,9 +637,9 @@ def test_a_named_topic_that_is_deleted_ends_the_query_or_is_skipped_until_it_is_
     server.queue("t").append([b"x"] * 10)
 
     def query(**options: str) -> StreamReader:
-        given = {"topic": "t", where: server.address, "timeout": "60", "group": "g"}
-        settings = Settings.parse(given | {"startingOffsets": "earliest"} | options)
-        return StreamReader(settings, ("offset",))
+        given = {"topic": "t", where: server.address, "timeout": "60", "group": "g",
+                 "startingOffsets": "earliest", **options}  # fmt: skip
+        return StreamReader(Settings.parse(given), ("offset",))
 
     strict, loose = query(), query(failOnDataLoss="false")
     end = loose.latestOffset(loose.initialOffset(), ALL)
@@ -658,13 +662,6 @@ def test_a_named_topic_that_is_deleted_ends_the_query_or_is_skipped_until_it_is_
     server.queue("t").append([b"y"] * 3)
     again = loose.latestOffset(end, ALL)
     assert rows(loose, end, again) == [0, 1, 2]
-
-
-def test_a_topic_that_was_never_there_is_an_error_whatever_may_be_lost(
-    server: FakeLogServer,
-) -> None:
-    with pytest.raises(SourceError, match="topic t does not exist on node"):
-        reader(server, failOnDataLoss="false").initialOffset()
 
 
 def test_a_new_query_goes_on_where_its_group_stands(server: FakeLogServer) -> None:

@@ -1,4 +1,4 @@
-"""Micro-batches of staged files, without Spark: what Spark would call, over a real nsqd."""
+"""A stream over a channel of a real nsqd: messages staged in files, and batches that repeat."""
 
 from __future__ import annotations
 
@@ -11,24 +11,275 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from subprocess import PIPE
+from threading import Event
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
-from penstock.core.errors import LockedError
+from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.errors import LockedError, StorageError
+from penstock.nsq.client.blocking import Consumer, Producer
+from penstock.nsq.client.config import Config
 from penstock.spark.channel import stager, stream
-from penstock.spark.channel.folder import Folder, StagedFile
+from penstock.spark.channel.folder import Folder, StagedFile, read
 from penstock.spark.channel.settings import COLUMNS, ChannelSettings
+from penstock.spark.channel.stager import FILED, Pile, Stager, record_batch
 from penstock.spark.channel.stream import SPLIT_BYTES, ChannelStreamReader, split
 from penstock.spark.errors import LostError, SourceError
 from penstock.spark.read.decode import arrow_schema
 from penstock.storage.files.disk import OsDisk
 from penstock.testing.daemons import Daemon, run_nsqd
-from tests.forwarding import channel, create, publish, wait_until
+from tests.forwarding import bodies_in, channel, create, publish, wait_until
+from tools.harness.certificates import Certificates
+from tools.harness.ports import unused_address
+
+
+@pytest.fixture
+def nsqd() -> Iterator[Daemon]:
+    with run_nsqd() as daemon:
+        create(daemon, "t", "c")
+        yield daemon
+
+
+def options(folder: Path | str, address: str) -> dict[str, str]:
+    return {"mode": "channel", "topic": "t", "channel": "c", "nsqd_tcp_address": address,
+            "stagingLocation": str(folder)}  # fmt: skip
+
+
+def settings(folder: Path | str, address: str, **more: str) -> ChannelSettings:
+    return ChannelSettings.parse(options(folder, address) | more)
+
+
+@contextmanager
+def staging(folder: Folder, settings: ChannelSettings, least: int = 0) -> Iterator[Stager]:
+    folder.open(settings.topic, settings.channel)
+    stager = Stager(settings, folder, least)
+    try:
+        yield stager
+    finally:
+        stager.stop()
+        folder.close()
+
+
+def staged(folder: Folder) -> list[bytes]:
+    batches = [batch for number in list(folder.files) for batch in read(folder.path, number)]
+    return [body for batch in batches for body in batch.column("body").to_pylist()]
+
+
+def wait_for(nsqd: Daemon, **counts: int) -> None:
+    def found() -> dict[str, Any]:
+        statistics = channel(nsqd, "t", "c")
+        return {name: statistics[name] for name in counts}
+
+    wait_until(lambda: found() == counts, lambda: f"{found()}, wanted {counts}")
+
+
+def test_messages_are_finished_once_they_are_staged(nsqd: Daemon, tmp_path: Path) -> None:
+    bodies = [b"%d" % number for number in range(6000)]
+    publish(nsqd, "t", bodies)
+    folder = Folder(str(tmp_path))
+    with staging(folder, settings(tmp_path, nsqd.tcp)) as stager:
+        assert stager.staged(0, wait_s=60)
+        wait_for(nsqd, depth=0, in_flight_count=0, timeout_count=0, requeue_count=0)
+        assert staged(folder) == bodies
+        assert max(file.rows for file in folder.files.values()) <= 2500
+
+
+def test_a_channel_is_not_quiet_while_messages_are_being_staged(
+    nsqd: Daemon, tmp_path: Path
+) -> None:
+    """A disk that takes long for a file must not end a run of AvailableNow without its rows."""
+    begun, go_on = Event(), Event()
+
+    class Slow(Folder):
+        def write(self, *given: Any) -> int:
+            begun.set()
+            go_on.wait(60)
+            return super().write(*given)
+
+    publish(nsqd, "t", [b"a"])
+    with staging(Slow(str(tmp_path)), settings(tmp_path, nsqd.tcp)) as stager:
+        assert begun.wait(60)
+        assert stager.quiet_s == 0
+        go_on.set()
+        assert stager.staged(0, wait_s=60)
+        wait_until(lambda: stager.quiet_s > 0, lambda: "never quiet")
+
+
+def test_numbers_go_on_where_the_checkpoint_is(nsqd: Daemon, tmp_path: Path) -> None:
+    publish(nsqd, "t", [b"a"])
+    with staging(Folder(str(tmp_path)), settings(tmp_path, nsqd.tcp), 17) as stager:
+        assert list(stager.staged(0, wait_s=60)) == [17]
+        assert stager.staged(18, wait_s=0) == {}
+        now = SYSTEM_CLOCK.wall_ns()
+        assert stager.published_before(17, now)
+        assert not stager.published_before(17, now - 3600 * 10**9)
+
+
+def test_a_file_ends_when_it_is_big_enough(nsqd: Daemon, tmp_path: Path) -> None:
+    folder = Folder(str(tmp_path))
+    publish(nsqd, "t", [b"x" * 100_000] * 40)
+    with staging(folder, settings(tmp_path, nsqd.tcp, maxFileBytes="300000")):
+        wait_for(nsqd, depth=0, in_flight_count=0)
+        assert len(staged(folder)) == 40
+        assert max(file.nbytes for file in folder.files.values()) < 1_000_000
+
+
+@pytest.mark.parametrize(
+    "error", [StorageError("x.arrow: no space left on device"), MemoryError("no room for columns")]
+)
+def test_what_cannot_be_written_ends_the_query_and_costs_no_message(
+    nsqd: Daemon, tmp_path: Path, error: Exception
+) -> None:
+    class Full(Folder):
+        def write(self, *given: Any) -> int:
+            raise error
+
+    publish(nsqd, "t", [b"a", b"b"])
+    with (
+        staging(Full(str(tmp_path)), settings(tmp_path, nsqd.tcp)) as stager,
+        pytest.raises(SourceError) as failed,
+    ):
+        stager.staged(0, wait_s=60)
+    assert str(failed.value) == (
+        f"messages of channel c of topic t cannot be staged: {error}. They were given back to the "
+        "channel"
+    )
+    wait_for(nsqd, depth=2, in_flight_count=0, timeout_count=0)
+    assert sorted(bodies_in(nsqd, "t", "c", 2)) == [b"a", b"b"]
+
+
+def test_nodes_keep_what_there_is_no_room_for(nsqd: Daemon, tmp_path: Path) -> None:
+    bodies = [b"%05d" % number + b"x" * 995 for number in range(500)]
+    publish(nsqd, "t", bodies)
+    folder = Folder(str(tmp_path))
+    few = settings(tmp_path, nsqd.tcp, maxStagedBytes="100000", maxInFlight="50")
+    with staging(folder, few) as stager:
+        wait_until(lambda: folder.nbytes >= 100_000, lambda: f"{folder.nbytes} bytes")
+        wait_for(nsqd, in_flight_count=0)
+        depth = channel(nsqd, "t", "c")["depth"]
+        assert depth >= 300
+        found: list[bytes] = []
+        while len(found) < len(bodies):
+            number = min(stager.staged(0, wait_s=60))
+            for batch in read(folder.path, number):
+                found += batch.column("body").to_pylist()
+            stager.remove_below(number + 1)
+            assert folder.nbytes < 300_000
+        assert found == bodies
+        wait_for(nsqd, depth=0, timeout_count=0)
+
+
+def test_what_is_not_staged_is_given_back_at_the_end(nsqd: Daemon, tmp_path: Path) -> None:
+    class Waiting(Stager):
+        def _is_due(self, *_: object, **__: object) -> bool:
+            return False
+
+    publish(nsqd, "t", [b"a", b"b"])
+    folder = Folder(str(tmp_path))
+    folder.open("t", "c")
+    stager = Waiting(settings(tmp_path, nsqd.tcp), folder, 0)
+    wait_for(nsqd, in_flight_count=2)
+    stager.stop()
+    wait_for(nsqd, in_flight_count=0, depth=2, requeue_count=2, timeout_count=0)
+
+
+def test_a_node_that_nobody_reaches_is_named(tmp_path: Path) -> None:
+    address = unused_address()
+    alone = settings(tmp_path, address, timeout="1")
+    with staging(Folder(str(tmp_path)), alone) as stager, pytest.raises(SourceError) as failed:
+        stager.staged(0, wait_s=60)
+    said = str(failed.value)
+    assert said.startswith(f"no node of channel c of topic t can be reached: {address}: ")
+    assert said.endswith("(tried for 1 s; option timeout); start it and run the command again")
+
+
+def test_a_node_that_restarts_is_waited_for(nsqd: Daemon, tmp_path: Path) -> None:
+    publish(nsqd, "t", [b"a"])
+    folder = Folder(str(tmp_path))
+    with staging(folder, settings(tmp_path, nsqd.tcp, timeout="60")) as stager:
+        assert stager.staged(0, wait_s=60)
+        wait_for(nsqd, in_flight_count=0)
+        nsqd.restart()
+        publish(nsqd, "t", [b"b"])
+        assert stager.staged(1, wait_s=60)
+    assert set(staged(folder)) == {b"a", b"b"}
+
+
+def test_tls(tmp_path: Path) -> None:
+    files = Certificates(tmp_path)
+    with run_nsqd(*files.flags(), "--tls-required=true") as nsqd:
+        wrong = settings(tmp_path / "staging", nsqd.tcp, timeout="1", tls_v1="true")
+        folder = Folder(str(tmp_path / "staging"))
+        with staging(folder, wrong) as stager, pytest.raises(SourceError, match="certificate"):
+            stager.staged(0, wait_s=60)
+        right = settings(tmp_path / "staging", nsqd.tcp, tls_root_ca_file=str(files.ca))
+        config = Config(tls_v1=True, tls_root_ca_file=str(files.ca))
+        with Producer(nsqd.tcp, config=config) as producer:
+            producer.publish("t", b"a")
+        with staging(Folder(str(tmp_path / "staging")), right) as stager:
+            assert stager.staged(0, wait_s=60)
+
+
+@contextmanager
+def piled(nsqd: Daemon, bodies: list[bytes]) -> Iterator[Pile]:
+    """A pile of all these, in flight."""
+    publish(nsqd, "t", bodies)
+    pile = Pile()
+    with Consumer("t", "c", nsqd_tcp_addresses=[nsqd.tcp], max_in_flight=2500) as consumer:
+        while pile.rows < len(bodies):
+            delivery = consumer.get_delivery(30)
+            assert delivery is not None
+            pile.add(delivery, now_ns=7 if pile.rows else 3)
+        yield pile
+
+
+def test_a_batch_has_what_a_consumer_sees(nsqd: Daemon) -> None:
+    bodies = [b"x" * (number % 7 + 1) for number in range(500)]
+    with piled(nsqd, bodies) as pile:
+        assert pile.since_ns == 3
+        assert pile.nbytes == sum(map(len, bodies)) + 34 * len(bodies)
+        deliveries = pile.take()
+        messages = [message for each in deliveries for message in each.messages()]
+        batch = record_batch(deliveries)
+    assert (pile.rows, pile.nbytes) == (0, 0)
+    assert tuple(batch.schema.names) == FILED
+    assert batch.column("body").to_pylist() == bodies
+    assert batch.column("id").to_pylist() == [message.id.decode() for message in messages]
+    assert set(batch.column("attempts").to_pylist()) == {1}
+    assert set(batch.column("node").to_pylist()) == {nsqd.tcp}
+    micros = batch.column("timestamp").cast("int64").to_pylist()
+    assert micros == [message.timestamp_ns // 1000 for message in messages]
+
+
+def test_what_is_given_back_comes_at_once_to_others(nsqd: Daemon) -> None:
+    with piled(nsqd, [b"a", b"b"]) as pile:
+        pile.give_back()
+        wait_for(nsqd, requeue_count=2)
+
+
+def test_what_a_lost_connection_brought_is_left_out(nsqd: Daemon) -> None:
+    publish(nsqd, "t", [b"a"])
+    pile = Pile()
+    with Consumer("t", "c", nsqd_tcp_addresses=[nsqd.tcp]) as consumer:
+        delivery = consumer.get_delivery(30)
+        assert delivery is not None
+        pile.add(delivery, 0)
+        nsqd.kill()
+        wait_until(lambda: _lost(consumer), lambda: "the connection is still there")
+        assert pile.take() == []
+        nsqd.start()
+
+
+def _lost(consumer: Consumer) -> bool:
+    consumer.work()
+    return not consumer.connections
+
 
 ALL = ReadAllAvailable()
 Offset = dict[str, Any]
@@ -40,28 +291,18 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stager, "_STOP_S", 60.0)
 
 
-@pytest.fixture
-def nsqd() -> Iterator[Daemon]:
-    with run_nsqd() as daemon:
-        create(daemon, "t", "c")
-        yield daemon
-
-
 class Query:
     """A query that may end and start again, with its checkpoint in ``start``."""
 
-    def __init__(self, nsqd: Daemon, folder: Path, **options: str) -> None:
-        self._options = {
-            "mode": "channel", "topic": "t", "channel": "c", "nsqd_tcp_address": nsqd.tcp,
-            "stagingLocation": str(folder), **options,
-        }  # fmt: skip
+    def __init__(self, nsqd: Daemon, folder: Path, **more: str) -> None:
+        self._options = options(folder, nsqd.tcp) | more
         self.reader = self.again()
         self.start = self.reader.initialOffset()
 
-    def again(self, **options: str) -> ChannelStreamReader:
+    def again(self, **more: str) -> ChannelStreamReader:
         """The reader of the next process, in which the lock of this one is gone."""
         self.reader = ChannelStreamReader(
-            ChannelSettings.parse(self._options | options), ("topic", "body")
+            ChannelSettings.parse(self._options | more), ("topic", "body")
         )
         return self.reader
 
@@ -100,9 +341,7 @@ def query(nsqd: Daemon, tmp_path: Path) -> Iterator[Query]:
 
 
 def test_a_checkpoint_of_the_log_is_refused(tmp_path: Path) -> None:
-    given = {"mode": "channel", "topic": "t", "channel": "c", "nsqd_tcp_address": "127.0.0.1:9",
-             "stagingLocation": str(tmp_path / "staging")}  # fmt: skip
-    reader = ChannelStreamReader(ChannelSettings.parse(given), COLUMNS)
+    reader = ChannelStreamReader(settings(tmp_path / "staging", "127.0.0.1:9"), COLUMNS)
     start = reader.initialOffset()
     of_the_log: Offset = {"group": "g", "offsets": {"t": {"h:4151": {"0": 7}}}}
     said = "the checkpoint has offsets of another source than mode=channel"
@@ -292,14 +531,8 @@ def test_a_run_of_available_now_that_has_ended_takes_no_more(
 
 
 def test_limits_count_whole_files() -> None:
-    def admitted(**options: str) -> tuple[Any, int]:
-        settings = ChannelSettings.parse(
-            {
-                "mode": "channel", "topic": "t", "channel": "c", "nsqd_tcp_address": "h:4150",
-                "stagingLocation": "/none", **options,
-            }
-        )  # fmt: skip
-        reader = ChannelStreamReader(settings, COLUMNS)
+    def admitted(**more: str) -> tuple[Any, int]:
+        reader = ChannelStreamReader(settings("/none", "h:4150", **more), COLUMNS)
         files = {number: StagedFile(100, 1000) for number in range(5, 10)}
         return reader.getDefaultReadLimit(), reader._admitted(files, 5)
 
@@ -323,14 +556,11 @@ def test_nothing_but_options_goes_to_the_tasks(query: Query) -> None:
     assert vars(copy) == {"settings": query.reader.settings, "columns": query.reader.columns}
 
 
-def test_the_process_that_ends_gives_back_what_it_has(nsqd: Daemon, query: Query) -> None:
+def test_a_query_that_ends_gives_back_what_it_has(nsqd: Daemon, query: Query) -> None:
     query.reader.latestOffset(query.start, ALL)
     publish(nsqd, "t", [b"a"] * 10)
     query.reader.stop()
-    wait_until(
-        lambda: channel(nsqd, "t", "c")["in_flight_count"] == 0,
-        lambda: str(channel(nsqd, "t", "c")),
-    )
+    wait_for(nsqd, in_flight_count=0)
     staged = Folder(query.reader.settings.staging)
     staged.open("t", "c")
     depth = channel(nsqd, "t", "c")["depth"]
@@ -358,12 +588,8 @@ try:
 finally:
     reader.stop()
 """
-    given = {
-        "mode": "channel", "topic": "t", "channel": "c", "nsqd_tcp_address": nsqd.tcp,
-        "stagingLocation": str(tmp_path),
-    }  # fmt: skip
     bodies = [b"%d" % number for number in range(5000)]
-    command = [sys.executable, "-c", program, json.dumps(given)]
+    command = [sys.executable, "-c", program, json.dumps(options(tmp_path, nsqd.tcp))]
     with subprocess.Popen(command, stdin=PIPE, stdout=PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""Where the queries of a pipeline begin, over a log server."""
+"""Where pipelines begin, and the nodes that they tell."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import pytest
 
 from penstock.spark.offsets import Place, Position, to_checkpoint
 from penstock.spark.pipelines import beginning, own
+from penstock.spark.pipelines.spec import Source
+from penstock.spark.pipelines.told import about
+from tests.unit.spark.pipelines.test_pipeline import spec
 from tools.harness.fake_log_server import FakeLogServer
 
 
@@ -97,3 +100,11 @@ def test_a_new_query_of_bad_rows_begins_where_the_main_one_stands(
     assert "startingOffsets" not in begin(server)[1]  # an earlier version does not say
     checkpoints.write("0", position._replace(began={places[0]: 3}))
     assert offsets(server, begin(server)[1]) == {0: 3}
+
+
+@pytest.mark.parametrize("topic", ["t", "*"])
+def test_nodes_that_nsqlookupd_knows(server: FakeLogServer, topic: str) -> None:
+    server.queue("t")
+    server.producers = [server.address]
+    options = {"topic": topic, "lookupd_http_address": server.address}
+    assert list(about(spec(Source("nsq", options))).nodes()) == [server.address]
