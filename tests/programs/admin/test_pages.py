@@ -1,3 +1,5 @@
+"""The page and its files: settings, policies and escapes."""
+
 from __future__ import annotations
 
 import html
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.admin.pages import PATHS
+from penstock.admin.verdicts.limits import LIMITS
 from penstock.core.errors import ConfigError
 from penstock.net.http.client.once import request
 from tests.unit.admin.conftest import TIMEOUT_S, Running, StartAdmin
@@ -46,22 +49,17 @@ async def test_every_path_has_the_page_and_its_files_are_there(admin: StartAdmin
 
 async def test_the_page_is_told_who_looks_at_what(admin: StartAdmin) -> None:
     running = await admin(
-        lookupd_http_addresses=("127.0.0.1:9",),
-        admin_users=("alice",),
-        graphite_url="http://g:8080",
+        lookupd_http_addresses=NODES, admin_users=("alice",), graphite_url="http://g:8080"
     )
-    settings = settings_of((await page(running))[0])
-    assert settings["isAdmin"] is False
-    assert settings["basePath"] == ""
-    assert settings["lookupds"] == ["127.0.0.1:9"]
+    document, _ = await page(running)
+    assert f'"limits":{{"backlog":{LIMITS.backlog},"growth":{LIMITS.growth},' in document
+    settings = settings_of(document)
+    assert (settings["isAdmin"], settings["basePath"]) == (False, "")
+    assert settings["lookupds"] == [*NODES]
     assert settings["graphite"] == {
-        "enabled": True,
-        "url": "http://g:8080",
-        "prefix": "nsq.%s",
-        "counterFormat": "stats.counters.%s.count",
-        "gaugeFormat": "stats.gauges.%s",
-        "interval": 60,
-    }
+        "enabled": True, "url": "http://g:8080", "prefix": "nsq.%s", "interval": 60,
+        "counterFormat": "stats.counters.%s.count", "gaugeFormat": "stats.gauges.%s",
+    }  # fmt: skip
     document, _ = await page(running, **{"X-Forwarded-User": "alice"})
     assert settings_of(document)["isAdmin"] is True
 

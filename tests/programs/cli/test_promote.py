@@ -1,9 +1,11 @@
-"""``penstock promote`` against real nodes."""
+"""``penstock promote`` against real nodes: who may become primary, and what is said about it."""
 
 from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -13,14 +15,25 @@ import pytest
 
 from penstock.cli import promote
 from penstock.cluster.blocking import Daemon
+from penstock.testing.daemons import Daemon as Nsqd
 from penstock.testing.daemons import run_nsqd
 from tests.copies import ask, cut_relay, publish, until, until_copied
 from tests.unit.cli.nodes_at_work import Commands
 
 
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Commands:
-    return Commands(capsys)
+@contextmanager
+def two_copies() -> Iterator[tuple[Nsqd, Nsqd, Nsqd]]:
+    """A primary with a message, and two followers that have it."""
+    with (
+        run_nsqd() as primary,
+        run_nsqd(f"--follow={primary.http}") as one,
+        run_nsqd(f"--follow={primary.http}") as other,
+    ):
+        publish(primary, "t", "1")
+        for follower in (one, other):
+            until_copied(primary, follower, "t")
+            until(follower, whole=True, lag_messages=0, error=None)
+        yield primary, one, other
 
 
 def test_a_change_over_and_a_promotion_without_the_old_primary(command: Commands) -> None:
@@ -124,14 +137,7 @@ def test_the_hooks_of_an_operator_are_asked_before_and_told_after(
 
 
 def test_of_two_followers_the_one_wins_for_which_the_primary_steps_back(command: Commands) -> None:
-    with (
-        run_nsqd() as a,
-        run_nsqd(f"--follow={a.http}") as b,
-        run_nsqd(f"--follow={a.http}") as c,
-    ):
-        publish(a, "t", "1")
-        until_copied(a, b, "t")
-        until(c, whole=True, error=None)
+    with two_copies() as (a, b, c):
         assert command("promote", b.http).code == 0
         refused = command("promote", c.http)
         assert refused.code == 1
@@ -146,14 +152,7 @@ def test_of_two_followers_the_one_wins_for_which_the_primary_steps_back(command:
 
 def test_a_follower_of_a_node_that_has_stepped_back_follows_nobody(command: Commands) -> None:
     """It is no copy of the new primary: what that acknowledges is not here."""
-    with (
-        run_nsqd() as a,
-        run_nsqd(f"--follow={a.http}") as b,
-        run_nsqd(f"--follow={a.http}") as c,
-    ):
-        publish(a, "t", "1")
-        for follower in (b, c):
-            until(follower, whole=True, lag_messages=0, error=None)
+    with two_copies() as (a, b, c):
         assert command("promote", c.http).code == 0
         fenced = (f"{a.http} is fenced: {c.http} is primary in epoch 2, and is to be followed "
                   "instead")  # fmt: skip
@@ -174,14 +173,8 @@ def test_a_follower_of_a_node_that_has_stepped_back_follows_nobody(command: Comm
 
 def test_a_follower_of_a_node_that_copies_its_successor_follows_nobody(command: Commands) -> None:
     """Nobody has told it of the promotion but the old primary, which is a copy itself by then."""
-    with (
-        run_nsqd() as a,
-        run_nsqd(f"--follow={a.http}") as b,
-        run_nsqd(f"--follow={a.http}") as c,
-    ):
-        publish(a, "t", "1")
-        for follower in (b, c):
-            history = until(follower, whole=True, lag_messages=0, error=None)["history"]
+    with two_copies() as (a, b, c):
+        history = until(c, whole=True)["history"]
         a.kill()
         assert command("promote", c.http).code == 0
         a.flags.append(f"--follow={c.http}")
@@ -205,14 +198,7 @@ def test_a_follower_of_a_node_that_copies_its_successor_follows_nobody(command: 
 
 
 def test_a_follower_goes_over_to_the_new_primary(command: Commands) -> None:
-    with (
-        run_nsqd() as a,
-        run_nsqd(f"--follow={a.http}") as b,
-        run_nsqd(f"--follow={a.http}") as c,
-    ):
-        publish(a, "t", "1")
-        for follower in (b, c):
-            until(follower, whole=True, lag_messages=0, error=None)
+    with two_copies() as (a, b, c):
         assert command("promote", c.http).code == 0
         until(b, whole=False)
         b.flags[b.flags.index(f"--follow={a.http}")] = f"--follow={c.http}"
@@ -227,10 +213,7 @@ def test_a_follower_goes_over_to_the_new_primary(command: Commands) -> None:
 
 def test_the_command_says_what_it_cannot_know(command: Commands) -> None:
     """Of copies that were whole when their primary died, which one was restarted since."""
-    with run_nsqd() as a, run_nsqd(f"--follow={a.http}") as b, run_nsqd(f"--follow={a.http}") as c:
-        publish(a, "t", "1")
-        until_copied(a, b, "t")
-        until(c, whole=True, error=None)
+    with two_copies() as (a, b, c):
         a.kill()
         b.restart()
         until(b, whole=False, was_whole=True, lag_seconds=None)

@@ -1,4 +1,7 @@
-"""``penstock up`` as a user starts and stops it, without Spark."""
+"""``penstock up`` as a user starts and stops it, without Spark, and ``penstock demo --stay``.
+
+tests/spark/programs/test_demo.py has the demo up to where Spark has ended.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,16 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 
+from penstock.cli import demo
 from penstock.cli.live.daemons import Daemons
 from penstock.cli.live.nodes import Ports
 from penstock.nsq.client.blocking import Producer
@@ -207,9 +213,43 @@ def test_ports_in_use_are_one_line_and_code_1(tmp_path: Path) -> None:
     assert not (tmp_path / "up").exists()
 
 
-def test_a_board_names_both_daemons_from_the_start(tmp_path: Path) -> None:
-    from penstock.cli.live.display import Board
+CARRIERS = [{"carrier": "UA", "events": 2, "distinct": 2, "first": 0, "last": 1, "delay": 2.0}]
 
-    board = Board("up")
-    Daemons(tmp_path, Ports(), board)
-    assert board.service("nsqd").detail == "tcp 4150  http 4151"
+
+class Played(demo._Demo):
+    """A demo that has come to its proof: its daemons run, all its other children have ended."""
+
+    admin = ""
+
+    def play(self) -> list[dict[str, Any]]:
+        daemons = Daemons(self._folder, Ports.free(), self._board)
+        self._admin = Played.admin = daemons.admin
+        daemons.start(self.children.all)
+        daemons.create_topic("flights")
+        self.published.done = self.consumed.done = 2
+        return CARRIERS
+
+
+def test_the_services_stay_until_ctrl_c(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(demo, "_Demo", Played)
+    topics = []
+
+    def look_and_interrupt(_: float) -> None:
+        with urllib.request.urlopen(f"{Played.admin}api/topics", timeout=30) as answer:
+            topics.extend(json.load(answer)["topics"])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo, "time", SimpleNamespace(sleep=look_and_interrupt))
+    demo.run_demo(0, 2, keep=True, stay=True)
+    said = capsys.readouterr().out
+    assert topics == ["flights"]
+    proven, rest = said.split(" until Ctrl-C\n")
+    assert "Proven: 2 rows in Parquet = 2 events published" in proven
+    assert re.search(r"\nnsqadmin is at http://127\.0\.0\.1:\d+/$", proven)
+    assert ": stopped" not in proven
+    assert rest.startswith("stopping the services\n")
+    assert "Everything of this run is in run/demo-" in rest
+    assert rest.splitlines()[-1].startswith("Next: publish messages of your own")

@@ -59,13 +59,10 @@ def connections_closed() -> Iterator[None]:
 
 def options(secured: Site, files: Certificates, **more: str) -> dict[str, str]:
     return {
-        "topic": "t",
-        "nsqd_http_address": secured.nsqd.http,
-        "timeout": "60",
-        "tls_root_ca_file": str(files.ca),
-        "tls_cert": str(files.placeholders()["ca"]).replace("ca.pem", "client.pem"),
+        "topic": "t", "nsqd_http_address": secured.nsqd.http, "timeout": "60",
+        "tls_root_ca_file": str(files.ca), "tls_cert": str(files.ca.with_name("client.pem")),
         **more,
-    }
+    }  # fmt: skip
 
 
 def rows(given: dict[str, str]) -> int:
@@ -73,20 +70,13 @@ def rows(given: dict[str, str]) -> int:
     return sum(batch.num_rows for each in reader.partitions() for batch in reader.read(each))
 
 
-def test_the_port_that_the_node_tells(secured: Site, files: Certificates) -> None:
-    assert rows(options(secured, files)) == 10
-
-
-def test_an_https_address(secured: Site, files: Certificates) -> None:
-    https = f"https://{secured.nsqd.https}"
-    assert rows(options(secured, files, nsqd_http_address=https)) == 10
-
-
-def test_nodes_found_by_nsqlookupd(secured: Site, files: Certificates) -> None:
-    given = options(secured, files, lookupd_http_address=secured.lookupd.http)
+def test_each_way_to_a_node(secured: Site, files: Certificates) -> None:
+    given = options(secured, files)
+    assert rows(given) == 10, "at the port that the node tells"
+    assert rows({**given, "nsqd_http_address": f"https://{secured.nsqd.https}"}) == 10
     del given["nsqd_http_address"]
-    assert rows(given) == 10
-    assert rows({**given, "topic": "*"}) == 10
+    for topic in ("t", "*"):
+        assert rows({**given, "topic": topic, "lookupd_http_address": secured.lookupd.http}) == 10
 
 
 def test_a_commit(secured: Site, files: Certificates) -> None:

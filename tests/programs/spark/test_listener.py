@@ -101,24 +101,22 @@ def test_a_query_from_its_start_to_its_end(server: FakeLogServer) -> None:
     assert states(server)[-1] == ("stopped", 100, "")
 
 
-def test_a_query_that_fails_says_why_in_our_words(server: FakeLogServer) -> None:
-    listens: Any = ProgressListener(PATIENT)
-    listens.onQueryStarted(Event())
-    listens.onQueryProgress(Progress(server.address))
-    wall = "org.apache.spark.SparkException: x\npenstock.spark.errors.SourceError: no node\n\tat y"
-    listens.onQueryTerminated(Event(exception=wall))
-    finished()
-    assert states(server)[-1] == ("failed", 100, "no node")
-
-
-def test_a_query_that_was_running_before_is_told_of_from_its_next_batch(
-    server: FakeLogServer,
+@pytest.mark.parametrize(
+    ("exception", "told"),
+    [
+        (None, ("stopped", 100, "")),
+        ("org.apache.spark.SparkException: x\npenstock.spark.errors.SourceError: no node\n\tat y",
+         ("failed", 100, "no node")),
+    ],
+)  # fmt: skip
+def test_a_query_that_was_running_before_is_told_of_from_its_next_batch_on_and_why_it_ends(
+    server: FakeLogServer, exception: str | None, told: tuple[str, int, str]
 ) -> None:
     listens: Any = ProgressListener(PATIENT)
     listens.onQueryProgress(Progress(server.address))
-    listens.onQueryTerminated(Event())
+    listens.onQueryTerminated(Event(exception=exception))
     finished()
-    assert states(server)[-1] == ("stopped", 100, "")
+    assert states(server)[-1] == told
 
 
 def test_a_query_without_news_is_told_of_as_alive(
@@ -154,27 +152,21 @@ def test_a_secret_goes_along(server: FakeLogServer) -> None:
         assert server.headers[-1]["Authorization"] == "Bearer s3cret"
 
 
-def test_a_node_that_is_not_there_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("kind", ["none", "go"])
+def test_a_node_that_takes_no_status_is_left_alone_and_logged_once(
+    caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
     caplog.set_level(logging.INFO)
     teller = Teller(PATIENT)
-    for _ in range(3):
-        teller.tell(query("127.0.0.1:9"))
-        finished()
-    (logged,) = caplog.records
-    assert logged.levelno == logging.INFO
-    assert logged.getMessage().startswith(
-        "the status of q is not reported: 127.0.0.1:9 cannot be reached"
-    )
-
-
-def test_a_node_of_go_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     with FakeLogServer(kind="go") as server:
-        server.kind = "go"
-        teller = Teller(PATIENT)
         for _ in range(3):
-            teller.tell(query(server.address))
+            teller.tell(query(server.address if kind == "go" else "127.0.0.1:9"))
             finished()
-    assert len(caplog.records) == 1
+    (logged,) = caplog.records
+    if kind == "none":
+        assert logged.levelno == logging.INFO
+        said = "the status of q is not reported: 127.0.0.1:9 cannot be reached"
+        assert logged.getMessage().startswith(said)
 
 
 def test_nodes_that_are_not_found_are_no_failure(

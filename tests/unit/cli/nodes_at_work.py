@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -81,19 +81,26 @@ def make(node: Daemon, topic: str, *channels: str) -> None:
         ask(node, "POST", f"/channel/create?topic={topic}&channel={channel}")
 
 
-def consume(node: Daemon, topic: str, channel: str, count: int) -> list[bytes]:
-    """The bodies of so many messages, finished."""
-    bodies: list[bytes] = []
+def subscribed(
+    node: Daemon, topic: str, channel: str, count: int
+) -> tuple[Wire, Iterator[MessageBlock]]:
+    """A consumer that takes so many messages at once, and what it gets."""
     wire = Wire(node.tcp)
     wire.send(encode.subscribe(topic, channel))
     frames = wire.frames()
     next(frames)
     wire.send(encode.ready(count))
+    return wire, (frame for frame in frames if isinstance(frame, MessageBlock))
+
+
+def consume(node: Daemon, topic: str, channel: str, count: int) -> list[bytes]:
+    """The bodies of so many messages, finished."""
+    bodies: list[bytes] = []
+    wire, blocks = subscribed(node, topic, channel, count)
     while len(bodies) < count:
-        block = next(frames)
-        if isinstance(block, MessageBlock):
-            bodies += [message.body for message in block]
-            wire.send(block.finish_commands())
+        block = next(blocks)
+        bodies += [message.body for message in block]
+        wire.send(block.finish_commands())
     wire.close()
     return bodies
 
@@ -103,17 +110,12 @@ def kill_letters(node: Daemon, topic: str, channel: str, bodies: Sequence[bytes]
     make(node, topic, channel)
     ask(node, "POST", f"/channel/config?topic={topic}&channel={channel}", b'{"max_attempts":1}')
     publish(node, topic, bodies)
-    wire = Wire(node.tcp)
-    wire.send(encode.subscribe(topic, channel))
-    frames = wire.frames()
-    next(frames)
-    wire.send(encode.ready(len(bodies)))
+    wire, blocks = subscribed(node, topic, channel, len(bodies))
     seen = 0
     while seen < len(bodies):
-        block = next(frames)
-        if isinstance(block, MessageBlock):
-            seen += len(block)
-            wire.send(b"".join(encode.requeue(message.id, 0) for message in block))
+        block = next(blocks)
+        seen += len(block)
+        wire.send(b"".join(encode.requeue(message.id, 0) for message in block))
     wait_until(lambda: dead(node, topic, channel) >= len(bodies), node.log)
     wire.close()
 

@@ -1,4 +1,4 @@
-"""Figures of a query, of reports as Spark makes them."""
+"""Figures of a query, from reports as Spark makes them."""
 
 from __future__ import annotations
 
@@ -70,13 +70,10 @@ def test_a_batch_that_is_told_twice_is_one() -> None:
     for batch in (3, 3, 4):
         found.take(report(batch, rows=0))
     assert (found.status()["batches"], found.status()["batch"]) == (2, 4)
-
-
-def test_rows_of_a_sink_that_counts_them() -> None:
-    found = query()
-    found.take(report(sink={"numOutputRows": 40}))
-    found.take(report(1))
+    found.take(report(5, sink={"numOutputRows": 40}))  # a sink that counts them
+    found.take(report(6))
     assert found.status()["rows_written"] == 40
+    assert found.status()["source"] == "nsq t"  # a query without a file
 
 
 def test_an_error() -> None:
@@ -93,12 +90,6 @@ def test_names_that_nsqd_takes(name: str | None, shown: str) -> None:
     assert query(name=name).status()["name"] == shown
 
 
-def test_a_query_without_a_file_is_told_by_its_topics() -> None:
-    found = query()
-    found.take(report())
-    assert found.status()["source"] == "nsq t"
-
-
 @pytest.mark.parametrize("end", [None, "null", "7", "{}", '{"group": "g"}', '{"offsets": 3}', "["])
 def test_other_sources_are_passed_over(end: str | None) -> None:
     found = query()
@@ -106,15 +97,11 @@ def test_other_sources_are_passed_over(end: str | None) -> None:
     assert (found.read_nodes, found.status()["groups"]) == (set(), [])
 
 
-def test_brokers_that_name_servers_lead_to_are_told_nothing() -> None:
+def test_nodes_are_bounded_and_brokers_of_name_servers_are_told_nothing() -> None:
     found = query()
     end = stored({"broker-a": 5, "b:1": 5})
     found.take(report(sources=[{"endOffset": end, "latestOffset": end}]))
     assert found.read_nodes == {"b:1"}
-
-
-def test_nodes_are_bounded() -> None:
-    found = query()
     end = stored({f"h{number}:1": 1 for number in range(500)})
-    found.take(report(sources=[{"endOffset": end, "latestOffset": end}]))
+    found.take(report(1, sources=[{"endOffset": end, "latestOffset": end}]))
     assert len(found.read_nodes) == figures.PLACES_MAX

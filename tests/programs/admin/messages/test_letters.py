@@ -1,23 +1,35 @@
+"""Dead letters: listed, exported and sent again, from scripted and from real nodes."""
+
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 
 import pytest
 
 from penstock.admin.messages import letters as module
+from penstock.admin.messages import resend
 from penstock.admin.messages.letters import lines
+from penstock.admin.messages.resend import Outcome, Sending, Wish
 from penstock.cluster.asker import Asker
 from penstock.cluster.errors import UpstreamError
-from penstock.net.http.server.api import error_response
-from penstock.net.http.server.service import Response
+from penstock.net.http.server.api import error_response, json_response
+from penstock.net.http.server.service import Later, Response
 from penstock.nsq.dead_letters import letters
+from penstock.nsq.dead_letters import resend as letter_channel
 from penstock.nsq.dead_letters.topics import CHANNEL
 from penstock.testing.daemons import Daemon
-from tests.unit.admin.conftest import TIMEOUT_S, StartAdmin, StartFake, until
-from tests.unit.cli.nodes_at_work import ask, consume, publish
-
-from .conftest import BODIES, Site, message
+from tests.programs.admin.messages.conftest import (
+    BODIES,
+    LONG_S,
+    Site,
+    letters_in,
+    message,
+    producer_of,
+)
+from tests.unit.admin.conftest import TIMEOUT_S, StartFake, until
+from tests.unit.cli.nodes_at_work import ask, consume, depths, kill_letters, make, publish
 
 NO_CHANNEL = error_response(404, "CHANNEL_NOT_FOUND")
 
@@ -56,9 +68,6 @@ async def test_a_page_of_a_node(site: Site) -> None:
     path = f"/api/deadletters/t.dead?node={site.node}&limit=1"
     assert await site.get(path) == (200, {"node": site.node, "topic": "t.dead", "next": 4,
                                           "messages": [message(3)], "message": ""})  # fmt: skip
-    assert (await site.get(f"/api/deadletters/t.dead?node={site.go}"))[0] == 501
-    assert (await site.get("/api/deadletters/t.dead?node=n:1"))[0] == 404
-    assert (await site.get("/api/deadletters/t.dead"))[1] == {"message": "MISSING_ARG_NODE"}
 
 
 async def test_a_page_from_a_time_on(site: Site) -> None:
@@ -106,21 +115,6 @@ async def test_many_letters_in_small_pieces(dead: Daemon, asker: Asker) -> None:
     assert max(map(len, pieces)) < 70_000
 
 
-async def test_through_nsqadmin(dead: Daemon, admin: StartAdmin) -> None:
-    running = await admin(nsqd_http_addresses=(dead.http,))
-    path = "/api/deadletters/orders.dead/export"
-    for query in ("?form=raw", f"?form=raw&node={dead.http}"):
-        assert (await running.ask("GET", path + query))[1].encode().splitlines() == BODIES
-    for query, status, code in (
-        ("?form=xml", 400, "INVALID_ARG_FORM"),
-        ("?node=127.0.0.1:1", 404, "NODE_NOT_FOUND"),
-    ):
-        found = await running.ask("GET", path + query)
-        assert found == (status, json.dumps({"message": code}, separators=(",", ":")))
-    for path in ("/api/deadletters/no.dead/export", "/api/deadletters/orders.dead/other"):
-        assert (await running.ask("GET", path))[0] == 404
-
-
 async def test_names_of_files_are_safe(site: Site) -> None:
     name = 'a"b\r\nX: y'
     site.ours.answers["/deadletters/topics"] = {"topics": [row(name, 0)]}
@@ -166,3 +160,123 @@ async def test_a_node_that_leads_in_circles(fake: StartFake, asker: Asker) -> No
     with pytest.raises(UpstreamError, match="the page after 0 is that of 0"):
         async for _ in lines(asker, node.address, "t.dead", "raw"):
             pass
+
+
+DEAD = "orders.dead"
+
+
+async def send(
+    asker: Asker, nsqd: Daemon, *ids: str, to: str = "", seconds: float = LONG_S, count: int = 6
+) -> Outcome:
+    outcome = Outcome()
+    ends_at = asyncio.get_running_loop().time() + seconds
+    wish = Wish(DEAD, ids, to)
+    await Sending(asker, producer_of(nsqd), wish, outcome, ends_at).run(count)
+    return outcome
+
+
+def left(nsqd: Daemon) -> int:
+    return depths(nsqd, DEAD)[CHANNEL]
+
+
+async def test_all_of_them(dead: Daemon, asker: Asker) -> None:
+    assert await send(asker, dead) == Outcome(sent=6)
+    assert consume(dead, "orders", "bill", 6) == BODIES
+    assert left(dead) == 0
+    assert await send(asker, dead, count=0) == Outcome()
+
+
+async def test_some_of_them_and_the_others_stay_at_hand(dead: Daemon, asker: Asker) -> None:
+    make(dead, "elsewhere", "c")
+    ids = [each["id"] for each in letters_in(dead, DEAD)]
+    outcome = await send(asker, dead, ids[4], "0" * 16, ids[1], "f" * 16, to="elsewhere")
+    assert outcome == Outcome(sent=2, not_found=["0" * 16, "f" * 16])
+    assert sorted(consume(dead, "elsewhere", "c", 2)) == [BODIES[1], BODIES[4]]
+    # None of the others is put off any longer, and those that were sent are not found again.
+    assert (await send(asker, dead, ids[4])).not_found == [ids[4]]
+    assert len(consume(dead, DEAD, CHANNEL, 4)) == 4
+
+
+async def test_letters_that_do_not_say_where_they_came_from(dead: Daemon, asker: Asker) -> None:
+    publish(dead, DEAD, [b"without origin"])
+    outcome = await send(asker, dead, count=7)
+    assert (outcome.sent, outcome.left) == (6, 0)
+    assert outcome.remarks == [f'{dead.http}: 1 letter without an origin; give "to"']
+    assert (await send(asker, dead, to="orders", count=1)).sent == 1
+
+
+async def test_a_topic_that_takes_no_more_midway(
+    dead: Daemon, asker: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resend, "IN_FLIGHT", 2)
+    ask(dead, "POST", "/topic/config?topic=orders", b'{"max_depth":3,"overflow":"refuse"}')
+    outcome = await send(asker, dead)
+    assert 2 <= outcome.sent <= 3
+    assert outcome.left == 6 - outcome.sent
+    (remark,) = outcome.remarks
+    assert "topic orders did not take the letters: E_MPUB_FAILED" in remark
+    assert depths(dead, "orders")["bill"] == outcome.sent
+    ask(dead, "POST", "/topic/config?topic=orders", b"{}")
+    again = await send(asker, dead, count=outcome.left)
+    assert (again.sent, again.left) == (6 - outcome.sent, 0)
+
+
+async def test_letters_that_somebody_else_holds(
+    dead: Daemon, asker: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(letter_channel, "WAIT_S", 0.1)
+    make(dead, DEAD, CHANNEL)
+    ask(dead, "POST", f"/channel/pause?topic={DEAD}&channel={CHANNEL}")
+    outcome = await send(asker, dead)
+    assert (outcome.sent, outcome.left) == (0, 6)
+    assert "6 letters did not come: another consumer of the channel" in outcome.remarks[0]
+
+
+async def test_when_time_is_up(dead: Daemon, asker: Asker) -> None:
+    outcome = await send(asker, dead, seconds=0)
+    assert (outcome.sent, outcome.left) == (0, 6)
+    assert outcome.remarks == [f"{dead.http}: 6 letters left, as time was up: ask again"]
+    assert left(dead) == 6
+
+
+async def test_a_node_that_is_gone(dead: Daemon, asker: Asker) -> None:
+    node = producer_of(dead)
+    node.tcp_port = 1
+    outcome = Outcome()
+    await Sending(asker, node, Wish(DEAD, (), ""), outcome, 1e12).run(6)
+    assert (outcome.sent, outcome.left) == (0, 6)
+    assert "127.0.0.1:1" in outcome.remarks[0]
+    dead.kill()
+    outcome = await send(asker, dead)
+    assert (outcome.sent, outcome.left) == (0, 6)
+    # The end of the kept connection may not have been noticed yet.
+    assert re.search("connection refused|EOF$", outcome.remarks[0])
+
+
+async def test_many_in_more_than_one_batch(dead: Daemon, asker: Asker) -> None:
+    kill_letters(dead, "other", "c", [b"%d" % number for number in range(700)])
+    outcome = Outcome()
+    wish = Wish("other.dead", (), "")
+    await Sending(asker, producer_of(dead), wish, outcome, 1e12).run(700)
+    assert outcome == Outcome(sent=700)
+    assert depths(dead, "other")["c"] == 700
+
+
+PATH = "/api/deadletters/t.dead"
+ALL = {"action": "resend", "all": True}
+
+
+async def test_one_request_for_a_topic_at_a_time(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = Later()
+    site.ours.answers["/deadletters/topics"] = late
+    first = asyncio.ensure_future(site.post(PATH, ALL))
+    await until(lambda: "GET /deadletters/topics" in site.asked())
+    assert await site.post(PATH, ALL) == (503, {"message": "RESEND_UNDER_WAY"})
+    monkeypatch.setattr(resend, "AT_ONCE", 1)
+    assert (await site.post("/api/deadletters/u.dead", ALL))[0] == 503
+    late.complete(json_response({"topics": []}))
+    assert (await first)[0] == 404
+    site.ours.answers["/deadletters/topics"] = {"topics": []}
+    assert (await site.post(PATH, ALL))[0] == 404

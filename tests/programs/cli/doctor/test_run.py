@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from penstock.testing.daemons import run_nsqd
 from tests.unit.cli.doctor.patients import everything, healthy, segments
 from tests.unit.cli.nodes_at_work import Commands, consume, publish
@@ -82,14 +80,6 @@ def test_a_configuration_alone_asks_no_node(tmp_path: Path, command: Commands) -
     assert ended.out.splitlines()[-1] == "1 fault"
     assert "did you mean tcp_address?" in ended.out
     assert "4151" not in ended.out
-
-
-@pytest.mark.parametrize("flag", ["--repair", "--accept-damage"])
-def test_repairs_need_a_data_path(command: Commands, flag: str) -> None:
-    ended = command("doctor", flag)
-    assert (ended.code, ended.err) == (
-        2, "penstock: --repair and --accept-damage need the --data-path that they are for\n"
-    )  # fmt: skip
 
 
 def test_a_data_path_in_use_is_not_repaired(tmp_path: Path, command: Commands) -> None:

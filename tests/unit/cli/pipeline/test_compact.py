@@ -1,3 +1,5 @@
+"""``penstock pipeline compact``: of the folder of a pipeline or any other, and what it refuses."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -27,13 +29,12 @@ def test_the_folder_of_a_pipeline_is_compacted(
 
 
 @pytest.mark.parametrize("sink", ['topic = "u"', 'format = "parquet"\npath = "s3a://lake/t"'])
-def test_a_sink_that_is_no_folder_here_is_refused(tmp_path: Path, sink: str) -> None:
+def test_a_sink_that_is_no_folder_here_and_a_size_that_is_none_are_refused(
+    tmp_path: Path, sink: str
+) -> None:
     file = tmp_path / "p.toml"
     file.write_text(f'[source]\ntopic = "t"\nnsqd_http_address = "h:1"\n[sink]\n{sink}\n')
     with pytest.raises(PenstockError, match=r"p\.toml writes .*, which is no folder of this mach"):
         run_compact(file, 128)
-
-
-def test_a_size_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PenstockError, match="--file-megabytes must be 1 or more, not 0"):
         run_compact(tmp_path, 0)

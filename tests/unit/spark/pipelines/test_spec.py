@@ -1,11 +1,96 @@
-"""A pipeline's file as values; all that is wrong is refused with file, line and remedy."""
+"""Files of pipelines: what may stand in them, and what is said about the rest."""
 
 from __future__ import annotations
 
-import pytest
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
-from penstock.spark.pipelines.document import Document, PipelineFileError
-from penstock.spark.pipelines.spec import Run, Sink, Source, Spec, read
+import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from penstock.spark.pipelines import cases
+from penstock.spark.pipelines.document import Document, PipelineFileError, filled, nearest
+from penstock.spark.pipelines.spec import Case, Run, Sink, Source, Spec, read
+
+TEXT = '''\
+# a comment
+[source]
+topic = "t"
+"nsqd_http_address" = ["a:1"]
+
+[sql]
+query = """
+select n
+  from input  -- [source]
+topic = 7
+"""
+
+[[tests]]
+name = "one"
+[[tests]]
+name = "two"
+[run]
+every = "1s"
+'''
+
+
+def test_lines_of_tables_and_keys() -> None:
+    document = Document("p.toml", TEXT)
+    lines = {("source", ""): 2, ("source", "topic"): 3, ("source", "nsqd_http_address"): 4,
+             ("tests#1", "name"): 16, ("run", "every"): 18,
+             # What stands inside of a text of several lines is neither a header nor a key.
+             ("sql", "topic"): 0}  # fmt: skip
+    assert {place: document.line(*filter(None, place)) for place in lines} == lines
+
+
+def test_an_error_names_the_place_as_far_as_it_is_known() -> None:
+    document = Document("p.toml", TEXT)
+    assert str(document.error("run", "every", "no")) == "p.toml:18: [run] no"
+    assert str(document.error("run", "other", "no")) == "p.toml:17: [run] no"
+    assert str(document.error("tests#0", "name", "no")) == "p.toml:14: [[tests]] no"
+    assert str(document.error("", None, "no")) == "p.toml: no"
+    with pytest.raises(PipelineFileError) as refused:
+        document.require_known("run", ["evry"], ["every", "checkpoint"])  # sic
+    assert str(refused.value) == "p.toml:17: [run] no key evry; did you mean every?"  # sic
+    assert nearest("zzz", ["every", "checkpoint"]) == "; there are every, checkpoint"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"[a]\nb = \n", r":2: column 5: invalid value"),
+        (b'[pipeline] name = "x"', r":1: column 12: expected newline or end of document"),
+        (b"\xff\xfe", "is no UTF-8 text"),
+        (None, "cannot be read: No such file"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path: Path, content: bytes | None, said: str) -> None:
+    file = tmp_path / "p.toml"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(PipelineFileError, match=rf"p\.toml.*{said}"):
+        Document.load(file)
+    with pytest.raises(PipelineFileError, match="cannot be read: Is a directory"):
+        Document.load(tmp_path)
+
+
+def test_variables_and_their_defaults() -> None:
+    assert filled("${HOST}:${PORT:-4161}$", {"HOST": "h"}) == "h:4161$"
+    assert filled("${HOST:-a}", {"HOST": ""}) == ""
+    with pytest.raises(KeyError, match="PORT"):
+        filled("${PORT}", {})
+
 
 WHOLE = """\
 [pipeline]
@@ -107,9 +192,6 @@ def test_options_have_the_names_of_the_documentation() -> None:
     assert small.source.options == {
         "topic": "t", "nsqd_http_address": "h:4151", "maxRecordsPerTrigger": "9",
     }  # fmt: skip
-
-
-def test_rocketmq_on_both_sides() -> None:
     ends = 'format = "rocketmq"\ntopic = "t"\nnamesrvAddr = "n:9876"\n'
     both = spec(f"[source]\n{ends}[sink]\n{ends}")
     assert both.source == Source("rocketmq", {"topic": "t", "namesrvAddr": "n:9876"})
@@ -216,20 +298,22 @@ def test_letters_do_not_come_back(topic: str) -> None:
     assert spec(without).parse.bad == "u.bad"
 
 
-def test_bad_rows_need_a_source_with_nodes() -> None:
-    text = """\
-[source]
-format = "kafka"
-[parse]
-json = "n int"
-bad = "t.bad"
-[sink]
-format = "console"
-"""
-    assert refused(text) == (
-        'clicks.toml:5: [parse] bad is a topic on the nodes of the source, so with format = "nsq"'
-        " and its log"
-    )
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[source]\nformat = "kafka"\n[parse]\njson = "n int"\nbad = "t.bad"\n'
+         '[sink]\nformat = "console"\n',
+         'clicks.toml:5: [parse] bad is a topic on the nodes of the source, so with format = "nsq"'
+         " and its log"),
+        ('[source]\nformat = "text"\npath = "in"\n'
+         '[sink]\nformat = "http"\nurl = "http://h/"\ndeadLetters = "refused"\n',
+         "clicks.toml:7: [sink] deadLetters=refused is a topic: say on which nodes, by "
+         "nsqd_http_address or lookupd_http_address (host:port, several separated by commas)"),
+    ],
+    ids=["bad rows", "dead letters"],
+)  # fmt: skip
+def test_bad_rows_and_dead_letters_need_nodes(text: str, said: str) -> None:
+    assert refused(text) == said
 
 
 CHANNEL = """\
@@ -244,22 +328,6 @@ format = "noop"
 """
 
 
-def test_dead_letters_without_nodes_are_refused_by_their_own_key() -> None:
-    text = """\
-[source]
-format = "text"
-path = "in"
-[sink]
-format = "http"
-url = "http://h/"
-deadLetters = "refused"
-"""
-    assert refused(text) == (
-        "clicks.toml:7: [sink] deadLetters=refused is a topic: say on which nodes, by "
-        "nsqd_http_address or lookupd_http_address (host:port, several separated by commas)"
-    )
-
-
 def test_a_channel_is_a_source_with_options_of_its_mode() -> None:
     source = spec(CHANNEL).source
     assert (source.format, source.options["topic"], source.reads_log) == ("nsq", "t", False)
@@ -270,3 +338,45 @@ def test_a_channel_is_a_source_with_options_of_its_mode() -> None:
     )
     bad = CHANNEL + '[parse]\njson = "n int"\nbad = "t.bad"\n'
     assert "bad is a topic on the nodes of the source" in refused(bad)
+
+
+_TIME = datetime(2026, 7, 1, 10, tzinfo=UTC)
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine whose clock is not set to UTC."""
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def frame(schema: StructType, *values: Any) -> Any:
+    """A row as PySpark makes it of what Java gives, in a frame."""
+    rows = [schema.fromInternal(values)]
+    limited = SimpleNamespace(collect=lambda: rows)
+    return SimpleNamespace(schema=schema, columns=schema.fieldNames(), limit=lambda _: limited)
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_times_are_those_that_were_wanted_whatever_this_machines_zone() -> None:
+    us = int(_TIME.timestamp() * 1_000_000)
+    local = _TIME.replace(tzinfo=None)
+    of_no_zone = TimestampNTZType()
+    part = StructType().add("ts", TimestampType()).add("local", of_no_zone)
+    schema = (
+        StructType(list(part.fields))
+        .add("locals", ArrayType(of_no_zone))
+        .add("named", MapType(StringType(), of_no_zone))
+        .add("part", part)
+    )
+    came = frame(schema, us, us, [us], {"a": us}, (us, us))
+    wanted = {
+        "ts": _TIME, "local": local, "locals": [local], "named": {"a": local},
+        "part": {"local": local, "ts": _TIME},
+    }  # fmt: skip
+    case = Case("times", "p.toml:1", (), (wanted,), None)
+    found = cases._difference(case, "output", came, (wanted,))
+    assert (found.missing, found.unwanted) == ((), ())
