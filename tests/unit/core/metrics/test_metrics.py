@@ -1,14 +1,68 @@
+"""Metrics as declared and as Prometheus reads them."""
+
 from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.metrics.declared import Kind, Metric
+from penstock.core.metrics import replication
+from penstock.core.metrics.catalogue import ALL, PARTS
+from penstock.core.metrics.declared import BYTES, SECONDS, TIMESTAMP, Kind, Metric, MetricList
 from penstock.core.metrics.exposition import Samples, labels, number
+from tests.metrics_pages import metrics_of
+
+each_metric = pytest.mark.parametrize("metric", ALL, ids=lambda metric: metric.name)
+
+
+def test_a_name_is_declared_once() -> None:
+    assert not [name for name, count in Counter(m.name for m in ALL).items() if count > 1]
+
+
+@each_metric
+def test_names_state_the_unit_and_helps_are_sentences(metric: Metric) -> None:
+    assert re.fullmatch(r"(nsqd|nsqlookupd|nsqadmin|mqnamesrv|mqbroker|process|python_gc|penstock)"
+                        r"_[a-z0-9_]+", metric.name)  # fmt: skip
+    base = metric.name.removesuffix("_total")
+    assert (metric.unit in (SECONDS, TIMESTAMP)) == base.endswith("_seconds")
+    assert (metric.unit == BYTES) == base.endswith(("_bytes", "_bytes_max"))
+    assert metric.help.endswith(".")
+    assert not metric.help[0].islower()
+
+
+def test_every_program_has_its_versions_and_whether_it_is_ready() -> None:
+    for program in {program for part in PARTS for program in part.programs}:
+        assert {"penstock_info", "penstock_ready"} < {each.name for each in metrics_of(program)}
+
+
+def test_a_list_keeps_the_order_of_its_metrics() -> None:
+    found = MetricList()
+    size = found.gauge("size_bytes", "Size.", BYTES, "topic")
+    count = found.counter("messages_total", "Messages.")
+    time = found.summary("pause_seconds", "Pauses.")
+    assert found.metrics == [size, count, time]
+    assert size == Metric("size_bytes", Kind.GAUGE, "Size.", BYTES, ("topic",))
+    assert (count.kind, time.kind) == (Kind.COUNTER, Kind.SUMMARY)
+
+
+def test_names_of_counters_say_so() -> None:
+    with pytest.raises(AssertionError):
+        MetricList().counter("messages", "")
+    with pytest.raises(AssertionError):
+        MetricList().gauge("messages_total", "")
+
+
+# --- The metrics of a second copy as declared ----------------------------------------------------
+
+
+def test_they_are_nsqd_s_and_named_after_it() -> None:
+    assert set(replication.LIST.metrics) <= set(metrics_of("nsqd"))
+    assert not set(replication.LIST.metrics) & set(metrics_of("nsqlookupd"))
+    assert all(metric.name.startswith("nsqd_") for metric in replication.LIST.metrics)
 
 
 @pytest.mark.parametrize(
