@@ -1,13 +1,26 @@
+"""The event loop: signals, tasks, threads beside it, and how long it stays awake."""
+
 from __future__ import annotations
 
 import asyncio
+import gc
+import logging
 import os
+import selectors
 import signal
-from collections.abc import Iterator
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import takewhile
+from typing import Any
 
 import pytest
 
-from penstock.net import loop
+from penstock.net import loop, threads
+from penstock.net.tasks import spawn
+from penstock.net.threads import Threads
+from penstock.net.wakefulness import CREDIT, PASSES, TRIED_EVERY, Wakefulness
 
 
 @pytest.fixture(autouse=True)
@@ -124,3 +137,258 @@ async def test_a_role_is_over_once_the_next_one_serves() -> None:
     third = loop.Turn(second)
     third.serves()  # nobody has waited for it
     assert not third.asked.is_set()
+
+
+async def test_result_and_name() -> None:
+    async def answer() -> int:
+        return 7
+
+    task = spawn(answer(), "answer")
+    assert task.get_name() == "answer"
+    assert await task == 7
+
+
+async def test_a_task_nobody_keeps_still_runs() -> None:
+    done = asyncio.Event()
+
+    async def work() -> None:
+        await asyncio.sleep(0)
+        gc.collect()
+        done.set()
+
+    spawn(work(), "work")
+    await asyncio.wait_for(done.wait(), 30)
+
+
+async def test_a_failure_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail() -> None:
+        raise KeyError("why")
+
+    with caplog.at_level(logging.ERROR, "penstock"):
+        task = spawn(fail(), "failing")
+        await asyncio.wait([task])
+        await asyncio.sleep(0)
+    assert "task failing failed" in caplog.text
+    assert "KeyError" in caplog.text
+
+
+async def test_a_cancelled_task_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    task = spawn(asyncio.sleep(60), "sleeper")
+    task.cancel()
+    await asyncio.wait([task])
+    await asyncio.sleep(0)
+    assert caplog.text == ""
+
+
+# --- Blocking work beside the loop ---------------------------------------------------------------
+
+
+TIMEOUT_S = 30.0
+
+
+async def outcome(pool: Threads, work: Callable[[], None]) -> Exception | None:
+    """What ``done`` is told."""
+    told: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+    pool.run(work, told.set_result)
+    async with asyncio.timeout(TIMEOUT_S):
+        return await told
+
+
+def alive(pool: Threads) -> int:
+    return pool._threads
+
+
+async def test_it_is_done_in_another_thread_and_told_in_this_one() -> None:
+    places: list[int] = []
+    ended = asyncio.Event()
+
+    def done(error: Exception | None) -> None:
+        assert error is None
+        places.append(threading.get_ident())
+        ended.set()
+
+    threads.run(lambda: places.append(threading.get_ident()), done)
+    async with asyncio.timeout(TIMEOUT_S):
+        await ended.wait()
+    assert len(set(places)) == 2
+    assert places[1] == threading.get_ident()
+
+
+async def test_an_error_is_told_and_the_thread_goes_on() -> None:
+    pool, failure = Threads(), OSError("no disk")
+
+    def fail() -> None:
+        raise failure
+
+    assert await outcome(pool, fail) is failure
+    assert await outcome(pool, lambda: None) is None
+    assert alive(pool) == 1
+
+
+async def test_threads_are_as_many_as_there_is_work_at_once_but_not_more() -> None:
+    pool, gate = Threads(2), threading.Event()
+
+    def wait() -> None:
+        assert gate.wait(TIMEOUT_S)
+
+    waiting = [asyncio.ensure_future(outcome(pool, wait)) for _ in range(5)]
+    await asyncio.sleep(0)
+    assert alive(pool) == 2
+    gate.set()
+    assert await asyncio.gather(*waiting) == [None] * 5
+    for _ in range(5):
+        await outcome(pool, lambda: None)
+    assert alive(pool) == 2
+
+
+def test_a_loop_that_is_closed_meanwhile_is_not_told() -> None:
+    pool, gate = Threads(1), threading.Event()
+    told: list[Exception | None] = []
+
+    def wait() -> None:
+        assert gate.wait(TIMEOUT_S)
+
+    async def begin() -> None:
+        pool.run(wait, told.append)
+
+    asyncio.run(begin())
+    gate.set()
+    assert asyncio.run(outcome(pool, lambda: None)) is None  # by the same thread
+    assert told == []
+
+
+async def test_work_that_is_done_is_let_go() -> None:
+    class Job:
+        def run(self) -> None:
+            pass
+
+    pool, job = Threads(), Job()
+    gone = weakref.ref(job)
+    assert await outcome(pool, job.run) is None
+    del job
+    await outcome(pool, lambda: None)
+    gc.collect()
+    assert gone() is None
+
+
+async def test_it_can_be_done_here() -> None:
+    places: list[int] = []
+    errors: list[Exception | None] = []
+    threads.run_here(lambda: places.append(threading.get_ident()), errors.append)
+    failure = OSError("no disk")
+
+    def fail() -> None:
+        raise failure
+
+    threads.run_here(fail, errors.append)
+    assert places == [threading.get_ident()]
+    assert errors == [None, failure]
+
+
+# --- The time-outs with which an event loop looks at its sockets ---------------------------------
+
+
+class WatchedSelector(selectors.DefaultSelector):
+    """Notes how long each look at the sockets may wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.timeouts: list[float | None] = []
+        self.asleep: Callable[[], object] | None = None
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self.timeouts.append(timeout)
+        if timeout is None and self.asleep is not None:
+            self.asleep()
+            timeout, self.asleep = 0, None
+        return super().select(timeout)
+
+
+def looks_before_sleep(work: Callable[[Wakefulness], None]) -> int:
+    """Let a loop that has nothing else to do run ``work``; count its looks before it sleeps."""
+    selector = WatchedSelector()
+
+    async def main() -> None:
+        work(Wakefulness(asyncio.get_running_loop()))
+        selector.timeouts.clear()
+        asleep = asyncio.get_running_loop().create_future()
+        selector.asleep = partial(asleep.set_result, None)
+        await asleep
+
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
+        runner.run(main())
+    return len(list(takewhile(lambda timeout: timeout == 0, selector.timeouts)))
+
+
+def test_an_idle_loop_sleeps() -> None:
+    assert looks_before_sleep(lambda _: None) == 0
+
+
+def test_a_loop_kept_awake_looks_for_some_passes_then_sleeps() -> None:
+    assert looks_before_sleep(Wakefulness.extend) == PASSES
+
+
+def test_extending_twice_in_a_pass_is_as_once() -> None:
+    def twice(wakefulness: Wakefulness) -> None:
+        wakefulness.extend()
+        wakefulness.extend()
+
+    assert looks_before_sleep(twice) == PASSES
+
+
+def test_a_later_extension_counts_from_its_pass() -> None:
+    def later(wakefulness: Wakefulness) -> None:
+        wakefulness.extend()
+        asyncio.get_running_loop().call_soon(wakefulness.extend)
+
+    assert looks_before_sleep(later) == PASSES + 1
+
+
+async def passes_taken(wakefulness: Wakefulness, times: int) -> int:
+    """Of so many times that run out, those in which the loop stayed awake."""
+    loop, taken = asyncio.get_running_loop(), 0
+    for _ in range(times):
+        before = loop.handles  # type: ignore[attr-defined]
+        wakefulness.extend()
+        taken += loop.handles > before  # type: ignore[attr-defined]
+        for _ in range(PASSES + 1):
+            await asyncio.sleep(0)
+    return taken
+
+
+class CountingLoop(asyncio.SelectorEventLoop):
+    """Counts what wakefulness asks for."""
+
+    handles = 0
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Any = None
+    ) -> asyncio.Handle:
+        self.handles += getattr(callback, "__name__", "") == "_pass"
+        return super().call_soon(callback, *args, context=context)
+
+
+def test_a_loop_for_which_nothing_comes_rests_and_tries_now_and_then() -> None:
+    async def main() -> tuple[int, int]:
+        wakefulness = Wakefulness(asyncio.get_running_loop())
+        return await passes_taken(wakefulness, CREDIT), await passes_taken(
+            wakefulness, 4 * TRIED_EVERY
+        )
+
+    with asyncio.Runner(loop_factory=CountingLoop) as runner:
+        assert runner.run(main()) == (CREDIT, 4)
+
+
+def test_a_loop_for_which_something_comes_again_stays_awake_again() -> None:
+    async def main() -> int:
+        wakefulness = Wakefulness(asyncio.get_running_loop())
+        await passes_taken(wakefulness, CREDIT + TRIED_EVERY - 1)
+        for _ in range(CREDIT):  # the first is tried, and the others come in time
+            wakefulness.extend()
+            await asyncio.sleep(0)
+        for _ in range(PASSES + 1):
+            await asyncio.sleep(0)
+        return await passes_taken(wakefulness, CREDIT - 1)
+
+    with asyncio.Runner(loop_factory=CountingLoop) as runner:
+        assert runner.run(main()) == CREDIT - 1
