@@ -1,17 +1,87 @@
-"""Requests that name many topics in their body."""
+"""Parameters and bodies of Penstock's own endpoints; the endpoints' tests have their refusals."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from penstock.broker.topic import Topic
+from penstock.core.errors import OffsetOutOfRangeError
 from penstock.net.http.server.api import ApiError, Query
 from penstock.net.http.server.service import Request
+from penstock.node.dialect import LogView
+from penstock.node.http.api_arguments import number, out_of_range
+from penstock.node.http.log_views import NSQ_VIEW, queue_named, view_for
 from penstock.node.http.many_topics import TOPICS_MAX, change_each, names_in, offsets_in
+
+
+@pytest.mark.parametrize(("text", "value"), [("", 7), ("n=0", 0), ("n=10", 10)])
+def test_numbers(text: str, value: int) -> None:
+    assert number(Query.parse(text.encode()), "n", 7, 10) == value
+
+
+@pytest.mark.parametrize("text", ["n=", "n=11", "n=-1", "n=1.0", "n=%2B1", "n=x", "n=" + "9" * 30])
+def test_no_numbers(text: str) -> None:
+    with pytest.raises(ApiError, match="INVALID_ARG_N"):
+        number(Query.parse(text.encode()), "n", 7, 10)
+
+
+def test_out_of_range_tells_the_range() -> None:
+    response = out_of_range(OffsetOutOfRangeError("t", 0, 9, 3, 5))
+    assert response.status == 416
+    assert isinstance(response.body, bytes)
+    assert json.loads(response.body) == {"message": "OFFSET_OUT_OF_RANGE", "start": 3, "end": 5}
+
+
+if TYPE_CHECKING:
+    from penstock.node.dialect import Dialect
+
+
+OTHER = cast(LogView, SimpleNamespace(dialect="other", queue_count=lambda topic: 12))
+TOPIC = cast(Topic, None)
+
+
+def view(query: bytes, *views: LogView) -> LogView:
+    dialects = [SimpleNamespace(log_view=view) for view in views]
+    return view_for(cast("Sequence[Dialect]", dialects), Query.parse(query))
+
+
+def test_a_request_gets_the_view_that_it_asks_for() -> None:
+    assert view(b"", OTHER) is NSQ_VIEW
+    assert view(b"dialect=nsq", OTHER) is NSQ_VIEW
+    assert view(b"dialect=other", OTHER) is OTHER
+
+
+def test_a_dialect_that_nobody_speaks_is_refused() -> None:
+    with pytest.raises(ApiError, match="DIALECT_NOT_SPOKEN") as refused:
+        view(b"dialect=another", OTHER)
+    assert refused.value.status == 400
+
+
+@pytest.mark.parametrize(
+    ("name", "queue"),
+    [
+        ("0", 0),
+        ("11", 11),
+        ("12", None),
+        ("011", None),
+        ("-1", None),
+        ("x", None),
+        ("9" * 30, None),
+    ],
+)
+def test_queues_are_named_by_their_numbers(name: str, queue: int | None) -> None:
+    assert queue_named(OTHER, TOPIC, name) == queue
+    assert queue_named(NSQ_VIEW, TOPIC, name) == (0 if name == "0" else None)
+
+
+# --- Requests that name many topics in their body ------------------------------------------------
+
 
 NO_TOPIC = Query({})
 
