@@ -1,10 +1,11 @@
-"""The log of each daemon as JSON, as a collector of logs reads it."""
+"""The log of each daemon as JSON, and what a start does not import."""
 
 from __future__ import annotations
 
 import json
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,12 @@ def test_an_unknown_format_is_refused(program: str, tmp_path: Path) -> None:
     done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_S)
     assert done.returncode == 2
     assert "invalid log format 'xml' (text, json)" in done.stderr
+
+
+# --- The cases of `core/settings/test_options.py` that need a port or a process ------------------
+
+
+def test_importing_options_stays_light() -> None:
+    code = "import sys, penstock.core.settings.options\nprint(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+    assert not {b"tomllib", b"asyncio", b"numpy", b"msgspec", b"logging"} & set(loaded.split())
