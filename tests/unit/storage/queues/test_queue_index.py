@@ -7,8 +7,6 @@ from array import array
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from xxhash import xxh3_64_intdigest
 
 from penstock.core.chance import SystemChance
@@ -72,15 +70,6 @@ def test_half_of_a_file_that_a_kill_has_left_is_no_damage(tmp_path: Path) -> Non
     index.close()
 
 
-STORY = st.lists(
-    st.one_of(
-        st.tuples(st.integers(0, 3), st.integers(1, 7)),
-        st.sampled_from(["close", "kill", "damage", "flush"]),
-    ),
-    max_size=40,
-)
-
-
 @pytest.mark.usefixtures("small")
 def test_any_place_is_found_whatever_was_asked_before(tmp_path: Path) -> None:
     log, index = indexed(tmp_path)
@@ -94,78 +83,6 @@ def test_any_place_is_found_whatever_was_asked_before(tmp_path: Path) -> None:
     index.close()
 
 
-@pytest.mark.usefixtures("small")
-@settings(deadline=None)
-@given(STORY)
-def test_any_end_leaves_what_the_log_says(
-    tmp_path_factory: pytest.TempPathFactory, story: list[tuple[int, int] | str]
-) -> None:
-    path = tmp_path_factory.mktemp("queues")
-    log, model = open_at(path), dict[int, list[int]]((queue, []) for queue in range(4))
-    index = QueueIndex(OsDisk(), str(path / "queues"), log)
-    for step in story:
-        if isinstance(step, tuple):
-            queue, count = step
-            first = log.next_offset
-            assert put(log, index, queue, count) == len(model[queue])
-            model[queue] += range(first, first + count)
-            continue
-        if step == "flush":
-            index.flush()
-            continue
-        if step == "close":
-            stop(index, log)
-        if step == "damage":
-            for file in sorted((path / "queues").iterdir())[:1]:
-                data = bytearray(file.read_bytes())
-                data[len(data) // 2 :] = b"x" * (len(data) - len(data) // 2)
-                file.write_bytes(data)
-        log = open_at(path)
-        index = QueueIndex(OsDisk(), str(path / "queues"), log)
-        assert content(index, 4) == model
-    assert content(index, 4) == model
-    for queue, offsets in model.items():
-        for place, offset in enumerate(offsets):
-            assert index.search(queue, offset) == place
-        assert index.search(queue, log.next_offset) == len(offsets)
-    index.close()
-
-
-@pytest.mark.usefixtures("small")
-def test_a_log_that_a_power_cut_made_shorter_takes_the_index_with_it(tmp_path: Path) -> None:
-    log, index = indexed(tmp_path)
-    for number in range(12):
-        put(log, index, number % 2, 1)
-    stop(index, log)
-    segment = next(tmp_path.glob("*.log"))
-    for other in tmp_path.glob("*.index"):
-        other.unlink()
-    segment.write_bytes(segment.read_bytes()[: 68 * 7])
-    log, index = indexed(tmp_path)
-    assert content(index, 2) == {0: [0, 2, 4, 6], 1: [1, 3, 5]}
-    for number in range(6):
-        put(log, index, number % 3, 1)
-    index.close()
-    again = index_of(tmp_path, log)
-    assert content(again, 3) == {0: [0, 2, 4, 6, 7, 10], 1: [1, 3, 5, 8, 11], 2: [9, 12]}
-
-
-@pytest.mark.usefixtures("small")
-def test_what_the_log_lets_go_is_forgotten(tmp_path: Path) -> None:
-    log, index = indexed(tmp_path, max_bytes_per_file=400)
-    for number in range(100):
-        put(log, index, number % 2, 1)
-    files = len(list((tmp_path / "queues").iterdir()))
-    log.trim(90, 10**18, Retention())
-    index.trim()
-    start = log.start_offset
-    assert start > 80
-    assert index.bounds(0) == ((start + 1) // 2, 50)
-    assert index.locate(0, (start + 1) // 2, 1)[0] == start + start % 2
-    assert len(list((tmp_path / "queues").iterdir())) < files
-    assert put(log, index, 1, 1) == 50
-
-
 def test_what_is_no_queue_or_no_offset_is_not_found(tmp_path: Path) -> None:
     log, index = indexed(tmp_path)
     put(log, index, 1, 3)
@@ -173,24 +90,6 @@ def test_what_is_no_queue_or_no_offset_is_not_found(tmp_path: Path) -> None:
     assert found == [[0, 1, 2], [], []]
     assert (index.bounds(0), index.search(0, 2)) == ((0, 0), 0)
     assert (index.end(0), index.end(1)) == (0, 3)
-
-
-@pytest.mark.usefixtures("small")
-def test_a_queue_whose_messages_are_all_gone_goes_on_behind_them(tmp_path: Path) -> None:
-    """Else consumers, which have committed 3, would not get its next messages."""
-    log, index = indexed(tmp_path, max_bytes_per_file=400)
-    put(log, index, 1, 3)
-    for _ in range(50):
-        put(log, index, 0, 1)
-    for _ in range(2):
-        let_go(log, index, 50)
-    assert log.start_offset > 3
-    assert index.bounds(1) == (3, 3)
-    index.close()
-    index = index_of(tmp_path, log)
-    assert index.bounds(1) == (3, 3)
-    assert put(log, index, 1, 1) == 3
-    assert list(index.locate(1, 3, 1)) == [53]
 
 
 @pytest.mark.usefixtures("small")
@@ -278,9 +177,8 @@ def test_what_is_secure_already_is_not_synced_again() -> None:
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("harm", [None, "a chunk"])
-def test_messages_that_a_power_cut_took_from_the_log_are_not_missed_in_the_index(
-    tmp_path: Path, harm: str | None
+def test_messages_that_a_power_cut_took_are_not_missed_where_a_chunk_is_damaged(
+    tmp_path: Path,
 ) -> None:
     """Their offsets are given to no others, so no chunk will ever have them."""
     log, index = indexed(tmp_path)
@@ -290,13 +188,11 @@ def test_messages_that_a_power_cut_took_from_the_log_are_not_missed_in_the_index
             log.skip_to(15)
         put(log, index, number % 2, 1)
     stop(index, log)
-    if harm is not None:
-        file = files_of(tmp_path)[0]
-        file.write_bytes(file.read_bytes()[40 + 5 * 8 :])
+    file = files_of(tmp_path)[0]
+    file.write_bytes(file.read_bytes()[40 + 5 * 8 :])
     log, index = indexed(tmp_path)
     assert (index.bounds(0), index.bounds(1)) == ((0, 10), (0, 10))
-    found = [damage.what for damage in log.damage.pending]
-    assert found == ([] if harm is None else ["chunks are missing"])
+    assert [damage.what for damage in log.damage.pending] == ["chunks are missing"]
 
 
 @pytest.mark.usefixtures("small")
