@@ -130,7 +130,7 @@ def test_the_page_has_the_whole_list_and_follows_what_is_registered() -> None:
 
 def test_unless_asked_for_there_are_no_metrics_but_it_is_ready() -> None:
     with run_nsqlookupd() as lookupd:
-        assert ask(lookupd.http, "/of_nsqlookupd")[0] == 404
+        assert ask(lookupd.http, "/metrics")[0] == 404
         assert ask(lookupd.http, "/ready") == (200, "OK")
 
 
