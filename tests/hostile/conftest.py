@@ -19,6 +19,7 @@ from urllib.request import urlopen
 import pytest
 
 from penstock.nsq.protocol.encode import MAGIC_V2
+from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.testing.daemons import Daemon, run_nsqd
 from tools.harness.streams import nsq_frame
 
@@ -107,10 +108,13 @@ class Victim:
             assert ask(sock, publish("alive", b"x")) == b"OK"
         with urlopen(f"http://{self.daemon.http}/ping", timeout=PATIENCE_S) as answer:
             assert answer.read() == b"OK"
+        self.check_log()
+
+    def check_log(self) -> None:
         log, start = self.daemon.log(), self._checked
         self._checked = len(log)
         found = _BUG.search(log, start)
-        assert not found, log[max(0, found.start() - 300) : found.end() + 2000]
+        assert not found, log[max(0, found.start() - 300) : found.end() + 3000]
 
 
 def publish(topic: str, body: bytes) -> bytes:
@@ -183,6 +187,31 @@ def wait_until(check: Callable[[], bool], seconds: float = PATIENCE_S) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+def is_closed(sock: socket.socket) -> bool:
+    """Whether the other side ends the connection, answering nothing."""
+    try:
+        return sock.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+def send_fields(topic: str, **changes: Any) -> dict[str, Any]:
+    """The fields of a send over RocketMQ's protocol, for ``RawClient.ask``."""
+    return {
+        "code": RequestCode.SEND_MESSAGE, "producerGroup": "p", "topic": topic,
+        "defaultTopic": "TBW102", "defaultTopicQueueNums": 1, "queueId": 0, "sysFlag": 0,
+        "bornTimestamp": 1, "flag": 0, **changes,
+    }  # fmt: skip
+
+
+def pull_fields(topic: str, offset: int, group: str = "g", **changes: Any) -> dict[str, Any]:
+    return {
+        "code": RequestCode.PULL_MESSAGE, "consumerGroup": group, "topic": topic, "queueId": 0,
+        "queueOffset": offset, "maxMsgNums": 32, "sysFlag": 4, "commitOffset": 0,
+        "suspendTimeoutMillis": 0, "subscription": "*", "subVersion": 0, **changes,
+    }  # fmt: skip
 
 
 @contextmanager

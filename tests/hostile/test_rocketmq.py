@@ -6,7 +6,6 @@ Beside them a steady client goes on: what it was told to be stored is there, wha
 from __future__ import annotations
 
 import random
-import re
 import socket
 import struct
 import time
@@ -23,13 +22,12 @@ from penstock.rocketmq.protocol.messages import message, properties
 from penstock.testing.daemons import MqBroker, run_mqbroker
 from tools.harness.rocketmq.raw_client import RawClient
 
-from .conftest import Victim, wait_until
+from .conftest import Victim, is_closed, pull_fields, send_fields, wait_until
 
 MIB: Final = 1024 * 1024
 GROWTH_MAX: Final = 200 * MIB
 SEARCHES_MAX: Final = 5
 """A search ends after 3 s with what it has found, which on a busy machine may be nothing."""
-_BUG = re.compile(r"Traceback|Logging error|Exception in|was never|Task exception", re.IGNORECASE)
 
 
 class Broker(Victim):
@@ -65,27 +63,7 @@ class Broker(Victim):
         """It stores, gives back all that it said it had stored, and its log tells of no bug."""
         self.store()
         assert pull_all(self.client, "steady") == self.stored
-        log, start = self.daemon.log(), self._checked
-        self._checked = len(log)
-        found = _BUG.search(log, start)
-        assert not found, log[max(0, found.start() - 300) : found.end() + 3000]
-
-
-def send_fields(topic: str, **changes: Any) -> dict[str, Any]:
-    """The fields of a send, for ``RawClient.ask``."""
-    return {
-        "code": RequestCode.SEND_MESSAGE, "producerGroup": "p", "topic": topic,
-        "defaultTopic": "TBW102", "defaultTopicQueueNums": 1, "queueId": 0, "sysFlag": 0,
-        "bornTimestamp": 1, "flag": 0, **changes,
-    }  # fmt: skip
-
-
-def pull_fields(topic: str, offset: int, group: str = "g", **changes: Any) -> dict[str, Any]:
-    return {
-        "code": RequestCode.PULL_MESSAGE, "consumerGroup": group, "topic": topic, "queueId": 0,
-        "queueOffset": offset, "maxMsgNums": 32, "sysFlag": 4, "commitOffset": 0,
-        "suspendTimeoutMillis": 0, "subscription": "*", "subVersion": 0, **changes,
-    }  # fmt: skip
+        self.check_log()
 
 
 def pull_all(client: RawClient, topic: str) -> list[bytes]:
@@ -108,14 +86,6 @@ def encoded(serialization: Serialization = Serialization.JSON, **fields: Any) ->
     opaque = fields.pop("opaque", 1)
     ext = {name: str(value) for name, value in fields.items()}
     return frames.encode(Command(code, opaque, ext, body, serialization=serialization))
-
-
-def is_closed(sock: socket.socket) -> bool:
-    """Whether the other side ends the connection, answering nothing."""
-    try:
-        return sock.recv(1) == b""
-    except ConnectionError:
-        return True
 
 
 @pytest.fixture(scope="module")

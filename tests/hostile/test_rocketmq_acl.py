@@ -22,6 +22,8 @@ from penstock.testing.daemons import MqBroker, run_mqbroker
 from tools.harness.rocketmq.raw_client import RawClient
 from tools.harness.rocketmq.signing_client import SigningClient
 
+from .conftest import pull_fields, send_fields
+
 NO_PERMISSION = 16
 SECRET = b"for owners only"
 RULES = """
@@ -79,7 +81,10 @@ class Site:
         self.half_id = self.send(TRAN_MSG="true", PGROUP="producers")
 
     def send(self, client: RawClient | None = None, **found: str) -> str:
-        sent = (client or self.owner).ask(**send_fields("Private", **found), body=SECRET)
+        fields = send_fields(
+            "Private", producerGroup="producers", properties=properties.join(found)
+        )
+        sent = (client or self.owner).ask(**fields, body=SECRET)
         assert sent.code == 0, sent.remark
         assert sent.ext is not None
         return sent.ext["msgId"]
@@ -106,22 +111,6 @@ def site(broker: MqBroker) -> Iterator[Site]:
     made = Site(broker.port)
     yield made
     made.close()
-
-
-def send_fields(topic: str, **found: str) -> dict[str, Any]:
-    return {
-        "code": Q.SEND_MESSAGE, "producerGroup": "producers", "topic": topic,
-        "defaultTopic": "TBW102", "defaultTopicQueueNums": 1, "queueId": 0, "sysFlag": 0,
-        "bornTimestamp": 1, "flag": 0, "properties": properties.join(found),
-    }  # fmt: skip
-
-
-def pull_fields(topic: str, group: str, offset: int = 0) -> dict[str, Any]:
-    return {
-        "code": Q.PULL_MESSAGE, "consumerGroup": group, "topic": topic, "queueId": 0,
-        "queueOffset": offset, "maxMsgNums": 32, "sysFlag": 4, "commitOffset": 0,
-        "suspendTimeoutMillis": 0, "subscription": "*", "subVersion": 0,
-    }  # fmt: skip
 
 
 def heartbeat(client: str, group: str, topic: str, producers: str = "producers") -> bytes:
@@ -201,9 +190,9 @@ def test_who_may_read_other_topics_reads_no_message_of_this_one(site: Site, plac
         client.ask(
             Q.CONSUME_MESSAGE_DIRECTLY, consumerGroup="mine", clientId="mine", msgId=message_id
         ),
-        client.ask(**pull_fields("RMQ_SYS_TRANS_HALF_TOPIC", "mine")),
+        client.ask(**pull_fields("RMQ_SYS_TRANS_HALF_TOPIC", 0, "mine")),
         client.ask(Q.CLONE_GROUP_OFFSET, srcGroup="owners", destGroup="mine", topic="Public"),
-        client.ask(**pull_fields("%RETRY%owners", "mine")),
+        client.ask(**pull_fields("%RETRY%owners", 0, "mine")),
     ]  # fmt: skip
     assert [each.code for each in asked] == [NO_PERMISSION] * len(asked)
     assert not any(SECRET in bytes(each.body) for each in asked)

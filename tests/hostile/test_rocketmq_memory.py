@@ -12,9 +12,9 @@ from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.command import Command
 from tools.harness.rocketmq.raw_client import RawClient
 
-from .conftest import PATIENCE_S, Victim, running, wait_until
+from .conftest import PATIENCE_S, Victim, pull_fields, running, send_fields, wait_until
 from .test_memory import held
-from .test_rocketmq import encoded, pull_fields, send_fields
+from .test_rocketmq import encoded
 
 MIB: Final = 1024 * 1024
 BUDGET: Final = 8 * MIB

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from penstock.cluster.asker import Asker
+from penstock.cluster.errors import UnexpectedError
+from penstock.log_api.bounds import Bounds, bounds_of
 from penstock.log_api.errors import (
     GroupInUse,
     LogError,
@@ -19,6 +22,7 @@ from penstock.log_api.errors import (
 from penstock.log_api.log_client import TOPICS_MAX, LogClient, QueueBounds
 from penstock.nsq.client.blocking import Producer
 from penstock.testing.daemons import run_nsqd
+from tests.programs.cluster.conftest import FakeDaemon, StartFake
 from tests.unit.nsq.client.fakes import FakeHttp, fake_http
 from tools.harness.ports import unused_address
 
@@ -179,8 +183,6 @@ def test_somebody_elses_server(node: FakeHttp, client: LogClient, answer: object
 
 
 # --- many topics ----------------------------------------------------------------------------------
-
-
 def told(topic: str, **queue: object) -> dict[str, object]:
     return {"topic": topic, "queues": [{"queue": 0, "start": 5, "end": 9, "bytes": 10} | queue]}
 
@@ -309,3 +311,13 @@ def test_a_real_node() -> None:
         assert log.offset_at(topic, 0) == 0
         log.delete_group(topic, "g")
         assert log.offsets(topic).groups == {}
+
+
+async def test_the_bounds_of_the_first_queue(fake: StartFake, asker: Asker) -> None:
+    node: FakeDaemon = await fake()
+    node.answers["/log/offsets"] = {"queues": [{"queue": 0, "start": 3, "end": 9, "bytes": 5}]}
+    assert await bounds_of(asker, node.address, "a b") == Bounds(3, 9)
+    assert node.asked == ["GET /log/offsets?topic=a+b"]
+    node.answers["/log/offsets"] = {"queues": []}
+    with pytest.raises(UnexpectedError):
+        await bounds_of(asker, node.address, "t")

@@ -1,4 +1,4 @@
-"""nsqd.dat (NSQ spec 3.5)."""
+"""A node's files and ports: nsqd.dat (NSQ spec 3.5), and which ports are open."""
 
 from __future__ import annotations
 
@@ -12,10 +12,15 @@ from typing import Any
 
 import pytest
 
-from penstock.core.errors import PenstockError
+from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.units import MILLISECOND
+from penstock.net.http.server.router import Router
+from penstock.net.http.server.service import HttpServer
+from penstock.net.tcp import ListenError
 from penstock.node import metadata, opening
 from penstock.node.metadata import FILE_NAME
+from penstock.node.ports import Ports, check_ports, server_tls
+from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.testing.disk import FaultyDisk
 from tests import nsqds
 from tests.programs.nsq.nsqd.conftest import Running, Start, faulty_disk, options
@@ -272,3 +277,77 @@ async def test_a_full_disk_with_nothing_on_it_is_no_data_path(
     faulty_disk(monkeypatch).fill()
     with pytest.raises(PenstockError, match="failed to persist metadata - /data/nsqd"):
         await nsqds.start(options("/data"))
+
+
+def port_options(**changes: object) -> NsqdOptions:
+    return NsqdOptions(**{"tcp_address": "", "http_address": "", "https_address": "", **changes})
+
+
+async def test_ports_without_an_address_stay_closed() -> None:
+    ports = Ports(port_options())
+    await ports.open(asyncio.Protocol, asyncio.Protocol, asyncio.Protocol)
+    assert (ports.tcp, ports.http, ports.https) == (0, 0, 0)
+    assert (ports.broadcast_tcp, ports.broadcast_http) == (0, 0)
+    await ports.close()
+
+
+async def test_others_are_told_the_real_port_or_the_one_of_the_options() -> None:
+    ports = Ports(port_options(tcp_address="127.0.0.1:0", http_address="127.0.0.1:0",
+                          broadcast_http_port=4444))  # fmt: skip
+    await ports.open(asyncio.Protocol, asyncio.Protocol, None)
+    assert ports.broadcast_tcp == ports.tcp > 0
+    assert ports.broadcast_http == 4444 != ports.http
+    await ports.close()
+
+
+async def test_closing_also_closes_those_that_were_open_before_a_failure() -> None:
+    taken = Ports(port_options(tcp_address="127.0.0.1:0"))
+    await taken.open(asyncio.Protocol, asyncio.Protocol, None)
+    ports = Ports(port_options(tcp_address="127.0.0.1:0", http_address=f"127.0.0.1:{taken.tcp}"))
+    with pytest.raises(ListenError):
+        await ports.open(asyncio.Protocol, asyncio.Protocol, None)
+    await ports.close()
+    with pytest.raises(OSError):
+        await asyncio.open_connection("127.0.0.1", ports.tcp)
+    await taken.close()
+
+
+async def test_taken_ports_are_seen_before_any_is_opened() -> None:
+    taken = Ports(port_options(tcp_address="127.0.0.1:0"))
+    await taken.open(asyncio.Protocol, asyncio.Protocol, None)
+    address = f"127.0.0.1:{taken.tcp}"
+    with pytest.raises(ListenError):
+        check_ports(port_options(http_address=address))
+    with pytest.raises(ListenError):
+        check_ports(port_options(https_address=address, tls_cert="cert.pem"))
+    check_ports(port_options(https_address=address))  # without a certificate it is not opened
+    await taken.close()
+
+
+async def test_the_port_for_followers_is_open_by_itself() -> None:
+    ports = Ports(port_options(), "127.0.0.1:0")
+    assert ports.replication == 0
+    await ports.open_replication(HttpServer(Router()))
+    assert ports.replication > 0
+    assert not ports.is_replication_secure
+    await ports.close()
+
+
+async def test_ports_that_the_system_chose_are_kept() -> None:
+    chosen = port_options(tcp_address="127.0.0.1:0", broadcast_tcp_port=4444)
+    ports = Ports(chosen)
+    await ports.open(asyncio.Protocol, asyncio.Protocol, None)
+    kept, number = ports.kept(chosen), ports.tcp
+    await ports.close()
+    assert kept.tcp_address == f"127.0.0.1:{number}"
+    assert Ports(kept).kept(kept) is kept
+
+
+def test_a_certificate_needs_its_key_and_a_key_its_certificate() -> None:
+    assert server_tls(port_options()) is None
+    with pytest.raises(ConfigError, match="--tls-key is missing beside --tls-cert"):
+        server_tls(port_options(tls_cert="cert.pem"))
+    with pytest.raises(ConfigError, match="--tls-cert is missing beside --tls-key"):
+        server_tls(port_options(tls_key="key.pem"))
+    with pytest.raises(ConfigError, match="/nope"):
+        server_tls(port_options(tls_cert="/nope", tls_key="/nope"))

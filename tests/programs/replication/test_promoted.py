@@ -1,23 +1,40 @@
-"""A promoted follower as its clients see it: where it is, and what its messages went through."""
+"""A follower that becomes primary, the hooks it runs, and how nodes start."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import logging
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from penstock.core.errors import ConfigError
+from penstock.core.units import MILLISECOND
+from penstock.net.address import join_host_port
+from penstock.node.ports import Ports
 from penstock.nsq.client import aio
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.lookup import lookup
 from penstock.nsq.protocol.encode import MAGIC_V2
+from penstock.replication import peer, starting
+from penstock.replication.hooks import LINES_MAX, HookError, Hooks
+from penstock.replication.peer import CONNECT_S
+from penstock.replication.secret import Secret
+from penstock.replication.standing import Role, Standing, write_standing
+from penstock.replication.starting import decide, standby_for
+from penstock.storage.files.disk import OsDisk
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 from tests.copies import ask, publish, until, until_copied
 from tests.forwarding import wait_until
-from tests.programs.nsq.nsqd.conftest import TIMEOUT_S, Client
+from tests.programs.nsq.nsqd.conftest import TIMEOUT_S, Client, Running, Start, options
 from tests.unit.cli.nodes_at_work import Commands
+from tools.harness.ports import unused_address
 
 HOUR_MS = 3_600_000
 DEAD = "/deadletters?topic=t.dead&limit=10&from=oldest"
@@ -210,3 +227,226 @@ def test_a_topic_that_lost_a_message_once_is_handed_over_with_the_others() -> No
             promote(new)
             assert ask(new, "GET", "/log/fetch?topic=t&offset=0") == stored
             assert len(stored[1]) > 900
+
+
+# --- The operator's commands around a promotion, as processes ------------------------------------
+
+
+STANDING = Standing("h", 1, Role.FOLLOWER, "a:4151")
+
+
+def hooks(before: str = "", after: str = "", timeout_ms: int = 30_000) -> Hooks:
+    chosen = options(
+        "/data", promote_before_hook=before, promote_after_hook=after,
+        promote_hook_timeout=timeout_ms * MILLISECOND, broadcast_address="b",
+        broadcast_tcp_port=4150, broadcast_http_port=4151,
+    )  # fmt: skip
+    return Hooks(chosen, Ports(chosen))
+
+
+async def test_without_a_hook_nothing_is_asked() -> None:
+    assert await hooks().before(STANDING, 2, {}) == 2
+
+
+async def test_a_hook_gets_what_it_needs_and_may_demand_a_higher_epoch(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    before = f"env | grep ^PENSTOCK_ >{told}; echo epoch=4; echo epoch=7"
+    assert await hooks(before).before(STANDING, 2, {"PENSTOCK_WHOLE": "true"}) == 7
+    found = dict(line.split("=", 1) for line in told.read_text().splitlines())
+    assert found == found | {
+        "PENSTOCK_EPOCH": "2", "PENSTOCK_HISTORY": "h", "PENSTOCK_NODE": "b",
+        "PENSTOCK_ADDRESS": "b:4151", "PENSTOCK_TCP_ADDRESS": "b:4150",
+        "PENSTOCK_OLD_PRIMARY": "a:4151", "PENSTOCK_DATA_PATH": "/data", "PENSTOCK_WHOLE": "true",
+    }  # fmt: skip
+    assert await hooks("echo epoch=1").before(STANDING, 2, {}) == 2, "never a lower one"
+
+
+@pytest.mark.parametrize(
+    ("command", "timeout_ms", "reason"),
+    [
+        ("echo first; echo b holds it >&2; exit 3", 30_000, "exit code 3: b holds it$"),
+        ("exit 1", 30_000, "exit code 1$"),
+        ("sleep 600 & sleep 600", 100, "did not end within 0.1 s, and was killed"),
+        ("exec /nowhere/hook 2>/dev/null", 30_000, "exit code 127"),
+    ],
+)
+async def test_a_hook_that_fails_or_hangs_refuses(
+    command: str, timeout_ms: int, reason: str
+) -> None:
+    with pytest.raises(HookError, match=f"^--promote-before-hook .*{reason}"):
+        await hooks(command, timeout_ms=timeout_ms).before(STANDING, 2, {})
+
+
+async def test_a_hook_that_says_too_much_ends_all_the_same(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    assert await hooks("yes | head -c 300000").before(STANDING, 2, {}) == 2
+    assert len(caplog.records) == LINES_MAX
+
+
+async def test_the_hook_after_a_promotion_can_only_be_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    await hooks(after="echo no address; exit 2").after(STANDING)
+    assert [each.getMessage() for each in caplog.records if each.levelname == "ERROR"] == [
+        "this node is primary in epoch 1, but --promote-after-hook ended with exit code 2: "
+        "no address"
+    ]
+
+
+# --- The role in which a data path is opened -----------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that is only late is waited for."""
+    monkeypatch.setattr(peer, "CONNECT_S", 60.0)
+    monkeypatch.setattr(starting, "ASK_S", 60.0)
+
+
+async def decided(standing: Standing | None, **changes: Any) -> Standing | None:
+    return await decide(options("/nowhere", **changes), standing, "/nowhere", Secret())
+
+
+@pytest.fixture
+async def successor(start: Start, tmp_path: Path) -> Running:
+    """A primary of history h in epoch 2."""
+    (tmp_path / "successor").mkdir()
+    write_standing(OsDisk(), str(tmp_path / "successor"), Standing("h", 2))
+    return await start(data_path=tmp_path / "successor")
+
+
+def address(running: Running) -> str:
+    return f"127.0.0.1:{running.nsqd.ports.http}"
+
+
+async def test_a_node_that_has_nothing_to_do_with_copies_starts_as_ever(tmp_path: Path) -> None:
+    assert await decided(None) is None
+    assert await standby_for(options(tmp_path), lambda: None) is None
+
+
+async def test_a_primary_asks_those_who_have_copied_it(successor: Running) -> None:
+    standing = Standing("h", 1, followers=[address(successor)])
+    found = await decided(standing)
+    assert found is not None
+    assert (found.role, found.fenced_epoch, found.primary) == (
+        Role.FENCED, 2, address(successor),
+    )  # fmt: skip
+    other = await decided(Standing("other", 1, followers=[address(successor)]))
+    assert other is not None
+    assert other.role is Role.PRIMARY
+    alone = await decided(Standing("h", 1, followers=[unused_address()]))
+    assert alone is not None
+    assert alone.role is Role.PRIMARY
+
+
+@asynccontextmanager
+async def told(**status: object) -> AsyncIterator[str]:
+    """The address of a node that says this of itself."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        body = json.dumps(status).encode()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        yield join_host_port(*server.sockets[0].getsockname())
+
+
+async def test_the_successor_is_the_one_that_takes_publishes_not_a_copy_of_it() -> None:
+    gone = unused_address()
+    async with (
+        told(role="primary", epoch=2, history="h") as primary,
+        told(role="follower", epoch=2, history="h", primary=primary) as copy,
+        told(role="follower", epoch=2, history="h", primary=gone) as other,
+        told(role="follower", epoch=2, history="h", primary="us:1") as promoting,
+        told(role="primary", epoch=3, history="h") as newest,
+    ):
+        for followers, epoch, successor in (
+            ([copy, primary], 2, primary),
+            ([other, gone], 2, gone),
+            ([promoting], 2, promoting),
+            ([copy, primary, newest], 3, newest),
+        ):
+            found = await decided(Standing("h", 1, followers=followers))
+            assert found is not None
+            assert (found.role, found.fenced_epoch, found.primary) == (
+                Role.FENCED, epoch, successor,
+            )  # fmt: skip
+
+
+async def test_a_successor_that_is_slow_to_answer_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(peer, "CONNECT_S", CONNECT_S)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        await asyncio.sleep(CONNECT_S + 0.5)
+        body = b'{"role":"primary","epoch":2,"history":"h"}'
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        slow = join_host_port(*server.sockets[0].getsockname())
+        found = await decided(Standing("h", 1, Role.PRIMARY, slow), follow=slow)
+    assert found is not None
+    assert found.role is Role.FOLLOWER
+
+
+async def test_a_follower_s_data_path_needs_the_flag() -> None:
+    with pytest.raises(ConfigError, match="penstock promote"):
+        await decided(Standing("h", 1, Role.FOLLOWER, "a:1"))
+    found = await decided(Standing("h", 1, Role.FOLLOWER, "a:1"), follow="b:1")
+    assert found is not None
+    assert (found.role, found.primary, found.is_settled) == (Role.FOLLOWER, "b:1", True)
+
+
+async def test_a_promoted_node_ignores_the_flag_until_the_other_was_promoted_after_it(
+    successor: Running,
+) -> None:
+    follow = address(successor)
+    promoted = await decided(Standing("h", 3, Role.PRIMARY, follow), follow=follow)
+    assert promoted is not None
+    assert promoted.role is Role.PRIMARY
+    outranked = await decided(Standing("h", 1, Role.PRIMARY, follow), follow=follow)
+    assert outranked is not None
+    assert (outranked.role, outranked.is_settled) == (Role.FOLLOWER, False)
+    assert outranked.known_epoch == 2, "before the first answer of the primary"
+    over_tls = await decided(Standing("h", 3, Role.PRIMARY, "a:1"), follow="https://a:1")
+    assert over_tls is not None
+    assert over_tls.role is Role.PRIMARY, "the same node, asked in another way since"
+    with pytest.raises(ConfigError, match="not in a higher one"):
+        await decided(Standing("other", 1), follow=follow)
+
+
+async def test_a_promoted_node_with_the_flag_asks_its_own_followers_too(successor: Running) -> None:
+    gone = unused_address()
+    promoted = Standing("h", 1, Role.PRIMARY, gone, followers=[address(successor)])
+    found = await decided(promoted, follow=gone)
+    assert found is not None
+    assert (found.role, found.fenced_epoch, found.primary) == (
+        Role.FENCED, 2, address(successor),
+    )  # fmt: skip
+
+
+async def test_a_fenced_node_stays_so_or_follows() -> None:
+    fenced = Standing("h", 1, Role.FENCED, "b:1", fenced_epoch=2)
+    assert await decided(fenced) is fenced
+    found = await decided(fenced, follow="b:1")
+    assert found is not None
+    assert (found.role, found.is_settled) == (Role.FOLLOWER, False)
+
+
+async def test_a_data_path_of_another_user_is_named_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.replication.starting.os.access", lambda *_: False)
+    with pytest.raises(ConfigError) as found:
+        await standby_for(options(tmp_path), lambda: None)
+    assert str(found.value) == (
+        f"failed to lock data-path: open {tmp_path}: permission denied; "
+        "run this as the user whom the folder belongs to"
+    )

@@ -1,16 +1,48 @@
-"""The cases of `storage/test_compiled.py` that need a port or a process."""
+"""What of storage needs another process: locks, and readers without compiled packages."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from penstock.core.errors import LockedError
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.command import Command
 from penstock.storage.batch import Batch
+from penstock.storage.files.disk import OsDisk
 from tools.harness.fake_log_server import nsq_batch
+
+_HOLDER = """
+import sys
+from penstock.storage.files.disk import OsDisk
+lock = OsDisk().lock(sys.argv[1])
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_one_process_at_a_time_holds_a_directory(tmp_path: Path) -> None:
+    disk = OsDisk()
+    holder = subprocess.Popen(
+        [sys.executable, "-c", _HOLDER, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(LockedError, match="possibly in use by another instance"):
+            disk.lock(str(tmp_path))
+        holder.kill()  # the lock goes with the process, however it ends
+    disk.lock(str(tmp_path)).release()
+
+
+# --- The cases of `storage/test_compiled.py` that need a port or a process -----------------------
+
 
 BARE = """
 import sys
@@ -22,8 +54,6 @@ print(batch.first_offset, batch.count, bytes(batch.slice(8, 9))[-5:], batch.note
 print(batch == Batch.parse(data, verify=False), batch.positions().tolist())
 Batch.parse(data)
 """
-
-
 COMMANDS = """
 import sys
 sys.modules["msgspec"] = sys.modules["xxhash"] = None  # as if not installed

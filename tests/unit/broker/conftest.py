@@ -118,6 +118,12 @@ class World:
         for number in range(count):
             self.publish(b"m%d" % number, topic=topic)
 
+    def reader(self, count: int, ready: int) -> Reader:
+        """A consumer of the channel ``c``, in which so many messages wait."""
+        channel = self.channel()
+        self.fill(count)
+        return Reader(self, channel, ready)
+
     def wait(self, ns: int) -> None:
         """Let time pass, and do what the shell does then."""
         self.clock.advance(ns)

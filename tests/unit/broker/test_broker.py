@@ -1,15 +1,25 @@
+"""The broker: its topics, what it saves, trims and wakes; settings in force, and groups' ages."""
+
 from __future__ import annotations
 
 import logging
 
+import msgspec
 import pytest
 
 from penstock.broker.broker import Broker
+from penstock.broker.channels.channel import ChannelOptions
+from penstock.broker.group_ages import GRACE_NS, GroupAges
+from penstock.broker.group_figures import ConsumerGroup, GroupMember, ProducerGroup
+from penstock.broker.progress import ChannelSettings, TopicSettings
+from penstock.broker.publish.bounds import Bounds, Overflow
+from penstock.broker.topic_config import TopicConfig
 from penstock.core.chance import SystemChance
 from penstock.core.errors import DiskFullError, LockedError, StorageError
-from penstock.core.units import SECOND
+from penstock.core.units import HOUR, SECOND
 from penstock.storage.retention import Retention
 from penstock.storage.store import Store
+from penstock.testing.clock import FakeClock
 from penstock.testing.disk import Operation
 from tests.unit.broker.conftest import TIMEOUT, Reader, World, log_of
 
@@ -150,9 +160,8 @@ def test_tick_wakes_only_the_channels_whose_time_has_come(world: World) -> None:
 
 
 def test_a_channel_sleeps_again_until_its_next_deadline(world: World) -> None:
-    channel = world.channel()
-    world.fill(2)
-    reader = Reader(world, channel, 1)
+    reader = world.reader(2, 1)
+    channel = reader.channel
     reader.take()
     world.clock.advance(SECOND)
     reader.ready(2)
@@ -325,3 +334,105 @@ def test_topics_of_a_new_broker_are_those_of_its_store(world: World) -> None:
     broker = Broker(store, world.clock, world.draws, world.options)
     assert set(broker.topics) == {"made-elsewhere"}
     assert broker.topic("made-elsewhere").log.id_base == 1 << 53
+
+
+# --- Settings in force: a topic's own and its channels' own, over the defaults -------------------
+
+
+def config() -> TopicConfig:
+    return TopicConfig("t", Bounds(max_depth=9, max_bytes=70), ChannelOptions(max_attempts=5))
+
+
+def test_what_is_not_set_is_as_the_defaults() -> None:
+    settings = config()
+    assert settings.bounds == Bounds(9, 70)
+    settings.own = TopicSettings(max_bytes=0, overflow="drop-oldest")
+    assert settings.bounds == Bounds(9, 0, Overflow("drop-oldest"))
+
+
+def test_a_channel_has_its_own_number_of_attempts_and_dead_letters() -> None:
+    settings = config()
+    assert settings.attempts("c") == (5, "t.dead")
+    settings.channels["c"] = ChannelSettings("c", 0, "lost.%s")
+    assert settings.attempts("c") == (0, "lost.t")
+    assert settings.of_channel("c").max_attempts == 0
+    assert settings.of_channel("other") == ChannelSettings("other")
+
+
+def test_a_topic_does_not_take_its_own_dead_letters() -> None:
+    settings = config()
+    settings.channels["c"] = ChannelSettings("c", 3, "t")
+    assert settings.attempts("c") == (0, "t")
+
+
+def test_only_what_was_set_and_lasts_is_written_down() -> None:
+    settings = config()
+    assert settings.records() == []
+    own, durable = TopicSettings(max_depth=1), ChannelSettings("c", 2)
+    settings.own = own
+    settings.channels = {"c": durable, "e": ChannelSettings("e#ephemeral", 2)}
+    assert settings.records() == [own, durable]
+
+
+# --- How long groups have not moved --------------------------------------------------------------
+
+
+def test_an_age_is_the_time_since_the_last_move() -> None:
+    clock = FakeClock()
+    ages = GroupAges(clock)
+    ages.moved("g")
+    clock.advance(5 * SECOND)
+    assert ages.age_ns("g") == 5 * SECOND
+    ages.moved("g")
+    assert ages.age_ns("g") == 0
+
+
+@pytest.mark.parametrize("step", [-(10**6) * HOUR, 10**6 * HOUR])
+def test_setting_the_clock_makes_no_group_older(step: int) -> None:
+    clock = FakeClock()
+    ages = GroupAges(clock)
+    ages.moved("g")
+    clock.advance(HOUR)
+    clock.set_wall(clock.wall_ns() + step)
+    assert ages.age_ns("g") == HOUR
+    assert ages.expired(2 * HOUR) == []
+
+
+def test_groups_expire_at_the_limit() -> None:
+    clock = FakeClock()
+    ages = GroupAges(clock)
+    ages.moved("g")
+    ages.moved("gone")
+    clock.advance(HOUR - 1)
+    ages.moved("h")
+    assert ages.expired(HOUR) == []
+    clock.advance(1)
+    ages.forget("gone")
+    assert ages.expired(HOUR) == ["g"]
+
+
+@pytest.mark.parametrize(("limit", "grace"), [(HOUR, GRACE_NS), (SECOND, SECOND)])
+def test_after_a_start_readers_have_time_to_come_back(limit: int, grace: int) -> None:
+    clock = FakeClock()
+    ages = GroupAges(clock)
+    ages.restore("g", 5 * HOUR)
+    assert ages.age_ns("g") == 5 * HOUR
+    clock.advance(grace - 1)
+    assert ages.expired(limit) == []
+    clock.advance(1)
+    assert ages.expired(limit) == ["g"]
+
+
+# --- What is told of groups can be shown as it is ------------------------------------------------
+
+
+def test_as_json() -> None:
+    member = GroupMember("id", "127.0.0.1:5", "JAVA", 409)
+    group = ConsumerGroup("G", "CLUSTERING", [member], {0: 5}, 2, 1.5)
+    data = msgspec.json.encode([group, ProducerGroup("PG", [member])])
+    shown = {"client_id": "id", "address": "127.0.0.1:5", "language": "JAVA", "version": 409}
+    assert msgspec.json.decode(data) == [
+        {"name": "G", "model": "CLUSTERING", "members": [shown], "committed": {"0": 5}, "lag": 2,
+         "rate": 1.5},
+        {"name": "PG", "members": [shown]},
+    ]  # fmt: skip

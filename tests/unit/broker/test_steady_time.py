@@ -84,10 +84,82 @@ def world() -> World:
     return world
 
 
-def restarted(world: World) -> Topic:
-    world.restart()
+def told(world: World, story: str) -> None:
+    """Do and check what a story says of a topic whose messages are kept for 72 hours.
+
+    ``fill``: 20 messages; ``other``: one in another topic; ``wait`` and ``clock``: so many hours
+    go by, or the clock is set by them; ``kill``: what the shell does often, then a kill after which
+    the clock is set, ``crash``: a kill alone; ``kept``: nothing may be deleted; ``gone``: a moment
+    later something is.
+    """
+    for step in story.split(", "):
+        word, _, number = step.partition(" ")
+        hours = int(number or 0) * HOUR
+        match word:
+            case "fill":
+                world.fill(20)
+            case "other":
+                world.fill(1, world.broker.topic("other"))
+            case "wait":
+                world.clock.advance(hours)
+            case "clock":
+                set_by(world.clock, hours)
+            case "save":
+                world.broker.save()
+            case "tick":
+                world.broker.tick(world.now)
+            case "restart":
+                world.restart()
+            case "crash":
+                world.kill()
+            case "kill":
+                killed(world, set_by_ns=hours)
+            case "kept":
+                world.topic.retention = KEPT
+                assert world.topic.trim(KEPT) == 0
+            case "gone":
+                world.topic.retention = KEPT
+                world.clock.advance(1)
+                assert world.topic.trim(KEPT) > 0
+            case _:
+                raise ValueError(step)
+
+
+STORIES = """
+set back keeps nothing longer: fill, clock -100, wait 72, kept, gone
+lapsed while it was down: fill, wait 100, restart, kept, fill, wait 72, kept, gone
+a short stop counts as time: fill, wait 71, restart, wait 1, kept, gone
+lapsed before others came: fill, wait 73, other, restart, gone
+set ahead before a kill: fill, clock 100, fill, kill, kept, wait 72, kept, gone
+written before messages: fill, clock 100, fill, crash, kept
+written before progress: fill, save, clock 100, tick, other, crash, kept
+no message since it was set: fill, save, clock 100, other, kill, kept
+set back before a kill: fill, clock -100, fill, kill, wait 72, kept, gone
+set back, right again while it is down: other, clock -100, fill, kill 100, kept
+set back while it is down, right again: other, kill -100, fill, kill 100, kept
+set in several lives: \
+fill, clock 100, fill, kill, kept, clock 100, fill, kill, kept, \
+clock -150, fill, kill, kept, clock 100, fill, kill, kept, wait 72, gone
+ahead, right while it is down, ahead: \
+fill, clock 100, fill, kill -100, kept, fill, kill 100, kept
+right while it is down: fill, clock 100, fill, kill -100, wait 72, kept, gone
+wrong in every second life: \
+fill, kill 60, kept, fill, kill -60, kept, fill, kill 60, kept, \
+fill, kill -60, kept, fill, kill 60, kept
+set back often, right while it is down: fill, \
+clock -60, fill, kill 60, kept, clock -60, fill, kill 60, kept, clock -60, fill, kill 60, kept
+no message since a long stop: fill, wait 100, kill, other, kill, kept
+a long stop counts for longer retention: fill, wait 60, kill, fill, kill, wait 12, kept, gone
+"""
+
+
+@pytest.mark.parametrize(
+    "story", STORIES.strip().splitlines(), ids=lambda line: line.partition(":")[0]
+)
+def test_nothing_is_deleted_before_its_time_nor_kept_after_it(story: str) -> None:
+    world = World(file_bytes=300)
     world.topic.retention = KEPT
-    return world.topic
+    told(world, story.partition(": ")[2])
 
 
 def test_a_clock_set_ahead_deletes_nothing(world: World) -> None:
@@ -103,12 +175,6 @@ def test_a_clock_set_ahead_deletes_nothing(world: World) -> None:
     assert 30 < world.topic.log.start_offset <= 40  # new stamps are no reason to keep what is old
 
 
-def test_a_clock_set_back_keeps_nothing_longer(world: World) -> None:
-    set_by(world.clock, -100 * HOUR)
-    world.clock.advance(72 * HOUR + 1)
-    assert world.topic.trim(KEPT) > 0
-
-
 def test_consumed_messages_stay_for_replay_as_long_as_was_promised() -> None:
     world = World(file_bytes=300, retention=KEPT)
     channel = world.channel()
@@ -117,32 +183,6 @@ def test_consumed_messages_stay_for_replay_as_long_as_was_promised() -> None:
     set_by(world.clock, 100 * HOUR)
     world.broker.trim()
     assert world.topic.log.start_offset == 0
-
-
-def test_what_would_have_lapsed_while_the_broker_was_down_can_still_be_read(world: World) -> None:
-    world.clock.advance(100 * HOUR)  # or the clock is set ahead while it is down
-    topic = restarted(world)
-    assert topic.trim(KEPT) == 0
-    world.fill(20)
-    world.clock.advance(72 * HOUR)
-    assert topic.trim(KEPT) == 0
-    world.clock.advance(1)
-    assert topic.trim(KEPT) > 0
-
-
-def test_a_short_stop_counts_as_time(world: World) -> None:
-    world.clock.advance(71 * HOUR)
-    topic = restarted(world)
-    world.clock.advance(HOUR)
-    assert topic.trim(KEPT) == 0
-    world.clock.advance(1)
-    assert topic.trim(KEPT) > 0
-
-
-def test_what_lapsed_before_others_came_is_deleted_after_a_start(world: World) -> None:
-    world.clock.advance(72 * HOUR + 1)
-    world.fill(1, world.broker.topic("other"))
-    assert restarted(world).trim(KEPT) > 0
 
 
 # --- over restarts ---------------------------------------------------------------------------
@@ -205,117 +245,6 @@ def written(world: World) -> ClockRecord | None:
     return Progress.replay(frames.records).clock
 
 
-def test_a_clock_set_ahead_before_a_kill_deletes_nothing_afterwards(world: World) -> None:
-    set_by(world.clock, 100 * HOUR)
-    world.fill(20)
-    topic = killed(world)
-    assert topic.trim(KEPT) == 0
-    world.clock.advance(72 * HOUR)
-    assert topic.trim(KEPT) == 0
-    world.clock.advance(1)
-    assert topic.trim(KEPT) > 0
-
-
-def test_a_setting_is_written_before_messages_with_its_stamps(world: World) -> None:
-    set_by(world.clock, 100 * HOUR)
-    world.fill(20)
-    world.kill()
-    world.topic.retention = KEPT
-    assert world.topic.trim(KEPT) == 0
-
-
-def test_a_setting_is_written_before_progress_is(world: World) -> None:
-    world.broker.save()
-    set_by(world.clock, 100 * HOUR)
-    world.broker.tick(world.now)
-    world.fill(1, world.broker.topic("other"))
-    world.kill()
-    world.topic.retention = KEPT
-    assert world.topic.trim(KEPT) == 0
-
-
-def test_a_topic_without_messages_since_the_clock_was_set_keeps_its_own(world: World) -> None:
-    world.broker.save()
-    set_by(world.clock, 100 * HOUR)
-    world.fill(1, world.broker.topic("other"))
-    assert killed(world).trim(KEPT) == 0
-
-
-def test_a_clock_set_back_before_a_kill_keeps_nothing_longer(world: World) -> None:
-    set_by(world.clock, -100 * HOUR)
-    world.fill(20)
-    topic = killed(world)
-    world.clock.advance(72 * HOUR)
-    assert topic.trim(KEPT) == 0
-    world.clock.advance(1)
-    assert topic.trim(KEPT) > 0
-
-
-@pytest.fixture
-def pair() -> World:
-    """An empty topic, and another with a message of the right time."""
-    world = World(file_bytes=300)
-    world.topic.retention = KEPT
-    world.fill(1, world.broker.topic("other"))
-    return world
-
-
-def test_messages_of_a_clock_set_back_can_be_read_when_it_is_right_again(pair: World) -> None:
-    set_by(pair.clock, -100 * HOUR)
-    pair.fill(20)
-    assert killed(pair, set_by_ns=100 * HOUR).trim(KEPT) == 0
-
-
-def test_so_can_those_of_a_life_that_began_with_a_clock_set_back(pair: World) -> None:
-    killed(pair, set_by_ns=-100 * HOUR)
-    pair.fill(20)
-    assert killed(pair, set_by_ns=100 * HOUR).trim(KEPT) == 0
-
-
-def test_a_clock_set_several_times_over_several_lives_deletes_nothing(world: World) -> None:
-    for hours in (100, 100, -150, 100):
-        set_by(world.clock, hours * HOUR)
-        world.fill(20)
-        assert killed(world).trim(KEPT) == 0
-    world.clock.advance(72 * HOUR + 1)
-    assert world.topic.trim(KEPT) > 0
-
-
-def test_a_clock_set_ahead_is_set_right_while_the_broker_is_down_and_ahead_again(
-    world: World,
-) -> None:
-    set_by(world.clock, 100 * HOUR)
-    world.fill(20)
-    assert killed(world, set_by_ns=-100 * HOUR).trim(KEPT) == 0
-    world.fill(20)
-    assert killed(world, set_by_ns=100 * HOUR).trim(KEPT) == 0
-
-
-def test_a_clock_set_right_while_the_broker_is_down_keeps_nothing_longer(world: World) -> None:
-    set_by(world.clock, 100 * HOUR)
-    world.fill(20)
-    topic = killed(world, set_by_ns=-100 * HOUR)
-    world.clock.advance(72 * HOUR)
-    assert topic.trim(KEPT) == 0
-    world.clock.advance(1)
-    assert topic.trim(KEPT) > 0
-
-
-def test_a_clock_that_is_wrong_in_every_second_life_deletes_nothing(world: World) -> None:
-    for hours in (60, -60, 60, -60, 60):
-        assert killed(world, set_by_ns=hours * HOUR).trim(KEPT) == 0
-        world.fill(20)
-
-
-def test_a_clock_set_back_often_and_right_while_the_broker_is_down_deletes_nothing(
-    world: World,
-) -> None:
-    for _ in range(3):
-        set_by(world.clock, -60 * HOUR)
-        world.fill(20)
-        assert killed(world, set_by_ns=60 * HOUR).trim(KEPT) == 0
-
-
 @pytest.mark.parametrize("is_down", [False, True])
 def test_a_compacted_journal_holds_settings_and_stops(world: World, is_down: bool) -> None:
     if is_down:
@@ -351,24 +280,6 @@ def test_a_second_start_deletes_nothing_that_a_long_stop_let_lapse(world: World)
     world.clock.advance(72 * HOUR + 1)
     world.topic.trim(KEPT)
     assert world.topic.log.start_offset > 60  # no stop makes messages younger that came after it
-
-
-def test_neither_does_it_of_a_topic_without_messages_since(world: World) -> None:
-    world.clock.advance(100 * HOUR)
-    killed(world)
-    world.fill(1, world.broker.topic("other"))
-    assert killed(world).trim(KEPT) == 0
-
-
-def test_a_long_stop_counts_as_time_if_retention_is_longer(world: World) -> None:
-    world.clock.advance(60 * HOUR)
-    killed(world)
-    world.fill(20)
-    topic = killed(world)
-    world.clock.advance(12 * HOUR)
-    assert topic.trim(KEPT) == 0
-    world.clock.advance(1)
-    assert topic.trim(KEPT) > 0
 
 
 def test_long_stops_before_the_logs_start_are_forgotten() -> None:

@@ -139,9 +139,8 @@ def test_the_backlog_waits_again_when_the_last_channel_is_gone(world: World) -> 
 
 def test_a_deleted_channel_forgets_what_it_held(world: World) -> None:
     topic = world.topic
-    channel = world.channel()
-    world.fill(3)
-    reader = Reader(world, channel, 2)
+    reader = world.reader(3, 2)
+    channel = reader.channel
     reader.take()
     assert topic.delete_channel("c") is channel
     assert topic.channels == {}

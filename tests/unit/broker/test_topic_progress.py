@@ -1,4 +1,4 @@
-"""The progress of a topic on disk: written, restored, damaged, and its end."""
+"""The progress of a topic on disk: written, restored, damaged; what is seen at fsync."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import Literal
 import pytest
 
 from penstock.broker.progress import TopicSettings
+from penstock.broker.topic import Topic
 from penstock.core.errors import DiskFullError, StorageError
 from penstock.core.units import SECOND
+from penstock.nsq.protocol.bodies import Bodies
+from penstock.storage.durability import Durability
 from penstock.storage.journal import COMPACT_BYTES_MIN
 from penstock.storage.recovery.damage import Damage
 from penstock.storage.retention import Retention
-from tests.unit.broker.conftest import Reader, World, log_of
+from tests.unit.broker.conftest import Reader, World, ignore, log_of
 
 JOURNAL = "/data/topics/t@0/cursors.journal"
 MARK_BYTES = 48
@@ -20,12 +23,9 @@ MARK_BYTES = 48
 
 
 # --- keeping progress ----------------------------------------------------------------------------
-
-
 def test_progress_survives_a_restart(world: World) -> None:
-    channel = world.channel()
-    world.fill(6)
-    reader = Reader(world, channel, 4)
+    reader = world.reader(6, 4)
+    channel = reader.channel
     reader.take()
     reader.finish(0, 2)
     reader.requeue(3)
@@ -36,9 +36,7 @@ def test_progress_survives_a_restart(world: World) -> None:
 
 
 def test_what_was_not_saved_comes_again_after_a_kill(world: World) -> None:
-    channel = world.channel()
-    world.fill(3)
-    reader = Reader(world, channel, 3)
+    reader = world.reader(3, 3)
     reader.take()
     reader.finish(0)
     world.broker.save()
@@ -219,16 +217,12 @@ def test_offsets_a_channel_has_seen_are_not_given_out_again(world: World) -> Non
     world.disk.crash("written")
     world.disk.cut(path, kept)
     world.open()
-    channel = world.channel()
-    world.fill(1)
-    reader = Reader(world, channel, 9)
+    reader = world.reader(1, 9)
     assert reader.take() == [(3, 1)]
     assert reader.bodies == {3: b"m0"}
 
 
 # --- the end -------------------------------------------------------------------------------------
-
-
 def test_close_saves_and_syncs(world: World) -> None:
     topic, channel = world.topic, world.channel()
     world.fill(2)
@@ -277,8 +271,6 @@ def test_with_one_segment_there_is_nothing_to_trim(world: World) -> None:
 
 
 # --- damage --------------------------------------------------------------------------------------
-
-
 def spoil(world: World) -> None:
     world.topic.damage.report(Damage("cursors.journal", "damaged", 1, 2))
 
@@ -345,8 +337,7 @@ def test_a_full_topic_drops_nothing_while_there_is_damage() -> None:
 def test_emptying_leaves_a_channel_what_it_has_beyond_a_lost_record_of_its_topic(
     world: World,
 ) -> None:
-    reader = Reader(world, world.channel(), 1)
-    world.fill(6)
+    reader = world.reader(6, 1)
     reader.finish(*reader.offsets())
     world.topic.paused, world.topic.head = True, 3  # as an older record says
     world.topic.journal.save()
@@ -361,8 +352,7 @@ def test_emptying_leaves_a_channel_what_it_has_beyond_a_lost_record_of_its_topic
 
 
 def test_what_a_damaged_record_had_deferred_is_delivered_again(world: World) -> None:
-    reader = Reader(world, world.channel(), 9)
-    world.fill(3)
+    reader = world.reader(3, 9)
     reader.take()
     before = len(world.disk.content(JOURNAL))
     reader.requeue(1, 1000 * SECOND)
@@ -428,3 +418,122 @@ def test_what_was_not_synced_is_counted_and_no_damage(world: World) -> None:
     world.open()
     assert (world.topic.damage.lost_messages, world.topic.damage.pending) == (2, [])
     assert world.topic.log.next_offset == 2
+
+
+# --- A topic at the level ``fsync``: a message becomes visible when its sync has ended -----------
+
+
+@pytest.fixture
+def fsync_world() -> World:
+    fsync_world = World()
+    fsync_world.log_options.durability = Durability.FSYNC
+    return fsync_world
+
+
+def begin_sync(topic: Topic) -> None:
+    job = log_of(topic).begin_sync()
+    assert job is not None
+    job.run()
+
+
+def sync(topic: Topic) -> None:
+    begin_sync(topic)
+    topic.end_sync(None)
+
+
+def test_channels_get_a_message_when_its_sync_has_ended(fsync_world: World) -> None:
+    topic, channel = fsync_world.topic, fsync_world.channel()
+    reader = Reader(fsync_world, channel, 9)
+    fsync_world.publish(b"a")
+    begin_sync(topic)
+    fsync_world.publish(b"b")
+    assert (topic.depth, channel.state.depth, reader.take()) == (0, 0, [])
+    topic.end_sync(None)
+    assert reader.take() == [(0, 1)]
+    sync(topic)
+    assert reader.take() == [(1, 1)]
+
+
+def test_a_failed_sync_shows_nothing(fsync_world: World) -> None:
+    topic, channel = fsync_world.topic, fsync_world.channel()
+    fsync_world.publish(b"a")
+    begin_sync(topic)
+    topic.end_sync(StorageError("broken"))
+    assert (topic.depth, channel.state.depth) == (0, 0)
+    topic.empty()
+    assert topic.head == 0
+
+
+def test_deferred_messages_are_deferred_from_their_arrival(fsync_world: World) -> None:
+    topic, channel = fsync_world.topic, fsync_world.channel()
+    reader = Reader(fsync_world, channel, 9)
+    fsync_world.publish(b"late", delay=5 * SECOND)
+    fsync_world.publish(b"now")
+    assert channel.state.deferred_count == 0
+    sync(topic)
+    assert channel.state.deferred_count == 1
+    assert reader.take() == [(1, 1)]
+    reader.finish(1)
+    fsync_world.wait(5 * SECOND)
+    assert reader.take() == [(0, 1)]
+
+
+class Told:
+    """Records that are told their place in the queue."""
+
+    dialect, note, stride, nbytes = 1, b"", 8, 8
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.queue_offset = -1
+
+    def encode(self, first_id: int, timestamp_ns: int) -> tuple[bytes, None]:
+        return bytes(self.stride * self.count), None
+
+
+def test_places_in_queues_count_what_waits_for_its_sync(fsync_world: World) -> None:
+    topic = fsync_world.topic
+    fsync_world.broker.split(topic, 3, 1)
+    places = []
+    for queue, count in [(0, 2), (1, 1), (0, 1), (1, 3), (2, 1)]:
+        records = Told(count)
+        topic.stage(records, 0, ignore, queue)
+        assert topic.commit()[1] is None
+        places.append(records.queue_offset)
+    assert places == [0, 0, 2, 1, 0]
+    assert [topic.queues.bounds(queue) for queue in range(3)] == [(0, 0)] * 3
+    sync(topic)
+    assert [topic.queues.bounds(queue)[1] for queue in range(3)] == [3, 4, 1]
+
+
+@pytest.mark.parametrize("overflow", ["refuse", "drop-oldest"])
+def test_bounds_count_what_waits_for_its_sync(fsync_world: World, overflow: str) -> None:
+    topic, channel = fsync_world.topic, fsync_world.channel()
+    topic.configure(TopicSettings(5, overflow=overflow))
+    outcomes: list[StorageError | None] = []
+    for _ in range(3):
+        topic.stage(Bodies.from_list([b"x", b"y"]), 0, outcomes.append)
+        for done in topic.commit()[0]:
+            done(None)
+    sync(topic)
+    refused = sum(error is not None for error in outcomes)
+    assert (refused, channel.state.depth) == ((1, 4) if overflow == "refuse" else (0, 5))
+
+
+def test_a_split_while_messages_wait_for_their_sync(fsync_world: World) -> None:
+    topic = fsync_world.topic
+    fsync_world.publish(b"a")
+    sync(topic)
+    fsync_world.publish(b"b")
+    fsync_world.broker.split(topic, 2, 1)
+    topic.stage(Bodies.single(b"c"), 0, ignore, 1)
+    assert topic.commit()[1] is None
+    sync(topic)
+    assert [list(topic.queues.locate(queue, 0, 9)) for queue in range(2)] == [[0, 1], [2]]
+
+
+def test_a_clean_stop_loses_nothing_that_waits_for_its_sync(fsync_world: World) -> None:
+    fsync_world.channel()
+    fsync_world.publish(b"a")
+    fsync_world.restart()
+    assert Reader(fsync_world, fsync_world.channel(), 9).take() == [(0, 1)]

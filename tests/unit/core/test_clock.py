@@ -1,9 +1,12 @@
+"""The clocks of the machine, and chance."""
+
 from __future__ import annotations
 
 import sys
 import threading
 import time
 
+from penstock.core.chance import Chance, SystemChance
 from penstock.core.clock import SYSTEM_CLOCK, SystemClock, thread_cpu_ns
 
 
@@ -33,3 +36,16 @@ def test_the_processor_time_of_threads() -> None:
     assert after - before >= 10_000_000
     assert thread_cpu_ns(1) is None, "not a thread of this process"
     assert thread_cpu_ns(2**60) is None
+
+
+def test_the_same_seed_gives_the_same_draws() -> None:
+    one: Chance = SystemChance(7)
+    other: Chance = SystemChance(7)
+    assert [one.below(10) for _ in range(20)] == [other.below(10) for _ in range(20)]
+    assert one.fraction() == other.fraction()
+
+
+def test_draws_stay_in_range() -> None:
+    chance = SystemChance(1)
+    assert {chance.below(3) for _ in range(100)} == {0, 1, 2}
+    assert all(0 <= chance.fraction() < 1 for _ in range(100))

@@ -1,14 +1,18 @@
+"""JSON as Go reads and writes it, and what our own reader finds malformed."""
+
 from __future__ import annotations
 
 import json
 import math
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.gojson import Kind, Schema, dumps, format_float, loads_struct
+from penstock.core.malformed import MALFORMED
 
 FIELDS = {"name": Kind.STRING, "on": Kind.BOOL, "size": Kind.INT, "rate": Kind.INT32}
 EMPTY = {"name": "", "on": False, "size": 0, "rate": 0}
@@ -192,3 +196,17 @@ def test_zero_values_are_not_shared() -> None:
     first["words"].append("x")
     first["one"]["on"] = True
     assert second == NOTHING
+
+
+class Known(msgspec.Struct):
+    name: str = ""
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{", b"[]", b'{"name":1}', b'{"name":"\xff"}', b'{"unknown":' + b"[" * 100_000],
+    ids=["nothing", "cut short", "another type", "another type within", "no UTF-8", "nested"],
+)
+def test_whatever_is_wrong_is_one_of_them(data: bytes) -> None:
+    with pytest.raises(MALFORMED):
+        msgspec.json.decode(data, type=Known)

@@ -17,17 +17,6 @@ def ranges(*pairs: tuple[int, int]) -> RangeSet:
     return found
 
 
-def test_empty() -> None:
-    found = RangeSet()
-    assert not found
-    assert len(found) == 0
-    assert list(found) == list(reversed(found)) == []
-    assert 0 not in found
-    assert found.first_from(0) is None
-    found.discard_below(10)
-    assert not found
-
-
 def test_neighbours_and_overlaps_are_joined() -> None:
     assert list(ranges((5, 7), (7, 9))) == [(5, 9)]
     assert list(ranges((7, 9), (5, 7))) == [(5, 9)]
@@ -47,51 +36,20 @@ def test_parts_within_and_outside(pairs: list[tuple[int, int]], first: int, next
     assert all(low < high for low, high in inside + outside)
 
 
-def test_numbers_that_are_in_already_do_not_count_twice() -> None:
-    found = ranges((0, 4), (6, 10), (2, 8))
-    assert len(found) == 10
-    found.add(3, 5)
-    assert len(found) == 10
-
-
-def test_order() -> None:
-    found = ranges((8, 9), (0, 1), (4, 5))
-    assert list(found) == [(0, 1), (4, 5), (8, 9)]
-    assert list(reversed(found)) == [(8, 9), (4, 5), (0, 1)]
-
-
-def test_first_from_is_the_first_range_that_ends_behind_the_number() -> None:
-    found = ranges((2, 4), (6, 8))
-    assert [found.first_from(n) for n in (0, 2, 3)] == [(2, 4)] * 3
-    assert [found.first_from(n) for n in (4, 5, 6, 7)] == [(6, 8)] * 4
-    assert found.first_from(8) is None
-
-
-def test_discard_below_cuts_a_range() -> None:
-    found = ranges((0, 2), (4, 8), (10, 12))
-    found.discard_below(6)
-    assert list(found) == [(6, 8), (10, 12)]
-    assert len(found) == 4
-    found.discard_below(8)
-    assert list(found) == [(10, 12)]
-
-
-def test_clear() -> None:
-    found = ranges((0, 2), (4, 8))
-    found.clear()
-    assert not found
-    assert len(found) == 0
-    found.add(1, 2)
-    assert list(found) == [(1, 2)]
-
-
 @given(PAIRS, st.integers(0, 40))
 def test_as_a_set(pairs: list[tuple[int, int]], border: int) -> None:
     found = ranges(*pairs)
     found.discard_below(border)
     numbers = {n for first, next_ in pairs for n in range(first, next_) if n >= border}
-    assert len(found) == len(numbers)
+    assert (len(found), bool(found)) == (len(numbers), bool(numbers))
     assert {n for n in range(42) if n in found} == numbers
     listed = list(found)
     assert [n for first, next_ in listed for n in range(first, next_)] == sorted(numbers)
     assert all(a[1] < b[0] for a, b in pairwise(listed))
+    assert list(reversed(found)) == listed[::-1]
+    for n in range(42):
+        assert found.first_from(n) == next((each for each in listed if each[1] > n), None)
+    found.clear()
+    assert (list(found), len(found)) == ([], 0)
+    found.add(1, 2)
+    assert list(found) == [(1, 2)]

@@ -1,10 +1,15 @@
+"""Addresses, and why what is there cannot be reached."""
+
 from __future__ import annotations
 
+import errno
+import socket
 from typing import Any
 
 import pytest
 
 from penstock.net.address import host_of, join_host_port, show_address, split_host_port
+from penstock.net.dial import dial_reason, dial_target, local_target
 
 
 @pytest.mark.parametrize(
@@ -60,3 +65,39 @@ def test_show(address: Any, shown: str) -> None:
 )
 def test_host(address: Any, host: str) -> None:
     assert host_of(address) == host
+
+
+# --- Why a node could not be reached -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('h', 1)"),
+         "dial tcp h:1: connect: connection refused"),
+        (OSError("Multiple exceptions: [Errno 111] Connect call failed ('::1', 1, 0, 0), "
+                 "[Errno 111] Connect call failed ('127.0.0.1', 1)"),
+         "dial tcp h:1: connect: connection refused"),
+        (TimeoutError(), "dial tcp h:1: i/o timeout"),
+        (TimeoutError("timed out"), "dial tcp h:1: i/o timeout"),
+        (TimeoutError(errno.ETIMEDOUT, "x"), "dial tcp h:1: connect: connection timed out"),
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"),
+         "dial tcp: lookup h: no such host"),
+        (socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"),
+         "dial tcp: lookup h: temporary failure in name resolution"),
+        (OSError(errno.EADDRNOTAVAIL, "error while attempting to bind on address ('9.9.9.9', 0)"),
+         "dial tcp h:1: bind: cannot assign requested address"),
+        (OSError("strange"), "dial tcp h:1: connect: strange"),
+        (UnicodeError("label empty or too long"), "dial tcp: lookup h: no such host"),
+    ],
+)  # fmt: skip
+def test_the_words_of_gos_dialer(error: OSError | UnicodeError, reason: str) -> None:
+    assert dial_reason("h:1", error) == reason
+
+
+def test_targets() -> None:
+    assert dial_target("[::1]:4150") == ("::1", 4150)
+    assert dial_target(":4150") == ("localhost", 4150)
+    assert local_target("") is None
+    assert local_target(":0") == ("0.0.0.0", 0)
+    assert local_target("127.0.0.2:0") == ("127.0.0.2", 0)

@@ -1,13 +1,27 @@
+"""The event loop: signals, tasks, threads beside it, and how long it stays awake."""
+
 from __future__ import annotations
 
 import asyncio
+import gc
+import logging
 import os
+import select
 import signal
-from collections.abc import Iterator
+import socket
+import threading
+import weakref
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, cast
 
 import pytest
+import uvloop
 
-from penstock.net import loop
+from penstock.net import loop, threads
+from penstock.net import wakefulness as module
+from penstock.net.tasks import spawn
+from penstock.net.threads import Threads
+from penstock.net.wakefulness import CREDIT, TRIED_EVERY, WORTH, Wakefulness
 
 
 @pytest.fixture(autouse=True)
@@ -124,3 +138,256 @@ async def test_a_role_is_over_once_the_next_one_serves() -> None:
     third = loop.Turn(second)
     third.serves()  # nobody has waited for it
     assert not third.asked.is_set()
+
+
+async def test_result_and_name() -> None:
+    async def answer() -> int:
+        return 7
+
+    task = spawn(answer(), "answer")
+    assert task.get_name() == "answer"
+    assert await task == 7
+
+
+async def test_a_task_nobody_keeps_still_runs() -> None:
+    done = asyncio.Event()
+
+    async def work() -> None:
+        await asyncio.sleep(0)
+        gc.collect()
+        done.set()
+
+    spawn(work(), "work")
+    await asyncio.wait_for(done.wait(), 30)
+
+
+async def test_a_failure_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail() -> None:
+        raise KeyError("why")
+
+    with caplog.at_level(logging.ERROR, "penstock"):
+        task = spawn(fail(), "failing")
+        await asyncio.wait([task])
+        await asyncio.sleep(0)
+    assert "task failing failed" in caplog.text
+    assert "KeyError" in caplog.text
+
+
+async def test_a_cancelled_task_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    task = spawn(asyncio.sleep(60), "sleeper")
+    task.cancel()
+    await asyncio.wait([task])
+    await asyncio.sleep(0)
+    assert caplog.text == ""
+
+
+# --- Blocking work beside the loop ---------------------------------------------------------------
+
+
+TIMEOUT_S = 30.0
+
+
+async def outcome(pool: Threads, work: Callable[[], None]) -> Exception | None:
+    """What ``done`` is told."""
+    told: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+    pool.run(work, told.set_result)
+    async with asyncio.timeout(TIMEOUT_S):
+        return await told
+
+
+def alive(pool: Threads) -> int:
+    return pool._threads
+
+
+async def test_it_is_done_in_another_thread_and_told_in_this_one() -> None:
+    places: list[int] = []
+    ended = asyncio.Event()
+
+    def done(error: Exception | None) -> None:
+        assert error is None
+        places.append(threading.get_ident())
+        ended.set()
+
+    threads.run(lambda: places.append(threading.get_ident()), done)
+    async with asyncio.timeout(TIMEOUT_S):
+        await ended.wait()
+    assert len(set(places)) == 2
+    assert places[1] == threading.get_ident()
+
+
+async def test_an_error_is_told_and_the_thread_goes_on() -> None:
+    pool, failure = Threads(), OSError("no disk")
+
+    def fail() -> None:
+        raise failure
+
+    assert await outcome(pool, fail) is failure
+    assert await outcome(pool, lambda: None) is None
+    assert alive(pool) == 1
+
+
+async def test_threads_are_as_many_as_there_is_work_at_once_but_not_more() -> None:
+    pool, gate = Threads(2), threading.Event()
+
+    def wait() -> None:
+        assert gate.wait(TIMEOUT_S)
+
+    waiting = [asyncio.ensure_future(outcome(pool, wait)) for _ in range(5)]
+    await asyncio.sleep(0)
+    assert alive(pool) == 2
+    gate.set()
+    assert await asyncio.gather(*waiting) == [None] * 5
+    for _ in range(5):
+        await outcome(pool, lambda: None)
+    assert alive(pool) == 2
+
+
+def test_a_loop_that_is_closed_meanwhile_is_not_told() -> None:
+    pool, gate = Threads(1), threading.Event()
+    told: list[Exception | None] = []
+
+    def wait() -> None:
+        assert gate.wait(TIMEOUT_S)
+
+    async def begin() -> None:
+        pool.run(wait, told.append)
+
+    asyncio.run(begin())
+    gate.set()
+    assert asyncio.run(outcome(pool, lambda: None)) is None  # by the same thread
+    assert told == []
+
+
+async def test_work_that_is_done_is_let_go() -> None:
+    class Job:
+        def run(self) -> None:
+            pass
+
+    pool, job = Threads(), Job()
+    gone = weakref.ref(job)
+    assert await outcome(pool, job.run) is None
+    del job
+    await outcome(pool, lambda: None)
+    gc.collect()
+    assert gone() is None
+
+
+async def test_it_can_be_done_here() -> None:
+    places: list[int] = []
+    errors: list[Exception | None] = []
+    threads.run_here(lambda: places.append(threading.get_ident()), errors.append)
+    failure = OSError("no disk")
+
+    def fail() -> None:
+        raise failure
+
+    threads.run_here(fail, errors.append)
+    assert places == [threading.get_ident()]
+    assert errors == [None, failure]
+
+
+# --- Looks at the sockets after a message, and when they pay ---------------------------------
+
+
+class Peers:
+    """In place of the loop's descriptor: peers who answer at once, or not."""
+
+    def __init__(self) -> None:
+        self.answer = False
+        self.looks = 0
+
+    def poll(self, timeout: int) -> list[tuple[int, int]]:
+        assert timeout == 0, "a look never sleeps"
+        self.looks += 1
+        return [(0, select.POLLIN)] if self.answer else []
+
+
+def run(story: Callable[[Wakefulness, Peers], Coroutine[Any, Any, None]]) -> None:
+    """Run ``story`` on uvloop, with looks of one poll each."""
+
+    async def main() -> None:
+        wakefulness, peers = Wakefulness(asyncio.get_running_loop()), Peers()
+        wakefulness._poll = cast(Any, peers)
+        await story(wakefulness, peers)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "LOOK_NS", 0)
+        uvloop.run(main())
+
+
+async def looks(wakefulness: Wakefulness, peers: Peers, messages: int) -> int:
+    """The looks behind so many messages."""
+    before = peers.looks
+    for _ in range(messages):
+        wakefulness.extend()
+        await asyncio.sleep(0)
+    return peers.looks - before
+
+
+def test_a_look_follows_each_message_whose_sender_comes_back() -> None:
+    async def story(wakefulness: Wakefulness, peers: Peers) -> None:
+        peers.answer = True
+        assert await looks(wakefulness, peers, 100) == 100
+        await asyncio.sleep(0.01)
+        assert peers.looks == 100, "an idle loop sleeps"
+
+    run(story)
+
+
+def test_several_messages_of_a_pass_share_a_look() -> None:
+    async def story(wakefulness: Wakefulness, peers: Peers) -> None:
+        wakefulness.extend()
+        wakefulness.extend()
+        assert await looks(wakefulness, peers, 1) == 1
+
+    run(story)
+
+
+def test_looks_in_vain_end_and_are_tried_again_seldom() -> None:
+    async def story(wakefulness: Wakefulness, peers: Peers) -> None:
+        assert await looks(wakefulness, peers, 2 * CREDIT) == CREDIT + CREDIT // TRIED_EVERY
+        peers.answer = True
+        assert await looks(wakefulness, peers, TRIED_EVERY) == 1
+        assert await looks(wakefulness, peers, 10) == 10, "peers have become faster"
+
+    run(story)
+
+
+def test_a_peer_who_comes_back_pays_for_some_who_do_not() -> None:
+    async def story(wakefulness: Wakefulness, peers: Peers) -> None:
+        for _ in range(3 * CREDIT):
+            peers.answer = True
+            await looks(wakefulness, peers, 1)
+            peers.answer = False
+            assert await looks(wakefulness, peers, WORTH) == WORTH
+
+    run(story)
+
+
+def test_a_look_finds_what_comes_through_a_socket() -> None:
+    async def main(ours: socket.socket, theirs: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        came: list[bytes] = []
+        ours.setblocking(False)
+        loop.add_reader(ours, lambda: came.append(ours.recv(9)))
+        await asyncio.sleep(0.01)
+        wakefulness = Wakefulness(loop)
+        wakefulness._credit = 1
+        loop.call_soon(theirs.send, b"x")  # just before the look
+        wakefulness.extend()
+        await asyncio.sleep(0.01)
+        assert came == [b"x"]
+        assert wakefulness._credit == 1 + WORTH
+        loop.remove_reader(ours)
+
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        uvloop.run(main(ours, theirs))
+
+
+def test_a_loop_without_a_descriptor_sleeps() -> None:
+    async def main() -> None:
+        Wakefulness(asyncio.get_running_loop()).extend()
+
+    with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+        runner.run(main())

@@ -1,4 +1,4 @@
-"""Publishes that wait for copies: released, refused, given up."""
+"""The followers of a node, and publishes that wait for copies."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from penstock.core.chance import SystemChance
 from penstock.core.errors import ExitingError, LateCopyError, NotCopiedError, StorageError
 from penstock.core.units import SECOND
 from penstock.node.commits import Commits
-from penstock.node.followers import FOLLOWERS_MAX, FOLLOWS_NS
+from penstock.node.followers import FOLLOWERS_MAX, FOLLOWS_NS, Followers
 from penstock.node.replicas import Missing, ReplicaOptions, Replicas
 from penstock.nsq.protocol.bodies import Bodies
+from penstock.storage.batch import Batch
 from penstock.storage.durability import Durability
 from penstock.storage.log import Log, LogOptions
 from penstock.storage.store import Store
 from penstock.testing.clock import FakeClock
 from penstock.testing.disk import FaultyDisk
+from tests.unit.storage.logs import new_disk, new_log
 
 
 class Scene:
@@ -270,3 +272,50 @@ async def test_what_a_failed_sync_may_have_lost_is_not_acknowledged() -> None:
 
 async def _turn() -> None:
     await asyncio.sleep(0.001)
+
+
+# --- The followers of a node: those that ask, and how far they are -------------------------------
+
+
+@pytest.fixture
+def log() -> Log:
+    log = new_log(new_disk())
+    log.append([Batch.build(0, log.id_base, 1, 3, 1, [b"abc"])])
+    return log
+
+
+def test_the_one_that_is_ahead_counts_for_one_and_all_for_more(log: Log) -> None:
+    followers = Followers(FakeClock())
+    assert followers.copied("t", log) == 0
+    followers.heard("a", {("t", log.id_base): 2})
+    followers.heard("b", {("t", log.id_base): 1, ("u", log.id_base): 3})
+    followers.heard("c", {("t", log.id_base + 1): 3})
+    assert [followers.copied("t", log, count) for count in (1, 2, 3, 4)] == [2, 1, 0, 0]
+    followers.heard("a", {("t", log.id_base): 9})
+    assert followers.copied("t", log) == 3
+
+
+def test_who_waits_hears_of_each_change(log: Log) -> None:
+    clock = FakeClock()
+    followers = Followers(clock)
+    counts: list[int] = []
+    followers.changed.append(lambda: counts.append(len(followers)))
+    followers.heard("a", {})
+    clock.advance(FOLLOWS_NS)
+    followers.heard("b", {})
+    followers.forget_silent(clock.monotonic_ns())
+    clock.advance(1)
+    followers.forget_silent(clock.monotonic_ns())
+    followers.gone("b")
+    followers.gone("b")
+    assert counts == [1, 2, 1, 0]
+
+
+def test_there_is_an_end_to_their_number() -> None:
+    followers = Followers(FakeClock())
+    for number in range(FOLLOWERS_MAX + 5):
+        followers.heard(str(number), {})
+    assert len(followers) == FOLLOWERS_MAX
+    followers.gone("0")
+    assert len(followers) == FOLLOWERS_MAX - 1, "the first ones have kept their places"
+    followers.ask()

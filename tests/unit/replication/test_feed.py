@@ -1,21 +1,28 @@
-"""What a primary answers, and when there is anything to answer."""
+"""What a primary answers, when, how much; requests and answers, whole and spoiled."""
 
 from __future__ import annotations
 
 import pytest
 
+from penstock.core.units import MILLISECOND, SECOND
+from penstock.replication.feed import NBYTES_MAX
 from penstock.replication.messages import (
+    VERSION,
     Batches,
     Diverged,
     End,
+    Fetch,
     File,
     Gone,
     Held,
     Hello,
+    ReplicationError,
     decode_fetch,
     decode_parts,
     encode_fetch,
+    encode_part,
 )
+from penstock.replication.pace import BUSY_PER_S, GENTLE_NBYTES, WINDOW_NS, Pace
 from tests.unit.replication.pieces import HELLO, Primary, exchange, new_copy, until_whole
 
 
@@ -146,3 +153,117 @@ def test_a_request_with_places_where_nothing_is_gets_an_answer() -> None:
         primary.source.copied(fetch)
         parts = list(decode_parts(b"".join(primary.source.answer(fetch))))
         assert isinstance(parts[-1].head, End)
+
+
+# --- Requests and answers, whole and spoiled -----------------------------------------------------
+
+
+FETCH = Fetch(VERSION, 3, "h", 1, "run", [Held("t", 7, 2, 9, "0", 40)], {"a": 1}, 100, False, "h:1")
+ANSWER = b"".join([
+    *encode_part(Batches("t", 7, 0, 2, 0), b"abc", memoryview(b"def")),
+    *encode_part(End("run", 3, more=True)),
+])  # fmt: skip
+
+
+def test_a_request_comes_as_it_was_sent() -> None:
+    assert decode_fetch(encode_fetch(FETCH)) == FETCH
+
+
+def test_another_version_and_another_thing_are_refused_with_the_reason() -> None:
+    later = encode_fetch(Fetch(VERSION + 1, 1, "", 0, "", [], None, 1, True))
+    with pytest.raises(ReplicationError, match="another version of Penstock"):
+        decode_fetch(later)
+    with pytest.raises(ReplicationError, match="no request of a follower"):
+        decode_fetch(b"GET / HTTP/1.1")
+
+
+def test_an_answer_has_its_parts_in_order() -> None:
+    first, last = decode_parts(ANSWER)
+    assert (first.head, bytes(first.data)) == (Batches("t", 7, 0, 2, 0), b"abcdef")
+    assert (last.head, bytes(last.data)) == (End("run", 3, True), b"")
+    [hello, _] = decode_parts(b"".join([*encode_part(Hello("r", "h", 2, {"t": (1, 2)})),
+                                        *encode_part(End("r", 1, True))]))  # fmt: skip
+    assert hello.head == Hello("r", "h", 2, {"t": (1, 2)})
+
+
+def test_an_answer_that_is_cut_anywhere_is_refused() -> None:
+    for length in range(len(ANSWER)):
+        with pytest.raises(ReplicationError):
+            list(decode_parts(ANSWER[:length]))
+
+
+def test_an_answer_with_any_bit_turned_is_refused() -> None:
+    for bit in range(8 * len(ANSWER)):
+        spoiled = bytearray(ANSWER)
+        spoiled[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(ReplicationError):
+            list(decode_parts(spoiled))
+
+
+# --- The pace of a follower that is behind: full where nobody publishes, gentle where many do ----
+
+
+NBYTES = 200
+STEP_NS = 10 * MILLISECOND
+
+
+class Behind:
+    """A follower that takes what it gets, of a primary that publishes at a rate."""
+
+    def __init__(self, lag: int, per_s: int, nbytes: int = NBYTES) -> None:
+        self.pace, self.lag, self.now, self.head = Pace(), lag, SECOND, 0
+        self.per_s, self.nbytes = per_s, nbytes
+
+    def ask(self) -> int | None:
+        """One request, ``STEP_NS`` after the one before; the room of its answer."""
+        room = self.pace.room(self.now, self.head, self.lag)
+        taken = min(self.lag, NBYTES_MAX if room is None else room)
+        self.pace.sent(taken)
+        came = self.per_s * STEP_NS // SECOND
+        self.now += STEP_NS
+        self.head += came
+        self.lag += came * self.nbytes - taken
+        return room
+
+    def rooms(self, count: int) -> set[int | None]:
+        return {self.ask() for _ in range(count)}
+
+
+def test_it_is_full_where_nobody_publishes_or_few_do() -> None:
+    for per_s in (0, 500):
+        assert Behind(1 << 30, per_s).rooms(100) == {None}
+
+
+def test_it_is_gentle_once_a_window_has_shown_that_many_publish() -> None:
+    behind = Behind(1 << 30, 8000)
+    assert behind.rooms(WINDOW_NS // STEP_NS) == {None}
+    assert behind.rooms(100) == {GENTLE_NBYTES}
+    behind.per_s = 0
+    assert None in behind.rooms(2 * WINDOW_NS // STEP_NS)
+    assert behind.rooms(100) == {None}
+
+
+def test_a_follower_catches_up_whatever_is_published() -> None:
+    for per_s in (BUSY_PER_S, 100_000, 500_000, 1_500_000):
+        behind = Behind(64 << 20, per_s)
+        for _ in range(10_000):
+            behind.ask()
+            if behind.lag <= per_s * NBYTES * STEP_NS // SECOND:
+                break
+        else:
+            raise AssertionError(f"at {per_s} messages a second it stays behind: {behind.lag}")
+
+
+def test_an_answer_holds_twice_what_came_meanwhile() -> None:
+    behind = Behind(1 << 30, 500_000)
+    behind.rooms(20)
+    assert behind.ask() == 2 * 500_000 * NBYTES * STEP_NS // SECOND
+    room = behind.ask()
+    assert room is not None
+    assert room < NBYTES_MAX
+
+
+def test_where_more_comes_than_an_answer_holds_it_is_full() -> None:
+    behind = Behind(1 << 30, 1_500_000)
+    behind.rooms(20)
+    assert behind.rooms(100) == {None}

@@ -1,18 +1,30 @@
-"""One topic of a follower: batches, commits, gaps, records."""
+"""One topic of a follower: batches, commits, gaps, records; a copy that is only read."""
 
 from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Sequence
+from typing import cast
 
 import pytest
 
 from penstock.broker.publish.commit import unplaced
 from penstock.core.errors import StorageError
+from penstock.net.budget import Memory
+from penstock.node.http.log_views import NSQ_VIEW
+from penstock.node.options import NodeOptions
 from penstock.nsq.nsqd.nsq_staging import stamped
 from penstock.nsq.protocol.bodies import Bodies
+from penstock.replication.copied_node import CopiedNode
 from penstock.replication.messages import Batches, JournalPiece, ReplicationError
+from penstock.replication.standby_api import CopiedTopics
+from penstock.storage.batch import Batch
 from penstock.storage.journal_frames import read_frames
 from penstock.storage.log import Log
 from penstock.storage.queues.one_queue import OneQueue, Queues
 from penstock.storage.retention import Retention
+from penstock.testing.clock import FakeClock
 from penstock.testing.disk import FaultyDisk
 from tests.unit.replication.pieces import Primary, exchange, new_copy, stored, until_whole
 
@@ -244,3 +256,82 @@ def test_what_is_deleted_is_in_the_index_first() -> None:
     again = new_copy(disk)
     assert not again.is_retaking
     assert bounds(again.topics["t"].queues, 2) == bounds(topic.queues, 2)
+
+
+# --- A copy as a node that is only read ----------------------------------------------------------
+
+
+class Heard:
+    """What an observer of a broker is told."""
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[str, int]] = []
+
+    def placed(self, records: object) -> None: ...
+
+    def appended(self, topic: str, batches: Sequence[Batch]) -> None:
+        self.batches.append((topic, sum(each.count for each in batches)))
+
+
+async def test_topics_are_shown_when_they_may_be_and_grow() -> None:
+    primary, copy = Primary(), new_copy()
+    options = NodeOptions()
+    node = CopiedNode(copy, options, FakeClock(), Memory.of())
+    heard = Heard()
+    node.broker.observe(heard)  # type: ignore[arg-type]
+    primary.publish("t", b"1", b"2")
+    until_whole(primary, copy)
+    assert list(node.copied.grow(lambda name: False)) == []
+    assert not node.broker.topics
+    [topic] = node.copied.grow(lambda name: True)
+    assert (topic.name, topic.log.next_offset) == ("t", 2)
+    primary.publish("t", b"3")
+    until_whole(primary, copy)
+    assert list(node.copied.grow(lambda name: True)) == []
+    assert heard.batches == [("t", 1)]
+    assert topic.queues.bounds(0) == (0, 3)
+    node.broker.split(topic, 4, 4)
+    assert topic.queues.firsts is None
+    primary.publish("t", b"4")
+    until_whole(primary, copy)
+    copy.topics["t"].log._tail.clear()  # as those of a long answer are not kept in memory
+    cast(FaultyDisk, copy.store.disk).fail("read", within=".log")
+    with pytest.raises(StorageError):
+        list(node.copied.grow(lambda name: True))
+    assert list(node.copied.grow(lambda name: True)) == []
+    assert heard.batches == [("t", 1), ("t", 1)], "heard of once it can be read"
+    primary.broker.delete_topic("t")
+    until_whole(primary, copy)
+    assert "t" not in node.broker.topics
+    with pytest.raises(StorageError, match="a copy takes no messages"):
+        node.broker.topic("t")
+    node.topic_list.changed()
+    await node.topic_list.write()
+    node.topic_list.tick(0)
+
+
+# --- The logs of a copy as topics that can only be read ------------------------------------------
+
+
+def test_topics_come_and_go_with_the_copy() -> None:
+    primary, copy = Primary(), new_copy()
+    topics = CopiedTopics(copy, FakeClock())
+    assert not list(topics)
+    topic = primary.publish("t", b"1", b"2")
+    until_whole(primary, copy)
+    assert list(topics) == ["t"]
+    read = NSQ_VIEW.read(topics["t"], 0, 0, 1 << 20)
+    assert b"".join(read) == stored(topic.log)
+    assert topics["t"] is topics["t"]
+    primary.broker.delete_topic("t")
+    primary.publish("t", b"other")
+    before = topics["t"]
+    until_whole(primary, copy)
+    assert topics["t"] is not before
+    last = weakref.ref(topics["t"])
+    primary.broker.delete_topic("t")
+    until_whole(primary, copy)
+    gc.collect()
+    assert last() is None  # with the newest messages of its log
+    assert "t" not in topics
+    assert len(topics) == 0

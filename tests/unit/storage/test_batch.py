@@ -1,14 +1,18 @@
-"""The batch: what is built is what is parsed, and nothing else passes for one."""
+"""Batches, the blocks, outlines and tails that hold them, and the index that finds a block."""
 
 from __future__ import annotations
 
 import struct
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
+import xxhash
 from xxhash import xxh3_64_intdigest
 
+from penstock.core.ranges import RangeSet
+from penstock.storage import compiled
 from penstock.storage.batch import (
     BATCH_BYTES_MAX,
     HEADER_BYTES,
@@ -19,7 +23,11 @@ from penstock.storage.batch import (
     check_header,
     iter_batches,
 )
+from penstock.storage.cache import Block, BlockCache
+from penstock.storage.index import BLOCK_BYTES, BlockIndex
+from penstock.storage.outline import Outline
 from penstock.storage.recovery.scan import scan
+from penstock.storage.tail import Tail
 from tools.harness.small_logs import bodies_of, make
 
 EQUAL = (b"one", b"two", b"six")
@@ -265,3 +273,345 @@ def test_a_head_knows_the_place_and_the_size_of_its_batch() -> None:
 def test_a_batch_and_its_head_state_the_same_checksum() -> None:
     batch = make(0, *EQUAL)
     assert batch.checksum == batch.head().checksum == xxh3_64_intdigest(bytes(batch.raw[16:]))
+
+
+# --- Batches and commands where msgspec and xxhash are not installed -----------------------------
+
+
+def test_a_broker_has_the_compiled_ones() -> None:
+    assert compiled.Struct is msgspec.Struct
+    assert compiled.xxh3_64_intdigest is xxhash.xxh3_64_intdigest
+    assert compiled.CHECKSUMS
+
+
+# --- Blocks: finding a batch in one, and how many stay in memory ---------------------------------
+
+
+def block(*spans: tuple[int, int], nbytes: int = 100) -> Block:
+    """A block of one batch per half-open span of offsets."""
+    return Block([make(first, *[b"x"] * (last - first)) for first, last in spans], bytes(nbytes))
+
+
+def test_find_gives_the_first_batch_that_ends_behind_the_offset() -> None:
+    found = block((10, 12), (12, 13), (13, 20))
+    assert [found.find(offset) for offset in (0, 10, 11, 12, 13, 19, 20, 99)] == [
+        0, 0, 0, 1, 2, 2, 3, 3,
+    ]  # fmt: skip
+
+
+def test_find_steps_over_gaps() -> None:
+    found = block((10, 12), (20, 22), (30, 31))
+    assert [found.find(offset) for offset in (11, 12, 19, 20, 21, 22, 29, 31)] == [
+        0, 1, 1, 1, 1, 2, 2, 3,
+    ]  # fmt: skip
+
+
+def test_find_in_a_block_of_one_or_no_batch() -> None:
+    assert [block((5, 7)).find(offset) for offset in (0, 5, 6, 7)] == [0, 0, 0, 1]
+    assert block().find(3) == 0
+
+
+def test_a_block_costs_its_bytes_and_something_for_each_batch() -> None:
+    assert block((0, 1), nbytes=1000).nbytes > 1000
+    many = block(*[(n, n + 1) for n in range(10)], nbytes=1000)
+    assert many.nbytes - 1000 == 10 * (block((0, 1), nbytes=1000).nbytes - 1000)
+
+
+def test_the_least_recently_used_block_leaves_first() -> None:
+    one = block((0, 1))
+    cache = BlockCache(3 * one.nbytes)
+    for number in range(3):
+        cache.put((1, number, 0), block((0, 1)))
+    assert cache.get((1, 0, 0)) is not None  # used again, so that 1 is the oldest now
+    cache.put((1, 3, 0), block((0, 1)))
+    assert [number for number in range(4) if cache.get((1, number, 0))] == [0, 2, 3]
+    assert len(cache) == 3
+
+
+def test_a_key_that_is_put_again_counts_once() -> None:
+    cache = BlockCache(2 * block((0, 1)).nbytes)
+    for _ in range(10):
+        newest = block((0, 1))
+        cache.put((1, 0, 0), newest)
+    cache.put((1, 1, 0), block((0, 1)))
+    assert cache.get((1, 0, 0)) is newest
+    assert len(cache) == 2
+
+
+def test_a_large_block_drives_out_all_but_itself_and_leaves_in_turn() -> None:
+    cache = BlockCache(3 * block((0, 1)).nbytes)
+    cache.put((1, 0, 0), block((0, 1)))
+    cache.put((1, 1, 0), block((0, 1), nbytes=1_000_000))
+    assert len(cache) == 1
+    assert cache.get((1, 1, 0)) is not None
+    cache.put((1, 2, 0), block((0, 1)))
+    assert cache.get((1, 1, 0)) is None
+    assert cache.get((1, 2, 0)) is not None
+
+
+def test_segment_block_and_end_are_all_part_of_the_key() -> None:
+    cache = BlockCache()
+    cache.put((1, 2, 3), block((0, 1)))
+    assert [cache.get(key) for key in ((1, 2, 4), (1, 3, 3), (2, 2, 3))] == [None] * 3
+
+
+def test_an_outline_makes_room_for_its_block() -> None:
+    one = block((0, 1))
+    cache = BlockCache(2 * one.nbytes)
+    cache.put((1, 0, 0), Outline(bytes(make(0, b"x").raw), 0))
+    cache.put((1, 0, 0), one)
+    assert cache.get((1, 0, 0)) is one
+    cache.put((1, 1, 0), block((0, 1)))
+    assert len(cache) == 2
+
+
+def test_many_outlines_have_room_where_few_blocks_have() -> None:
+    raw = bytes(make(0, b"x" * 10_000).raw)
+    cache = BlockCache(100_000, 100_000)
+    outlines = [Outline(raw, 0) for _ in range(100)]
+    for number, outline in enumerate(outlines):
+        cache.put((1, number, 0), outline)
+    assert len(cache) == 100
+    kept = [outline for outline in outlines if outline.raw is not None]
+    assert kept == outlines[-9:]
+    assert cache.get((1, 0, 0)) is outlines[0]
+
+
+def test_outlines_leave_too_when_even_they_have_no_room() -> None:
+    cache = BlockCache(1000, 2000)
+    for number in range(100):
+        cache.put((1, number, 0), Outline(bytes(make(0, b"x").raw), 0))
+    assert len(cache) == 2 + 4
+    assert [number for number in range(100) if cache.get((1, number, 0))] == [*range(94, 100)]
+
+
+def test_the_batch_of_an_offset() -> None:
+    found = block((10, 12), (20, 22))
+    batches = [found.batch(offset) for offset in (9, 10, 11, 12, 21, 22)]
+    first, second = found.batches
+    assert batches == [None, first, first, None, second, None]
+
+
+# --- Where the batches of a block start ----------------------------------------------------------
+
+
+def test_it_tells_where_the_batch_of_an_offset_is() -> None:
+    batches = [make(1000, b"a"), make(1001, b"bb", b"c"), make(1003, b"dddd")]
+    raw = b"".join(batch.raw for batch in batches)
+    outline = Outline(raw, 1000)
+    assert len(outline) == 3
+    for batch in batches:
+        for offset in range(batch.first_offset, batch.next_offset):
+            start, end = outline.span(offset)
+            assert raw[start:end] == batch.raw
+
+
+def test_a_gap_leads_to_the_batch_before_it() -> None:
+    raw = bytes(make(10, b"a").raw) + bytes(make(20, b"b").raw)
+    outline = Outline(raw, 10)
+    assert outline.span(15) == outline.span(10)
+    assert outline.span(9) == (0, 0)
+
+
+def test_it_ends_where_headers_make_no_sense() -> None:
+    first, second = bytes(make(0, b"a").raw), bytes(make(1, b"b").raw)
+    for bad in (b"", second[:40], b"junk" + second[4:], second[:4] + bytes(4) + second[8:], first):
+        outline = Outline(first + bad, 0)
+        assert len(outline) == 1
+        assert outline.span(0) == (0, len(first))
+    assert len(Outline(b"", 0)) == 0
+    assert Outline(b"", 0).span(3) == (0, 0)
+
+
+def test_an_offset_too_far_from_the_first_is_left_out() -> None:
+    raw = bytes(make(0, b"a").raw) + bytes(make(1 << 33, b"b").raw)
+    assert len(Outline(raw, 0)) == 1
+
+
+def test_the_bytes_are_kept_until_they_are_let_go() -> None:
+    raw = b"".join(make(n, b"a").raw for n in range(10))
+    outline = Outline(raw, 0)
+    assert outline.raw == raw
+    with_bytes = outline.nbytes
+    outline.let_go()
+    assert outline.raw is None
+    assert outline.nbytes == with_bytes - len(raw)
+    assert outline.span(9) == (len(raw) // 10 * 9, len(raw))
+
+
+def test_without_them_it_costs_eight_bytes_a_batch() -> None:
+    few, many = (
+        Outline(b"".join(make(n, b"a").raw for n in range(count)), 0) for count in (10, 110)
+    )
+    few.let_go()
+    many.let_go()
+    assert many.nbytes - few.nbytes == 800
+
+
+# --- The newest batches in memory: which stay, and how one is found ------------------------------
+
+
+def filled(tail: Tail, *counts: int, body: bytes = b"x") -> Tail:
+    """The tail with a batch of each count more."""
+    first = tail.batches[-1].next_offset if tail.batches else 0
+    for count in counts:
+        tail.append(make(first, *[body] * count))
+        first += count
+    return tail
+
+
+def firsts(tail: Tail) -> list[int]:
+    return [batch.first_offset for batch in tail.batches]
+
+
+def test_an_empty_tail_holds_nothing() -> None:
+    tail = Tail(10)
+    assert tail.first_offset is None
+    assert tail.find(0) is None
+    assert tail.nbytes == 0
+
+
+def test_find_in_a_tail() -> None:
+    tail = Tail(100)
+    for batch in (make(10, b"a", b"b"), make(12, b"c"), make(13, b"d", b"e")):
+        tail.append(batch)
+    assert [tail.find(offset) for offset in (9, 10, 11, 12, 13, 14)] == [None, 0, 0, 1, 2, 2]
+    assert tail.first_offset == 10
+
+
+def test_it_keeps_the_newest_messages_and_not_many_more() -> None:
+    tail = Tail(100)
+    for _ in range(1000):
+        filled(tail, 1)
+        held = tail.batches[-1].next_offset - firsts(tail)[0]
+        assert min(100, tail.batches[-1].next_offset) <= held <= 125
+        assert tail.nbytes == sum(len(batch.raw) for batch in tail.batches)
+    assert tail.find(999) == len(tail.batches) - 1
+    assert tail.find(0) is None
+
+
+def test_it_stays_below_its_bytes() -> None:
+    size = len(make(0, b"x" * 1000).raw)
+    tail = Tail(10_000, nbytes_max=10 * size)
+    for _ in range(300):
+        filled(tail, 1, body=b"x" * 1000)
+        assert tail.nbytes <= 10 * size
+    assert len(tail.batches) == 10
+    assert firsts(tail)[0] == tail.first_offset == 290
+
+
+def test_the_newest_batch_stays_whatever_its_size() -> None:
+    tail = filled(Tail(2, nbytes_max=50), 1, 1, 500)
+    assert firsts(tail) == [2]
+    assert tail.find(501) == 0
+    filled(tail, 1)
+    assert firsts(tail) == [502]
+    assert firsts(filled(Tail(0), 1, 1, 1)) == [2]
+
+
+def test_keep_only_what_is_needed() -> None:
+    tail = filled(Tail(100), 2, 2, 2, 2)  # 0-1, 2-3, 4-5, 6-7
+    needed = RangeSet()
+    needed.add(3, 4)
+    needed.add(6, 20)
+    tail.keep(needed)
+    assert firsts(tail) == [2, 6]
+    assert tail.first_offset == 2
+    assert tail.nbytes == sum(len(batch.raw) for batch in tail.batches)
+    tail.keep(RangeSet())
+    assert (firsts(tail), tail.nbytes, tail.first_offset) == ([], 0, None)
+
+
+def test_drop_and_clear() -> None:
+    tail = filled(Tail(100), 1, 2, 3)
+    tail.drop(2)
+    assert (firsts(tail), tail.nbytes) == ([3], len(tail.batches[0].raw))
+    assert tail.find(2) is None
+    assert tail.find(5) == 0
+    tail.clear()
+    assert (firsts(tail), tail.nbytes) == ([], 0)
+    assert firsts(filled(tail, 1)) == [0]
+
+
+# --- The block index and its sidecar file --------------------------------------------------------
+
+
+def index(*blocks: tuple[int, int]) -> BlockIndex:
+    """An index of blocks with this first offset and time."""
+    made = BlockIndex()
+    for number, (offset, timestamp_ns) in enumerate(blocks):
+        made.note(offset, number * BLOCK_BYTES, timestamp_ns)
+    assert len(made) == len(blocks)
+    return made
+
+
+def test_a_block_starts_when_the_one_before_is_large_enough() -> None:
+    made = BlockIndex()
+    made.note(0, 0, 5)
+    made.note(10, BLOCK_BYTES - 1, 6)
+    made.note(11, BLOCK_BYTES, 7)
+    made.note(12, BLOCK_BYTES + 1, 8)
+    made.note(90, 5 * BLOCK_BYTES, 9)
+    assert list(made.offsets) == [0, 11, 90]
+    assert list(made.positions) == [0, BLOCK_BYTES, 5 * BLOCK_BYTES]
+    assert list(made.timestamps) == [5, 7, 9]
+
+
+def test_block_of_an_offset() -> None:
+    made = index((100, 0), (200, 0), (300, 0))
+    assert [made.block_of(offset) for offset in (0, 100, 199, 200, 299, 300, 9999)] == [
+        0, 0, 0, 1, 1, 2, 2,
+    ]  # fmt: skip
+    assert BlockIndex().block_of(5) == 0
+
+
+def test_block_at_a_time_is_the_last_that_starts_earlier() -> None:
+    made = index((0, 10), (1, 20), (2, 20), (3, 30))
+    # At 20 the first message of that time may be the last of the block that starts at 10.
+    assert [made.block_at_time(time) for time in (0, 10, 11, 20, 21, 30, 31)] == [
+        0, 0, 0, 0, 2, 2, 3,
+    ]  # fmt: skip
+    assert BlockIndex().block_at_time(5) == 0
+
+
+@pytest.mark.parametrize("blocks", [(), ((0, 1),), ((5, 1), (9, 2), (2**40, 2**60))])
+def test_the_file_brings_all_back(blocks: tuple[tuple[int, int], ...]) -> None:
+    made = index(*blocks)
+    back, size, next_offset, timestamp_ns = BlockIndex.decode(made.encode(12345, 2**41, -7))
+    assert (size, next_offset, timestamp_ns) == (12345, 2**41, -7)
+    assert back.offsets == made.offsets
+    assert back.positions == made.positions
+    assert back.timestamps == made.timestamps
+
+
+def test_every_flipped_bit_and_every_cut_of_the_file_is_found() -> None:
+    data = index((0, 10), (5, 20)).encode(300_000, 9, 21)
+    for bit in range(8 * len(data)):
+        spoiled = bytearray(data)
+        spoiled[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(CorruptBatchError):
+            BlockIndex.decode(bytes(spoiled))
+    for size in range(len(data)):
+        with pytest.raises(CorruptBatchError):
+            BlockIndex.decode(data[:size])
+    with pytest.raises(CorruptBatchError):
+        BlockIndex.decode(data + b"\0")
+
+
+def test_a_right_checksum_does_not_make_a_wrong_number_of_blocks_right() -> None:
+    data = index((0, 10), (5, 20)).encode(300_000, 9, 21)
+    for blocks in (1, 3, 2**32 - 1):
+        body = data[12:36] + struct.pack("<I", blocks) + data[40:]
+        with pytest.raises(CorruptBatchError, match="size"):
+            BlockIndex.decode(data[:4] + struct.pack("<Q", xxh3_64_intdigest(body)) + body)
+
+
+def test_the_index_of_another_segment_is_not_believed() -> None:
+    data = index((0, 10)).encode(300, 9, 21, first_id=5000)
+    assert BlockIndex.decode(data, 5000)[1] == 300
+    with pytest.raises(CorruptBatchError, match="another segment"):
+        BlockIndex.decode(data, 5009)
+
+
+def test_an_index_of_earlier_versions_names_no_segment() -> None:
+    assert BlockIndex.decode(index((0, 10)).encode(300, 9, 21), 5009)[1] == 300

@@ -1,22 +1,127 @@
-"""The journal of small records."""
+"""The journal of small records, and its frames in intact and in damaged bytes."""
 
 from __future__ import annotations
 
+import struct
+
 import pytest
+from xxhash import xxh3_64_intdigest
 
 from penstock.core.chance import SystemChance
 from penstock.core.errors import DiskFullError, StorageError
 from penstock.storage.extent import NOTHING, Extent
 from penstock.storage.journal import COMPACT_BYTES_MIN, Journal
-from penstock.storage.journal_frames import HEADER_BYTES, read_frames
+from penstock.storage.journal_frames import (
+    HEADER_BYTES,
+    encode_frames,
+    mark,
+    queues_named,
+    read_frames,
+    whole_bytes,
+)
 from penstock.storage.recovery.damage import DamageRecord
 from penstock.testing.disk import FaultyDisk
-from tests.unit.storage.test_journal_frames import OLD_RECORDS, old_frames
+
+OWNER = 77
+EXTENT = Extent(3, 5, 9)
+FRAMED = [b"first", b"\0" * 30, b"PSJ1", b"last"]
+WHOLE = encode_frames(FRAMED, OWNER, EXTENT)
+ENDS = [sum(HEADER_BYTES + len(each) for each in FRAMED[:n]) for n in range(len(FRAMED) + 1)]
+OLD_RECORDS = [
+    b"\x93\xa1t\x07\xc2",
+    b"\x99\xa1c\xa1a\x00\x07\x90\x90\xc2\x90\x90",
+    b"\x93\xa1g\xa1r\x05",
+]
+
+
+def old_frames(records: list[bytes]) -> bytes:
+    return b"".join(struct.pack("<IQ", len(r), xxh3_64_intdigest(r)) + r for r in records)
+
+
+def test_whole_frames() -> None:
+    found = read_frames(WHOLE, OWNER)
+    assert (found.records, found.end, found.extent) == (FRAMED, len(WHOLE), EXTENT)
+    assert (found.damage, found.gaps, found.strangers, found.is_old) == ([], set(), set(), False)
+
+
+@pytest.mark.parametrize("size", range(len(WHOLE) + 1))
+def test_whole_frames_are_measured_by_their_heads(size: int) -> None:
+    measured = whole_bytes(WHOLE[:size])
+    if HEADER_BYTES <= size < ENDS[1]:
+        assert measured == ENDS[1], "the first one is longer"
+    else:
+        assert measured == max(end for end in ENDS if end <= size)
+
+
+def test_a_mark_is_no_record() -> None:
+    later = Extent(4, 9, 9)
+    found = read_frames(WHOLE + mark(OWNER, later), OWNER)
+    assert (found.records, found.extent) == (FRAMED, later)
+    assert found.end == len(WHOLE) + HEADER_BYTES
+
+
+@pytest.mark.parametrize("byte", range(len(WHOLE)))
+def test_a_flipped_bit_costs_one_record_only(byte: int) -> None:
+    data = bytearray(WHOLE + mark(OWNER, EXTENT))
+    data[byte] ^= 1 << byte % 8
+    hit = sum(end <= byte for end in ENDS) - 1
+    found = read_frames(bytes(data), OWNER)
+    assert found.records == FRAMED[:hit] + FRAMED[hit + 1 :]
+    assert (found.damage, found.gaps) == ([(ENDS[hit], ENDS[hit + 1])], {hit})
+
+
+def test_frames_of_another_queue_are_damage() -> None:
+    strange = encode_frames([b"x"], 78, Extent(0, 100, 100))
+    found = read_frames(WHOLE + strange, OWNER)
+    assert (found.records, found.strangers, found.extent) == (FRAMED, {78}, EXTENT)
+    assert found.damage == [(len(WHOLE), len(WHOLE + strange))]
+    found = read_frames(strange + WHOLE, OWNER)
+    assert (found.records, found.damage, found.gaps) == (FRAMED, [(0, len(strange))], {0})
+
+
+def test_frames_of_earlier_versions() -> None:
+    data = old_frames(OLD_RECORDS)
+    found = read_frames(data, OWNER)
+    assert (found.records, found.end, found.extent) == (OLD_RECORDS, len(data), NOTHING)
+    assert found.is_old
+
+
+@pytest.mark.parametrize("bit", range(0, 8 * len(old_frames(OLD_RECORDS[:2])), 3))
+def test_a_flipped_bit_in_those_costs_one_record_only(bit: int) -> None:
+    data = bytearray(old_frames(OLD_RECORDS))
+    data[bit // 8] ^= 1 << bit % 8
+    hit = int(bit // 8 >= len(old_frames(OLD_RECORDS[:1])))
+    found = read_frames(bytes(data), OWNER)
+    assert found.records == OLD_RECORDS[:hit] + OLD_RECORDS[hit + 1 :]
+    assert found.gaps == {hit}
+
+
+def test_garbage_holds_nothing() -> None:
+    chance = SystemChance(1)
+    noise = bytes(chance.below(256) for _ in range(5000))
+    for data in (noise, bytes(5000), b"PSJ1" * 1000, b"\x93\xa1t" * 1000):
+        found = read_frames(data, OWNER)
+        assert (found.records, found.end) == ([], 0)
+
+
+def test_a_megabyte_of_what_looks_like_frames_is_read_at_once() -> None:
+    """A false start whose length exceeds the file costs no checksum."""
+    liar = b"PSJ1" + struct.pack("<IQQQQQ", 1 << 30, 0, OWNER, 0, 0, 0)
+    found = read_frames(liar * 20_000 + WHOLE, OWNER)
+    assert found.records == FRAMED
+
+
+def test_the_queues_that_frames_name() -> None:
+    assert queues_named(b"?" + WHOLE + b"?" + mark(OWNER + 1, NOTHING)) == {OWNER, OWNER + 1}
+    assert queues_named(old_frames(OLD_RECORDS)) == set()
+
+
+# --- The journal of small records ----------------------------------------------------------------
+
 
 PATH = "/data/cursors.journal"
 QUEUE = 7
 RECORDS = [b"first", b"\0" * 30, b"last"]
-EXTENT = Extent(1, 2, 3)
 
 
 @pytest.fixture
@@ -176,8 +281,6 @@ def test_zeros_behind_the_last_record_are_cut_off(disk: FaultyDisk) -> None:
 
 
 # --- of earlier versions -------------------------------------------------------------------------
-
-
 def test_a_journal_of_an_earlier_version_is_read_and_written_anew(disk: FaultyDisk) -> None:
     disk.replace_file(PATH, old_frames(OLD_RECORDS))
     journal = opened(disk)
@@ -206,8 +309,6 @@ def test_damage_in_one_of_an_earlier_version(disk: FaultyDisk) -> None:
 
 
 # --- failures ------------------------------------------------------------------------------------
-
-
 def test_a_failed_append_leaves_nothing(disk: FaultyDisk) -> None:
     disk.leaves_partial_writes = True
     journal = opened(disk)

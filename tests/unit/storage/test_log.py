@@ -1,14 +1,11 @@
-from __future__ import annotations
+"""Writing a log: batches, files, durability, syncs, indexes, single reads, letting go."""
 
 import errno
-import time
 
 import pytest
 
 from penstock.core.chance import SystemChance
 from penstock.core.errors import (
-    DiskFullError,
-    OffsetOutOfRangeError,
     ReadOnlyError,
     StorageError,
     TooManyFilesError,
@@ -46,40 +43,6 @@ def segment_starts(log: Log) -> list[int]:
 # --- writing -----------------------------------------------------------------------------------
 
 
-def test_what_is_appended_is_read(disk: FaultyDisk) -> None:
-    log = new_log(disk)
-    written = fill(log, 1, 3, 2, mixed=True)
-    assert (log.start_offset, log.next_offset, log.next_id) == (0, 6, ID_BASE + 6)
-    assert everything(log) == frames(written)
-    assert everything(reopen(disk)[0]) == frames(written)
-
-
-def test_one_by_one_is_the_same_log(disk: FaultyDisk) -> None:
-    log, other_disk = new_log(disk, max_bytes_per_file=1000), new_disk()
-    other = new_log(other_disk, max_bytes_per_file=1000)
-    written = fill(log, *[1] * 40)
-    assert log.takes_one
-    for each in written:
-        other.append_one(each)
-    assert segment_starts(other) == segment_starts(log)
-    assert (other.next_offset, other.append_offset) == (log.next_offset, log.append_offset)
-    assert other.unsynced_messages == log.unsynced_messages
-    assert everything(other) == frames(written)
-    assert everything(reopen(other_disk)[0]) == frames(written)
-
-
-def test_a_full_disk_refuses_one_and_leaves_the_log_unchanged(disk: FaultyDisk) -> None:
-    log = new_log(disk)
-    written = fill(log, 1)
-    disk.fill()
-    with pytest.raises(DiskFullError):
-        log.append_one(batch(log.append_offset))
-    assert (log.next_offset, log.append_offset, log.unsynced_messages) == (1, 1, 1)
-    disk.heal()
-    log.append_one(batch(log.append_offset))
-    assert frames(written).items() < everything(log).items()
-
-
 @pytest.mark.parametrize("level", [Durability.MEMORY, Durability.FSYNC])
 def test_other_levels_take_batches_only(disk: FaultyDisk, level: Durability) -> None:
     assert not new_log(disk, durability=level).takes_one
@@ -105,17 +68,22 @@ def test_batches_must_continue_the_log(disk: FaultyDisk) -> None:
     assert log.next_offset == 0
 
 
-def test_segments_are_rotated_before_they_grow_too_large(disk: FaultyDisk) -> None:
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_segments_are_rotated_before_they_grow_too_large(
+    disk: FaultyDisk, one_by_one: bool
+) -> None:
     size = len(batch(0).raw)
     log = new_log(disk, max_bytes_per_file=3 * size)
-    written = fill(log, *[1] * 7)
-    assert segment_starts(log) == [0, 3, 6]
-    assert log.nbytes == 7 * size
-    assert everything(log) == frames(written)
-    log, report = reopen(disk)
-    assert segment_starts(log) == [0, 3, 6]
-    assert (report.torn, report.damaged) == (0, 0)
-    assert everything(log) == frames(written)
+    written = [batch(offset) for offset in range(7)]
+    for each in written:
+        if one_by_one:
+            log.append_one(each)
+        else:
+            log.append([each])
+    for current in (log, reopen(disk)[0]):
+        assert segment_starts(current) == [0, 3, 6]
+        assert current.nbytes == 7 * size
+        assert everything(current) == frames(written)
 
 
 def test_a_batch_larger_than_a_file_gets_a_file_of_its_own(disk: FaultyDisk) -> None:
@@ -124,121 +92,20 @@ def test_a_batch_larger_than_a_file_gets_a_file_of_its_own(disk: FaultyDisk) -> 
     assert segment_starts(log) == [0, 10]
 
 
-@pytest.mark.parametrize("partial", [False, True])
-def test_a_full_disk_refuses_until_there_is_room(disk: FaultyDisk, partial: bool) -> None:
-    disk.leaves_partial_writes = partial
-    log = new_log(disk, max_bytes_per_file=250)
-    written = fill(log, 1, 1)
-    disk.fill(50)
-    for _ in range(3):
-        with pytest.raises(DiskFullError):
-            fill(log, 1)
-        assert log.next_offset == 2
-        assert everything(log) == frames(written)
-    disk.heal()
-    written += fill(log, 1, 1)
-    assert everything(log) == frames(written)
-    assert everything(reopen(disk)[0]) == frames(written)
-
-
-def test_a_refused_batch_does_not_come_back_when_it_is_cut_by_recovery(disk: FaultyDisk) -> None:
-    disk.leaves_partial_writes = True
-    log = new_log(disk)
-    written = fill(log, 1)
-    disk.fail("append")
-    with pytest.raises(StorageError):
-        fill(log, 1)
-    log, report = reopen(disk)
-    assert report.torn > 0
-    assert everything(log) == frames(written)
-    written += fill(log, 2)
-    assert everything(reopen(disk)[0]) == frames(written)
-
-
-def test_offsets_that_were_given_out_are_not_given_out_again(disk: FaultyDisk) -> None:
-    log = new_log(disk)
-    written = fill(log, 2)
-    log.skip_to(1)
-    assert log.next_offset == 2
-    log.skip_to(10)
-    assert (log.next_offset, log.next_id) == (10, ID_BASE + 10)
-    assert log.read_raw(5, 1000) == []
-    written += fill(log, 1)
-    assert everything(log) == frames(written)
-    batches, place = log.batches_at(5)
-    assert batches[place].first_offset == 10
-    assert everything(reopen(disk)[0]) == frames(written)
-
-
 # --- durability --------------------------------------------------------------------------------
 
 
-def test_level_memory_writes_later(disk: FaultyDisk) -> None:
+def test_level_memory_writes_later_but_before_much_has_gathered(disk: FaultyDisk) -> None:
     log = new_log(disk, durability=Durability.MEMORY, mem_queue_size=10)
-    written = fill(log, 2, 2)
-    assert log.nbytes == 0
-    assert everything(log) == frames(written)
-    assert log.offset_at(1002) == 2
-    written += fill(log, 2)
-    assert log.nbytes > 0  # half of the memory queue
-    written += fill(log, 1)
-    assert everything(log) == frames(written)
-    log.flush()
-    log.flush()
-    assert everything(reopen(disk)[0]) == frames(written)
-
-
-def test_level_memory_writes_before_much_has_gathered(disk: FaultyDisk) -> None:
-    log = new_log(disk, durability=Durability.MEMORY)
+    fill(log, 2, 2)
+    assert (log.nbytes, log.offset_at(1002)) == (0, 2)
+    fill(log, 2)
+    assert log.nbytes > 0, "half of the memory queue"
+    log = new_log(new_disk(), durability=Durability.MEMORY)
     fill(log, 1, size=UNWRITTEN_BYTES_MAX // 2)
     assert log.nbytes == 0
     fill(log, 1, size=UNWRITTEN_BYTES_MAX // 2)
     assert log.nbytes > UNWRITTEN_BYTES_MAX
-
-
-def test_level_memory_refuses_when_it_cannot_write(disk: FaultyDisk) -> None:
-    log = new_log(disk, durability=Durability.MEMORY, mem_queue_size=2)
-    written = fill(log, 1)
-    disk.fill()
-    with pytest.raises(DiskFullError):
-        fill(log, 1)
-    assert everything(log) == frames(written)
-    with pytest.raises(DiskFullError):
-        log.sync()
-    assert log.failure is None
-    disk.heal()
-    written += fill(log, 1)
-    log.sync()
-    assert everything(reopen(disk)[0]) == frames(written)
-
-
-def test_level_write_survives_a_kill_and_what_is_synced_a_power_cut() -> None:
-    for seed in range(30):
-        disk = new_disk()
-        log = new_log(disk, max_bytes_per_file=400)
-        durable = fill(log, *[1] * 6)
-        log.sync()
-        written = durable + fill(log, *[1] * 6)
-        disk.crash("written")
-        assert everything(reopen(disk)[0]) == frames(written)
-        disk.crash(SystemChance(seed))
-        log, _ = reopen(disk)
-        found = everything(log)
-        assert found.items() >= frames(durable).items()
-        assert found.items() <= frames(written).items()
-
-
-def test_what_a_killed_process_wrote_is_synced_by_the_next() -> None:
-    for seed in range(30):
-        disk = new_disk()
-        written = fill(new_log(disk, max_bytes_per_file=400), *[1] * 9)
-        disk.crash("written")
-        log, _ = reopen(disk)
-        assert log.unsynced_messages >= 9
-        log.sync()
-        assert log.unsynced_messages == 0
-        disk.crash(SystemChance(seed))
-        assert everything(reopen(disk)[0]) == frames(written)
 
 
 def test_one_sync_at_a_time_and_none_for_nothing(disk: FaultyDisk) -> None:
@@ -328,17 +195,6 @@ def test_an_index_that_cannot_be_written_does_no_harm(
     assert everything(reopen(disk)[0]) == frames(written)
 
 
-def test_closing_syncs_and_a_clean_log_is_opened_without_reading(disk: FaultyDisk) -> None:
-    log = new_log(disk, max_bytes_per_file=250)
-    written = fill(log, *[1] * 5)
-    log.close()
-    disk.crash("written")
-    log, report = reopen(disk)
-    assert report.scanned == 0
-    assert log.unsynced_messages == 0
-    assert everything(log) == frames(written)
-
-
 def test_closing_on_a_failing_disk_closes_the_files_too(disk: FaultyDisk) -> None:
     log = new_log(disk)
     fill(log, 1)
@@ -350,60 +206,6 @@ def test_closing_on_a_failing_disk_closes_the_files_too(disk: FaultyDisk) -> Non
 
 
 # --- reading -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("memory", [0, 3, 1000])
-def test_each_offset_is_found_from_memory_and_from_files(disk: FaultyDisk, memory: int) -> None:
-    log = new_log(disk, mem_queue_size=memory, max_bytes_per_file=700)
-    written = fill(log, *[1, 2, 3] * 8)
-    bodies = frames(written)
-    for offset in range(log.next_offset):
-        batches, place = log.batches_at(offset)
-        assert bytes(batches[place].slice(offset, offset + 1)) == bodies[offset]
-    batches, place = log.batches_at(log.next_offset)
-    assert place >= len(batches)
-
-
-def test_raw_reading_gives_whole_batches_within_bounds(disk: FaultyDisk) -> None:
-    log = new_log(disk, mem_queue_size=0)
-    written = fill(log, 2, 2, 2)
-    size = len(written[0].raw)
-    raws = [bytes(b.raw) for b in written]
-    assert [bytes(p) for p in log.read_raw(1, 1)] == raws[:1]
-    assert [bytes(p) for p in log.read_raw(2, 2 * size)] == raws[1:]
-    assert [bytes(p) for p in log.read_raw(0, 2 * size + 1)] == raws[:2]
-    assert log.read_raw(6, 100) == []
-    for offset in (-1, 7):
-        with pytest.raises(OffsetOutOfRangeError) as caught:
-            log.read_raw(offset, 100)
-        assert (caught.value.offset, caught.value.start, caught.value.end) == (offset, 0, 6)
-
-
-def test_raw_reading_needs_no_room_on_the_disk(disk: FaultyDisk) -> None:
-    log = new_log(disk, durability=Durability.MEMORY)
-    written = fill(log, 1)
-    disk.fill()
-    assert everything(log) == frames(written)
-    assert log.offset_at(0) == 0
-
-
-def test_what_lies_below_the_start_is_a_gap(disk: FaultyDisk) -> None:
-    log = new_log(disk, max_bytes_per_file=250, mem_queue_size=0)
-    fill(log, *[1] * 6)
-    log.sync()
-    log.trim(4, 0, Retention())
-    batches, place = log.batches_at(0)
-    assert batches[place].first_offset == log.start_offset > 0
-
-
-def test_time_leads_to_an_offset(disk: FaultyDisk) -> None:
-    log = new_log(disk, max_bytes_per_file=400)
-    for offset, timestamp in enumerate([10, 20, 20, 30, 5, 25, 40, 40, 50]):
-        log.append([batch(offset, timestamp=timestamp)])
-    expected = {0: 0, 10: 0, 11: 1, 20: 1, 21: 3, 30: 3, 31: 6, 40: 6, 41: 8, 50: 8, 51: 9}
-    assert {t: log.offset_at(t) for t in expected} == expected
-    log, _ = reopen(disk)
-    assert {t: log.offset_at(t) for t in expected} == expected
 
 
 def test_a_read_error_is_told_and_not_remembered(disk: FaultyDisk) -> None:
@@ -495,40 +297,7 @@ def test_single_reads_do_not_trust_an_outline(disk: FaultyDisk) -> None:
     assert log.batch_at(2) is not None
 
 
-def test_single_reads_of_what_the_log_has_let_go_find_nothing(disk: FaultyDisk) -> None:
-    log = new_log(disk, mem_queue_size=0, max_bytes_per_file=300)
-    fill(log, *[1] * 10)
-    assert log.trim(8, 10**18, Retention()) > 0
-    start = log.start_offset
-    assert start > 0
-    assert [log.batch_at(offset) for offset in range(start)] == [None] * start
-    assert log.batch_at(start) is not None
-
-
-def test_single_reads_of_a_gap_find_nothing(disk: FaultyDisk) -> None:
-    log = new_log(disk)
-    fill(log, 1, 1, 1)
-    disk.flip(log.segments[0].file.path, 8 * 100)
-    log, _ = reopen(disk)
-    assert log.batch_at(1) is None
-    assert log.batch_at(0) is not None
-
-
 # --- letting go --------------------------------------------------------------------------------
-
-
-def test_consumed_segments_go(disk: FaultyDisk) -> None:
-    log = new_log(disk, max_bytes_per_file=250)
-    written = fill(log, *[1] * 7)
-    starts = segment_starts(log)
-    assert log.trim(starts[1] - 1, 0, Retention()) == 0
-    assert log.trim(starts[2], 0, Retention()) == 2
-    assert log.start_offset == starts[2]
-    assert everything(log) == {o: b for o, b in frames(written).items() if o >= starts[2]}
-    assert log.trim(7, 0, Retention()) == len(starts) - 3  # the newest stays
-    assert everything(reopen(disk)[0]).keys() == set(range(starts[-1], 7))
-    fill(log, 1)
-    log.sync()
 
 
 def test_retention_keeps_consumed_segments(disk: FaultyDisk) -> None:
@@ -540,17 +309,6 @@ def test_retention_keeps_consumed_segments(disk: FaultyDisk) -> None:
     assert log.trim(4, 10**6, Retention(nbytes=3 * size)) == 0
     assert log.trim(4, 10**6, Retention(nbytes=2 * size)) == 1
     assert log.nbytes == 2 * size
-
-
-def test_nothing_is_deleted_while_a_sync_is_under_way(disk: FaultyDisk) -> None:
-    log = new_log(disk, max_bytes_per_file=150)
-    fill(log, *[1] * 4)
-    job = log.begin_sync()
-    assert job is not None
-    assert log.trim(4, 0, Retention()) == 0
-    job.run()
-    log.end_sync()
-    assert log.trim(4, 0, Retention()) == 3
 
 
 def test_after_trimming_a_power_cut_cannot_take_the_end_of_the_log() -> None:
@@ -578,22 +336,6 @@ def test_deletion_is_complete_and_durable(disk: FaultyDisk) -> None:
 
 
 # --- cost --------------------------------------------------------------------------------------
-
-
-def test_reading_back_20_000_single_message_batches_is_quick() -> None:
-    disk = new_disk()
-    log = new_log(disk)
-    for first in range(0, 20_000, 1000):
-        log.append([batch(o) for o in range(first, first + 1000)])
-    log, _ = reopen(disk)
-    began = time.process_time()
-    offset = count = 0
-    while offset < log.next_offset:
-        batches, place = log.batches_at(offset)
-        count += len(batches) - place
-        offset = batches[-1].next_offset
-    assert count == 20_000
-    assert time.process_time() - began < 2  # 10 times what it takes
 
 
 # --- how much lies ahead -------------------------------------------------------------------------

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 import pytest
 
 from penstock.core.chance import SystemChance
-from penstock.core.errors import OffsetOutOfRangeError, ReadOnlyError, StorageError
+from penstock.core.errors import ReadOnlyError, StorageError
 from penstock.storage.batch import Batch, iter_batches
 from penstock.storage.cache import BlockCache
 from penstock.storage.index import BLOCK_BYTES
 from penstock.storage.log import Log, LogOptions
 from penstock.storage.recovery import opening as recovery
 from penstock.storage.recovery.opening import open_log
-from penstock.storage.retention import Retention
 from penstock.testing.disk import FaultyDisk
 from tools.harness.small_logs import (
     DIRECTORY,
@@ -49,59 +48,6 @@ def raw_from(log: Log, offset: int, nbytes: int) -> Sequence[Batch]:
     batches = [batch for piece in pieces for batch in iter_batches(piece)]
     assert sum(map(len, pieces)) == sum(len(batch.raw) for batch in batches)
     return batches
-
-
-@pytest.fixture
-def wide() -> tuple[Log, dict[int, bytes]]:
-    """Three segments of three blocks each, the newest messages in memory too."""
-    log, _ = open_at(new_disk(), max_bytes_per_file=3 * BLOCK_BYTES, mem_queue_size=10)
-    written = publish_many(log, 33)
-    assert len(log.segments) >= 3
-    assert all(len(segment.index) >= 2 for segment in log.segments[:-1])
-    return log, written
-
-
-def test_a_reader_gets_all_from_wherever_it_starts(wide: tuple[Log, dict[int, bytes]]) -> None:
-    log, written = wide
-    for offset in range(log.next_offset + 1):
-        found = read_from(log, offset)
-        whole = offset - offset % 2  # the batch starts there
-        assert found == {o: body for o, body in written.items() if o >= whole}
-
-
-def test_raw_reading_crosses_all_borders_once(wide: tuple[Log, dict[int, bytes]]) -> None:
-    log, written = wide
-    for offset in range(log.next_offset):
-        assert bodies_of(raw_from(log, offset, ALL)) == {
-            o: body for o, body in written.items() if o >= offset - offset % 2
-        }
-    assert log.read_raw(log.next_offset, ALL) == []
-
-
-def test_raw_reading_gives_what_fits_and_one_batch_at_least(
-    wide: tuple[Log, dict[int, bytes]],
-) -> None:
-    log, _ = wide
-    sizes = [len(batch.raw) for batch in raw_from(log, 0, ALL)]
-    for number in range(len(sizes)):
-        three = sum(sizes[number : number + 3])
-        assert len(raw_from(log, 2 * number, 0)) == 1
-        assert len(raw_from(log, 2 * number, 1)) == 1
-        assert len(raw_from(log, 2 * number, three)) == min(3, len(sizes) - number)
-        assert len(raw_from(log, 2 * number, three - 1)) == max(1, min(2, len(sizes) - number - 1))
-
-
-def test_bounds_after_trimming(wide: tuple[Log, dict[int, bytes]]) -> None:
-    log, _ = wide
-    second = log.segments[1].first_offset
-    assert log.trim(second + 1, 0, Retention()) == 1
-    assert raw_from(log, second, 1)[0].first_offset == second
-    for outside in (second - 1, log.next_offset + 1):
-        with pytest.raises(OffsetOutOfRangeError) as caught:
-            log.read_raw(outside, ALL)
-        assert (caught.value.start, caught.value.end) == (second, log.next_offset)
-    batches, place = log.batches_at(0)
-    assert batches[place].first_offset == second
 
 
 def spoiled(*bad: int) -> tuple[Log, dict[int, bytes]]:
@@ -153,7 +99,7 @@ def test_bad_batches_are_stepped_over_wherever_they_are(bad: tuple[int, ...]) ->
         )
 
 
-def test_memory_and_files_join_after_a_restart() -> None:
+def test_what_is_new_needs_no_disk_after_a_restart() -> None:
     disk = new_disk()
     log, _ = open_at(disk)
     written = publish_many(log, 5)
@@ -161,54 +107,8 @@ def test_memory_and_files_join_after_a_restart() -> None:
     log, _ = open_at(disk)
     written |= publish_many(log, 3)
     disk.fail("read", times=-1)
-    batches, place = log.batches_at(10)  # what is new needs no disk
+    batches, place = log.batches_at(10)
     assert bodies_of(batches[place:]) == {o: b for o, b in written.items() if o >= 10}
-    disk.heal()
-    assert read_from(log, 0) == written
-    assert bodies_of(raw_from(log, 3, ALL)) == {o: b for o, b in written.items() if o >= 2}
-
-
-def test_a_gap_between_two_lives_of_a_log() -> None:
-    disk = new_disk()
-    log, _ = open_at(disk)
-    publish(log, b"old")
-    disk.crash("written")
-    log, _ = open_at(disk)
-    log.skip_to(100)
-    for offset in (1, 50, 99, 100):
-        batches, place = log.batches_at(offset)
-        assert place == len(batches)
-        assert log.read_raw(offset, ALL) == []
-    publish(log, b"new")
-    for _ in range(2):
-        assert read_from(log, 0) == {0: b"old", 100: b"new"}
-        for offset in (1, 50, 99, 100):
-            assert read_from(log, offset) == {100: b"new"}
-            assert bodies_of(raw_from(log, offset, ALL)) == {100: b"new"}
-        assert bodies_of(raw_from(log, 0, ALL)) == {0: b"old", 100: b"new"}
-        disk.crash("written")
-        log, _ = open_at(disk)
-        assert log.next_offset == 101
-
-
-def test_time_across_blocks_and_segments(wide: tuple[Log, dict[int, bytes]]) -> None:
-    log, written = wide  # a batch is published at the time of its first offset
-    for time_ns in range(log.next_offset):
-        assert log.offset_at(time_ns) == time_ns + time_ns % 2
-    assert log.offset_at(log.next_offset) == log.next_offset
-    assert len(written) == log.next_offset
-
-
-def test_a_clock_set_back_does_not_hide_messages() -> None:
-    disk = new_disk()
-    log, _ = open_at(disk, max_bytes_per_file=2 * BLOCK_BYTES)
-    times = [10, 90, 20, 30, 40, 50, 60, 70, 80, 85, 88, 95, 96, 5, 100]
-    for time_ns in times:
-        publish(log, FILLER, timestamp_ns=time_ns)
-    assert len(log.segments) > 1
-    for time_ns in range(102):
-        expected = next((o for o, at in enumerate(times) if at >= time_ns), len(times))
-        assert log.offset_at(time_ns) == expected
 
 
 def test_the_cache_serves_the_second_reader_and_stays_in_its_budget() -> None:
@@ -223,16 +123,6 @@ def test_the_cache_serves_the_second_reader_and_stays_in_its_budget() -> None:
     disk.fail("read", times=-1)
     batches, _ = log.batches_at(1)
     assert batches[0].first_offset == 0
-
-
-def test_memory_stays_bounded_whatever_the_messages_are() -> None:
-    log, _ = open_at(new_disk(), mem_queue_size=100)
-    for _ in range(1000):
-        publish(log, b"x")
-    batches, place = log.batches_at(log.next_offset - 1)
-    assert len(batches) <= 125
-    assert place == len(batches) - 1
-    assert len(read_from(log, 0)) == 1000
 
 
 def test_100_000_single_message_batches_are_read_in_order_in_sane_time() -> None:
@@ -322,21 +212,6 @@ def test_every_window_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         log, report = open_at(disk)
         assert (report.torn, report.damaged, log.damage.lost_messages) == (4, damaged, 8)
         assert read_from(log, 0) == bodies_of(good)
-
-
-def test_a_lost_identity_is_found_in_a_first_batch_of_any_size(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    disk = new_disk()
-    log, _ = open_at(disk)
-    publish(log, bytes(make(7, b"planted", id_base=99).raw) + b"x" * 500)
-    written = read_from(log, 0)
-    disk.remove(f"{DIRECTORY}/queue.json")
-    disk.crash("written")
-    monkeypatch.setattr(recovery, "WINDOW_BYTES", 300)
-    log, _ = open_at(disk, new_id_base=5)
-    assert log.id_base == ID_BASE
-    assert read_from(log, 0) == written
 
 
 def test_every_flipped_bit_of_a_finished_segment_costs_its_batch_only() -> None:

@@ -1,4 +1,4 @@
-"""The visible part of a log: at the level ``fsync``, only messages that survive a power cut."""
+"""What is seen of a log: at fsync what survives a power cut, of a commit all or nothing."""
 
 from __future__ import annotations
 
@@ -7,13 +7,21 @@ import errno
 import pytest
 
 from penstock.core.chance import SystemChance
-from penstock.core.errors import OffsetOutOfRangeError, StorageError, TooManyFilesError
+from penstock.core.errors import (
+    DiskFullError,
+    OffsetOutOfRangeError,
+    ReadOnlyError,
+    StorageError,
+    TooManyFilesError,
+)
 from penstock.storage import log as log_module
+from penstock.storage import long_append
 from penstock.storage.batch import Batch
 from penstock.storage.cache import BlockCache
 from penstock.storage.durability import Durability
 from penstock.storage.extent import Extent
 from penstock.storage.log import Log, LogOptions, SyncJob
+from penstock.storage.long_append import LongAppend
 from penstock.storage.recovery.damage import DamageRecord
 from penstock.storage.recovery.opening import recover
 from penstock.testing.disk import FaultyDisk
@@ -40,57 +48,6 @@ def begun(log: Log) -> SyncJob:
 
 def ends(log: Log) -> tuple[int, int]:
     return log.next_offset, log.append_offset
-
-
-@pytest.mark.parametrize("level", [Durability.MEMORY, Durability.WRITE])
-def test_below_fsync_what_is_appended_is_seen_at_once(level: Durability) -> None:
-    log = new_log(new_disk(), durability=level)
-    written = fill(log, 3, 2)
-    assert ends(log) == (5, 5)
-    assert everything(log) == frames(written)
-    begun(log).run()
-    assert log.end_sync() == []
-    assert ends(log) == (5, 5)
-    assert log.copies_end == 5
-
-
-def test_at_fsync_what_is_appended_is_seen_when_its_sync_has_ended() -> None:
-    log = new_log(new_disk(), durability=FSYNC)
-    first = fill(log, 3, 2)
-    job = begun(log)
-    late = fill(log, 4)  # the sync under way does not count for it
-    job.run()
-    assert ends(log) == (0, 9)
-    assert log.next_id == ID_BASE + 9
-    assert log.end_sync() == first
-    assert ends(log) == (5, 9)
-    assert everything(log) == frames(first)
-    log.sync()
-    assert ends(log) == (9, 9)
-    assert everything(log) == frames(first + late)
-
-
-@pytest.mark.parametrize("memory", [0, 10_000])
-@pytest.mark.parametrize("file_bytes", [150, 10_000])
-def test_no_way_of_reading_goes_beyond_what_is_seen(memory: int, file_bytes: int) -> None:
-    options = LogOptions(file_bytes, memory, FSYNC)
-    disk = new_disk()
-    fill(reopen(disk, options)[0], 2, 2)
-    disk.crash("written")
-    log, _ = reopen(disk, options)  # so that nothing is in memory
-    fill(log, 3, 1)
-    assert ends(log) == (4, 8)
-    assert log.read_raw(4, 1 << 20) == []
-    with pytest.raises(OffsetOutOfRangeError):
-        log.read_raw(5, 1 << 20)
-    for offset in range(4, 8):
-        batches, place = log.batches_at(offset)
-        assert place >= len(batches)
-        assert log.batch_at(offset) is None
-    batches, place = log.batches_at(3)
-    assert [each.next_offset for each in batches[place:]] == [4]
-    assert log.offset_at(1002) == 2
-    assert log.offset_at(1004) == log.offset_at(1007) == 4
 
 
 def test_what_a_failed_sync_was_to_keep_is_never_seen() -> None:
@@ -131,18 +88,6 @@ def test_a_disk_that_stalls_for_long_takes_no_more(monkeypatch: pytest.MonkeyPat
     fill(log, 1)
     log.sync()
     assert ends(log) == (11, 11)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_what_is_found_after_a_kill_is_synced_before_it_is_seen(seed: int) -> None:
-    disk = new_disk()
-    options = LogOptions(150, durability=FSYNC)
-    written = fill(reopen(disk, options)[0], 2, 2, 2)
-    disk.crash("written")
-    log, _ = reopen(disk, options)
-    assert ends(log) == (6, 6)
-    disk.crash(SystemChance(seed))
-    assert everything(reopen(disk, options)[0]) == frames(written)
 
 
 def test_a_log_that_cannot_be_synced_at_its_start_is_read_and_takes_nothing(
@@ -211,12 +156,6 @@ def test_a_start_after_a_clean_stop_syncs_nothing() -> None:
     before = disk.sync_count
     assert ends(new_log(disk, durability=FSYNC)) == (2, 2)
     assert disk.sync_count == before
-
-
-def test_offsets_that_are_left_out_are_left_out_for_readers_and_writers(disk: FaultyDisk) -> None:
-    log = new_log(disk, durability=FSYNC)
-    log.skip_to(7)
-    assert ends(log) == (7, 7)
 
 
 @pytest.fixture
@@ -293,3 +232,112 @@ def test_copies_that_are_too_slow_stop_writing(monkeypatch: pytest.MonkeyPatch) 
         fill(log, 1)
     log.show(1)
     fill(log, 1)
+
+
+# --- Appending more than should be in memory: nothing is seen before all is there ----------------
+
+
+LEVELS = [Durability.MEMORY, Durability.WRITE, Durability.FSYNC]
+
+
+def parts(first: int, *counts: int, size: int = 12) -> list[Batch]:
+    """Batches of one commit from this offset on."""
+    found = []
+    for place, count in enumerate(counts):
+        one = batch(first, count, size=size, mixed=place % 2 == 1)
+        found.append(
+            one.moved(first, ID_BASE + first, 7, 0, goes_on=place < len(counts) - 1,
+                      went_before=place > 0)
+        )  # fmt: skip
+        first += count
+    return found
+
+
+def write(log: Log, *counts: int, size: int = 12) -> LongAppend:
+    written = log.begin_append(0)
+    for each in parts(log.append_offset, *counts, size=size):
+        written.write(each)
+    return written
+
+
+def stored(log: Log) -> list[bytes]:
+    """All batches as stored."""
+    return [bytes(raw) for raw in log.read_raw(log.start_offset, 1 << 30)]
+
+
+def test_of_much_only_the_heads_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_append, "KEPT_BYTES_MAX", 2000)
+    log = new_log(new_disk())
+    written = write(log, 10, 10, 100, 100)
+    assert [each.is_head for each in written.batches] == 4 * [True]
+    assert [each.nbytes for each in written.batches] == [
+        len(each.raw) for each in parts(0, 10, 10, 100, 100)
+    ]
+    assert sum(len(each.raw) for each in written.batches) == 4 * 64
+
+
+def test_a_kept_batch_does_not_change_with_the_buffer_it_came_in() -> None:
+    log = new_log(new_disk())
+    written = log.begin_append(0)
+    (one,) = parts(0, 3)
+    wanted = bytes(one.raw)
+    written.write(one)
+    one.raw[:] = bytes(len(one.raw))
+    log.end_append(written)
+    assert stored(log) == [wanted]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_crash_leaves_nothing_of_what_was_not_taken_in(level: Durability) -> None:
+    for seed in range(30):
+        disk = new_disk()
+        log = new_log(disk, durability=level)
+        fill(log, 3)
+        log.sync()
+        before = stored(log)
+        write(log, 5, 4)
+        disk.crash("written" if seed == 0 else SystemChance(seed))
+        assert stored(reopen(disk)[0])[: len(before)] == before
+        assert len(stored(reopen(disk)[0])) in (1, 3)  # all of it may have come to the disk
+
+
+def test_what_was_dropped_does_not_come_back_after_a_power_cut() -> None:
+    for seed in range(30):
+        disk = new_disk()
+        log = new_log(disk)
+        fill(log, 3)
+        log.sync()
+        written = write(log, 5, 4)
+        log.segments[-1].file.sync()  # as a sync in the background does meanwhile
+        log.cancel_append(written)
+        assert log.failure is None
+        disk.crash(SystemChance(seed))
+        assert len(stored(reopen(disk)[0])) == 1
+
+
+def test_a_full_disk_leaves_nothing_and_the_log_goes_on() -> None:
+    disk = new_disk()
+    log = new_log(disk)
+    fill(log, 3)
+    written = log.begin_append(0)
+    first, second = parts(3, 5, 4)
+    written.write(first)
+    disk.fill(10)
+    with pytest.raises(DiskFullError):
+        written.write(second)
+    log.cancel_append(written)
+    disk.heal()
+    after = fill(log, 2)
+    assert stored(reopen(disk)[0])[1:] == [bytes(after[0].raw)]
+
+
+def test_a_log_takes_no_more_when_what_was_written_cannot_be_cut_off() -> None:
+    disk = new_disk()
+    log = new_log(disk)
+    written = write(log, 5, 4)
+    disk.fail("truncate", 1, within=".log", code=errno.EIO)
+    log.cancel_append(written)
+    with pytest.raises(ReadOnlyError):
+        fill(log, 1)
+    with pytest.raises(ReadOnlyError):
+        log.begin_append(0)

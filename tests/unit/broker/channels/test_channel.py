@@ -1,4 +1,4 @@
-"""A channel: delivery, finishing, requeuing, damage, what is written down."""
+"""A channel: delivery, finishing, requeuing, damage, emptying; the nearest consumers first."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import chain
 import pytest
 
 from penstock.broker.channels.channel import READ_RETRY_NS, SERVE_BYTES_MAX, NotInFlightError
+from penstock.broker.channels.consumer import Locality
 from penstock.broker.progress import ChannelRecord
 from penstock.core.units import MILLISECOND, SECOND
 from tests.unit.broker.conftest import TIMEOUT, Reader, World
@@ -22,8 +23,6 @@ def first_tries(*offsets: int) -> list[tuple[int, int]]:
 
 
 # --- delivery ------------------------------------------------------------------------------------
-
-
 def test_messages_come_in_order_with_their_bodies(world: World) -> None:
     channel = world.channel()
     world.publish(b"a", b"bb", b"")
@@ -35,9 +34,8 @@ def test_messages_come_in_order_with_their_bodies(world: World) -> None:
 
 
 def test_ready_is_a_level_not_a_budget(world: World) -> None:
-    channel = world.channel()
-    world.fill(6)
-    reader = Reader(world, channel, 2)
+    reader = world.reader(6, 2)
+    channel = reader.channel
     assert reader.offsets() == [0, 1]
     assert (channel.state.depth, channel.state.in_flight_count) == (4, 2)
     reader.finish(0)
@@ -52,9 +50,8 @@ def test_ready_is_a_level_not_a_budget(world: World) -> None:
 
 
 def test_counts(world: World) -> None:
-    channel = world.channel()
-    world.fill(5)
-    reader = Reader(world, channel, 3)
+    reader = world.reader(5, 3)
+    channel = reader.channel
     reader.take()
     reader.finish(0)
     reader.requeue(1)
@@ -66,9 +63,8 @@ def test_counts(world: World) -> None:
 
 
 def test_a_paused_channel_delivers_nothing_but_takes_finishes(world: World) -> None:
-    channel = world.channel()
-    world.fill(3)
-    reader = Reader(world, channel, 1)
+    reader = world.reader(3, 1)
+    channel = reader.channel
     assert reader.offsets() == [0]
     channel.pause()
     assert reader.finish(0) == []
@@ -165,26 +161,26 @@ def test_a_message_larger_than_a_round_is_delivered(world: World) -> None:
     assert reader.offsets() == [0, 1]
 
 
-def test_sampling_keeps_what_the_dice_say() -> None:
-    world = World(draws=(10, 99, 50, 49, 0, 75))
+@pytest.mark.parametrize(
+    ("draws", "sample", "ready", "kept"),
+    [
+        pytest.param((10, 99, 50, 49, 0, 75), 50, 100, [0, 3, 4], id="what the dice say"),
+        pytest.param((90, 90, 5, 90, 5, 5), 20, 2, [2, 4], id="others take no room"),
+    ],
+)
+def test_sampling(draws: tuple[int, ...], sample: int, ready: int, kept: list[int]) -> None:
+    world = World(draws=draws)
     channel = world.channel()
     world.publish(*[b"x"] * 6)
-    reader = Reader(world, channel, 100, sample=50)
-    assert reader.offsets() == [0, 3, 4]
+    reader = Reader(world, channel, ready, sample=sample)
+    assert reader.offsets() == kept
+    assert channel.state.in_flight_count == len(kept)
+    assert reader.finish(*kept) == []
+    later = reader.offsets()
+    assert reader.finish(*later) == []
     assert world.draws.left == []
-    assert (channel.state.depth, channel.state.in_flight_count) == (0, 3)
-    assert reader.finish(0, 3, 4) == []
-    assert channel.state.floor() == 6
-
-
-def test_sampled_out_messages_take_no_room() -> None:
-    world = World(draws=(90, 90, 5, 90, 5, 5))
-    channel = world.channel()
-    world.publish(*[b"x"] * 6)
-    reader = Reader(world, channel, 2, sample=20)
-    assert reader.offsets() == [2, 4]
-    reader.finish(2)
-    assert reader.offsets() == [5]
+    assert later == ([5] if ready == 2 else [])
+    assert (channel.state.depth, channel.state.floor()) == (0, 6)
 
 
 def test_a_round_that_samples_all_away_is_not_the_end() -> None:
@@ -218,8 +214,6 @@ def test_sampling_does_not_touch_redelivered_messages() -> None:
 
 
 # --- finishing -----------------------------------------------------------------------------------
-
-
 def test_finish_in_order_and_out_of_order(world: World) -> None:
     channel = world.channel()
     world.publish(*[b"x"] * 8)
@@ -237,9 +231,7 @@ def test_finish_in_order_and_out_of_order(world: World) -> None:
 
 
 def test_finish_of_what_is_not_in_flight_is_returned(world: World) -> None:
-    channel = world.channel()
-    world.fill(4)
-    reader = Reader(world, channel, 3)
+    reader = world.reader(4, 3)
     reader.take()
     assert sorted(reader.finish(1, 2, 3, 99)) == [3, 99]
     assert reader.finish(1) == [1]
@@ -260,9 +252,8 @@ def test_finish_of_another_consumers_message_is_refused(world: World) -> None:
 
 
 def test_finish_makes_room_and_changes_the_channel(world: World) -> None:
-    channel = world.channel()
-    world.fill(2)
-    reader = Reader(world, channel, 1)
+    reader = world.reader(2, 1)
+    channel = reader.channel
     reader.take()
     world.broker.save()
     assert not channel.state.changed
@@ -274,12 +265,8 @@ def test_finish_makes_room_and_changes_the_channel(world: World) -> None:
 
 
 # --- requeuing -----------------------------------------------------------------------------------
-
-
 def test_requeued_messages_go_to_the_tail(world: World) -> None:
-    channel = world.channel()
-    world.fill(3)
-    reader = Reader(world, channel, 1)
+    reader = world.reader(3, 1)
     reader.take()
     reader.requeue(0)
     world.fill(2)  # came later than the requeue
@@ -290,42 +277,32 @@ def test_requeued_messages_go_to_the_tail(world: World) -> None:
     assert order == [(1, 1), (2, 1), (0, 2), (3, 1), (4, 1)]
 
 
-def test_at_most_a_memory_queue_of_messages_goes_before_a_requeued_one() -> None:
-    world = World(memory=2)
-    channel = world.channel()
-    world.fill(6)
-    reader = Reader(world, channel, 1)
-    order = []
+@pytest.mark.parametrize(
+    ("memory", "messages", "order"),
+    [
+        (2, 6, [(0, 1), (1, 1), (2, 1), (0, 2), (3, 1), (4, 1), (0, 3), (5, 1)]),
+        (0, 3, [(0, 1), (1, 1), (2, 1), (0, 2), (0, 3)]),
+    ],
+    ids=["a memory queue of two", "none, so all that waits"],
+)
+def test_at_most_a_memory_queue_of_messages_goes_before_a_requeued_one(
+    memory: int, messages: int, order: list[tuple[int, int]]
+) -> None:
+    reader = World(memory=memory).reader(messages, 1)
+    found = []
     while message := reader.take():
-        order += message
+        found += message
         offset, attempts = message[0]
         if offset == 0 and attempts < 3:
             reader.requeue(0)
         else:
             reader.finish(offset)
-    assert order == [(0, 1), (1, 1), (2, 1), (0, 2), (3, 1), (4, 1), (0, 3), (5, 1)]
-
-
-def test_without_a_memory_queue_all_that_waits_goes_before_a_requeued_one() -> None:
-    world = World(memory=0)
-    channel = world.channel()
-    world.fill(3)
-    reader = Reader(world, channel, 1)
-    order = []
-    while message := reader.take():
-        order += message
-        offset, attempts = message[0]
-        if offset == 0 and attempts < 3:
-            reader.requeue(0)
-        else:
-            reader.finish(offset)
-    assert order == [(0, 1), (1, 1), (2, 1), (0, 2), (0, 3)]
+    assert found == order
 
 
 def test_requeue_with_a_delay_waits(world: World) -> None:
-    channel = world.channel()
-    world.fill(2)
-    reader = Reader(world, channel, 1)
+    reader = world.reader(2, 1)
+    channel = reader.channel
     reader.take()
     reader.requeue(0, 3 * SECOND)
     assert (channel.state.deferred_count, channel.requeue_count) == (1, 1)
@@ -367,8 +344,6 @@ def test_attempts_wrap_as_the_16_bits_on_the_wire_do(world: World) -> None:
 
 
 # --- damage --------------------------------------------------------------------------------------
-
-
 def stored(world: World, count: int) -> str:
     """Publish and restart, so that reading means the file; its path."""
     world.fill(count)
@@ -381,54 +356,42 @@ def spoil(world: World, path: str, body: bytes) -> None:
     world.disk.overwrite(path, b"##", place)
 
 
-def test_a_damaged_gap_is_stepped_over_and_counted(
-    world: World, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("bad", "skips", "left"),
+    [
+        pytest.param([2, 3], [], [0, 1, 4, 5], id="a gap"),
+        pytest.param([5], [], [0, 1, 2, 3, 4], id="the end"),
+        pytest.param([2], [(3, 5)], [0, 1, 5], id="up to what was skipped"),
+    ],
+)
+def test_damage_is_stepped_over_and_counted(
+    world: World,
+    caplog: pytest.LogCaptureFixture,
+    bad: list[int],
+    skips: list[tuple[int, int]],
+    left: list[int],
 ) -> None:
     world.channel()
     path = stored(world, 6)
-    for body in (b"m2", b"m3"):
-        spoil(world, path, body)
+    for offset in bad:
+        spoil(world, path, b"m%d" % offset)
     channel = world.channel()
+    for first, next_ in skips:
+        channel.state.skips.add(first, next_)
     reader = Reader(world, channel, 10)
     with caplog.at_level(logging.CRITICAL):
-        assert reader.offsets() == [0, 1, 4, 5]
-    assert (channel.state.lost_count, channel.state.depth) == (2, 0)
-    reader.finish(0, 1, 4, 5)
+        assert reader.offsets() == left
+    assert (channel.state.lost_count, channel.state.depth) == (len(bad), 0)
+    reader.finish(*left)
     assert channel.state.floor() == 6
-
-
-def test_damage_at_the_end_is_stepped_over(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    world.channel()
-    path = stored(world, 4)
-    spoil(world, path, b"m3")
-    channel = world.channel()
-    reader = Reader(world, channel, 10)
-    with caplog.at_level(logging.CRITICAL):
-        assert reader.offsets() == [0, 1, 2]
-    assert channel.state.lost_count == 1
     world.fill(1)
-    assert reader.offsets() == [4]
-
-
-def test_damage_up_to_what_was_skipped_is_stepped_over(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
-    world.channel()
-    path = stored(world, 6)
-    spoil(world, path, b"m2")
-    channel = world.channel()
-    channel.state.skips.add(3, 5)
-    reader = Reader(world, channel, 10)
-    with caplog.at_level(logging.CRITICAL):
-        assert reader.offsets() == [0, 1, 5]
-    assert channel.state.lost_count == 1
+    assert reader.offsets() == [6]
 
 
 def test_a_requeued_message_that_was_damaged_is_counted_too(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    reader = Reader(world, world.channel(), 3)
-    world.fill(3)
+    reader = world.reader(3, 3)
     reader.take()
     world.restart()
     spoil(world, world.disk.paths(".log")[0], b"m1")
@@ -460,8 +423,7 @@ def test_a_failed_read_loses_nothing_and_is_tried_again(
 def test_a_failed_read_of_requeued_messages_loses_nothing(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    reader = Reader(world, world.channel(), 3)
-    world.fill(3)
+    reader = world.reader(3, 3)
     reader.take()
     world.restart()
     channel = world.channel()
@@ -478,8 +440,7 @@ def test_a_failed_read_in_the_middle_delivers_nothing_twice(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = World(memory=0, file_bytes=300)
-    reader = Reader(world, world.channel(), 6)
-    world.fill(6)
+    reader = world.reader(6, 6)
     reader.take()
     world.restart()
     channel = world.channel()
@@ -495,8 +456,6 @@ def test_a_failed_read_in_the_middle_delivers_nothing_twice(
 
 
 # --- emptying ------------------------------------------------------------------------------------
-
-
 def test_empty_forgets_all(world: World) -> None:
     channel = world.channel()
     world.fill(6)
@@ -520,12 +479,23 @@ def test_empty_forgets_all(world: World) -> None:
     assert reader.take() == first_tries(7)
 
 
-def test_empty_makes_room(world: World) -> None:
+# --- near ones first -----------------------------------------------------------------------------
+def test_the_nearest_with_room_come_first(world: World) -> None:
     channel = world.channel()
+    readers = {}
+    for locality in (Locality.ANYWHERE, Locality.REGION, Locality.ZONE):
+        reader = readers[locality] = Reader(world, channel, 0)
+        channel.remove_consumer(reader.consumer)
+        reader.consumer.locality = locality
+        channel.add_consumer(reader.consumer)
+        reader.ready(2)
+    world.fill(5)
+    assert readers[Locality.ZONE].offsets() == [0, 1]
+    assert readers[Locality.REGION].offsets() == [2, 3]
+    assert readers[Locality.ANYWHERE].offsets() == [4]
+    assert channel.delivered_counts == [2, 2, 1]
+    assert channel.delivered_count == 5
+    readers[Locality.ZONE].leave()
+    readers[Locality.REGION].finish(2, 3)
     world.fill(1)
-    reader = Reader(world, channel, 1)
-    reader.take()
-    channel.empty()
-    world.fill(1)
-    channel.dispatch(world.now)
-    assert reader.take() == first_tries(1)
+    assert readers[Locality.REGION].offsets() == [5]

@@ -23,9 +23,8 @@ def first_tries(*offsets: int) -> list[tuple[int, int]]:
 
 
 def test_a_timed_out_message_comes_again_with_one_attempt_more(world: World) -> None:
-    channel = world.channel()
-    world.fill(3)
-    reader = Reader(world, channel, 2)
+    reader = world.reader(3, 2)
+    channel = reader.channel
     reader.take()
     reader.finish(0)
     reader.ready(1)
@@ -42,11 +41,10 @@ def test_a_timed_out_message_comes_again_with_one_attempt_more(world: World) -> 
 
 
 def test_a_time_out_makes_room_for_its_owner_and_ends_its_hold(world: World) -> None:
-    channel = world.channel()
-    world.fill(2)
-    slow, other = Reader(world, channel, 1), Reader(world, channel, 0)
+    slow = world.reader(2, 1)
+    channel = slow.channel
     slow.take()
-    other.ready(1)
+    other = Reader(world, channel, 1)
     assert other.offsets() == [1]
     other.finish(1)
     slow.ready(0)
@@ -75,9 +73,8 @@ def test_each_consumer_has_its_own_time_out(world: World) -> None:
 
 
 def test_touch_starts_the_time_out_anew(world: World) -> None:
-    channel = world.channel()
-    world.fill(2)
-    reader = Reader(world, channel, 2)
+    reader = world.reader(2, 2)
+    channel = reader.channel
     reader.take()
     world.wait(4 * SECOND)
     reader.touch(1)
@@ -90,8 +87,7 @@ def test_touch_starts_the_time_out_anew(world: World) -> None:
 
 def test_a_touch_may_name_its_time_out_which_has_no_bound(world: World) -> None:
     """RocketMQ's consumers set how long a message stays invisible to the others."""
-    reader = Reader(world, world.channel(), 1)
-    world.fill(1)
+    reader = world.reader(1, 1)
     reader.take()
     reader.channel.touch(reader.consumer, 0, world.now, 10 * TIMEOUT_MAX)
     world.wait(10 * TIMEOUT_MAX - 1)
@@ -101,9 +97,8 @@ def test_a_touch_may_name_its_time_out_which_has_no_bound(world: World) -> None:
 
 
 def test_touches_end_at_the_longest_time_out(world: World) -> None:
-    channel = world.channel()
-    world.fill(1)
-    reader = Reader(world, channel, 1)
+    reader = world.reader(1, 1)
+    channel = reader.channel
     reader.take()
     for _ in range(TIMEOUT_MAX // SECOND - 1):
         world.wait(SECOND)
@@ -115,9 +110,8 @@ def test_touches_end_at_the_longest_time_out(world: World) -> None:
 
 
 def test_touch_keeps_the_attempts_and_the_time_of_delivery_of_a_second_try(world: World) -> None:
-    channel = world.channel()
-    world.fill(1)
-    reader = Reader(world, channel, 1)
+    reader = world.reader(1, 1)
+    channel = reader.channel
     reader.take()
     reader.requeue(0)
     world.wait(3 * SECOND)
@@ -145,29 +139,17 @@ def test_touch_of_what_one_does_not_hold(world: World) -> None:
         owner.touch(0)
 
 
-def test_a_touched_message_can_be_finished(world: World) -> None:
-    channel = world.channel()
-    world.fill(3)
-    reader = Reader(world, channel, 3)
-    reader.take()
-    reader.touch(1)
-    assert reader.finish(0, 1, 2) == []
-    world.wait(TIMEOUT_MAX)
-    state = channel.state
-    assert (channel.timeout_count, state.in_flight_count, state.floor()) == (0, 0, 3)
-
-
 def test_a_departed_consumers_messages_wait_for_their_time_out(world: World) -> None:
-    channel = world.channel()
-    world.fill(3)
-    gone, heir = Reader(world, channel, 2), Reader(world, channel, 0)
+    """Unless it finishes them, which it still may."""
+    gone = world.reader(4, 3)
+    channel = gone.channel
     gone.take()
     gone.leave()
-    heir.ready(10)
-    assert heir.offsets() == [2]
-    heir.finish(2)
-    assert channel.state.in_flight_count == 2
-    assert channel.state.floor() == 0
+    assert gone.finish(2) == []
+    heir = Reader(world, channel, 10)
+    assert heir.offsets() == [3]
+    heir.finish(3)
+    assert (channel.state.in_flight_count, channel.state.floor()) == (2, 0)
     assert channel.why_not(0) == "client does not own message"
     world.wait(TIMEOUT - 1)
     assert heir.take() == []
@@ -185,18 +167,6 @@ def test_a_departed_consumer_is_given_nothing_more(world: World) -> None:
     assert gone.take() == []
     assert channel.consumers == []
     assert channel.state.depth == 1
-
-
-def test_a_departed_consumer_may_still_finish(world: World) -> None:
-    channel = world.channel()
-    world.fill(2)
-    gone = Reader(world, channel, 2)
-    gone.take()
-    gone.leave()
-    assert gone.finish(0) == []
-    assert channel.state.in_flight_count == 1
-    world.wait(TIMEOUT)
-    assert (channel.state.in_flight_count, channel.timeout_count) == (0, 1)
 
 
 # --- deferral ------------------------------------------------------------------------------------
@@ -345,9 +315,7 @@ def test_delays_run_on_while_the_broker_is_down(world: World) -> None:
 
 
 def test_a_delay_that_ended_while_the_broker_was_down(world: World) -> None:
-    channel = world.channel()
-    world.fill(1)
-    reader = Reader(world, channel, 1)
+    reader = world.reader(1, 1)
     reader.take()
     reader.requeue(0, 30 * SECOND)
     world.broker.close()

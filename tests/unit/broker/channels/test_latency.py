@@ -132,8 +132,7 @@ def test_emptying_starts_anew(world: World) -> None:
 
 
 def test_a_restart_starts_anew_and_goes_on(world: World) -> None:
-    reader = Reader(world, world.channel(), 2)
-    world.fill(3)
+    reader = world.reader(3, 2)
     reader.take()
     reader.finish(0)
     world.restart()
@@ -198,9 +197,3 @@ def test_what_is_not_in_flight_any_more_is_forgotten() -> None:
     assert list(times.of(7, 8)) == [(3, 1)]
     assert list(times.of(11, 14)) == [(5, 1), (6, 2)]
     assert list(times.of(last, last + 2)) == [(5000, 2)]
-
-
-def test_clear() -> None:
-    times = learnt(PublishTimes(list), batch(0, 3, 70))
-    times.clear()
-    assert len(times) == 0

@@ -1,5 +1,8 @@
+"""What is published in one commit becomes batches, each kind of record its own; who is told."""
+
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,12 +11,15 @@ import pytest
 
 from penstock.broker.publish.append_observer import AppendObserver
 from penstock.broker.publish.batching import BATCH_BYTES_MAX, ONE_BYTES_MAX, Staged, batches_of
-from penstock.broker.publish.records import PlacedRecords
+from penstock.broker.publish.records import PlacedRecords, Records
+from penstock.broker.topic import Topic
+from penstock.core.errors import StorageError
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.batch import Batch, Dialect, Positions, iter_batches
+from penstock.storage.durability import Durability
 from penstock.storage.memory_log import MemoryLog
 from penstock.storage.queues.one_queue import OneQueue
-from tests.unit.broker.conftest import BODY_AT, ignore
+from tests.unit.broker.conftest import BODY_AT, World, ignore, log_of
 
 
 @dataclass
@@ -200,3 +206,123 @@ def test_a_publish_with_a_note_stands_alone() -> None:
     assert [(b.count, bytes(b.note)) for b in batches(*publishes)] == [
         (1, b""), (1, b"n"), (1, b"m"), (2, b"")
     ]  # fmt: skip
+
+
+# --- What every kind of publish must keep, for a topic to make batches of it ---------------------
+
+
+def mpub(*bodies: bytes) -> bytes:
+    parts = [struct.pack(">i", len(body)) + body for body in bodies]
+    return struct.pack(">i", len(bodies)) + b"".join(parts)
+
+
+KINDS: dict[str, tuple[Records, list[bytes]]] = {
+    "single": (Bodies.single(b"one"), [b"one"]),
+    "empty": (Bodies.single(b""), [b""]),
+    "equal": (Bodies.from_list([b"aa", b"bb"]), [b"aa", b"bb"]),
+    "many equal": (Bodies.from_list([b"xyz"] * 40), [b"xyz"] * 40),
+    "mixed": (Bodies.from_list([b"a", b"bb", b""]), [b"a", b"bb", b""]),
+    "many mixed": (
+        Bodies.from_list([b"x" * size for size in range(40)]),
+        [b"x" * size for size in range(40)],
+    ),
+    "mpub": (Bodies.from_mpub(mpub(b"aa", b"bb", b"cc"), 100), [b"aa", b"bb", b"cc"]),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_numbers_are_those_of_the_bodies(kind: str) -> None:
+    records, bodies = KINDS[kind]
+    sizes = {len(body) for body in bodies}
+    assert records.count == len(bodies)
+    assert records.nbytes == sum(map(len, bodies))
+    assert records.stride == (BODY_AT + sizes.pop() if len(sizes) == 1 else 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_frames_and_positions_fit_the_numbers(kind: str) -> None:
+    records, _ = KINDS[kind]
+    frames, positions = records.encode(1000, 5)
+    assert len(frames) == records.nbytes + BODY_AT * records.count
+    if records.stride:
+        assert positions is None
+    else:
+        assert positions is not None
+        assert len(positions) == records.count + 1
+        assert (int(positions[0]), int(positions[-1])) == (0, len(frames))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_of_them_holds_their_bodies_and_ids(kind: str) -> None:
+    records, bodies = KINDS[kind]
+    (batch,) = batches_of([Staged(records, 0, ignore)], OneQueue(MemoryLog(1000)), 3, 1000, 5)
+    frames = [bytes(batch.slice(offset, offset + 1)) for offset in range(3, batch.next_offset)]
+    assert [frame[BODY_AT:] for frame in frames] == bodies
+    assert [int(frame[18:BODY_AT], 16) for frame in frames] == list(range(1003, 1003 + len(bodies)))
+
+
+# --- Observers of what is appended: told of records that got their places, and of new batches ----
+
+
+class Observer:
+    """Notes the topic and the end of what was appended."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, int]] = []
+
+    def placed(self, records: Sequence[tuple[PlacedRecords, int]], timestamp_ns: int) -> None:
+        raise AssertionError("NSQ's records have no place")
+
+    def appended(self, topic: str, batches: Sequence[Batch]) -> None:
+        self.told.append((topic, batches[-1].next_offset))
+
+
+def publish(topic: Topic, records: Records, queue: int | None = None) -> None:
+    """Publish with a commit of its own."""
+    told: list[StorageError | None] = []
+    topic.stage(records, 0, told.append, queue)
+    (done,), error = topic.commit()
+    assert error is None
+    done(error)
+
+
+def test_it_is_told_once_for_all_that_a_sync_makes_visible() -> None:
+    world, observer = World(), Observer()
+    world.log_options.durability = Durability.FSYNC
+    topic = world.topic  # made before somebody observes the broker
+    world.broker.observe(observer)
+    world.publish(b"a")
+    world.publish(b"b", b"c")
+    assert observer.told == []
+    job = log_of(topic).begin_sync()
+    assert job is not None
+    job.run()
+    topic.end_sync(None)
+    assert observer.told == [("t", 3)]
+
+
+def test_a_message_that_is_published_by_itself_has_its_place_and_is_told() -> None:
+    world, observer = World(), Observer()
+    world.broker.observe(observer)
+    topic = world.topic
+    world.broker.split(topic, 4, 2)
+    for number, queue in enumerate((3, 1, 3)):
+        record = Placed()
+        publish(topic, record, queue)
+        batch = topic.log.batch_at(number)
+        assert batch is not None
+        assert (batch.queue, batch.dialect) == (queue, Dialect.ROCKETMQ)
+        assert bytes(batch.frames) == b"%08d" % record.queue_offset
+    publish(topic, Bodies.single(b"to the first of two"))
+    publish(topic, Bodies.single(b"to the second"))
+    assert [topic.queues.end(queue) for queue in range(4)] == [1, 2, 0, 2]
+    assert observer.told == [("t", end) for end in range(1, 6)]
+
+
+def test_every_observer_is_told_of_every_topic() -> None:
+    world, observers = World(), (Observer(), Observer())
+    for each in observers:
+        world.broker.observe(each)
+    world.publish(b"a", b"b")
+    world.publish(b"c", topic=world.broker.topic("later"))
+    assert [each.told for each in observers] == [[("t", 2), ("later", 1)]] * 2

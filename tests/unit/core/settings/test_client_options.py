@@ -92,9 +92,6 @@ def test_a_number_is_finite(kind: Kind, value: float) -> None:
     for given in (Option("x", 1, kind, "", least=0.1, most=300), Option("x", 1, kind, "")):
         with pytest.raises(ConfigError, match=rf"^invalid x ! {value} is not a finite number$"):
             given.check(value)
-
-
-def test_a_text_of_a_number_without_an_end() -> None:
     with pytest.raises(ConfigError, match=r"^invalid x ! inf is not a finite number$"):
         Option("x", 1, FRACTION, "").read("1e999")
 

@@ -1,3 +1,5 @@
+"""Flags as Go's programs read them."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,12 +1,31 @@
+"""Options of programs: kinds of values, the command line, the file, refusals."""
+
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from penstock.core.settings.option_kinds import DURATION, FLOAT, FLOATS, LOG_LEVEL
+from penstock.core.settings.option_kinds import (
+    BOOL,
+    DURATION,
+    FLOAT,
+    FLOATS,
+    INT,
+    LOG_LEVEL,
+    STRING,
+    STRINGS,
+    FatalFlagError,
+    Kind,
+    kind_of,
+)
 from penstock.core.settings.options import Flags, Options, load, option, parse
+from penstock.core.settings.tls_kinds import TLS_MIN_VERSION, TLS_REQUIRED, TlsRequired
+from penstock.core.settings.version import NSQ_VERSION, version_line
+from penstock.core.settings.web_options import HOSTS, ORIGINS
 from penstock.core.units import MINUTE, SECOND
 
 
@@ -82,15 +101,6 @@ def test_help(capsys: pytest.CaptureFixture[str], word: str) -> None:
     assert "secret" not in err
 
 
-def test_wrong_flag(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = left(capsys, "--msg-timeout=5")
-    assert (code, out) == (2, "")
-    assert err.splitlines()[:2] == [
-        'invalid value "5" for flag -msg-timeout: parse error',
-        "Usage of nsqd:",
-    ]
-
-
 @pytest.mark.parametrize(
     ("flag", "explained"),
     [
@@ -112,8 +122,8 @@ def test_a_wrong_flag_is_explained_on_the_last_line(
 ) -> None:
     code, out, err = left(capsys, flag)
     assert (code, out) == (2, "")
-    first, *_, last = err.splitlines()
-    assert last == f"nsqd: {explained}"
+    first, second, *_, last = err.splitlines()
+    assert (second, last) == ("Usage of nsqd:", f"nsqd: {explained}")
     assert explained.startswith(first)
 
 
@@ -262,3 +272,161 @@ def test_flags_without_a_file_have_no_config(capsys: pytest.CaptureFixture[str])
         parse(ToolSample, ["--config=x"], "tool")
     assert caught.value.code == 2
     assert "-rate float\n    \thow quickly (default 1)\n" in capsys.readouterr().err
+
+
+NINES = "9" * 20
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        (STRING, " x ", " x "),
+        (BOOL, "T", True), (BOOL, "0", False),
+        (INT, "12", 12), (INT, "-0x1F", -31), (INT, "0b101", 5), (INT, "017", 15),
+        (INT, "0_17", 15), (INT, "1_000", 1000), (INT, "+5", 5), (INT, "0", 0),
+        (DURATION, "1m", 60 * SECOND), (DURATION, "0", 0),
+        (STRINGS, "a,b", ("a,b",)),
+        (FLOATS, "0.5,1.0", (0.5, 1.0)), (FLOAT, "0.5", 0.5),
+        (LOG_LEVEL, "WARN", logging.WARNING),
+        (TLS_REQUIRED, "true", TlsRequired.YES), (TLS_REQUIRED, "TRUE", TlsRequired.YES),
+        (TLS_REQUIRED, "0", TlsRequired.NO), (TLS_REQUIRED, "TCP-HTTPS", TlsRequired.EXCEPT_HTTP),
+        (TLS_MIN_VERSION, "", 769), (TLS_MIN_VERSION, "tls1.0", 769),
+        (TLS_MIN_VERSION, "TLS1.3", 772),
+        *((ORIGINS, each, (each,)) for each in ("http://a", "https://a.b:8443",
+          "chrome-extension://abc", "http://[::1]:80", "*")),
+        *((HOSTS, each, (each,)) for each in ("localhost", "a.b:8443", "127.0.0.1", "[::1]",
+          "[::1]:80")),
+    ],
+)  # fmt: skip
+def test_from_flag(kind: Kind, text: str, value: Any) -> None:
+    assert kind.from_flag(text) == value
+    if kind in (TLS_REQUIRED, TLS_MIN_VERSION, ORIGINS, HOSTS):
+        assert kind.from_config(text) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "reason"),
+    [
+        (BOOL, "maybe", "parse error"), (BOOL, "", "parse error"),
+        (INT, "x", "parse error"), (INT, "1__0", "parse error"), (INT, "08", "parse error"),
+        (INT, " 1", "parse error"), (INT, "٣", "parse error"),
+        (INT, "9223372036854775808", "value out of range"),
+        (DURATION, "5", "parse error"),
+        (LOG_LEVEL, "x", "invalid log level 'x' (debug, info, warn, error, fatal)"),
+        (FLOATS, "0.5,x", "Could not parse: x"),
+        (TLS_REQUIRED, "maybe", 'strconv.ParseBool: parsing "maybe": invalid syntax'),
+        (TLS_MIN_VERSION, "ssl3.0", 'unknown tlsVersionOption "ssl3.0"'),
+        (TLS_MIN_VERSION, "tls1.4", 'unknown tlsVersionOption "tls1.4"'),
+    ],
+)  # fmt: skip
+def test_from_flag_refuses(kind: Kind, text: str, reason: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        kind.from_flag(text)
+    assert str(caught.value) == reason
+
+
+@pytest.mark.parametrize(
+    ("kind", "toml", "value"),
+    [
+        (STRING, 5, "5"), (STRING, True, "true"),
+        (BOOL, True, True), (BOOL, "false", False), (BOOL, 1, True),
+        (INT, "55", 55), (INT, 7, 7),
+        (DURATION, 2000, 2 * SECOND), (DURATION, "1500ms", 1_500_000_000),
+        (STRINGS, ["a", "b"], ("a", "b")), (STRINGS, "a,b", ("a", "b")), (STRINGS, "", ()),
+        (FLOATS, [0.5, 1], (0.5, 1.0)), (FLOATS, "0.5,0.9", (0.5, 0.9)),
+        (FLOATS, "0.5, 0.9 ", (0.5, 0.9)), (FLOATS, 0.5, (0.5,)), (FLOAT, 1, 1.0),
+        (LOG_LEVEL, "debug", logging.DEBUG),
+        (TLS_REQUIRED, True, TlsRequired.YES),
+        (ORIGINS, ["http://a", "*"], ("http://a", "*")),
+    ],
+)  # fmt: skip
+def test_from_config(kind: Kind, toml: Any, value: Any) -> None:
+    assert kind.from_config(toml) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "toml", "reason"),
+    [
+        (BOOL, "maybe", 'strconv.ParseBool: parsing "maybe": invalid syntax'),
+        (BOOL, 1.5, "invalid bool value type float64"),
+        (INT, "x", 'strconv.ParseInt: parsing "x": invalid syntax'),
+        (INT, NINES, f'strconv.ParseInt: parsing "{NINES}": value out of range'),
+        (INT, 1 << 63, "value out of range"),
+        (INT, 1.5, "invalid int64 value type float64"),
+        (INT, True, "invalid int64 value type bool"),
+        (DURATION, 1.5, "invalid time.Duration value type float64"),
+        (DURATION, "5", 'time: missing unit in duration "5"'),
+        (DURATION, 1 << 50, "value out of range"),
+        (STRINGS, [1], "invalid []string value type []interface {}"),
+        (STRINGS, {}, "invalid []string value type map[string]interface {}"),
+        (FLOAT, True, "invalid float64 value type bool"),
+        (FLOATS, [True], "invalid []float64 value type []interface {}"),
+        (FLOATS, "0.5,x", 'strconv.ParseFloat: parsing "x": invalid syntax'),
+    ],
+)
+def test_from_config_refuses(kind: Kind, toml: Any, reason: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        kind.from_config(toml)
+    assert str(caught.value) == reason
+
+
+def test_repeated_flags() -> None:
+    assert INT.accumulate(1, 2) == 2
+    assert STRINGS.accumulate(None, ("a",)) == ("a",)
+    assert STRINGS.accumulate(("a",), ("b",)) == ("a", "b")
+    assert FLOATS.accumulate((1.0, 0.5), (0.9,)) == (1.0, 0.9, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "shown", "default"),
+    [
+        (STRING, "x", "x", '"x"'), (STRING, "", "", ""),
+        (BOOL, True, "true", "true"), (BOOL, False, "false", ""),
+        (INT, 5, "5", "5"), (INT, 0, "0", ""),
+        (DURATION, 60 * SECOND, "1m0s", "1m0s"), (DURATION, 0, "0s", ""),
+        (STRINGS, ("a", "b"), "[a b]", "a,b"),
+        (FLOATS, (1.0, 0.5), "[1 0.5]", "1,0.5"), (FLOAT, 1.0, "1", "1"),
+        (LOG_LEVEL, logging.INFO, "INFO", "INFO"),
+        (TLS_REQUIRED, TlsRequired.EXCEPT_HTTP, "1", "tcp-https"),
+        (TLS_REQUIRED, TlsRequired.NO, None, ""),
+        (TLS_MIN_VERSION, 770, None, "tls1.1"),
+    ],
+)  # fmt: skip
+def test_shown(kind: Kind, value: Any, shown: str | None, default: str) -> None:
+    assert shown is None or kind.show(value) == shown
+    assert kind.show_default(value) == default
+
+
+def test_kind_of() -> None:
+    assert [kind_of(x) for x in (True, 1, "", ())] == [BOOL, INT, STRING, STRINGS]
+    with pytest.raises(TypeError):
+        kind_of(1.5)
+
+
+def test_a_bad_percentile_is_fatal() -> None:
+    with pytest.raises(FatalFlagError):
+        FLOATS.from_flag("nan")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "reason"),
+    [
+        *((ORIGINS, each, "an origin is <scheme>") for each in
+          ("", "a", "http://a/", "http://a/b", "http://u@a", "null", "**")),
+        *((HOSTS, each, "a host is <name>") for each in
+          ("", "http://a", "a/b", "::1", "a:b", "a b")),
+    ],
+)  # fmt: skip
+def test_what_is_no_origin_or_host_is_refused(kind: Kind, text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        kind.from_flag(text)
+    with pytest.raises(ValueError, match=reason):
+        kind.from_config([text])
+
+
+def test_the_version_is_one_that_clients_can_compare() -> None:
+    assert re.fullmatch(r"\d+\.\d+\.\d+", NSQ_VERSION)
+
+
+def test_version_line() -> None:
+    assert re.fullmatch(r"nsqd v1\.3\.0 \(built w/python[^\s)]+\)", version_line("nsqd"))

@@ -1,7 +1,9 @@
-"""The TLS layer against the standard library's TLS, over memory only."""
+"""The TLS layer against the standard library's TLS, over memory only; layers; renewal."""
 
 from __future__ import annotations
 
+import logging
+import os
 import ssl
 import warnings
 from pathlib import Path
@@ -11,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.errors import ConfigError
-from penstock.net.tls.layers import PIECE, LayerError
+from penstock.net.tls.layers import PIECE, Bytes, Layer, LayerError, Layers
+from penstock.net.tls.renewal import LOOK_NS, Renewed
 from penstock.net.tls.tls_layer import (
     ClientAuth,
     ServerTls,
@@ -20,6 +23,7 @@ from penstock.net.tls.tls_layer import (
     _trust_what_is_shown,
     client_context,
 )
+from penstock.testing.clock import FakeClock
 from tests.unit.net.certificates import Certificates
 
 TLS12, TLS13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
@@ -280,3 +284,187 @@ def test_an_encrypted_key_is_named(files: Certificates, tmp_path: Path) -> None:
     path.write_bytes(key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, protection))
     with pytest.raises(ConfigError, match="is encrypted; decrypt it"):
         ServerTls(files.cert, str(path))
+
+
+# --- The stack of layers, without any network ----------------------------------------------------
+
+
+class Quoted(Layer):
+    """Plain text in quotes; a piece is what lies between two of them."""
+
+    def __init__(self, quote: bytes) -> None:
+        self.quote = quote
+        self._held = b""
+
+    def receive_data(self, data: Bytes) -> None:
+        self._held += bytes(data)
+
+    def read(self) -> bytes:
+        if self._held and not self._held.startswith(self.quote):
+            raise LayerError("no quote")
+        start, found, rest = self._held[1:].partition(self.quote)
+        if not found:
+            return b""
+        self._held = rest
+        return start
+
+    def send(self, data: Bytes) -> bytes:
+        return self.quote + bytes(data) + self.quote
+
+    def end(self) -> bytes:
+        self.eof = True
+        return b"bye" + self.quote
+
+
+def test_the_first_layer_is_next_to_the_socket() -> None:
+    layers = Layers()
+    layers.set([Quoted(b"<"), Quoted(b"'")])
+    assert layers.send(b"x") == b"<'x'<"
+    layers.receive_data(b"<'x'")
+    assert layers.read() == b""
+    layers.receive_data(b"'y<<'<")
+    assert [layers.read() for _ in range(3)] == [b"x", b"y", b""]
+
+
+def test_what_was_read_already_is_for_the_innermost() -> None:
+    layers, outer = Layers(), Quoted(b"<")
+    layers.set([outer], b"<a<<'b<")
+    assert layers.read() == b"a"
+    layers.set([outer, Quoted(b"'")], b"'early'")
+    assert [layers.read() for _ in range(2)] == [b"early", b""]
+    layers.receive_data(b"<'<")
+    assert layers.read() == b"b"
+
+
+def test_failures_and_ends_come_through() -> None:
+    layers = Layers()
+    layers.set([Quoted(b"<"), Quoted(b"'")])
+    assert (layers.take_output(), layers.eof) == (b"", False)
+    assert (layers.end(), layers.eof) == (b"bye<", True)
+    layers.receive_data(b"<nonsense<")
+    with pytest.raises(LayerError, match="no quote"):
+        layers.read()
+
+
+def test_without_layers_bytes_go_as_they_are() -> None:
+    layers = Layers()
+    assert (layers.send(b"x"), layers.end(), layers.take_output()) == (b"x", b"", b"")
+
+
+# --- TLS contexts that follow their files --------------------------------------------------------
+
+
+class Bench:
+    """Two files of which contexts are made, by a clock that stands still."""
+
+    def __init__(self, folder: Path) -> None:
+        self.files = [folder / "cert", folder / "key"]
+        for file in self.files:
+            file.write_text("1")
+        self.clock = FakeClock()
+        self.made: list[ssl.SSLContext] = []
+
+    def make(self) -> ssl.SSLContext:
+        if len({file.read_text() for file in self.files}) != 1:
+            raise ConfigError("cert and key do not fit")
+        self.made.append(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+        return self.made[-1]
+
+    def renewed(self) -> Renewed:
+        return Renewed(self.make, *map(str, self.files), "", clock=self.clock)
+
+    def replace(self, *files: Path) -> None:
+        for file in files:
+            other = file.with_suffix(".new")
+            other.write_text("2")
+            os.replace(other, file)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def test_files_that_stay_are_read_once(bench: Bench) -> None:
+    renewed = bench.renewed()
+    first = renewed()
+    bench.clock.advance(LOOK_NS)
+    assert renewed() is first
+    assert bench.made == [first]
+
+
+def test_files_that_change_are_read_again_a_second_later(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    renewed = bench.renewed()
+    first = renewed()
+    bench.replace(*bench.files)
+    bench.clock.advance(LOOK_NS - 1)
+    assert renewed() is first
+    bench.clock.advance(1)
+    second = renewed()
+    assert bench.made == [first, second]
+    assert caplog.messages == [f"TLS: read {bench.files[0]}, {bench.files[1]} again"]
+
+
+def test_half_of_a_renewal_leaves_the_context_until_the_other_half(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    renewed = bench.renewed()
+    first = renewed()
+    bench.replace(bench.files[0])
+    for _ in range(3):
+        bench.clock.advance(LOOK_NS)
+        assert renewed() is first
+    assert caplog.messages == [
+        "TLS goes on with the certificates it has - cert and key do not fit"
+    ], "once"
+    bench.replace(bench.files[1])
+    bench.clock.advance(LOOK_NS)
+    assert renewed() is bench.made[1]
+
+
+def test_files_that_could_not_be_read_are_tried_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    renewed = bench.renewed()
+    first = renewed()
+    bench.replace(*bench.files)
+
+    def fails(path: Path) -> str:
+        raise ConfigError("too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_text", fails)
+        for _ in range(2):
+            bench.clock.advance(LOOK_NS)
+            assert renewed() is first
+    assert caplog.text.count("too many open files") == 1
+    bench.clock.advance(LOOK_NS)
+    assert renewed() is bench.made[1]
+
+
+def test_a_file_that_is_gone_for_a_while(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    def make() -> ssl.SSLContext:
+        try:
+            return bench.make()
+        except OSError as error:
+            raise ConfigError(str(error)) from error
+
+    renewed = Renewed(make, *map(str, bench.files), clock=bench.clock)
+    first = renewed()
+    text = bench.files[0].read_text()
+    bench.files[0].unlink()
+    bench.clock.advance(LOOK_NS)
+    assert renewed() is first
+    assert "No such file" in caplog.text
+    bench.files[0].write_text(text)
+    bench.clock.advance(LOOK_NS)
+    assert renewed() is bench.made[1]
+
+
+def test_what_cannot_be_used_at_the_start_is_an_error(bench: Bench) -> None:
+    bench.replace(bench.files[1])
+    with pytest.raises(ConfigError, match="do not fit"):
+        bench.renewed()

@@ -1,18 +1,22 @@
-"""What the storage floor relies on holds for the real disk and for the one of the tests."""
+"""What the storage floor relies on holds for the real disk, for the tests' and for the dry one."""
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from penstock.core.errors import DiskFullError, LockedError, StorageError
+from penstock.storage.files import dry_disk
 from penstock.storage.files.disk import RESERVED_MAX, RESERVED_MIN, Disk, OsDisk
+from penstock.storage.files.dry_disk import DryDisk
 from penstock.testing.disk import FaultyDisk
 
 
@@ -24,8 +28,6 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Disk, str]:
 
 
 # --- both disks --------------------------------------------------------------------------------
-
-
 def test_what_is_written_behind_the_end_counts_when_the_file_grows(
     place: tuple[Disk, str],
 ) -> None:
@@ -146,8 +148,6 @@ def test_errors_are_storage_errors_with_the_path(place: tuple[Disk, str]) -> Non
 
 
 # --- the real disk -----------------------------------------------------------------------------
-
-
 def test_the_real_disk_reports_what_is_no_directory(tmp_path: Path) -> None:
     disk = OsDisk()
     (tmp_path / "f").write_bytes(b"")
@@ -253,10 +253,6 @@ def test_a_failed_replacement_leaves_the_old_file_and_no_rubbish(
         assert disk.read_file(path) == b"old"
 
 
-def test_what_is_left_of_a_replacement_by_a_crash_is_no_segment(tmp_path: Path) -> None:
-    assert OsDisk().list(str(tmp_path)) == []
-
-
 def test_making_a_directory_syncs_those_above(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,8 +274,6 @@ def test_a_lock_of_a_go_nsqd_is_respected(tmp_path: Path) -> None:
 
 
 # --- zeros behind the end ----------------------------------------------------------------------
-
-
 ENOUGH = b"enough".ljust(RESERVED_MIN, b"!")
 
 
@@ -390,3 +384,196 @@ def test_an_append_waits_for_zeros_that_would_come_over_it(
     appending.join(30)
     assert file.read(0, file.size) == ENOUGH + b"two"
     file.close()
+
+
+# --- What only the real disk has: processes, file descriptors, links, the order of system calls --
+
+
+@pytest.fixture
+def disk() -> OsDisk:
+    return OsDisk()
+
+
+def test_nothing_reaches_a_closed_file_or_the_next_owner_of_its_number(
+    disk: OsDisk, tmp_path: Path
+) -> None:
+    late = disk.open(str(tmp_path / "late.log"))
+    late.close()
+    late.close()
+    other = disk.open(str(tmp_path / "other.log"))  # most likely with the number of the closed one
+    for use in (
+        lambda: late.append(b"stray"),
+        late.sync,
+        lambda: late.truncate(0),
+        lambda: late.read(0, 1),
+    ):
+        with pytest.raises(StorageError, match=r"late\.log: Bad file descriptor"):
+            use()
+    other.append(b"mine")
+    assert (tmp_path / "other.log").read_bytes() == b"mine"
+    assert (tmp_path / "late.log").read_bytes() == b""
+    assert late.size == 0
+    other.close()
+
+
+def test_a_disk_that_is_really_full(disk: OsDisk) -> None:
+    file = disk.open("/dev/full")
+    with pytest.raises(DiskFullError, match="/dev/full: No space left"):
+        file.append(b"x")
+    assert file.size == 0
+    file.close()
+
+
+def test_a_replaced_file_is_not_written_over(disk: OsDisk, tmp_path: Path) -> None:
+    path = str(tmp_path / "meta")
+    disk.replace_file(path, b"old")
+    with open(path, "rb") as held:
+        disk.replace_file(path, b"newer")
+        assert held.read() == b"old"
+    assert disk.read_file(path) == b"newer"
+
+
+def test_a_replacement_syncs_the_content_then_the_name(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    rename, fsync = os.rename, os.fsync
+    monkeypatch.setattr(os, "rename", lambda *args: (seen.append("rename"), rename(*args)))
+    monkeypatch.setattr(os, "fsync", lambda fd: (seen.append("fsync"), fsync(fd)))
+    disk.replace_file(str(tmp_path / "meta"), b"x")
+    assert seen == ["fsync", "rename", "fsync"]
+    seen.clear()
+    disk.replace_file(str(tmp_path / "meta"), b"x", sync=False)
+    assert seen == ["rename"]
+
+
+def test_all_that_was_written_is_synced_at_once(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert disk.sync_all(str(tmp_path))
+    with pytest.raises(StorageError, match="none: No such file"):
+        disk.sync_all(str(tmp_path / "none"))
+
+    def syncfs(_fd: int) -> int:
+        ctypes.set_errno(errno.EIO)
+        return -1
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: SimpleNamespace(syncfs=syncfs))
+    with pytest.raises(StorageError, match="Input/output error"):
+        disk.sync_all(str(tmp_path))
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: SimpleNamespace())
+    assert not disk.sync_all(str(tmp_path))
+
+
+def test_files_are_for_their_owner_only(disk: OsDisk, tmp_path: Path) -> None:
+    disk.open(str(tmp_path / "a.log")).close()
+    disk.replace_file(str(tmp_path / "b"), b"")
+    assert {(tmp_path / name).stat().st_mode & 0o777 for name in ("a.log", "b")} == {0o600}
+
+
+def test_deleting_a_tree_does_not_follow_links(disk: OsDisk, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "precious").touch()
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "link").symlink_to(tmp_path / "outside")
+    disk.remove_tree(str(tmp_path / "tree"))
+    assert (tmp_path / "outside" / "precious").exists()
+    assert not (tmp_path / "tree").exists()
+
+
+# --- What is written to a dry disk can be read there, and the real one stays as it is ------------
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Path:
+    (tmp_path / "file").write_bytes(b"0123456789")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "below").write_bytes(b"below")
+    return tmp_path
+
+
+def test_a_file_is_cut_and_grows_in_memory_alone(real: Path) -> None:
+    disk, path = DryDisk(), str(real / "file")
+    file = disk.open(path)
+    file.truncate(6)
+    file.append(b"abc")
+    assert (file.size, file.read(4, 100), file.read(7, 1)) == (9, b"45abc", b"b")
+    file.truncate(7)
+    assert file.read(0, 100) == b"012345a"
+    file.close()
+    assert disk.open(path).read(5, 9) == b"5a"
+    assert disk.read_file(path) == b"012345a"
+    assert (real / "file").read_bytes() == b"0123456789"
+
+
+def test_dry_growth(real: Path) -> None:
+    file = DryDisk().open(str(real / "new"))
+    assert file.write(0, b"one") == 3
+    assert (file.size, file.read(0, 9)) == (0, b"")
+    file.grow(3)
+    assert file.read(0, 9) == b"one"
+    assert not (real / "new").exists()
+
+
+def test_files_and_folders_are_removed_replaced_and_renamed_in_memory_alone(real: Path) -> None:
+    disk = DryDisk()
+    disk.replace_file(str(real / "file"), b"new ", b"content")
+    disk.remove_tree(str(real / "folder"))
+    disk.remove(str(real / "never there"))
+    assert disk.read_file(str(real / "file")) == b"new content"
+    assert disk.read_file(str(real / "folder" / "below")) is None
+    assert disk.list(str(real / "folder")) == []
+    assert disk.list(str(real)) == ["file"]
+    disk.rename(str(real / "file"), str(real / "moved"))
+    assert disk.list(str(real)) == ["moved"]
+    assert disk.list(str(real / "no folder")) == []
+    buffer = bytearray(b"..............")
+    assert disk.read_into(str(real / "moved"), buffer) == 11
+    assert buffer == b"new content..."
+    assert disk.removed == {str(real / "folder"), str(real / "file")}
+    with pytest.raises(StorageError, match="No such file"):
+        disk.rename(str(real / "file"), str(real / "x"))
+    assert sorted(each.name for each in real.rglob("*")) == ["below", "file", "folder"]
+
+
+def test_a_file_that_nothing_has_changed_is_read_from_the_real_disk(real: Path) -> None:
+    disk = DryDisk()
+    buffer = bytearray(b".......")
+    assert disk.read_into(str(real / "folder" / "below"), buffer) == 5
+    assert buffer == b"below.."
+    assert disk.read_into(str(real / "never there"), buffer) is None
+    assert buffer == b"below.."
+    disk.rename(str(real / "file"), str(real / "moved"))
+    assert disk.read_file(str(real / "moved")) == b"0123456789"
+
+
+def test_a_folder_goes_with_what_was_written_in_it(real: Path) -> None:
+    disk = DryDisk()
+    for name in ("folder/below", "folder/new", "folder of another"):
+        disk.replace_file(str(real / name), b"written")
+    disk.remove_tree(str(real / "folder"))
+    assert disk.list(str(real / "folder")) == []
+    assert disk.read_file(str(real / "folder" / "below")) is None
+    assert disk.read_file(str(real / "folder" / "new")) is None
+    assert disk.read_file(str(real / "folder of another")) == b"written"
+
+
+def test_what_it_holds_in_memory_is_bounded(real: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dry_disk, "MEMORY_MAX", 10)
+    disk = DryDisk()
+    disk.replace_file(str(real / "a"), b"1234567")
+    with pytest.raises(DiskFullError, match="at most 10 bytes"):
+        disk.open(str(real / "file")).append(b"1234")
+    disk.open(str(real / "file")).append(b"123")
+
+
+def test_the_lock_is_real(real: Path) -> None:
+    lock = DryDisk().lock(str(real))
+    with pytest.raises(LockedError):
+        DryDisk().lock(str(real))
+    lock.release()
+    DryDisk().lock(str(real)).release()
+
+
+def test_what_stays_in_memory_is_synced_at_once(real: Path) -> None:
+    assert DryDisk().sync_all(str(real))

@@ -18,6 +18,20 @@ def open_at(path: Path, **options: Any) -> Log:
     return open_log(OsDisk(), str(path), 0, BlockCache(), LogOptions(**options))[0]
 
 
+def index_of(path: Path, log: Log) -> QueueIndex:
+    return QueueIndex(OsDisk(), str(path / "queues"), log)
+
+
+def indexed(path: Path, **options: Any) -> tuple[Log, QueueIndex]:
+    log = open_at(path, **options)
+    return log, index_of(path, log)
+
+
+def stop(index: QueueIndex, log: Log) -> None:
+    index.close()
+    log.close()
+
+
 def put(log: Log, index: QueueIndex, queue: int, count: int) -> int:
     """Append a batch; the queue offset of its first message."""
     batch = Batch.build(log.next_offset, log.next_id, 1, count, 4, [b"body" * count], queue=queue)

@@ -11,6 +11,7 @@ from penstock.storage.log import Log
 from penstock.storage.queues import hash_index
 from penstock.storage.queues.hash_index import DamagedIndexError, HashIndex
 from penstock.storage.retention import Retention
+from penstock.testing.disk import FaultyDisk
 from tests.unit.storage.logs import DIRECTORY, batch, fill, new_disk, new_log, reopen
 
 EVERYTHING = (0, 1 << 62)
@@ -21,6 +22,16 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of few rows, files of few chunks."""
     monkeypatch.setattr(hash_index, "CHUNK_ROWS", 8)
     monkeypatch.setattr(hash_index, "FILE_BYTES", 200)
+
+
+def indexed(*counts: int, **options: object) -> tuple[FaultyDisk, Log, HashIndex]:
+    """A log with batches of these counts, and an index of all of them."""
+    disk = new_disk()
+    log = new_log(disk, **options)
+    fill(log, *counts)
+    index = HashIndex.open(disk, DIRECTORY, log)
+    cover(index, log)
+    return disk, log, index
 
 
 def hash_at(offset: int) -> int:
@@ -93,11 +104,7 @@ def test_a_kill_costs_what_was_in_memory_only() -> None:
 
 
 def test_after_a_flush_nothing_is_to_be_done_again() -> None:
-    disk = new_disk()
-    log = new_log(disk)
-    fill(log, 20)
-    index = HashIndex.open(disk, DIRECTORY, log)
-    cover(index, log)
+    disk, log, index = indexed(20)
     index.flush()
     index.flush()
     again = HashIndex.open(disk, DIRECTORY, log)
@@ -106,11 +113,7 @@ def test_after_a_flush_nothing_is_to_be_done_again() -> None:
 
 
 def test_every_cut_of_the_newest_file_is_made_good() -> None:
-    disk = new_disk()
-    log = new_log(disk)
-    fill(log, *[4] * 12)
-    index = HashIndex.open(disk, DIRECTORY, log)
-    cover(index, log)
+    disk, log, index = indexed(*[4] * 12)
     index.flush()
     path = disk.paths(".keys")[-1]
     whole = disk.content(path)
@@ -126,11 +129,7 @@ def test_every_cut_of_the_newest_file_is_made_good() -> None:
 
 
 def test_every_flipped_bit_is_found_out() -> None:
-    disk = new_disk()
-    log = new_log(disk)
-    fill(log, *[4] * 12)
-    index = HashIndex.open(disk, DIRECTORY, log)
-    cover(index, log)
+    disk, log, index = indexed(*[4] * 12)
     index.flush()
     for path in disk.paths(".keys"):
         for bit in range(0, 8 * len(disk.content(path)), 5):
@@ -168,11 +167,7 @@ def test_a_power_cut_never_leaves_an_index_of_what_the_log_lost(seed: int) -> No
 
 
 def test_chunks_of_lost_messages_whose_offsets_were_given_again_are_cut_off() -> None:
-    disk = new_disk()
-    log = new_log(disk)
-    fill(log, 8)
-    index = HashIndex.open(disk, DIRECTORY, log)
-    cover(index, log)
+    disk, log, index = indexed(8)
     fill(log, 8)
     cover(index, log)
     index.flush()
@@ -204,11 +199,7 @@ def test_a_full_disk_costs_nothing_but_time() -> None:
 
 
 def test_files_go_with_the_log() -> None:
-    disk = new_disk()
-    log = new_log(disk, max_bytes_per_file=400)
-    fill(log, *[4] * 30)
-    index = HashIndex.open(disk, DIRECTORY, log)
-    cover(index, log)
+    disk, log, index = indexed(*[4] * 30, max_bytes_per_file=400)
     files = len(disk.paths(".keys"))
     log.trim(60, 1 << 60, Retention())
     assert 0 < log.start_offset <= 60
@@ -221,11 +212,7 @@ def test_files_go_with_the_log() -> None:
 
 
 def test_an_index_that_the_log_has_left_behind_begins_anew() -> None:
-    disk = new_disk()
-    log = new_log(disk, max_bytes_per_file=400)
-    fill(log, *[4] * 4)
-    index = HashIndex.open(disk, DIRECTORY, log)
-    cover(index, log)
+    disk, log, index = indexed(*[4] * 4, max_bytes_per_file=400)
     index.flush()
     fill(log, *[4] * 26)
     log.trim(100, 1 << 60, Retention())
@@ -237,11 +224,7 @@ def test_an_index_that_the_log_has_left_behind_begins_anew() -> None:
 
 
 def test_an_index_whose_first_files_went_with_the_log_can_be_left_behind_too() -> None:
-    disk = new_disk()
-    log = new_log(disk, max_bytes_per_file=400)
-    fill(log, *[4] * 30)
-    index = HashIndex.open(disk, DIRECTORY, log)
-    cover(index, log)
+    disk, log, index = indexed(*[4] * 30, max_bytes_per_file=400)
     index.flush()
     log.trim(60, 1 << 60, Retention())
     index.trim(log.start_offset)
@@ -257,11 +240,7 @@ def test_an_index_whose_first_files_went_with_the_log_can_be_left_behind_too() -
 
 
 def test_files_that_vanish_during_a_search_hold_only_what_is_gone() -> None:
-    disk = new_disk()
-    log = new_log(disk)
-    fill(log, *[4] * 30)
-    index = HashIndex.open(disk, DIRECTORY, log)
-    cover(index, log)
+    _, _, index = indexed(*[4] * 30)
     steps = index.candidates(109, *EVERYTHING)
     first = next(steps) + next(steps)
     index.trim(100)
@@ -272,11 +251,7 @@ def test_files_that_vanish_during_a_search_hold_only_what_is_gone() -> None:
 
 
 def test_what_is_added_during_a_search_is_not_found_twice() -> None:
-    disk = new_disk()
-    log = new_log(disk)
-    fill(log, *[4] * 5)
-    index = HashIndex.open(disk, DIRECTORY, log)
-    cover(index, log)
+    _, log, index = indexed(*[4] * 5)
     assert index.pending
     steps = index.candidates(109, *EVERYTHING)
     kept = next(steps)
@@ -287,11 +262,7 @@ def test_what_is_added_during_a_search_is_not_found_twice() -> None:
 
 
 def test_a_lost_file_is_damage() -> None:
-    disk = new_disk()
-    log = new_log(disk)
-    fill(log, *[4] * 30)
-    index = HashIndex.open(disk, DIRECTORY, log)
-    cover(index, log)
+    disk, log, index = indexed(*[4] * 30)
     lost = disk.paths(".keys")[1]
     disk.remove(lost)
     with pytest.raises(DamagedIndexError, match="is damaged") as caught:

@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+import struct
 from array import array
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from xxhash import xxh3_64_intdigest
 
 from penstock.core.chance import SystemChance
 from penstock.core.errors import StorageError
 from penstock.storage.batch import Batch
 from penstock.storage.files.disk import OsDisk
-from penstock.storage.queues.queue_chunks import encode_mark
+from penstock.storage.queues.one_queue import OneQueue
+from penstock.storage.queues.queue_chunks import (
+    ReadChunks,
+    encode_chunk,
+    encode_mark,
+    read_chunks,
+)
 from penstock.storage.queues.queue_index import QueueIndex, open_queues
 from penstock.storage.retention import Retention
 from tests.unit.storage.logs import DIRECTORY, fill, new_disk, new_log
 
-from .indexes import content, files_of, let_go, open_at, places, put, put_stated, reopened, stated
+from .indexes import (
+    content,
+    files_of,
+    index_of,
+    indexed,
+    let_go,
+    open_at,
+    places,
+    put,
+    put_stated,
+    reopened,
+    stated,
+    stop,
+)
 
 
 def test_a_topic_that_gets_more_queues_keeps_the_offsets_of_its_first(tmp_path: Path) -> None:
@@ -36,8 +55,7 @@ def test_a_topic_that_gets_more_queues_keeps_the_offsets_of_its_first(tmp_path: 
 
 @pytest.mark.usefixtures("small")
 def test_half_of_a_file_that_a_kill_has_left_is_no_damage(tmp_path: Path) -> None:
-    log = open_at(tmp_path)
-    index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log)
+    log, index = indexed(tmp_path)
     for number in range(40):
         put(log, index, number % 2, 1)
     before = content(index, 2)
@@ -46,25 +64,15 @@ def test_half_of_a_file_that_a_kill_has_left_is_no_damage(tmp_path: Path) -> Non
     assert others
     half = first.with_name(first.name + ".0123abcd.tmp")
     half.write_bytes(first.read_bytes()[:-20])
-    index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log)
+    index = index_of(tmp_path, log)
     assert (content(index, 2), log.damage.pending, log.damage.known) == (before, [], [])
     assert not half.exists()
     index.close()
 
 
-STORY = st.lists(
-    st.one_of(
-        st.tuples(st.integers(0, 3), st.integers(1, 7)),
-        st.sampled_from(["close", "kill", "damage", "flush"]),
-    ),
-    max_size=40,
-)
-
-
 @pytest.mark.usefixtures("small")
 def test_any_place_is_found_whatever_was_asked_before(tmp_path: Path) -> None:
-    log = open_at(tmp_path)
-    index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log)
+    log, index = indexed(tmp_path)
     for number in range(30):
         put(log, index, number % 2, 1 + number % 3)
     whole = content(index, 2)
@@ -75,111 +83,13 @@ def test_any_place_is_found_whatever_was_asked_before(tmp_path: Path) -> None:
     index.close()
 
 
-@pytest.mark.usefixtures("small")
-@settings(deadline=None)
-@given(STORY)
-def test_any_end_leaves_what_the_log_says(
-    tmp_path_factory: pytest.TempPathFactory, story: list[tuple[int, int] | str]
-) -> None:
-    path = tmp_path_factory.mktemp("queues")
-    log, model = open_at(path), dict[int, list[int]]((queue, []) for queue in range(4))
-    index = QueueIndex(OsDisk(), str(path / "queues"), log)
-    for step in story:
-        if isinstance(step, tuple):
-            queue, count = step
-            first = log.next_offset
-            assert put(log, index, queue, count) == len(model[queue])
-            model[queue] += range(first, first + count)
-            continue
-        if step == "flush":
-            index.flush()
-            continue
-        if step == "close":
-            index.close()
-        log.close()
-        if step == "damage":
-            for file in sorted((path / "queues").iterdir())[:1]:
-                data = bytearray(file.read_bytes())
-                data[len(data) // 2 :] = b"x" * (len(data) - len(data) // 2)
-                file.write_bytes(data)
-        log = open_at(path)
-        index = QueueIndex(OsDisk(), str(path / "queues"), log)
-        assert content(index, 4) == model
-    assert content(index, 4) == model
-    for queue, offsets in model.items():
-        for place, offset in enumerate(offsets):
-            assert index.search(queue, offset) == place
-        assert index.search(queue, log.next_offset) == len(offsets)
-    index.close()
-
-
-@pytest.mark.usefixtures("small")
-def test_a_log_that_a_power_cut_made_shorter_takes_the_index_with_it(tmp_path: Path) -> None:
-    log = open_at(tmp_path)
-    index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log)
-    for number in range(12):
-        put(log, index, number % 2, 1)
-    index.close()
-    log.close()
-    segment = next(tmp_path.glob("*.log"))
-    for other in tmp_path.glob("*.index"):
-        other.unlink()
-    segment.write_bytes(segment.read_bytes()[: 68 * 7])
-    log = open_at(tmp_path)
-    index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log)
-    assert content(index, 2) == {0: [0, 2, 4, 6], 1: [1, 3, 5]}
-    for number in range(6):
-        put(log, index, number % 3, 1)
-    index.close()
-    again = QueueIndex(OsDisk(), str(tmp_path / "queues"), log)
-    assert content(again, 3) == {0: [0, 2, 4, 6, 7, 10], 1: [1, 3, 5, 8, 11], 2: [9, 12]}
-
-
-@pytest.mark.usefixtures("small")
-def test_what_the_log_lets_go_is_forgotten(tmp_path: Path) -> None:
-    log = open_at(tmp_path, max_bytes_per_file=400)
-    index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log)
-    for number in range(100):
-        put(log, index, number % 2, 1)
-    files = len(list((tmp_path / "queues").iterdir()))
-    log.trim(90, 10**18, Retention())
-    index.trim()
-    start = log.start_offset
-    assert start > 80
-    assert index.bounds(0) == ((start + 1) // 2, 50)
-    assert index.locate(0, (start + 1) // 2, 1)[0] == start + start % 2
-    assert len(list((tmp_path / "queues").iterdir())) < files
-    assert put(log, index, 1, 1) == 50
-
-
 def test_what_is_no_queue_or_no_offset_is_not_found(tmp_path: Path) -> None:
-    log = open_at(tmp_path)
-    index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log)
+    log, index = indexed(tmp_path)
     put(log, index, 1, 3)
-    assert list(index.locate(1, 0, 9)) == [0, 1, 2]
-    assert list(index.locate(1, -1, 9)) == []
-    assert list(index.locate(0, 0, 9)) == []
+    found = [list(index.locate(*place, 9)) for place in ((1, 0), (1, -1), (0, 0))]
+    assert found == [[0, 1, 2], [], []]
     assert (index.bounds(0), index.search(0, 2)) == ((0, 0), 0)
     assert (index.end(0), index.end(1)) == (0, 3)
-
-
-@pytest.mark.usefixtures("small")
-def test_a_queue_whose_messages_are_all_gone_goes_on_behind_them(tmp_path: Path) -> None:
-    """Else consumers, which have committed 3, would not get its next messages."""
-    log = open_at(tmp_path, max_bytes_per_file=400)
-    index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log)
-    put(log, index, 1, 3)
-    for _ in range(50):
-        put(log, index, 0, 1)
-    for _ in range(2):
-        let_go(log, index, 50)
-    assert log.start_offset > 3
-    assert index.bounds(1) == (3, 3)
-    index.close()
-    index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log)
-    assert index.bounds(1) == (3, 3)
-    assert put(log, index, 1, 1) == 3
-    assert list(index.locate(1, 3, 1)) == [53]
 
 
 @pytest.mark.usefixtures("small")
@@ -205,8 +115,7 @@ def test_a_kill_leaves_a_queue_its_offset_whose_older_messages_are_all_gone(
 
 @pytest.mark.usefixtures("small")
 def test_what_is_in_chunks_already_is_not_written_again(tmp_path: Path) -> None:
-    log = open_at(tmp_path)
-    index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log)
+    log, index = indexed(tmp_path)
     put(log, index, 0, 4)
     index.flush()
     put(log, index, 1, 2)
@@ -268,28 +177,22 @@ def test_what_is_secure_already_is_not_synced_again() -> None:
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("harm", [None, "a chunk"])
-def test_messages_that_a_power_cut_took_from_the_log_are_not_missed_in_the_index(
-    tmp_path: Path, harm: str | None
+def test_messages_that_a_power_cut_took_are_not_missed_where_a_chunk_is_damaged(
+    tmp_path: Path,
 ) -> None:
     """Their offsets are given to no others, so no chunk will ever have them."""
-    log = open_at(tmp_path)
-    index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log)
+    log, index = indexed(tmp_path)
     for number in range(20):
         if number == 10:
             log.sync()
             log.skip_to(15)
         put(log, index, number % 2, 1)
-    index.close()
-    log.close()
-    if harm is not None:
-        file = files_of(tmp_path)[0]
-        file.write_bytes(file.read_bytes()[40 + 5 * 8 :])
-    log = open_at(tmp_path)
-    index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log)
+    stop(index, log)
+    file = files_of(tmp_path)[0]
+    file.write_bytes(file.read_bytes()[40 + 5 * 8 :])
+    log, index = indexed(tmp_path)
     assert (index.bounds(0), index.bounds(1)) == ((0, 10), (0, 10))
-    found = [damage.what for damage in log.damage.pending]
-    assert found == ([] if harm is None else ["chunks are missing"])
+    assert [damage.what for damage in log.damage.pending] == ["chunks are missing"]
 
 
 @pytest.mark.usefixtures("small")
@@ -330,3 +233,103 @@ def test_where_an_index_begins_outlives_a_power_cut(seed: int) -> None:
     assert index.bounds(0) == (30, 30 + 20 - start)
     assert index.bounds(1) == (7, 7)
     assert not log.damage.pending
+
+
+# --- A topic with one queue: its offsets are those of the log ------------------------------------
+
+
+def test_one_queue_is_the_log_itself(tmp_path: Path) -> None:
+    log = open_at(tmp_path)
+    one = open_queues(OsDisk(), str(tmp_path), log)
+    assert isinstance(one, OneQueue)
+    assert one.firsts is None
+    log.append([Batch.build(0, 0, 1, 3, 1, [b"abc"])])
+    assert one.bounds(0) == (0, 3)
+    assert one.bounds(1) == (0, 0)
+    assert (one.end(0), one.end(1)) == (3, 0)
+    assert list(one.locate(0, 1, 9)) == [1, 2]
+    assert list(one.locate(1, 0, 9)) == []
+    assert [one.search(0, n) for n in (0, 2, 9)] == [0, 2, 3]
+
+
+# --- Chunks are recognised wherever they stand, and nothing else is ------------------------------
+
+
+ID_BASE = 5000
+FIRST = encode_chunk(0, 0, 3, array("q", [0, 1, 2]), ID_BASE)
+SECOND = encode_chunk(1, 7, 9, array("q", [3, 8]), ID_BASE)
+
+
+def read(path: Path, data: bytes, log_end: int = 100) -> ReadChunks:
+    file = path / "0000000000.chunks"
+    file.write_bytes(data)
+    return read_chunks(OsDisk().open(str(file)), ID_BASE, 0, log_end)
+
+
+def test_a_chunk_says_what_was_written(tmp_path: Path) -> None:
+    found = read(tmp_path, FIRST + SECOND)
+    assert [(c.queue, c.first_offset, c.next_offset) for c in found.chunks] == [
+        (0, 0, 3), (1, 7, 9),
+    ]  # fmt: skip
+    assert [list(chunk.log_offsets()) for chunk in found.chunks] == [[0, 1, 2], [3, 8]]
+    assert [(c.first_log_offset, c.last_log_offset) for c in found.chunks] == [(0, 2), (3, 8)]
+    assert (found.bad, found.covered, found.is_stale) == ([], 9, False)
+
+
+def test_every_flipped_bit_costs_its_chunk_only(tmp_path: Path) -> None:
+    data = FIRST + SECOND
+    for position in range(len(data)):
+        spoilt = bytearray(data)
+        spoilt[position] ^= 1
+        found = read(tmp_path, bytes(spoilt))
+        bad = (0, len(FIRST)) if position < len(FIRST) else (len(FIRST), len(data))
+        assert [place[:2] for place in found.bad] == [bad]
+        assert [chunk.queue for chunk in found.chunks] == [1 if position < len(FIRST) else 0]
+
+
+def test_reading_goes_on_behind_cut_and_damaged_chunks(tmp_path: Path) -> None:
+    spoilt = b"".join(chunk[:-1] + b"!" for chunk in (FIRST, SECOND))
+    for bad in (*(FIRST[:cut] for cut in range(1, len(FIRST))), spoilt):
+        found = read(tmp_path, bad + SECOND)
+        assert [chunk.queue for chunk in found.chunks] == [1]
+        assert found.bad == [(0, len(bad), "damaged")]
+
+
+def test_a_chunk_or_a_mark_of_another_log_is_a_stranger(tmp_path: Path) -> None:
+    strange = encode_chunk(0, 3, 50, array("q", [20]), 6000)
+    found = read(tmp_path, FIRST + strange)
+    assert found.bad == [(len(FIRST), len(FIRST + strange), "of another queue")]
+    assert (len(found.chunks), found.covered) == (1, 3)
+    found = read(tmp_path, FIRST + encode_mark(9, 6000))
+    assert (found.safe, [what for _, _, what in found.bad]) == (None, ["of another queue"])
+
+
+def test_a_chunk_of_an_earlier_version_names_no_owner(tmp_path: Path) -> None:
+    checked = struct.pack("<QQII3q", 0, 3, 3, 0, 0, 1, 2)
+    old = struct.pack("<4sIQ", b"PSQ1", 6, xxh3_64_intdigest(checked)) + checked
+    found = read(tmp_path, old)
+    assert ([chunk.queue for chunk in found.chunks], found.bad) == ([6], [])
+
+
+def test_messages_that_the_log_has_lost_are_left_out_of_their_chunk(tmp_path: Path) -> None:
+    found = read(tmp_path, FIRST + SECOND, log_end=8)
+    assert [chunk.log_offsets().tolist() for chunk in found.chunks] == [[0, 1, 2], [3]]
+    assert [chunk.last_log_offset for chunk in found.chunks] == [2, 3]
+    assert (found.covered, found.is_stale, found.bad) == (8, True, [])
+    found = read(tmp_path, FIRST + SECOND, log_end=3)
+    assert [chunk.queue for chunk in found.chunks] == [0]
+    assert (found.covered, found.is_stale) == (3, True)
+
+
+def test_a_mark_says_no_more_than_the_log_has(tmp_path: Path) -> None:
+    found = read(tmp_path, FIRST + encode_mark(9, ID_BASE), log_end=8)
+    assert (found.safe, found.covered, found.is_stale) == (8, 8, True)
+
+
+def test_a_mark_says_how_far_the_file_is_synced_and_what_is_in_chunks(tmp_path: Path) -> None:
+    mark = encode_mark(9, ID_BASE)
+    found = read(tmp_path, FIRST + mark + SECOND)
+    assert (found.marked, found.safe) == (len(FIRST + mark), 9)
+    assert ([chunk.queue for chunk in found.chunks], found.bad) == ([0, 1], [])
+    assert (found.covered, found.is_stale) == (9, False)
+    assert read(tmp_path, FIRST + SECOND).safe is None

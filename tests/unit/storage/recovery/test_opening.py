@@ -1,8 +1,8 @@
-from __future__ import annotations
+"""Opening a log: what is torn, damaged, swapped, missing or only reserved is told apart."""
 
 import copy
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import accumulate, combinations
 
 import pytest
 
@@ -31,24 +31,19 @@ from tests.unit.storage.logs import (
 FIRST = f"{DIRECTORY}/{0:020d}.log"
 
 
+def ends_of(written: Sequence[Batch]) -> list[int]:
+    """The positions at which these batches begin in a file, and the end of the last one."""
+    return [0, *accumulate(len(one.raw) for one in written)]
+
+
 def quarantined(disk: FaultyDisk) -> list[bytes]:
     return [disk.content(path) for path in disk.paths(".bad")]
-
-
-def test_a_new_queue_is_made() -> None:
-    disk = new_disk()
-    log, report = reopen(disk)
-    assert (log.start_offset, log.next_offset, log.id_base) == (0, 0, ID_BASE)
-    assert (report.torn, report.damaged, report.scanned) == (0, 0, 0)
 
 
 def test_a_torn_tail_is_cut_off_at_every_length() -> None:
     disk = new_disk()
     written = fill(new_log(disk), 2, 1, 2, mixed=True)
-    whole = disk.content(FIRST)
-    ends = [0]
-    for one in written:
-        ends.append(ends[-1] + len(one.raw))
+    whole, ends = disk.content(FIRST), ends_of(written)
     for size in range(len(whole) + 1):
         disk = new_disk()
         new_log(disk)
@@ -95,71 +90,49 @@ def test_zeros_where_messages_are_missing_are_damage() -> None:
 
 def test_what_was_torn_within_reserved_zeros_is_cut_off() -> None:
     disk = new_disk()
-    written = fill(new_log(disk), 2, 2)
-    whole = disk.content(FIRST)
-    disk.overwrite(FIRST, whole[:-10] + bytes(5000))
+    first, second = fill(new_log(disk), 2, 2)
+    disk.overwrite(FIRST, disk.content(FIRST)[:-10] + bytes(5000))
     log, report = reopen(disk)
-    assert everything(log) == frames(written[:1])
-    assert report.torn == len(whole) - len(written[0].raw) - 10 + 5000
+    assert everything(log) == frames([first])
+    assert report.torn == len(second.raw) - 10 + 5000
 
 
 def test_every_flipped_bit_costs_its_batch_at_most() -> None:
     disk = new_disk()
     log = new_log(disk)
-    written = fill(log, 2, 1, 2, mixed=True)
-    log.append([batch(5, 2, timestamp=9)])
-    written.append(batch(5, 2, timestamp=9))
-    whole = disk.content(FIRST)
-    ends = [0]
-    for one in written:
-        ends.append(ends[-1] + len(one.raw))
+    written = [*fill(log, 2, 1, 2, mixed=True), batch(5, 2, timestamp=9)]
+    log.append(written[-1:])
+    whole, ends = disk.content(FIRST), ends_of(written)
     for bit in range(8 * len(whole)):
         disk = new_disk()
         new_log(disk)
         disk.overwrite(FIRST, whole)
         disk.flip(FIRST, bit)
-        hit = sum(end <= bit // 8 for end in ends) - 1
+        at = sum(end <= bit // 8 for end in ends) - 1
+        hit = written[at]
         log, report = reopen(disk)
-        rest = written[:hit] + written[hit + 1 :]
-        assert everything(log) == frames(rest)
-        if hit == len(written) - 1:
-            assert report.torn == len(written[hit].raw)
-            assert log.next_offset == written[hit].first_offset
-        else:
-            (copy,) = quarantined(disk)
-            assert len(copy) == report.damaged == len(written[hit].raw)
-            (damage,) = log.damage.pending
-            assert damage.copy == f"{0:020d}.log-{ends[hit]}.bad"
-            assert (damage.first, damage.next) == (
-                written[hit].first_offset,
-                written[hit].next_offset,
-            )
-            assert log.next_offset == 7
-            assert disk.content(FIRST)[ends[hit] : ends[hit + 1]] == copy
+        assert everything(log) == frames(written[:at] + written[at + 1 :])
+        if hit is written[-1]:
+            assert report.torn == len(hit.raw)
+            assert log.next_offset == hit.first_offset
+            continue
+        (copy,), (damage,) = quarantined(disk), log.damage.pending
+        assert len(copy) == report.damaged == len(hit.raw)
+        assert damage.copy == f"{0:020d}.log-{ends[at]}.bad"
+        assert (damage.first, damage.next) == (hit.first_offset, hit.next_offset)
+        assert log.next_offset == 7
+        assert disk.content(FIRST)[ends[at] : ends[at + 1]] == copy
 
 
-def test_damage_in_a_finished_segment_is_never_cut_off() -> None:
+def test_damage_in_a_finished_segment_is_not_read_again_once_it_is_known() -> None:
     disk = new_disk()
     written = fill(new_log(disk, max_bytes_per_file=250), *[1] * 4)
-    size = len(disk.content(FIRST))
-    disk.flip(FIRST, 8 * (size - 1))
-    log, report = reopen(disk)
-    assert (report.torn, report.damaged) == (0, len(written[1].raw))
-    assert everything(log) == frames([written[0], *written[2:]])
-    assert len(disk.content(FIRST)) == size
-    log.sync()
-    log, report = reopen(disk)
-    assert report.damaged == 0  # known by now: it is not read again
-    assert everything(log) == frames([written[0], *written[2:]])
-
-
-def test_a_log_of_damage_only_goes_on() -> None:
-    disk = new_disk()
-    new_log(disk)
-    disk.overwrite(FIRST, b"rubbish")
-    log, report = reopen(disk)
-    assert (report.torn, log.next_offset) == (7, 0)
-    fill(log, 1)
+    disk.flip(FIRST, 8 * (len(disk.content(FIRST)) - 1))
+    for damaged in (len(written[1].raw), 0):
+        log, report = reopen(disk)
+        assert (report.torn, report.damaged) == (0, damaged)
+        assert everything(log) == frames([written[0], *written[2:]])
+        log.sync()
 
 
 def test_offsets_rise_although_the_newest_segment_lost_its_name() -> None:
@@ -231,39 +204,12 @@ def test_an_index_that_knows_more_than_the_file_holds_is_removed(
 ) -> None:
     disk = new_disk()
     log = new_log(disk)
-    written = fill(log, 1, 2)
+    fill(log, 1, 2)
     log.close()
-    disk.cut(FIRST, len(written[0].raw) + 10)
-    log, report = reopen(disk)
-    assert report.torn == 10
-    assert everything(log) == frames(written[:1])
+    disk.cut(FIRST, 150)
+    assert lost(recovered(disk, NOTHING)) == [(1, 3)]
     assert disk.paths(".index") == []
     assert "shorter than its index says" in caplog.text
-
-
-def test_damage_behind_the_index_is_met_when_it_is_read() -> None:
-    disk = new_disk()
-    log = new_log(disk)
-    written = fill(log, 1, 1, 1)
-    log.close()
-    disk.flip(FIRST, 8 * (len(written[0].raw) + 70))
-    log, report = reopen(disk)
-    assert report.scanned == 0
-    assert everything(log) == frames([written[0], written[2]])
-
-
-def test_long_segments_are_read_in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "WINDOW_BYTES", 300)
-    disk = new_disk()
-    log = new_log(disk, max_bytes_per_file=3000)
-    written = fill(log, *[1] * 10, 30, *[2] * 30)
-    assert len(log.segments) > 1
-    at = sum(len(one.raw) for one in written[:4])
-    disk.flip(FIRST, 8 * (at + 3))
-    log, report = reopen(disk, LogOptions(max_bytes_per_file=3000))
-    assert everything(log) == frames(written[:4] + written[5:])
-    assert report.damaged == len(written[4].raw)
-    assert report.torn == 0
 
 
 def test_a_killed_recovery_leaves_no_index_that_knows_half(
@@ -288,13 +234,6 @@ def test_a_full_disk_can_be_started_from(caplog: pytest.LogCaptureFixture) -> No
     assert report.damaged == len(written[0].raw)
     assert "cannot copy damaged bytes" in caplog.text
     log.close()
-
-
-def test_other_files_in_the_directory_do_not_matter() -> None:
-    disk = new_disk()
-    written = fill(new_log(disk), 1)
-    disk.replace_file(f"{DIRECTORY}/notes.log", b"mine")
-    assert everything(reopen(disk)[0]) == frames(written)
 
 
 # --- messages that should be there ---------------------------------------------------------------
@@ -398,15 +337,6 @@ def test_gaps_of_an_earlier_versions_log_are_known_from_the_first_start_on() -> 
     assert lost(recovered(disk, Extent(0, 5, 5))) == []
 
 
-def test_an_index_that_knows_more_tells_how_many_are_lost() -> None:
-    disk = new_disk()
-    log = new_log(disk)
-    fill(log, 1, 2)
-    log.close()
-    disk.cut(FIRST, 150)
-    assert lost(recovered(disk, NOTHING)) == [(1, 3)]
-
-
 def test_a_torn_tail_is_copied_before_it_is_cut(caplog: pytest.LogCaptureFixture) -> None:
     disk = new_disk()
     written = fill(new_log(disk), 2, 1)
@@ -478,25 +408,14 @@ def swap(disk: FaultyDisk, one: str, other: str) -> None:
         disk.open(path).append(content)
 
 
-def test_two_segments_swapped_cost_no_other() -> None:
-    disk = new_disk()
-    written = fill(new_log(disk, max_bytes_per_file=250), *[1] * 9)
-    paths = disk.paths(".log")
-    assert len(paths) > 3
-    first, last = paths[0], paths[-2]
-    swap(disk, first, last)
-    log, _ = reopen(disk)
-    kept = [one for one in written if not (in_file(first, one, paths) or in_file(last, one, paths))]
-    assert everything(log) == frames(kept)
-    assert len(quarantined(disk)) == 2
-
-
+@pytest.mark.parametrize("is_indexed", [True, False])
 @pytest.mark.parametrize("pair", [*combinations(range(5), 2)])
-def test_two_indexed_segments_swapped_cost_no_other(pair: tuple[int, int]) -> None:
+def test_two_segments_swapped_cost_no_other(pair: tuple[int, int], is_indexed: bool) -> None:
     disk = new_disk()
     log = new_log(disk, max_bytes_per_file=250)
     written = [one for size in (30, 5, 60, 12, 45) for one in fill(log, 1, 1, size=size)]
-    log.close()
+    if is_indexed:
+        log.close()
     paths = disk.paths(".log")
     assert len(paths) > max(pair) + 1
     one, other = (paths[number] for number in pair)
@@ -516,15 +435,19 @@ def in_file(path: str, one: Batch, paths: Sequence[str]) -> bool:
     return firsts[at] <= one.first_offset < firsts[at + 1]
 
 
-def test_two_indexes_swapped_cost_nothing(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("pair", [(0, 2), (0, 1)])
+def test_two_indexes_swapped_cost_nothing(
+    pair: tuple[int, int], caplog: pytest.LogCaptureFixture
+) -> None:
     disk = new_disk()
     log = new_log(disk, max_bytes_per_file=250)
     written = fill(log, *[1] * 9)
     log.close()
-    indexes = disk.paths(".index")
-    swap(disk, indexes[0], indexes[2])
+    one, other = (disk.paths(".index")[number] for number in pair)
+    swap(disk, one, other)
     log, _ = reopen(disk)
     assert everything(log) == frames(written)
+    assert not log.damage.pending
     assert caplog.text.count("another segment's, reading the segment instead") == 2
 
 
@@ -560,17 +483,3 @@ def test_index_files_that_were_swapped_cost_nothing(size: int) -> None:
         assert everything(log) == written[number]
         assert not log.damage.pending
         assert report.scanned == log.nbytes
-
-
-def test_index_files_of_two_segments_that_were_swapped_cost_nothing() -> None:
-    disk = new_disk()
-    log = new_log(disk, max_bytes_per_file=900)
-    written = fill(log, *[1] * 24)
-    log.close()
-    first, second, *_ = disk.paths(".index")
-    data = disk.content(first)
-    disk.replace_file(first, disk.content(second))
-    disk.replace_file(second, data)
-    log, _ = reopen(disk)
-    assert everything(log) == frames(written)
-    assert not log.damage.pending

@@ -128,6 +128,17 @@ def test_of_a_damaged_commit_that_was_synced_all_that_can_be_read_stays() -> Non
     assert [(each.first, each.next) for each in log.damage.pending] == [(5, 6)]
 
 
+def test_a_torn_commit_is_copied_before_it_is_cut_off() -> None:
+    disk = new_disk()
+    batches = filled(disk)
+    start, end = (sum(len(batch.raw) for batch in batches[:count]) for count in (2, 4))
+    data = disk.content(FIRST)[start:end]
+    disk.cut(FIRST, end)
+    reopen(disk, synced=3)
+    (copy,) = disk.paths(".torn")
+    assert disk.content(copy) == data
+
+
 def test_a_commit_torn_at_the_end_of_a_finished_segment_leaves_a_gap() -> None:
     disk = new_disk()
     log = new_log(disk, max_bytes_per_file=400)
@@ -142,18 +153,6 @@ def test_a_commit_torn_at_the_end_of_a_finished_segment_leaves_a_gap() -> None:
     assert everything(log) == frames(batches + after)
     assert log.next_offset == after[-1].next_offset
     assert not log.damage.pending
-
-
-def test_a_torn_commit_is_copied_before_it_is_cut_off() -> None:
-    disk = new_disk()
-    batches = filled(disk)
-    start = sum(len(batch.raw) for batch in batches[:2])
-    end = sum(len(batch.raw) for batch in batches[:4])
-    data = disk.content(FIRST)[:end]
-    disk.cut(FIRST, end)
-    reopen(disk, synced=3)
-    (copy,) = disk.paths(".torn")
-    assert disk.content(copy) == data[start:]
 
 
 class OldestContent:
@@ -189,30 +188,22 @@ def test_a_log_takes_nothing_when_the_cut_cannot_be_synced() -> None:
     assert reopen(disk, synced=3).failure is not None
 
 
-def test_a_commit_that_a_power_cut_took_from_the_start_of_a_log_is_no_damage_later() -> None:
+@pytest.mark.parametrize("is_first_lost", [False, True])
+def test_what_a_power_cut_took_from_the_start_of_a_log_is_no_damage_later(
+    is_first_lost: bool,
+) -> None:
+    """A commit alone, and one behind a batch that is lost as well: one loss in two pieces."""
     disk = new_disk()
-    log = new_log(disk, max_bytes_per_file=200)
-    together = commit(0, 2, 2)
-    log.append(together)
-    after = fill(log, 9, 9)
-    path = log.segments[0].file.path
-    disk.cut(path, len(disk.content(path)) - len(together[1].raw))
-    end = reopen(disk, synced=0).next_offset
-    log = reopen(disk, synced=end)
-    assert everything(log) == frames(after)
-    assert not log.damage.pending
-
-
-def test_what_was_lost_in_pieces_is_no_new_loss_as_a_whole() -> None:
-    disk = new_disk()
-    log = new_log(disk, max_bytes_per_file=300)
-    (first,) = fill(log, 2)
-    together = commit(2, 2, 2)
+    log = new_log(disk, max_bytes_per_file=300 if is_first_lost else 200)
+    if is_first_lost:
+        (first,) = fill(log, 2)
+    together = commit(log.append_offset, 2, 2)
     log.append(together)
     after = fill(log, 9, 9)
     assert len(log.segments) > 1
     path = log.segments[0].file.path
-    disk.overwrite(path, b"\xff" * len(first.raw))
+    if is_first_lost:
+        disk.overwrite(path, b"\xff" * len(first.raw))
     disk.cut(path, len(disk.content(path)) - len(together[1].raw))
     end = reopen(disk, synced=0).next_offset
     log = reopen(disk, synced=end)

@@ -1,3 +1,5 @@
+"""A connection of the HTTP server, and what a guard refuses on it."""
+
 from __future__ import annotations
 
 import asyncio
@@ -5,10 +7,11 @@ import logging
 
 import pytest
 
+from penstock.net import tcp
 from penstock.net.http.server import connection as http_connection
 from penstock.net.http.server.connection import MAX_PIPELINED
-from penstock.net.http.server.service import Later, Request, Response, Router, text
-from tests.programs.net.conftest import Serve, until
+from penstock.net.http.server.service import HttpServer, Later, Request, Response, Router, text
+from tests.programs.net.conftest import Serve, Wire, until
 
 GET = b"GET /ping HTTP/1.1\r\nHost: h\r\n\r\n"
 
@@ -34,8 +37,13 @@ def router() -> Router:
     return router
 
 
-async def test_keep_alive_and_pipelining(router: Router, serve: Serve) -> None:
-    wire = await (await serve(router))()
+@pytest.fixture
+async def wire(router: Router, serve: Serve) -> Wire:
+    """A connection to a server of them."""
+    return await (await serve(router))()
+
+
+async def test_keep_alive_and_pipelining(wire: Wire) -> None:
     wire.send(GET + post("/echo", b"one") + GET + post("/echo", b"two"))
     bodies = [(await wire.read_response())[2] for _ in range(4)]
     assert bodies == [b"OK", b"one", b"OK", b"two"]
@@ -43,8 +51,7 @@ async def test_keep_alive_and_pipelining(router: Router, serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3, 50])
-async def test_any_cut_of_the_bytes_will_do(router: Router, serve: Serve, size: int) -> None:
-    wire = await (await serve(router))()
+async def test_any_cut_of_the_bytes_will_do(wire: Wire, size: int) -> None:
     chunked = (
         b"POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
     )
@@ -56,24 +63,21 @@ async def test_any_cut_of_the_bytes_will_do(router: Router, serve: Serve, size: 
     assert bodies == [b"OK", b"x" * 30, b"abc", b"OK"]
 
 
-async def test_http10_closes(router: Router, serve: Serve) -> None:
-    wire = await (await serve(router))()
+async def test_http10_closes(wire: Wire) -> None:
     wire.send(b"POST /echo HTTP/1.0\r\nContent-Length: 1\r\n\r\nx")
     answer = await wire.read_all()
     assert answer.startswith(b"HTTP/1.0 200 OK\r\n")
     assert answer.endswith(b"\r\n\r\nx")
 
 
-async def test_connection_close_ends_after_the_answer(router: Router, serve: Serve) -> None:
-    wire = await (await serve(router))()
+async def test_connection_close_ends_after_the_answer(wire: Wire) -> None:
     wire.send(b"GET /ping HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n" + GET)
     answer = await wire.read_all()
     assert answer.count(b"HTTP/1.1 200 OK") == 1
     assert b"\r\nConnection: close\r\n\r\nOK" in answer
 
 
-async def test_expect_continue(router: Router, serve: Serve) -> None:
-    wire = await (await serve(router))()
+async def test_expect_continue(wire: Wire) -> None:
     head, body = post("/echo", b"body", "Expect: 100-continue").split(b"\r\n\r\n")
     wire.send(head + b"\r\n\r\n")
     assert (await wire.read_response())[0] == "HTTP/1.1 100 Continue"
@@ -92,8 +96,7 @@ async def test_expect_continue(router: Router, serve: Serve) -> None:
         (b"GET / HTTP/1.1\r\nA: " + b"x" * 70_000, "431 Request Header Fields Too Large"),
     ],
 )
-async def test_no_request(router: Router, serve: Serve, sent: bytes, status: str) -> None:
-    wire = await (await serve(router))()
+async def test_no_request(wire: Wire, sent: bytes, status: str) -> None:
     wire.send(sent)
     assert (await wire.read_all()).decode() == (
         f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\n"
@@ -101,10 +104,7 @@ async def test_no_request(router: Router, serve: Serve, sent: bytes, status: str
     )
 
 
-async def test_four_bytes_of_another_protocol_get_no_answer_yet(
-    router: Router, serve: Serve
-) -> None:
-    wire = await (await serve(router))()
+async def test_four_bytes_of_another_protocol_get_no_answer_yet(wire: Wire) -> None:
     wire.send(b"  V2")
     assert await wire.is_silent()
 
@@ -116,18 +116,14 @@ async def test_four_bytes_of_another_protocol_get_no_answer_yet(
         b"POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n" + b"x" * 901,
     ],
 )
-async def test_a_large_body_is_refused_before_it_comes(
-    router: Router, serve: Serve, sent: bytes
-) -> None:
-    wire = await (await serve(router))()
+async def test_a_large_body_is_refused_before_it_comes(wire: Wire, sent: bytes) -> None:
     wire.send(sent + b"x" * 100)
     answer = await wire.read_all()
     assert answer.startswith(b"HTTP/1.1 413 ")
     assert answer.endswith(b"\r\nConnection: close\r\n\r\ntoo big")
 
 
-async def test_a_body_of_the_limit_passes(router: Router, serve: Serve) -> None:
-    wire = await (await serve(router))()
+async def test_a_body_of_the_limit_passes(wire: Wire) -> None:
     wire.send(post("/echo", b"x" * 1000))
     assert (await wire.read_response())[2] == b"x" * 1000
 
@@ -154,19 +150,15 @@ async def test_a_half_closed_client_gets_its_answer(router: Router, serve: Serve
     assert (await wire.read_all()).startswith(b"HTTP/1.1 400 ")
 
 
-async def test_a_crash_is_logged_and_answered(
-    router: Router, serve: Serve, caplog: pytest.LogCaptureFixture
-) -> None:
-    wire = await (await serve(router))()
+async def test_a_crash_is_logged_and_answered(wire: Wire, caplog: pytest.LogCaptureFixture) -> None:
     wire.send(b"GET /crash HTTP/1.1\r\nHost: h\r\n\r\n" + GET)
     assert (await wire.read_response())[0] == "HTTP/1.1 500 Internal Server Error"
     assert (await wire.read_response())[2] == b"OK"
     assert "KeyError: '/crash'" in caplog.text
 
 
-async def test_access_log(router: Router, serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+async def test_access_log(wire: Wire, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "penstock.net.http.server.service")
-    wire = await (await serve(router))()
     for sent in (b"GET /nope?a=b HTTP/1.1\r\nHost: h\r\n\r\n", post("/quiet", b""), GET):
         wire.send(sent)
         await wire.read_response()
@@ -295,23 +287,11 @@ async def test_a_refusal_waits_for_what_is_owed(serve: Serve) -> None:
     assert (await wire.read_all()).endswith(b"\r\n\r\n400 Bad Request")
 
 
-async def test_a_client_that_closes_its_side_may_ask_for_the_end_too(serve: Serve) -> None:
-    owed = Owed()
-    wire = await (await serve(owed.router))()
-    wire.send(b"GET /later HTTP/1.0\r\n\r\n")
-    wire.half_close()
-    await until(lambda: bool(owed.laters))
-    await asyncio.sleep(0.01)
-    owed.laters[0].complete(text("late"))
-    assert (await wire.read_all()).endswith(b"late")
-
-
 @pytest.mark.parametrize("sent", [b"GE", GET[:-1], post("/echo", b"abc")[:-1], b"  V2"])
 async def test_a_stalled_request_is_given_up(
-    router: Router, serve: Serve, monkeypatch: pytest.MonkeyPatch, sent: bytes
+    wire: Wire, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
     monkeypatch.setattr(http_connection, "STALL_S", 0.05)
-    wire = await (await serve(router))()
     wire.send(GET)
     assert (await wire.read_response())[2] == b"OK"
     wire.send(sent)
@@ -362,10 +342,11 @@ async def test_who_is_idle_or_goes_on_is_not_given_up(
     assert await wire.is_silent()
 
 
-async def test_a_half_closed_client_gets_what_is_owed(serve: Serve) -> None:
+@pytest.mark.parametrize("sent", [ask("later"), b"GET /later HTTP/1.0\r\n\r\n"])
+async def test_a_half_closed_client_gets_what_is_owed(serve: Serve, sent: bytes) -> None:
     owed = Owed()
     wire = await (await serve(owed.router))()
-    wire.send(ask("later"))
+    wire.send(sent)
     wire.half_close()
     await until(lambda: bool(owed.laters))
     await asyncio.sleep(0.01)
@@ -451,3 +432,30 @@ async def test_a_route_hears_of_a_request_before_its_body_and_behind_those_befor
     wire.send(whole[-1:])
     assert (await wire.read_response())[2] == b"123"
     assert told[3:] == ["/told begins", "/told is begun"]
+
+
+# --- The cases of `net/http/server/test_guard.py` that need a port or a process ------------------
+
+
+async def test_a_body_of_another_site_is_not_read_and_the_connection_ends() -> None:
+    taken: list[bytes] = []
+
+    def take(request: Request) -> Response:
+        taken.append(request.body)
+        return text("taken")
+
+    router = Router()
+    router.add("POST", "/x", take)
+    listener = await tcp.listen(HttpServer(router), "127.0.0.1:0", "HTTP")
+    try:
+        for origin, status in (("h", b"200"), ("e", b"403"), ("h", b"200"), ("e", b"403")):
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            lines = ("POST /x HTTP/1.1", "Host: h", f"Origin: http://{origin}", "Content-Length: 3")
+            writer.write("\r\n".join([*lines, "", "abc"]).encode())
+            answer = await reader.readuntil(b"\r\n\r\n")
+            assert answer.startswith(b"HTTP/1.1 " + status), answer
+            assert (b"Connection: close" in answer) is (status == b"403")
+            writer.close()
+    finally:
+        await listener.close()
+    assert taken == [b"abc", b"abc"]

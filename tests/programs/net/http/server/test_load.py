@@ -1,19 +1,37 @@
-"""HTTP over real connections while bodies or answers use up their budget."""
+"""The HTTP server under load: downloads, bodies without an end, many clients, its service."""
 
 from __future__ import annotations
 
 import asyncio
+import shutil
 import socket
-from collections.abc import AsyncIterator
+import ssl
+import subprocess
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
+from penstock.core.errors import PenstockError
 from penstock.core.settings.web_options import WebOptions
 from penstock.net import tcp
 from penstock.net.budget import SMALL, Memory
+from penstock.net.http.client import once as http_client
+from penstock.net.http.server import download as http_download
+from penstock.net.http.server import endless as http_stream
 from penstock.net.http.server import load as http_load
-from penstock.net.http.server.service import HttpServer, Later, Request, Response, Router, Stream
-from tests.programs.net.conftest import Wire, until
+from penstock.net.http.server import service as http
+from penstock.net.http.server.service import (
+    Download,
+    HttpServer,
+    Later,
+    Request,
+    Response,
+    Router,
+    Stream,
+    text,
+)
+from tests.programs.net.conftest import Serve, Wire, until
 
 BIG = 16 << 20
 """The limit of both budgets, which is more than the buffers of sockets hold."""
@@ -158,3 +176,285 @@ async def test_a_body_that_is_given_up_holds_nothing(served: Served) -> None:
     await until(lambda: served.memory.requests.used == BIG - 1)
     wire.close()
     await until(lambda: not served.memory.requests.used)
+
+
+GET = b"GET /file HTTP/1.1\r\nHost: h\r\n\r\n"
+
+
+class Pieces:
+    """Pieces that count how many were asked for, and whether somebody still wants them."""
+
+    def __init__(self, *pieces: bytes, error: Exception | None = None) -> None:
+        self.pieces = pieces
+        self.error = error
+        self.asked = 0
+        self.ended = False
+
+    async def __call__(self) -> AsyncGenerator[bytes, None]:
+        try:
+            for piece in self.pieces:
+                self.asked += 1
+                yield piece
+            if self.error is not None:
+                raise self.error
+        finally:
+            self.ended = True
+
+
+def serving(pieces: Callable[[], AsyncGenerator[bytes, None]]) -> Router:
+    async def download(request: Request) -> Response:
+        is_chunked = not request.head.is_http10
+        return Download("text/plain", pieces(), (("X-A", "b"),), is_chunked=is_chunked)
+
+    router = Router()
+    router.add("GET", "/file", download)
+    return router
+
+
+async def test_chunks_and_an_end(serve: Serve) -> None:
+    pieces = Pieces(b"one", b"", b"x" * 17)
+    wire = await (await serve(serving(pieces)))()
+    wire.send(GET)
+    head, _, body = (await wire.read_all()).partition(b"\r\n\r\n")
+    assert {b"X-A: b", b"Transfer-Encoding: chunked", b"Connection: close"} <= {
+        *head.split(b"\r\n")
+    }
+    assert body == b"3\r\none\r\n11\r\n" + b"x" * 17 + b"\r\n0\r\n\r\n"
+    assert pieces.ended
+
+
+async def test_to_an_old_client_without_chunks(serve: Serve) -> None:
+    wire = await (await serve(serving(Pieces(b"one", b"two"))))()
+    wire.send(b"GET /file HTTP/1.0\r\n\r\n")
+    head, _, body = (await wire.read_all()).partition(b"\r\n\r\n")
+    assert b"chunked" not in head
+    assert body == b"onetwo"
+
+
+@pytest.mark.parametrize("error", [PenstockError("the node is gone"), RuntimeError("a mistake")])
+async def test_what_ends_too_early_has_no_end(
+    serve: Serve, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    wire = await (await serve(serving(Pieces(b"one", error=error))))()
+    wire.send(GET)
+    try:
+        received = await wire.read_all()
+    except ConnectionError:
+        received = b""
+    assert not received.endswith(b"0\r\n\r\n")
+    await until(lambda: str(error) in caplog.text)
+
+
+async def test_a_client_that_does_not_read_is_not_served_and_let_go(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_download, "STALL_S", 0.2)
+    pieces = Pieces(*[b"x" * 65536] * 2000)
+    wire = await (await serve(serving(pieces)))()
+    wire.send(GET)
+    await until(lambda: pieces.ended)
+    assert pieces.asked < 1000
+
+
+async def test_a_client_that_goes_ends_it(serve: Serve) -> None:
+    pieces = Pieces(*[b"x" * 65536] * 100_000)
+    wire = await (await serve(serving(pieces)))()
+    wire.send(GET)
+    await until(lambda: pieces.asked > 0)
+    wire.close()
+    await until(lambda: pieces.ended)
+    assert pieces.asked < 100_000
+
+
+STREAM = b"GET /stream HTTP/1.1\r\nHost: h\r\n\r\n"
+
+
+class Streams:
+    """The streams that were asked for, and how many of them were closed."""
+
+    def __init__(self) -> None:
+        self.open: list[Stream] = []
+        self.closed = 0
+        self.router = Router()
+        self.router.add("GET", "/stream", self.begin)
+        self.router.add("GET", "/ping", lambda request: text("OK"))
+
+    def begin(self, request: Request) -> Response:
+        stream = Stream("text/event-stream", (("X-A", "b"),), closed=self._count)
+        stream.send(b"first\n")
+        self.open.append(stream)
+        return stream
+
+    def _count(self) -> None:
+        self.closed += 1
+
+
+@pytest.fixture
+def streams() -> Streams:
+    return Streams()
+
+
+async def test_what_is_sent_comes(streams: Streams, serve: Serve) -> None:
+    wire = await (await serve(streams.router))()
+    wire.send(STREAM)
+    await until(lambda: bool(streams.open))
+    streams.open[0].send(b"second\n")
+    wire.half_close()
+    raw = await wire.read_all()
+    head, _, body = raw.partition(b"\r\n\r\n")
+    lines = head.split(b"\r\n")
+    assert lines[0] == b"HTTP/1.1 200 OK"
+    assert {b"X-A: b", b"Content-Type: text/event-stream", b"Connection: close"} <= set(lines)
+    assert b"Content-Length" not in head
+    assert body == b"first\nsecond\n"
+    await until(lambda: streams.closed == 1)
+    streams.open[0].send(b"nobody listens\n")
+
+
+async def test_after_other_answers_and_before_none(streams: Streams, serve: Serve) -> None:
+    ping = b"GET /ping HTTP/1.1\r\nHost: h\r\n\r\n"
+    wire = await (await serve(streams.router))()
+    wire.send(ping + STREAM + ping)
+    await until(lambda: bool(streams.open))
+    wire.half_close()
+    raw = await wire.read_all()
+    assert raw.count(b"HTTP/1.1 200 OK") == 2
+    assert raw.endswith(b"first\n")
+
+
+async def test_a_client_that_goes_before_its_turn(streams: Streams, serve: Serve) -> None:
+    """An answer before it is still to come."""
+    late = Later()
+    streams.router.add("GET", "/late", lambda request: late)
+    wire = await (await serve(streams.router))()
+    wire.send(b"GET /late HTTP/1.1\r\nHost: h\r\n\r\n" + STREAM)
+    await until(lambda: bool(streams.open))
+    wire.close()
+    late.complete(text("late"))
+    await until(lambda: streams.closed == 1)
+
+
+async def test_a_stream_behind_another_is_nobodys(streams: Streams, serve: Serve) -> None:
+    """Of a client that asks for both while an answer before them is still to come."""
+    late = Later()
+    streams.router.add("GET", "/late", lambda request: late)
+    wire = await (await serve(streams.router))()
+    wire.send(b"GET /late HTTP/1.1\r\nHost: h\r\n\r\n" + STREAM + STREAM)
+    await until(lambda: len(streams.open) == 2)
+    late.complete(text("late"))
+    await until(lambda: streams.closed == 1)
+    wire.close()
+    await until(lambda: streams.closed == 2)
+
+
+async def test_a_client_that_does_not_read(
+    streams: Streams, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_stream, "BEHIND_MAX", 1000)
+    wire = await (await serve(streams.router))()
+    wire.send(STREAM)
+    await until(lambda: bool(streams.open))
+    for _ in range(200):
+        streams.open[0].send(b"x" * 100_000)
+    await until(lambda: streams.closed == 1)
+
+
+PING = b"GET /ping HTTP/1.1\r\nHost: h\r\n\r\n"
+
+
+def pinging() -> Router:
+    router = Router()
+    router.add("GET", "/ping", lambda request: text("OK"))
+    return router
+
+
+async def test_close_connections() -> None:
+    server = HttpServer(pinging())
+    listener = await tcp.listen(server, "127.0.0.1:0")
+    reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+    writer.write(PING)
+    await reader.readuntil(b"\r\n\r\nOK")
+    server.close_connections()
+    assert await asyncio.wait_for(reader.read(), 30) == b""
+    writer.close()
+    await listener.close()
+    await asyncio.sleep(0.01)
+    assert server.connections == set()
+
+
+async def test_a_connection_may_outlive_the_others_for_an_answer() -> None:
+    """As of a request by which the server ends, and another one takes its place."""
+    router, owed, second, others = pinging(), Later(), Later(), [Later(), Later()]
+    router.add("GET", "/owed", lambda request: owed)
+    router.add("GET", "/second", lambda request: second)
+    router.add("GET", "/other", lambda request: others.pop())
+    server = HttpServer(router)
+    listener = await tcp.listen(server, "127.0.0.1:0")
+
+    writers = []
+
+    async def asking(*paths: str) -> asyncio.StreamReader:
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+        writers.append(writer)
+        for path in paths:
+            writer.write(PING.replace(b"/ping", path.encode()))
+        return reader
+
+    first, behind, other = [await asking(*paths) for paths in (
+        ("/owed", "/ping"), ("/other", "/second"), ("/ping", "/other"))]  # fmt: skip
+    await other.readuntil(b"\r\n\r\nOK")
+    async with asyncio.timeout(30):
+        while others:  # noqa: ASYNC110 - the requests are on their way
+            await asyncio.sleep(0.01)
+    await listener.close()
+    server.close_connections(but_for={owed, second})
+    for reader in (behind, other):
+        assert await asyncio.wait_for(reader.read(), 30) == b""
+    owed.complete(text("done"))
+    answer = await asyncio.wait_for(first.read(), 30)
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"\r\nConnection: close\r\n" in answer
+    assert answer.endswith(b"\r\n\r\ndone"), "and nothing else is answered"
+    for writer in writers:
+        writer.close()
+    async with asyncio.timeout(30):
+        while server.connections:  # noqa: ASYNC110 - their ends are on their way
+            await asyncio.sleep(0.01)
+
+
+def test_a_handler_may_be_any_of_these() -> None:
+    handlers: list[http.Handler] = [lambda r: Response(), lambda r: Later(), _async_handler]
+    assert len(handlers) == 3
+
+
+def _async_handler(request: Request) -> Awaitable[Response]:
+    raise NotImplementedError
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A fresh certificate for localhost and its key."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("needs openssl to make a certificate")
+    folder = tmp_path_factory.mktemp("tls")
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    command = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    command += ["-nodes", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    command += ["-keyout", str(key), "-out", str(cert)]
+    subprocess.run(command, check=True, capture_output=True)
+    return cert, key
+
+
+async def test_https(certificate: tuple[Path, Path]) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    trusting = ssl.create_default_context(cafile=str(certificate[0]))
+    listener = await tcp.listen(HttpServer(pinging()), "127.0.0.1:0", "HTTPS", ssl=context)
+    url = f"https://localhost:{listener.port}/ping"
+    answer = await http_client.request("GET", url, 30, tls=trusting)
+    assert (answer.status, answer.body) == (200, b"OK")
+    with pytest.raises(http_client.HttpError, match="certificate"):
+        await http_client.get(url, 30)
+    await listener.close()
+    await asyncio.sleep(0.05)

@@ -1,8 +1,11 @@
+"""Answers of HTTP servers, and of what is none."""
+
 from __future__ import annotations
 
 import pytest
 
 from penstock.net.http.client.answer import AnswerReader, request_head
+from penstock.net.http.client.not_http import NotHttpError
 
 ANSWER = b"HTTP/1.1 200 OK\r\nX-A: b\r\nContent-Length: 2\r\n\r\nok"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
@@ -94,3 +97,12 @@ def test_discarding_takes_what_is_known_for_enough() -> None:
     assert reader.feed(ANSWER)
     assert reader.reusable
     assert reader.answer().body == b""
+
+
+# --- What is said of an answer that is not HTTP --------------------------------------------------
+
+
+def test_a_port_of_nsq_is_recognised() -> None:
+    said = str(NotHttpError(b"\x00\x00\x00\x14\x00\x00\x00\x01E_BAD_PROTOCOL"))
+    assert said.startswith("that is the TCP port of nsqd or nsqlookupd")
+    assert str(NotHttpError(b"SSH-2.0-OpenSSH_9.2")) == "what answers there does not speak HTTP"

@@ -1,13 +1,125 @@
+"""Requests as a server reads them: heads, whole requests in pieces, refusals, known heads."""
+
 from __future__ import annotations
+
+from typing import Any
 
 import httptools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.net.http.server.head import BadRequestError, Head
+from penstock.net.http.server.known_heads import LONGEST, MOST, Known, KnownHeads
 from penstock.net.http.server.message import Bare
 from penstock.net.http.server.reader import CONTINUE, MAX_HEAD, RequestReader
+from penstock.net.http.server.route import Route
 from penstock.net.http.server.service import Request, Response, Router
+from tests.http_heads import parse_head
+
+
+def head(*lines: str) -> Head:
+    return parse_head("".join(f"{line}\r\n" for line in (*lines, "")).encode("latin-1"))
+
+
+def test_an_ordinary_head() -> None:
+    found = head(
+        "POST /pub?topic=a%20b&x HTTP/1.1", "Host: h", "X-A:  b", "Content-Length: 5", "x-a: c"
+    )
+    assert (found.method, found.path, found.query) == ("POST", "/pub", b"topic=a%20b&x")
+    assert found.target == "/pub?topic=a%20b&x"
+    assert found.headers == {b"host": b"h", b"x-a": b"c", b"content-length": b"5"}
+    assert found.repeated == {b"x-a"}
+    assert (found.keep_alive, found.is_http10) == (True, False)
+
+
+def test_paths() -> None:
+    assert head("GET /config/a%2Fb%23 HTTP/1.1", "Host: h").path == "/config/a/b#"
+    assert head("GET /config/a%2Fb?c HTTP/1.1", "Host: h").raw_path == "/config/a%2Fb"
+    assert head("GET http://h:1/x?y HTTP/1.1", "Host: h").path == "/x"
+    assert head("GET http://h:1/x?y HTTP/1.1", "Host: h").query == b"y"
+    assert head("GET http://h HTTP/1.1", "Host: h").path == "/"
+    assert head("GET http://h?y HTTP/1.1", "Host: h").raw_path == "/"
+    assert head("OPTIONS * HTTP/1.1", "Host: h").path == "*"
+    assert head("GET /%ff HTTP/1.1", "Host: h").path == "/\udcff"
+
+
+@pytest.mark.parametrize(
+    ("line", "connection", "keep_alive"),
+    [
+        ("GET / HTTP/1.1", None, True),
+        ("GET / HTTP/1.1", "", True),
+        ("GET / HTTP/1.1", "Close", False),
+        ("GET / HTTP/1.1", "keep-alive", True),
+        ("GET / HTTP/1.0", None, False),
+        ("GET / HTTP/1.0", "", False),
+        ("GET / HTTP/1.0", "Keep-Alive", True),
+    ],
+)
+def test_versions_and_keep_alive(line: str, connection: str | None, keep_alive: bool) -> None:
+    found = head(line, "Host: h", *([] if connection is None else [f"Connection: {connection}"]))
+    assert found.keep_alive is keep_alive
+    assert found.is_http10 is line.endswith("1.0")
+
+
+def test_without_upgrade() -> None:
+    for version in ("1.0", "1.1"):
+        found = head(
+            f"POST /a?b HTTP/{version}", "Host: h", "Connection: Upgrade", "Content-Length: 3"
+        )
+        found.headers[b"upgrade"] = b"h2c"
+        again = parse_head(found.without_upgrade())
+        assert (again.method, again.target) == ("POST", "/a?b")
+        assert again.is_http10 is found.is_http10
+        del found.headers[b"upgrade"]
+        assert again.headers == found.headers
+
+
+@pytest.mark.parametrize(
+    ("lines", "status"),
+    [
+        (["GET /%zz HTTP/1.1", "Host: h"], "400 Bad Request"),
+        (["GET /%4 HTTP/1.1", "Host: h"], "400 Bad Request"),
+        (["CONNECT h:1 HTTP/1.1", "Host: h"], "400 Bad Request"),
+        (["GET / HTTP/1.1"], "400 Bad Request: missing required Host header"),
+        (
+            ["GET / HTTP/2.0", "Host: h"],
+            "505 HTTP Version Not Supported: unsupported protocol version",
+        ),
+    ],
+)
+def test_refused(lines: list[str], status: str) -> None:
+    with pytest.raises(BadRequestError) as caught:
+        head(*lines)
+    assert caught.value.status == status
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["HELLO"],
+        ["  V2"],
+        ["GET /a b HTTP/1.1", "Host: h"],
+        ["GET x HTTP/1.1", "Host: h"],
+        ["GET / HTTP/3.0", "Host: h"],
+        ["GET / HTTP/1.1", "Host: h", "no colon"],
+        ["GET / HTTP/1.1", "Host: h", "A : b"],
+        ["GET / HTTP/1.1", "Host: h", " folded"],
+        ["GET / HTTP/1.1", "Host: h", "A: b\x00"],
+        ["POST / HTTP/1.1", "Host: h", "Content-Length: abc"],
+        ["POST / HTTP/1.1", "Host: h", "Content-Length: +5"],
+        ["POST / HTTP/1.1", "Host: h", "Content-Length: "],
+        ["POST / HTTP/1.1", "Host: h", f"Content-Length: {'9' * 30}"],
+        ["POST / HTTP/1.1", "Host: h", "Content-Length: 5", "Content-Length: 6"],
+        ["POST / HTTP/1.1", "Host: h", "Content-Length: 5", "Transfer-Encoding: chunked"],
+        ["POST / HTTP/1.1", "Host: h", "Transfer-Encoding: gzip"],
+    ],
+)
+def test_what_the_parser_refuses(lines: list[str]) -> None:
+    """What is relied on of httptools; above all that a body's length is never ambiguous."""
+    with pytest.raises(httptools.HttpParserError):
+        head(*lines)
+
 
 LIMIT = 1000
 GET = b"GET /ping HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -30,11 +142,15 @@ def reader() -> RequestReader:
     return new_reader()
 
 
-def new_reader() -> RequestReader:
+def new_router() -> Router:
     router = Router()
     router.add("POST", "/echo", lambda request: Response(), max_body=LIMIT)
     router.add("GET", "/ping", lambda request: Response())
-    return RequestReader(router, lambda: "1.2.3.4:5")
+    return router
+
+
+def new_reader() -> RequestReader:
+    return RequestReader(new_router(), lambda: "1.2.3.4:5")
 
 
 def requests(reader: RequestReader) -> list[tuple[str, bytes]]:
@@ -304,3 +420,152 @@ def test_a_body_of_tiny_chunks_is_held_as_one_piece() -> None:
         assert len(reader._parts) < 256
     reader.feed(b"0\r\n\r\n")
     assert requests(reader) == [("/echo", b"ab" * count)]
+
+
+# --- Heads that are known, and what a reader makes of them ---------------------------------------
+
+
+PING = b"GET /ping?a=b HTTP/1.1\r\nHost: h\r\n\r\n"
+EXPECTING = b"POST /echo HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\nx"
+WITH_CHUNKS = (
+    b"POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n"
+)
+UPGRADED = b"GET /ping HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
+LAST = b"GET /ping HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
+
+
+@pytest.fixture
+def router() -> Router:
+    return new_router()
+
+
+class Deaf(RequestReader):
+    """A reader that fails when it has to read a head."""
+
+    __slots__ = ()
+
+    def on_message_begin(self) -> None:
+        raise AssertionError("a known head was read again")
+
+
+def told(reader: RequestReader) -> list[tuple[str, bytes, dict[bytes, bytes], bytes, str]]:
+    events = [event for event in reader.events if isinstance(event, tuple)]
+    assert len(events) == len(reader.events)
+    return [(r.path, r.query, r.headers, r.body, r.remote) for r, _ in events]
+
+
+def read(reader: RequestReader, data: bytes, size: int = 1 << 20) -> RequestReader:
+    for start in range(0, len(data), size):
+        reader.feed(data[start : start + size])
+    return reader
+
+
+@pytest.mark.parametrize("sent", [PING, UPGRADED, post(b""), post(b"abc"), b"\r\n" + PING])
+def test_a_head_is_read_once(router: Router, sent: bytes) -> None:
+    first = read(RequestReader(router, lambda: "first"), sent)
+    again = read(Deaf(router, lambda: "again"), sent * 3)
+    (path, query, headers, body, _) = told(first)[0]
+    assert told(again) == [(path, query, headers, body, "again")] * 3
+    assert again.count == 3
+    assert not again.unfinished
+    assert not again.ended
+
+
+def test_only_the_bytes_of_the_head_count(router: Router) -> None:
+    read(RequestReader(router, lambda: ""), post(b"\r\n\r\n"))
+    again = read(Deaf(router, lambda: ""), post(b"GET ") + post(b"abcd"))
+    assert [each[3] for each in told(again)] == [b"GET ", b"abcd"]
+
+
+def test_an_unknown_request_behind_known_ones_is_read(router: Router) -> None:
+    read(RequestReader(router, lambda: ""), PING)
+    reader = read(RequestReader(router, lambda: ""), PING * 2 + post(b"abc") + PING)
+    assert [each[3] for each in told(reader)] == [b"", b"", b"abc", b""]
+
+
+@pytest.mark.parametrize("sent", [EXPECTING, WITH_CHUNKS, LAST])
+def test_what_is_no_plain_request_is_not_learnt(router: Router, sent: bytes) -> None:
+    for _ in range(2):
+        reader = read(RequestReader(router, lambda: ""), sent)
+        assert not any(router.known.find(sent[:end]) for end in range(len(sent) + 1))
+        assert len(reader.events) == (2 if sent is EXPECTING else 1)
+        assert reader.ended == (sent is LAST)
+
+
+def test_a_refusal_is_not_learnt(router: Router) -> None:
+    sent = post(bytes(LIMIT + 1))
+    for _ in range(2):
+        reader = read(RequestReader(router, lambda: ""), sent)
+        assert reader.ended
+        assert router.known.find(sent[: -LIMIT - 1]) is None
+
+
+@given(
+    st.lists(
+        st.sampled_from([PING, WITH_CHUNKS, post(b"abc"), post(b"\r\n\r\n"), UPGRADED]),
+        max_size=8,
+    ),
+    st.integers(1, 80),
+)
+def test_a_reader_that_knows_reads_the_same(sent: list[bytes], size: int) -> None:
+    data = b"".join(sent)
+    router = new_router()
+    for each in {*sent}:
+        read(RequestReader(router, lambda: ""), each)
+    fresh = read(RequestReader(new_router(), lambda: ""), data, size)
+    knowing = read(RequestReader(router, lambda: ""), data, size)
+    assert told(knowing) == told(fresh)
+    assert (knowing.unfinished, knowing.ended) == (fresh.unfinished, fresh.ended)
+
+
+def routed(router: Router) -> Any:
+    """The request and its route."""
+    return read(RequestReader(router, lambda: ""), PING).events[0]
+
+
+def test_a_new_route_is_not_overlooked() -> None:
+    router = Router()
+    _, before = routed(router)
+    router.add("GET", "/ping", lambda request: Response())
+    _, after = routed(router)
+    assert before.handler(None).status == 404
+    assert after.handler(None).status == 200
+
+
+def known(head: Head, size: int) -> Known:
+    return Known(head, Route(lambda request: Response(), 0, Response()), "", size)
+
+
+def test_long_heads_are_not_kept() -> None:
+    heads = KnownHeads()
+    for spare in (0, 1):
+        filling = "x" * (LONGEST - len(post(b"", "X: ")) + spare)
+        raw = post(b"", f"X: {filling}")
+        assert len(raw) == LONGEST + spare
+        heads.learn(raw, known(parse_head(raw), 0))
+        assert (heads.find(raw) is None) == bool(spare)
+
+
+def test_the_number_of_heads_is_bounded() -> None:
+    heads = KnownHeads()
+    raws = [b"GET /%d HTTP/1.1\r\nHost: h\r\n\r\n" % number for number in range(MOST + 1)]
+    for raw in raws:
+        heads.learn(raw, known(parse_head(raw), 0))
+        assert heads.find(raw) is not None
+    assert sum(heads.find(raw) is not None for raw in raws) <= MOST
+
+
+def test_what_is_more_than_a_head_and_its_body_is_not_learnt() -> None:
+    heads = KnownHeads()
+    heads.learn(b"\r\n\r\n" + PING, known(parse_head(PING), 0))
+    assert heads.find(b"\r\n\r\n" + PING) is None
+    assert heads.find(PING) is None
+
+
+def test_requests_share_their_head_but_not_their_client(router: Router) -> None:
+    first, second = (read(RequestReader(router, lambda: "c"), PING).events[0] for _ in range(2))
+    assert isinstance(first, tuple)
+    assert isinstance(second, tuple)
+    assert isinstance(first[0], Request)
+    assert first[0] is not second[0]
+    assert first[0].head is second[0].head
