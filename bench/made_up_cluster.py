@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from penstock.net import tcp
-from penstock.net.http.server.api import NSQ_HEADER, ApiError, ApiRouter, Query
 from penstock.net.http.server.service import HttpServer, Request, Response
+from penstock.net.http.server.v1_api import NSQ_HEADER, ApiError, ApiRouter, Query
 from penstock.nsq.nsqd.stats.packed_stats import FIGURES
 
 ROUNDS = 4

@@ -29,9 +29,9 @@ import uvloop
 from penstock.cli.mqbroker import node_options
 from penstock.cli.shared.dialects import nsq_letters
 from penstock.node.opening import open_node
-from penstock.replication.standing import check_primary
+from penstock.replication.state import check_primary
+from penstock.rocketmq.broker.broker_settings import BrokerSettings
 from penstock.rocketmq.broker.daemon import RocketBroker
-from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command, Language, Serialization

@@ -7,7 +7,7 @@ from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import PenstockError
 from penstock.nsq.nsqd.daemon import Nsqd
 from penstock.nsq.nsqd.data_path import open_node
-from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 
 
 async def start(options: NsqdOptions, clock: Clock = SYSTEM_CLOCK) -> Nsqd:

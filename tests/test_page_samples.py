@@ -27,7 +27,7 @@ from penstock.nsq.client import Config
 from penstock.nsq.client.blocking import Consumer, Producer
 from penstock.nsq.tools.stat import PlainTable
 from penstock.rocketmq.broker.acl.rules import Account
-from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.rocketmq.broker.broker_settings import BrokerSettings
 from penstock.rocketmq.protocol.messages import message
 from penstock.testing.daemons import Daemon, run_nsqadmin, run_nsqd
 from tests.forwarding import create, publish, wait_until

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.admin.options import AdminOptions
+from penstock.admin.admin_options import AdminOptions
 from penstock.cli.flags.programs import programs
 from penstock.nsq.client import Config as NsqConfig
-from penstock.nsq.nsqd.options import NsqdOptions
-from penstock.nsq.nsqlookupd.options import LookupdOptions
-from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
+from penstock.nsq.nsqlookupd.lookupd_options import LookupdOptions
+from penstock.rocketmq.broker.broker_settings import BrokerSettings
 from penstock.rocketmq.client import Config as RocketmqConfig
-from penstock.rocketmq.namesrv.settings import NamesrvSettings
+from penstock.rocketmq.namesrv.namesrv_settings import NamesrvSettings
 from tools.pages.documentation import DOCS, ROOT
 
 GUARDS = DOCS / "security.md"

@@ -30,8 +30,8 @@ from penstock.spark.read.positions import offsets_at
 from penstock.spark.read.reader import NSQ, Log, restrict
 from penstock.spark.rocketmq import decode as rocketmq_decode
 from penstock.spark.rocketmq.reader import ROCKETMQ
-from penstock.spark.rocketmq.settings import RocketmqSettings
-from penstock.spark.settings import Settings
+from penstock.spark.rocketmq.rocketmq_settings import RocketmqSettings
+from penstock.spark.source_settings import SourceSettings
 from penstock.spark.timestamps import nanoseconds
 
 Position: TypeAlias = str | int | datetime | Nested
@@ -41,13 +41,13 @@ Position: TypeAlias = str | int | datetime | Nested
 class _Format(NamedTuple):
     """The parts that read the log of one kind of topic."""
 
-    settings: type[Settings]
+    settings: type[SourceSettings]
     types: Mapping[str, pa.DataType]
     log: Log
 
 
 _FORMATS: Final = {
-    "nsq": _Format(Settings, decode.TYPES, NSQ),
+    "nsq": _Format(SourceSettings, decode.TYPES, NSQ),
     "rocketmq": _Format(RocketmqSettings, rocketmq_decode.TYPES, ROCKETMQ),
 }
 # Connections are kept for the whole process, each for one request at a time.
@@ -119,7 +119,7 @@ def _format(name: str) -> _Format:
     return _FORMATS[name]
 
 
-def _require_arguments(settings: Settings) -> None:
+def _require_arguments(settings: SourceSettings) -> None:
     """Raise OptionError for options of Spark's that are arguments here."""
     if settings.starting or settings.starting_time or settings.ending or settings.ending_time:
         raise OptionError("starting... and ending... are options of Spark: give start and end")
@@ -142,7 +142,7 @@ def _text(value: str | int | bool | Sequence[str]) -> str:
 
 
 def _offsets(
-    position: Position, name: str, bounds: Mapping[Place, Bounds], settings: Settings
+    position: Position, name: str, bounds: Mapping[Place, Bounds], settings: SourceSettings
 ) -> Offsets:
     """The offset that a position means in each place."""
     if isinstance(position, datetime):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.net.http.client.kept import KeptConnection
+from penstock.net.http.client.keep_alive import KeepAliveConnection
 from penstock.testing.daemons import run_nsqd
 from tools.harness.auth_server import run_auth_server
 from tools.harness.certificates import Certificates
@@ -128,7 +128,7 @@ def test_a_tool_that_is_authorized(certificates: Certificates, tmp_path: Path) -
         auth.allow("good", topic="^secret$")
         flags = [*auth.flags, *certificates.flags()]
         with run_nsqd(*flags, "--tls-required=tcp-https") as nsqd:
-            http = KeptConnection("127.0.0.1", nsqd.http_port, 60, 1000)
+            http = KeepAliveConnection("127.0.0.1", nsqd.http_port, 60, 1000)
             assert http.ask("POST", "/pub?topic=secret", b"for some").status == 200
             http.close()
             source = f"-topic=secret -nsqd-tcp-address={nsqd.tcp} -n=1"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.rocketmq.mqadmin import rounds
-from penstock.rocketmq.mqadmin.options import SubCommand, usage
+from penstock.rocketmq.mqadmin.posix_parser import SubCommand, usage
 from penstock.rocketmq.mqadmin.program import run
 from penstock.rocketmq.mqadmin.sub_commands import SUB_COMMANDS
 from tests.unit.rocketmq.mqadmin.fake_admin import interrupted

@@ -17,7 +17,7 @@ import pytest
 
 from penstock.core.settings.options import load
 from penstock.net.http.client.once import get
-from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 from penstock.testing.daemons import run_nsqd
 from tools.harness.certificates import Certificates
 from tools.harness.samples import matches

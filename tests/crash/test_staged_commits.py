@@ -15,7 +15,7 @@ import pytest
 
 from penstock.log_api.log_client import LogClient
 from penstock.net.http.client.once import HttpError, request
-from penstock.nsq.stored import Stretch
+from penstock.nsq.stored import StoredRange
 from penstock.rocketmq.protocol.messages import batch_body
 from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage
 from penstock.rocketmq.protocol.messages.message import decode_all
@@ -172,7 +172,7 @@ async def rows_of(nsqd: Daemon, topic: str) -> list[str]:
         path = f"/log/fetch?topic={topic}&offset={offset}"
         answer = await request("GET", f"http://{nsqd.http}{path}", _SECONDS)
         for batch in iter_batches(answer.body):
-            bodies = Stretch(batch, batch.first_offset, batch.next_offset).bodies()
+            bodies = StoredRange(batch, batch.first_offset, batch.next_offset).bodies()
             found += [body.decode().rstrip("_") for body in bodies]
             offset = batch.next_offset
     return [row for row in found if row[0] != "p"]

@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 from penstock.cli import mqbroker, mqnamesrv
-from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.rocketmq.namesrv.settings import NamesrvSettings
+from penstock.rocketmq.broker.broker_settings import BrokerSettings
+from penstock.rocketmq.namesrv.namesrv_settings import NamesrvSettings
 from penstock.testing.daemons import run_nsqd
 from tests.own_network import network_outside
 from tools.deploy.dockerfile import Step, build, steps

@@ -12,8 +12,8 @@ import yaml
 
 from penstock import __version__
 from penstock.cli import mqbroker, mqnamesrv
-from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.rocketmq.namesrv.settings import NamesrvSettings
+from penstock.rocketmq.broker.broker_settings import BrokerSettings
+from penstock.rocketmq.namesrv.namesrv_settings import NamesrvSettings
 from tools.deploy.manifests import CHART, KUBERNETES, MANIFESTS, first_line
 
 from .words import has_registry, options_of

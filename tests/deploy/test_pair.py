@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.rocketmq.broker.broker_settings import BrokerSettings
 from penstock.testing.daemons import run_nsqd
 from tests.copies import publish, until, until_copied
 from tests.debian import needed

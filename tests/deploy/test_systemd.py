@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.live.nodes import NodePorts
-from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.cli.live.local_nodes import NodePorts
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 from tests.debian import needed
 from tools.deploy.manifests import ROOT
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from penstock.admin.options import AdminOptions
+from penstock.admin.admin_options import AdminOptions
 from penstock.core.settings.options import Options, load
-from penstock.nsq.nsqd.options import NsqdOptions
-from penstock.nsq.nsqlookupd.options import LookupdOptions
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
+from penstock.nsq.nsqlookupd.lookupd_options import LookupdOptions
 
 OPTIONS: Final[dict[str, type[Options]]] = {
     "nsqd": NsqdOptions,

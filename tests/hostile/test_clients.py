@@ -17,15 +17,15 @@ from pathlib import Path
 
 import pytest
 
-from penstock.admin.options import AdminOptions
+from penstock.admin.admin_options import AdminOptions
 from penstock.core.settings.options import Options
-from penstock.nsq.nsqd.options import NsqdOptions
-from penstock.nsq.nsqlookupd.options import LookupdOptions
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
+from penstock.nsq.nsqlookupd.lookupd_options import LookupdOptions
 from penstock.nsq.protocol.deflate import DeflateLayer
 from penstock.nsq.protocol.encode import MAGIC_V2, multi_publish
 from penstock.nsq.protocol.snappy import SnappyLayer
-from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.rocketmq.namesrv.settings import NamesrvSettings
+from penstock.rocketmq.broker.broker_settings import BrokerSettings
+from penstock.rocketmq.namesrv.namesrv_settings import NamesrvSettings
 from penstock.testing.daemons import Daemon, run_nsqlookupd
 from tools.harness.streams import exactly
 

@@ -14,7 +14,7 @@ from penstock.replication.messages import (
     TOPICS_MAX,
     VERSION,
     Fetch,
-    Held,
+    FollowerTopic,
     Hello,
     decode_parts,
     encode_fetch,
@@ -32,7 +32,7 @@ REQUESTS = 500
 WAITING_MAX = 32
 
 
-def fetch_of(hello: Hello, *held: Held, hurry: bool = True, address: str = "") -> bytes:
+def fetch_of(hello: Hello, *held: FollowerTopic, hurry: bool = True, address: str = "") -> bytes:
     """The body of a request to this run of a primary."""
     return encode_fetch(Fetch(VERSION, 1, hello.history, hello.epoch, hello.run, list(held), {},
                               1 << 30, hurry, address))  # fmt: skip
@@ -118,9 +118,9 @@ def test_what_is_no_request_of_a_follower_is_refused() -> None:
     rng = random.Random(1)
     with running() as victim, Asking(victim) as asking:
         hello = asking.hello()
-        good = fetch_of(hello, Held("t", 1, 2, 3, "0", 4))
+        good = fetch_of(hello, FollowerTopic("t", 1, 2, 3, "0", 4))
         before = victim.rss
-        many = [Held("", 0, 0, 0, "", 0)] * (TOPICS_MAX + 1)
+        many = [FollowerTopic("", 0, 0, 0, "", 0)] * (TOPICS_MAX + 1)
         for body in (b"", b"\xc1", b"{}", good[:-1], good + b"x", rng.randbytes(MIB),
                      b"\x91" * MIB, fetch_of(hello, address="a" * (ADDRESS_MAX + 1)),
                      fetch_of(hello, *many)):  # fmt: skip

@@ -19,8 +19,8 @@ from penstock.log_api.log_client import LogClient
 from penstock.nsq.protocol import encode
 from penstock.spark.access import close_connections
 from penstock.spark.errors import OptionError, SourceError
-from penstock.spark.rocketmq.settings import COLUMNS as ROCKETMQ_COLUMNS
-from penstock.spark.settings import COLUMNS
+from penstock.spark.rocketmq.rocketmq_settings import COLUMNS as ROCKETMQ_COLUMNS
+from penstock.spark.source_settings import COLUMNS
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.spark.rocketmq_brokers import WAYS, Brokers, run_brokers
 from tools.harness.fake_log_server import FakeLogServer

@@ -9,15 +9,15 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 from unittest.mock import patch
 
+from penstock.admin.admin_options import AdminOptions
 from penstock.admin.daemon import Nsqadmin
-from penstock.admin.options import AdminOptions
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.net.http.server.route import Handler
 from penstock.net.http.server.router import Router
 from penstock.net.vitals.vitals import Vitals
-from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 from penstock.nsq.nsqlookupd.daemon import Nsqlookupd
-from penstock.nsq.nsqlookupd.options import LookupdOptions
+from penstock.nsq.nsqlookupd.lookupd_options import LookupdOptions
 from tests import nsqds
 
 Routes = dict[str, Handler]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.flags.programs import programs
-from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.rocketmq.namesrv.settings import NamesrvSettings
+from penstock.rocketmq.broker.broker_settings import BrokerSettings
+from penstock.rocketmq.namesrv.namesrv_settings import NamesrvSettings
 from tests.reference.parameters import read_by
 from tools.pages.documentation import DOCS
 from tools.reference import endpoints

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.net.http.server.api import ApiRouter, Query
+from penstock.net.http.server.v1_api import ApiRouter, Query
 from penstock.node.http.api_arguments import number, position
 from tests.reference.parameters import read_by
 

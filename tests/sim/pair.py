@@ -25,14 +25,14 @@ from penstock.node.replicas import ReplicaOptions, Replicas
 from penstock.nsq.nsqd.nsq_staging import stamped
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.replication.copy import Copy, small_files
-from penstock.replication.feed import Served, Source
+from penstock.replication.feed import CopiedTopic, Source
 from penstock.replication.messages import (
     Hello,
     ReplicationError,
     decode_fetch,
     encode_fetch,
 )
-from penstock.replication.standing import Standing
+from penstock.replication.state import ReplicationState
 from penstock.storage.batch import Batch
 from penstock.storage.durability import Durability
 from penstock.storage.log import Log, LogOptions
@@ -101,15 +101,15 @@ class Node:
         for reader in self.readers.values():
             reader.channel.dispatch(self.clock.monotonic_ns())
 
-    def served(self) -> list[Served]:
-        return [Served(topic.name, topic.log, topic.journal.file)
+    def served(self) -> list[CopiedTopic]:
+        return [CopiedTopic(topic.name, topic.log, topic.journal.file)
                 for topic in self.broker.topics.values()
                 if isinstance(topic.log, Log) and topic.journal.file is not None]  # fmt: skip
 
-    def source(self, standing: Standing) -> Source:
+    def source(self, state: ReplicationState) -> Source:
         store = self.broker.store
         files = small_files(store)
-        hello = Hello(self.run, standing.history, standing.epoch, standing.fork or {})
+        hello = Hello(self.run, state.history, state.epoch, state.fork or {})
         return Source(self.served, lambda: files, hello)
 
 
@@ -156,7 +156,7 @@ class Pair:
         level = self.rng.choice((Durability.WRITE, Durability.WRITE, Durability.FSYNC))
         self.is_acked = self.rng.random() < 0.4  # an OK waits for the copy
         self.options = LogOptions(self.rng.choice((600, 3000, 10**6)), 100, level, self.is_acked)
-        self.standing = Standing("h", 1)
+        self.state = ReplicationState("h", 1)
         self.lives = 0
         self.serial = 0
         self.written: set[tuple[int, int, bytes]] = set()  # all batches that any primary has had
@@ -237,7 +237,7 @@ class Pair:
             return
         if self.is_acked:
             self.whole_with.update(bodies)  # the copy has them
-        epoch = self.standing.epoch
+        epoch = self.state.epoch
         assert self.says_ok.setdefault(epoch, self.primary_disk) is self.primary_disk
         self.acknowledged |= dict.fromkeys(bodies, epoch)
         self.safe |= dict.fromkeys(bodies, topic.name)
@@ -344,7 +344,7 @@ class Pair:
         self.primary_disk.crash("written")
         self.follower_disk.crash("written")
         self.primary_disk, self.follower_disk = self.follower_disk, self.primary_disk
-        self.standing = Standing("h", self.standing.epoch + 1, fork=fork)
+        self.state = ReplicationState("h", self.state.epoch + 1, fork=fork)
         self.is_settled = False
         for forgotten in (self.copied, self.saved, self.done):
             forgotten.clear()
@@ -379,8 +379,8 @@ class Pair:
 
     def exchange(self) -> None:
         """A request and its answer, which may be lost, late, cut short or spoiled."""
-        fetch = self.copy.request("h", self.standing.epoch, self.rng.choice((1, 300, 10**6)))
-        source = self.node.source(self.standing)
+        fetch = self.copy.request("h", self.state.epoch, self.rng.choice((1, 300, 10**6)))
+        source = self.node.source(self.state)
         asked = decode_fetch(encode_fetch(fetch))
         if asked.run == self.node.run:
             self.replicas.heard("follower", source.copied(asked))

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
 from penstock.broker.channels.channel import Channel
-from penstock.broker.dead_letters import Parcel, decode_origins, encode_origins
+from penstock.broker.dead_letters import DeadLetterBatch, decode_origins, encode_origins
 from penstock.broker.progress import ChannelSettings, TopicSettings
 from penstock.broker.publish.bounds import TopicFullError
 from penstock.core.errors import StorageError
 from penstock.nsq.protocol.bodies import Bodies
-from penstock.nsq.protocol.letters import Letters
+from penstock.nsq.protocol.dead_letters import DeadLetterFrames
 from penstock.storage.batch import Batch
 from penstock.storage.durability import Durability
 from tests.sim.machine import BODY_AT, ID, SECOND
@@ -62,7 +62,7 @@ class BeyondMachine(BrokerMachine):
 
     def open(self) -> None:
         super().open()
-        self.parcels: dict[Channel, tuple[Parcel, set[int]]] = {}
+        self.parcels: dict[Channel, tuple[DeadLetterBatch, set[int]]] = {}
         self.least = getattr(self, "least", 1000)
         self.skipped = getattr(self, "skipped", False)  # the topic has dropped what it held itself
 
@@ -82,7 +82,7 @@ class BeyondMachine(BrokerMachine):
         parcel = channel.take_spent(now)
         if parcel is None:
             return False
-        letters = Letters(parcel.frames, encode_origins(parcel.origins))
+        letters = DeadLetterFrames(parcel.frames, encode_origins(parcel.origins))
         frames, table = letters.encode(7, now)
         batch = Batch.build(0, 7, now, letters.count, 0, [frames], table=table, note=letters.note)
         origins = decode_origins(Batch.parse(batch.raw).note)

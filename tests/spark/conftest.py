@@ -47,7 +47,7 @@ def lent(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
 
     The first look of commands at nodes waits as long as a busy machine takes to answer.
     """
-    monkeypatch.setattr("penstock.cli.pipeline.run._PREFLIGHT_TIMEOUT_S", 60)
+    monkeypatch.setattr("penstock.cli.pipeline.run_command._PREFLIGHT_TIMEOUT_S", 60)
     monkeypatch.setattr("penstock.spark.session.session", lambda *_, **__: spark)
     monkeypatch.setattr("penstock.spark.session.stop", lambda _: None)
     return spark

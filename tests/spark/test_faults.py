@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.cli.pipeline.run import run_pipeline
+from penstock.cli.pipeline.run_command import run_pipeline
 from penstock.core.errors import PenstockError
 from penstock.nsq.protocol import encode
 from penstock.spark.pipelines import Pipeline

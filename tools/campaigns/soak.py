@@ -61,10 +61,10 @@ class Sample(NamedTuple):
     async def take(cls, node: Node, second: int, rounds: int, messages: int) -> Sample:
         process = Path(f"/proc/{node.pid}")
         status = dict(re.findall(r"^(\w+):\s+(\d+)", (process / "status").read_text(), re.M))
-        standing = await ask(node, "GET", "/debug/pprof/goroutine?debug=1")
+        state = await ask(node, "GET", "/debug/pprof/goroutine?debug=1")
         return cls(
             second, int(status["VmRSS"]), len(list((process / "fd").iterdir())),
-            int(status["Threads"]), len(TASK.findall(standing.decode())),
+            int(status["Threads"]), len(TASK.findall(state.decode())),
             _used_kb(node.data_path), rounds, messages,
         )  # fmt: skip
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.rocketmq.mqadmin.options import Option, SubCommand
+from penstock.rocketmq.mqadmin.posix_parser import Option, SubCommand
 from penstock.rocketmq.mqadmin.sub_commands import SUB_COMMANDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "mqadmin.md"

@@ -8,23 +8,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from penstock.spark.channel.settings import ChannelSettings
-from penstock.spark.options import table
-from penstock.spark.rocketmq.settings import RocketmqSettings
-from penstock.spark.settings import Settings
-from penstock.spark.sink import settings as sink
-from penstock.spark.sink.rocketmq import settings as rocketmq_sink
+from penstock.spark.channel.channel_settings import ChannelSettings
+from penstock.spark.option_declarations import table
+from penstock.spark.rocketmq.rocketmq_settings import RocketmqSettings
+from penstock.spark.sink import sink_settings as sink
+from penstock.spark.sink.rocketmq import rocketmq_sink_settings as rocketmq_sink
+from penstock.spark.source_settings import SourceSettings
 
 PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
 CHANNEL: Final = " of a channel"
 SINK: Final = " of the sink"
 ROCKETMQ_SINK: Final = " of the sink rocketmq"
 TABLES: Final = {
-    "": table(Settings),
+    "": table(SourceSettings),
     CHANNEL: table(ChannelSettings),
-    " of rocketmq": table(RocketmqSettings, beside=Settings),
-    SINK: table(sink.Settings),
-    ROCKETMQ_SINK: table(rocketmq_sink.Settings),
+    " of rocketmq": table(RocketmqSettings, beside=SourceSettings),
+    SINK: table(sink.SinkSettings),
+    ROCKETMQ_SINK: table(rocketmq_sink.RocketmqSinkSettings),
 }
 """By what their marks add to the word options."""
 

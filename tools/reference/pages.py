@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from penstock.admin.options import AdminOptions
+from penstock.admin.admin_options import AdminOptions
 from penstock.cli.flags.programs import nsq_programs
 from penstock.core.settings.options import Flags
-from penstock.nsq.nsqd.options import NsqdOptions
-from penstock.nsq.nsqlookupd.options import LookupdOptions
-from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.rocketmq.namesrv.settings import NamesrvSettings
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
+from penstock.nsq.nsqlookupd.lookupd_options import LookupdOptions
+from penstock.rocketmq.broker.broker_settings import BrokerSettings
+from penstock.rocketmq.namesrv.namesrv_settings import NamesrvSettings
 from tools.pages.documentation import DOCS
 
 from . import endpoints, flags, properties

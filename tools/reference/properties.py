@@ -8,12 +8,12 @@ from itertools import pairwise
 from pathlib import Path
 
 from penstock.core.settings import java_properties
-from penstock.rocketmq.settings import Settings
+from penstock.rocketmq.java_settings import JavaSettings
 
 from .tables import code, table
 
 
-def of_program(settings: type[Settings]) -> str:
+def of_program(settings: type[JavaSettings]) -> str:
     """Every property of a program."""
     texts = documented(settings)
     rows = [
@@ -27,7 +27,7 @@ def of_program(settings: type[Settings]) -> str:
     return table(["property", "default", ""], rows)
 
 
-def documented(settings: type[Settings]) -> dict[str, str]:
+def documented(settings: type[JavaSettings]) -> dict[str, str]:
     """The docstring of each attribute, as Markdown."""
     found: dict[str, str] = {}
     for each in settings.__mro__[:-1]:
@@ -53,7 +53,7 @@ def _docstring(node: ast.stmt) -> str:
     return ""
 
 
-def _default(settings: type[Settings], name: str, attribute: str) -> str:
+def _default(settings: type[JavaSettings], name: str, attribute: str) -> str:
     """The default, if it does not depend on the machine: then the text says it."""
     if not hasattr(settings, attribute):
         return ""
@@ -61,6 +61,6 @@ def _default(settings: type[Settings], name: str, attribute: str) -> str:
     return code(shown.replace(str(Path.home()), "~"))
 
 
-def _at_start(settings: type[Settings], name: str) -> str:
+def _at_start(settings: type[JavaSettings], name: str) -> str:
     """A mark of what is read at the start only, in a program that can change the rest."""
     return "*start*. " if hasattr(settings, "at_start_only") and name in settings.fixed else ""

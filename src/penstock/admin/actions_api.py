@@ -6,15 +6,15 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
-from penstock.admin.api import answering, names, text_of
 from penstock.admin.notifications import Action, Notifier
 from penstock.admin.permissions import Access
+from penstock.admin.read_api import answering, names, text_of
 from penstock.admin.router import AdminRouter
 from penstock.cluster.fanout import Warnings
 from penstock.cluster.writes import Changes
 from penstock.core.names import is_valid_name
-from penstock.net.http.server.api import ApiError
 from penstock.net.http.server.service import Request
+from penstock.net.http.server.v1_api import ApiError
 
 _SPACE: Final = " \t\r\n"
 _REASONS: Final = {

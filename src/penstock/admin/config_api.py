@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from penstock.admin.options import AdminOptions
+from penstock.admin.admin_options import AdminOptions
 from penstock.admin.permissions import Access
 from penstock.admin.router import AdminRouter
 from penstock.cluster.cluster import Cluster

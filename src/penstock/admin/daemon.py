@@ -6,31 +6,31 @@ import logging
 from typing import TYPE_CHECKING
 
 from penstock.admin.actions_api import ActionsApi
-from penstock.admin.api import ReadApi
+from penstock.admin.admin_options import AdminOptions, checked
 from penstock.admin.config_api import ConfigApi
 from penstock.admin.damage_api import DamageApi
 from penstock.admin.graphite import GraphiteApi
 from penstock.admin.groups_api import GroupsApi
-from penstock.admin.messages.api import MessagesApi
+from penstock.admin.messages.messages_api import MessagesApi
 from penstock.admin.metrics import AdminVitals
-from penstock.admin.nodes.copies import CopiesApi
+from penstock.admin.nodes.copies_api import CopiesApi
 from penstock.admin.nodes.machines import MachinesApi
 from penstock.admin.notifications import Notifier
-from penstock.admin.options import AdminOptions, checked
 from penstock.admin.pages import Pages
 from penstock.admin.permissions import Access
-from penstock.admin.pipelines.api import Pipelines
+from penstock.admin.pipelines.pipelines_api import Pipelines
+from penstock.admin.read_api import ReadApi
 from penstock.admin.router import AdminRouter
-from penstock.cluster.asker import Asker
 from penstock.cluster.cluster import Addresses, Cluster
 from penstock.cluster.exchange import Timeouts
+from penstock.cluster.http_client import HttpClient
 from penstock.cluster.writes import Changes
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.settings.version import NSQ_VERSION, version_line
 from penstock.net import tcp
 from penstock.net.budget import Memory
-from penstock.net.http.server.api import ApiError
 from penstock.net.http.server.service import HttpServer, Request, Response
+from penstock.net.http.server.v1_api import ApiError
 from penstock.net.tls.renewal import Renewed
 from penstock.net.tls.tls_layer import check_readable, renewed_client_context
 from penstock.net.vitals.vitals import Vitals
@@ -50,9 +50,9 @@ class Nsqadmin:
         access = Access(options)
         graphite = GraphiteApi(options)
         timeouts = Timeouts(options.connect_s, options.request_s)
-        self.asker = Asker(timeouts, agent=f"nsqadmin/{NSQ_VERSION}", tls=client_tls(options))
+        self.http = HttpClient(timeouts, agent=f"nsqadmin/{NSQ_VERSION}", tls=client_tls(options))
         addresses = Addresses(options.lookupd_http_addresses, options.nsqd_http_addresses)
-        self.cluster = Cluster(self.asker, addresses, clock)
+        self.cluster = Cluster(self.http, addresses, clock)
         self.notifier = Notifier(options.notification_http_endpoint, *timeouts, clock)
         self._own_vitals = AdminVitals(self.notifier, clock)
         self._options, self._clock = options, clock
@@ -109,9 +109,9 @@ class Nsqadmin:
         options = self._options
         if not options.rocketmq_namesrv_addresses:
             return None
-        from penstock.admin.rocketmq.api import RocketmqApi
-        from penstock.admin.rocketmq.beside import Beside
-        from penstock.admin.rocketmq.changes.api import RocketmqChangesApi
+        from penstock.admin.rocketmq.changes.changes_api import RocketmqChangesApi
+        from penstock.admin.rocketmq.other_brokers import OtherBrokers
+        from penstock.admin.rocketmq.rocketmq_api import RocketmqApi
         from penstock.admin.rocketmq.servers import Servers
 
         servers = Servers(
@@ -121,7 +121,7 @@ class Nsqadmin:
             options.request_s,
             self._clock,
         )
-        self._groups.beside = Beside(servers, self.cluster)
+        self._groups.beside = OtherBrokers(servers, self.cluster)
         RocketmqApi(servers, access, self._groups.beside).add_routes(self._router)
         RocketmqChangesApi(servers, access, self.notifier).add_routes(self._router)
         return servers
@@ -133,8 +133,8 @@ class Nsqadmin:
             for path in ("/api/history", "/api/events", "/api/lost"):
                 self._router.v1("GET", path, _no_history)
             return
-        from penstock.admin.history.api import HistoryApi
         from penstock.admin.history.history import History
+        from penstock.admin.history.history_api import HistoryApi
         from penstock.admin.history.lost_api import LostApi
         from penstock.admin.history.poller import Poller
         from penstock.admin.history.server_sent import Events
@@ -161,7 +161,7 @@ class Nsqadmin:
         if self._rocketmq is not None:
             await self._rocketmq.close()
         await self.notifier.close()
-        await self.asker.close()
+        await self.http.close()
 
 
 def _no_history(request: Request) -> Response:

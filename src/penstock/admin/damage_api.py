@@ -6,14 +6,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from penstock.admin.api import answering
+from penstock.admin.read_api import answering
 from penstock.admin.router import AdminRouter
 from penstock.cluster.cluster import Cluster
-from penstock.cluster.errors import RefusedError
 from penstock.cluster.exchange import escaped
 from penstock.cluster.fanout import Warnings, try_all
-from penstock.net.http.server.api import Query
+from penstock.cluster.upstream_errors import RefusedError
 from penstock.net.http.server.service import Request
+from penstock.net.http.server.v1_api import Query
 
 
 class TopicDamage(Struct):
@@ -46,7 +46,7 @@ class DamageApi:
 
         async def ask(address: str) -> NodeDamage:
             try:
-                return await self._cluster.asker.get(address, target, NodeDamage)
+                return await self._cluster.http.get(address, target, NodeDamage)
             except RefusedError as error:
                 if error.status != 404:
                     raise

@@ -8,14 +8,14 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from penstock.admin.options import AdminOptions
+from penstock.admin.admin_options import AdminOptions
 from penstock.admin.router import AdminRouter
 from penstock.core.malformed import MALFORMED
 from penstock.core.redaction import without_secrets
 from penstock.core.units import SECOND
 from penstock.net.http.client import once as http_client
-from penstock.net.http.server.api import ApiError, Query, plain_response
 from penstock.net.http.server.service import Request, Response
+from penstock.net.http.server.v1_api import ApiError, Query, plain_response
 
 logger = logging.getLogger("penstock.nsqadmin")
 

@@ -10,17 +10,17 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from penstock.admin.api import answering
-from penstock.admin.pipelines.api import Pipelines
+from penstock.admin.pipelines.pipelines_api import Pipelines
+from penstock.admin.read_api import answering
 from penstock.admin.router import AdminRouter
 from penstock.cluster.cluster import Cluster
 from penstock.cluster.fanout import Warnings
 from penstock.cluster.groups import LOG, Group, NodeGroups, whole_groups
-from penstock.net.http.server.api import Query
 from penstock.net.http.server.service import Request
+from penstock.net.http.server.v1_api import Query
 
 if TYPE_CHECKING:
-    from penstock.admin.rocketmq.beside import Beside
+    from penstock.admin.rocketmq.other_brokers import OtherBrokers
 
 
 class GroupsApi:
@@ -31,7 +31,7 @@ class GroupsApi:
         self._pipelines = pipelines
         self.growth: Callable[[str, str], float | None] = _unknown
         """The growth of the lag of a topic's group, in messages a second; None if not known."""
-        self.beside: Beside | None = None
+        self.beside: OtherBrokers | None = None
         """RocketMQ's brokers that are no nodes, where nsqadmin knows name servers."""
 
     def add_routes(self, router: AdminRouter) -> None:

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
+from penstock.admin.admin_options import AdminOptions
 from penstock.admin.compression import coding_of, compressed
-from penstock.admin.options import AdminOptions
 from penstock.admin.permissions import Access
 from penstock.admin.router import AdminRouter
 from penstock.admin.verdicts.limits import LIMITS
@@ -24,8 +24,8 @@ from penstock.core.errors import ConfigError
 from penstock.core.redaction import without_user
 from penstock.core.settings.version import NSQ_VERSION
 from penstock.core.units import SECOND
-from penstock.net.http.server.api import plain_response
 from penstock.net.http.server.service import Request, Response
+from penstock.net.http.server.v1_api import plain_response
 
 PATHS: Final = (
     "/", "/topics", "/topics/:topic", "/topics/:topic/:channel", "/nodes", "/nodes/:node",

@@ -9,11 +9,11 @@ from __future__ import annotations
 import ipaddress
 import re
 
-from penstock.admin.options import AdminOptions
+from penstock.admin.admin_options import AdminOptions
 from penstock.core.errors import ConfigError
-from penstock.net.http.server.api import ApiError
 from penstock.net.http.server.guard import Guard
 from penstock.net.http.server.service import Request
+from penstock.net.http.server.v1_api import ApiError
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address

@@ -7,10 +7,10 @@ from collections.abc import Awaitable
 from typing import Any
 
 from penstock.admin.compression import compressed
-from penstock.net.http.server.api import ApiRouter
 from penstock.net.http.server.guard import Guard
 from penstock.net.http.server.route import Route
-from penstock.net.http.server.service import Handler, Later, Request, Response
+from penstock.net.http.server.service import DeferredResponse, Handler, Request, Response
+from penstock.net.http.server.v1_api import ApiRouter
 
 
 class AdminRouter(ApiRouter):
@@ -35,10 +35,10 @@ class AdminRouter(ApiRouter):
 
 
 def _compressing(handler: Handler) -> Handler:
-    def answer(request: Request) -> Response | Later | Awaitable[Response]:
+    def answer(request: Request) -> Response | DeferredResponse | Awaitable[Response]:
         answered = handler(request)
         accepted = request.headers.get(b"accept-encoding", b"")
-        if not accepted or isinstance(answered, Later):
+        if not accepted or isinstance(answered, DeferredResponse):
             return answered
         if isinstance(answered, Response):
             return compressed(answered, accepted)

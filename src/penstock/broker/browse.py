@@ -33,7 +33,7 @@ class State(Enum):
     SPENT = "spent"
 
 
-class Stretch(NamedTuple):
+class StateRange(NamedTuple):
     """Messages ``[first, next)`` in the same state. ``deadline`` is monotonic ns, of deferred
     ones.
     """
@@ -45,13 +45,13 @@ class Stretch(NamedTuple):
     deadline: int | None = None
 
 
-def oldest(state: ChannelState, low: int, limit: int) -> list[Stretch]:
+def oldest(state: ChannelState, low: int, limit: int) -> list[StateRange]:
     """The first ``limit`` messages from offset ``low`` on that the channel needs, in order."""
     # Not among the stretches: there may be millions, of which numpy picks the nearest.
     deferred = state.deferred.nearest(low, limit)
     stretches = [s for s in _stretches(state) if s.next > low and s.next > s.first]
     stretches += [
-        Stretch(e.first, e.next, State.DEFERRED, e.attempts, e.deadline) for e in deferred
+        StateRange(e.first, e.next, State.DEFERRED, e.attempts, e.deadline) for e in deferred
     ]
     found = []
     for stretch in heapq.nsmallest(limit, stretches, key=_FIRST):
@@ -63,14 +63,14 @@ def oldest(state: ChannelState, low: int, limit: int) -> list[Stretch]:
     return found
 
 
-def newest(state: ChannelState, limit: int) -> list[Stretch]:
+def newest(state: ChannelState, limit: int) -> list[StateRange]:
     """The last ``limit`` messages that the channel needs, in order."""
     deferred = state.deferred.newest(limit)
     stretches = [s for s in _stretches(state) if s.next > s.first]
     stretches += [
-        Stretch(e.first, e.next, State.DEFERRED, e.attempts, e.deadline) for e in deferred
+        StateRange(e.first, e.next, State.DEFERRED, e.attempts, e.deadline) for e in deferred
     ]
-    found: list[Stretch] = []
+    found: list[StateRange] = []
     for stretch in heapq.nlargest(limit, stretches, key=_NEXT):
         found.append(stretch._replace(first=max(stretch.first, stretch.next - limit)))
         limit -= stretch.next - found[-1].first
@@ -79,16 +79,16 @@ def newest(state: ChannelState, limit: int) -> list[Stretch]:
     return found[::-1]
 
 
-def _stretches(state: ChannelState) -> Iterator[Stretch]:
+def _stretches(state: ChannelState) -> Iterator[StateRange]:
     """All but the deferred."""
     for first, next_, attempts in state.flying():
-        yield Stretch(first, next_, State.IN_FLIGHT, attempts)
+        yield StateRange(first, next_, State.IN_FLIGHT, attempts)
     for entry in state.requeued:
-        yield Stretch(entry.first, entry.next, State.REQUEUED, entry.attempts)
+        yield StateRange(entry.first, entry.next, State.REQUEUED, entry.attempts)
     for spent in state.spent:
-        yield Stretch(spent.first, spent.next, State.SPENT, spent.attempts)
+        yield StateRange(spent.first, spent.next, State.SPENT, spent.attempts)
     for first, next_ in state.backlog():
-        yield Stretch(first, next_, State.WAITING, 0)
+        yield StateRange(first, next_, State.WAITING, 0)
 
 
 class PageEndError(Exception):

@@ -50,12 +50,12 @@ def decode_origins(note: Buffer) -> Origins | None:
         return None
 
 
-def are_letters(batch: Batch) -> bool:
+def are_dead_letters(batch: Batch) -> bool:
     """True if the messages of a batch are dead letters."""
     return decode_origins(batch.note) is not None
 
 
-class Parcel(NamedTuple):
+class DeadLetterBatch(NamedTuple):
     """Spent messages as they are read for a move: their NSQ frames, and their origins."""
 
     move: list[SpentRange]

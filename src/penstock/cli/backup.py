@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from penstock.cli.doctor.data_path import examine_data_path
-from penstock.cli.doctor.run import print_report
+from penstock.cli.doctor.doctor_command import print_report
 from penstock.cli.shared.data_paths import BESIDE_TOPICS, NO_DATA_PATH, is_data_path
 from penstock.cli.shared.dialects import register_dialects
 from penstock.cli.shared.pipes import quiet_pipe

@@ -18,7 +18,7 @@ from penstock.cli.live.children import Child, Children
 from penstock.cli.live.daemons import Daemons
 from penstock.cli.live.display import Board, Display, Gauge, Service, open_display
 from penstock.cli.live.folder import make_folder
-from penstock.cli.live.nodes import Ports
+from penstock.cli.live.local_nodes import Ports
 from penstock.cli.live.proof import verdict
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.counted import counted

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from penstock.cli.flags.java_flags import JavaFlags, introduction
 
 if TYPE_CHECKING:
-    from penstock.node.options import NodeOptions
-    from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.node.node_options import NodeOptions
+    from penstock.rocketmq.broker.broker_settings import BrokerSettings
 
 PREFIX: Final = "[mqbroker] "
 
@@ -28,7 +28,7 @@ def main() -> None:
     import_late("numpy")  # as in nsqd
     from penstock.core.errors import ConfigError
     from penstock.net.loop import run
-    from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.rocketmq.broker.broker_settings import BrokerSettings
 
     try:
         level, form = logs.parse_level(words.log_level), logs.parse_form(words.log_format)
@@ -69,11 +69,11 @@ def node_options(settings: BrokerSettings, log_level: int, follow: str = "") -> 
     ``follow`` is where a slave's master is copied.
     """
     from penstock.core.units import HOUR, MILLISECOND
-    from penstock.node.options import NodeOptions
+    from penstock.node.node_options import NodeOptions
 
     kind = NodeOptions
     if settings.nsq_tcp_address or settings.nsq_http_address:
-        from penstock.nsq.nsqd.options import NsqdOptions
+        from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 
         kind = NsqdOptions
     return kind(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from penstock.cli.flags.java_flags import JavaFlags
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.namesrv.settings import NamesrvSettings
+    from penstock.rocketmq.namesrv.namesrv_settings import NamesrvSettings
 
 
 def main() -> None:
@@ -19,7 +19,7 @@ def main() -> None:
     from penstock.core import logs
     from penstock.core.errors import ConfigError
     from penstock.net.loop import run
-    from penstock.rocketmq.namesrv.settings import NamesrvSettings
+    from penstock.rocketmq.namesrv.namesrv_settings import NamesrvSettings
 
     prefix = "[mqnamesrv] "
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from penstock.admin.options import AdminOptions
+from penstock.admin.admin_options import AdminOptions
 from penstock.core.settings.options import load
 from penstock.core.settings.version import version_line
 

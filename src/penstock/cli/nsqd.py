@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
     from penstock.net.loop import Turn
-    from penstock.nsq.nsqd.options import NsqdOptions
-    from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.nsq.nsqd.nsqd_options import NsqdOptions
+    from penstock.rocketmq.broker.broker_settings import BrokerSettings
 
 logger = logging.getLogger("penstock.nsqd")
 
@@ -27,7 +27,7 @@ def main() -> None:
     from penstock.core.late_import import import_late
 
     import_late("numpy")  # a third of the start, and no request needs it before messages come
-    from penstock.nsq.nsqd.options import NsqdOptions
+    from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 
     options = load(NsqdOptions, sys.argv[1:], "nsqd", version_line("nsqd"))
     from penstock.core import logs

@@ -6,7 +6,7 @@ import sys
 
 from penstock.core.settings.options import load
 from penstock.core.settings.version import version_line
-from penstock.nsq.nsqlookupd.options import LookupdOptions
+from penstock.nsq.nsqlookupd.lookupd_options import LookupdOptions
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from penstock import __version__
 from penstock.cli.dlq.commands import dlq
 from penstock.cli.flags.complaint import refuse
 from penstock.cli.pipeline.commands import pipeline
-from penstock.cli.shared.asking import Asking, Nodes, Texts, check_address
+from penstock.cli.shared.connection_flags import ConnectionFlags, NodeFlags, Texts, check_address
 from penstock.cli.shared.pipes import spell_out
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import PenstockError, UsageError
@@ -101,11 +101,11 @@ def demo(
 @app.command
 def top(
     *,
-    nodes: Nodes | None = None,
+    nodes: NodeFlags | None = None,
     interval: str = "1s",
     once: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
-    asking: Asking | None = None,
+    asking: ConnectionFlags | None = None,
 ) -> None:
     """Watch topics, channels, groups, rates and lag of one or several nsqds, Go's too.
 
@@ -121,10 +121,10 @@ def top(
         Print one JSON object and end.
     """
     from penstock.cli.shared.times import seconds
-    from penstock.cli.top.run import run_top
+    from penstock.cli.top.top_command import run_top
 
     run_top(
-        (nodes or Nodes()).where(asking),
+        (nodes or NodeFlags()).where(asking),
         interval_s=seconds("--interval", interval),
         once=once,
         as_json=json,
@@ -136,7 +136,7 @@ def replay(
     topic: str,
     /,
     *,
-    nodes: Nodes | None = None,
+    nodes: NodeFlags | None = None,
     from_offset: int | None = None,
     from_time: str | None = None,
     to_offset: int | None = None,
@@ -151,7 +151,7 @@ def replay(
     client_opt: Texts = (),
     rate: Annotated[int, Parameter(validator=Number(gte=0))] = 0,
     dry_run: Annotated[bool, Parameter(negative="")] = False,
-    asking: Asking | None = None,
+    asking: ConnectionFlags | None = None,
 ) -> None:
     """Print what a topic's log holds, or publish it again.
 
@@ -191,13 +191,13 @@ def replay(
     dry_run
         Read, count, and publish or print nothing.
     """
-    from penstock.cli.replay.run import Order, run_replay
-    from penstock.cli.replay.wanted import Span
+    from penstock.cli.replay.replay_command import ReplayOptions, run_replay
+    from penstock.cli.replay.selection import LogRange
 
-    span = Span.parse(from_offset, from_time, to_offset, to_time, SYSTEM_CLOCK.wall_ns())
-    where = (nodes or Nodes()).where(asking)
-    order = Order(topic, where, span, queue, count, grep, filter, print, to, to_nsqd, rate, dry_run,
-                  client_opt)  # fmt: skip
+    span = LogRange.parse(from_offset, from_time, to_offset, to_time, SYSTEM_CLOCK.wall_ns())
+    where = (nodes or NodeFlags()).where(asking)
+    order = ReplayOptions(topic, where, span, queue, count, grep, filter, print, to, to_nsqd, rate,
+                          dry_run, client_opt)  # fmt: skip
     run_replay(order)
 
 
@@ -206,7 +206,7 @@ def doctor(
     *,
     data_path: Paths = (),
     config: Paths = (),
-    nodes: Nodes | None = None,
+    nodes: NodeFlags | None = None,
     quick: Annotated[bool, Parameter(negative="")] = False,
     disk_used_max: Annotated[int, Parameter(validator=Number(gte=1, lte=100))] = 90,
     repair: Annotated[bool, Parameter(negative="")] = False,
@@ -214,7 +214,7 @@ def doctor(
     rocketmq_namesrv_address: NameServers = (),
     rocketmq_client_opt: Texts = (),
     json: Annotated[bool, Parameter(negative="")] = False,
-    asking: Asking | None = None,
+    asking: ConnectionFlags | None = None,
 ) -> None:
     """Examine a data path, a configuration, a cluster; say what is wrong and what helps.
 
@@ -245,11 +245,11 @@ def doctor(
     json
         Print one JSON object.
     """
-    from penstock.cli.doctor.run import Order, run_doctor
+    from penstock.cli.doctor.doctor_command import DoctorOptions, run_doctor
 
     is_asked = nodes is not None or not (data_path or config or rocketmq_namesrv_address)
-    where = (nodes or Nodes()).where(asking) if is_asked else None
-    order = Order(data_path, config, where, quick, disk_used_max, repair, accept_damage,
+    where = (nodes or NodeFlags()).where(asking) if is_asked else None
+    order = DoctorOptions(data_path, config, where, quick, disk_used_max, repair, accept_damage,
                   rocketmq_namesrv_address, rocketmq_client_opt)  # fmt: skip
     run_doctor(order, as_json=json)
 
@@ -311,7 +311,7 @@ def promote(
     *,
     nsqd_http_address: Annotated[str | None, Parameter(show_default=False)] = None,
     force: bool = False,
-    asking: Asking | None = None,
+    asking: ConnectionFlags | None = None,
 ) -> None:
     """Make a follower primary: it accepts publishes, and the old primary refuses them.
 
@@ -338,7 +338,7 @@ def promote(
         raise UsageError("one follower is promoted: give one address")
     node = address or nsqd_http_address or ""
     check_address("ADDRESS" if address else "--nsqd-http-address", node)
-    run_promote(node, (asking or Asking()).access([node]), force=force)
+    run_promote(node, (asking or ConnectionFlags()).access([node]), force=force)
 
 
 @app.command

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from penstock.cluster.access import Access
 from penstock.cluster.blocking import Daemon, secured
-from penstock.cluster.errors import UpstreamError
 from penstock.cluster.exchange import code_of, parsed
+from penstock.cluster.upstream_errors import UpstreamError
 from penstock.core.counted import counted
 from penstock.core.errors import PenstockError
 from penstock.core.redaction import without_secrets
-from penstock.net.http.client.kept import Tls
+from penstock.net.http.client.keep_alive import Tls
 
 ASK_S: Final = 5.0
 PROMOTE_S: Final = 90.0

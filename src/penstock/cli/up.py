@@ -11,9 +11,9 @@ from penstock.cli.live.children import Children
 from penstock.cli.live.daemons import Daemons
 from penstock.cli.live.display import Board, Display, Gauge, Service, open_display
 from penstock.cli.live.folder import make_folder
-from penstock.cli.live.nodes import Ports, left_out
+from penstock.cli.live.local_nodes import Ports, left_out
 from penstock.cluster.blocking import Daemon
-from penstock.cluster.errors import UpstreamError
+from penstock.cluster.upstream_errors import UpstreamError
 from penstock.core.errors import PenstockError
 from penstock.spark.requirements import require_spark
 

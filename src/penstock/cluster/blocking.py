@@ -8,17 +8,17 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock.cluster.access import Access
-from penstock.cluster.errors import (
+from penstock.cluster.exchange import ACCEPT, PROBE, Endpoint, https_port, parsed, target
+from penstock.cluster.reasons import reason_of
+from penstock.cluster.upstream_errors import (
     PLAIN,
     AddressError,
-    Asked,
     RefusedError,
+    SentRequest,
     UnexpectedError,
     UnreachableError,
 )
-from penstock.cluster.exchange import ACCEPT, PROBE, Endpoint, https_port, parsed, target
-from penstock.cluster.reasons import reason_of
-from penstock.net.http.client.kept import BUSY_MAX, KeptConnection, Reply, Tls
+from penstock.net.http.client.keep_alive import BUSY_MAX, KeepAliveConnection, Reply, Tls
 
 ANSWER_MAX: Final = 256 << 20
 """Bytes of an answer."""
@@ -47,7 +47,7 @@ class Daemon:
         if self.endpoint.is_secure:
             tls = tls or Tls(ssl.create_default_context())
         try:
-            self._connection = KeptConnection(
+            self._connection = KeepAliveConnection(
                 *self.endpoint.host_and_port(),
                 seconds,
                 max_body,
@@ -84,7 +84,7 @@ class Daemon:
             path = self.endpoint.path + asked_for
             return self._connection.ask(method, path, body, tries=self._tries)
         except (OSError, ValueError, http.client.HTTPException) as error:
-            asked = Asked(method, self.endpoint, asked_for)
+            asked = SentRequest(method, self.endpoint, asked_for)
             reason = reason_of(error, self.endpoint.address)
             raise UnreachableError(PLAIN, asked, reason) from error
 
@@ -92,14 +92,14 @@ class Daemon:
         body = self._answered(method, asked_for).body
         answer = parsed(body)
         if not answer:
-            asked = Asked(method, self.endpoint, asked_for)
+            asked = SentRequest(method, self.endpoint, asked_for)
             raise UnexpectedError(PLAIN, asked, "the answer is no JSON object")
         return answer
 
     def _answered(self, method: str, asked_for: str) -> Reply:
         reply = self.ask(method, asked_for)
         if reply.status != 200:
-            asked = Asked(method, self.endpoint, asked_for)
+            asked = SentRequest(method, self.endpoint, asked_for)
             raise RefusedError(PLAIN, asked, reply.status, reply.body)
         return reply
 

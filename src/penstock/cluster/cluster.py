@@ -12,22 +12,22 @@ from typing import Final, NamedTuple, TypeVar
 
 from msgspec import Struct
 
-from penstock.cluster.asker import Asker
-from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.exchange import Endpoint, escaped
 from penstock.cluster.fanout import Warnings, ask_all, try_all
 from penstock.cluster.groups import NodeGroups, groups_kind
+from penstock.cluster.http_client import HttpClient
 from penstock.cluster.producers import (
-    Info,
+    AdvertisedNodes,
+    AdvertisedProducers,
+    NodeInfo,
     Producer,
     ProducerTopic,
-    ToldBareNodes,
-    ToldNodes,
-    distinct,
+    distinct_by_http_address,
+    merged_by_tcp_address,
     ordered,
-    united,
 )
 from penstock.cluster.stats import NodeStats, TopicStats, settled
+from penstock.cluster.upstream_errors import NoAnswerError
 from penstock.core.clock import Clock
 
 T = TypeVar("T")
@@ -70,8 +70,8 @@ class TopicNames(Struct):
 class Cluster:
     """The daemons at ``addresses``, which may be changed at any time."""
 
-    def __init__(self, asker: Asker, addresses: Addresses, clock: Clock) -> None:
-        self.asker = asker
+    def __init__(self, http: HttpClient, addresses: Addresses, clock: Clock) -> None:
+        self.http = http
         self.addresses = addresses
         self._clock = clock
 
@@ -107,8 +107,8 @@ class Cluster:
         ignored = Warnings()  # of one of several nsqlookupds: /topics has told it before
         query = f"?topic={escaped(topic)}"
         try:
-            told = await self._lookupds(f"/lookup{query}", ToldNodes, ignored)
-            if distinct(told):
+            told = await self._lookupds(f"/lookup{query}", AdvertisedProducers, ignored)
+            if distinct_by_http_address(told):
                 return None
             channels = await self._lookupds(f"/channels{query}", _Channels, ignored)
         except NoAnswerError as error:
@@ -120,9 +120,11 @@ class Cluster:
     async def producers(self, warnings: Warnings, *, with_topics: bool = True) -> list[Producer]:
         """All nodes; without their topics, of which there are many, it costs much less."""
         if self.addresses.lookupds and with_topics:
-            return united(await self._lookupds("/nodes", ToldNodes, warnings))
+            return merged_by_tcp_address(
+                await self._lookupds("/nodes", AdvertisedProducers, warnings)
+            )
         if self.addresses.lookupds:
-            return united(await self._lookupds("/nodes", ToldBareNodes, warnings))
+            return merged_by_tcp_address(await self._lookupds("/nodes", AdvertisedNodes, warnings))
         ask = self.described if with_topics else self._bare
         found = await ask_all("nsqd", self.addresses.nsqds, ask)
         warnings.add(found.errors)
@@ -131,11 +133,11 @@ class Cluster:
     async def node(self, address: str, warnings: Warnings, *, is_brief: bool) -> Producer | None:
         """The node that is called so; in brief its topics are only those of nsqlookupds."""
         if self.addresses.lookupds:
-            told = await self._lookupds("/nodes", ToldNodes, warnings)
+            told = await self._lookupds("/nodes", AdvertisedProducers, warnings)
             for each in (each for _, nodes in told for each in nodes.producers or ()):
                 if each.http_address != address:
                     each.topics = None  # of all nodes they are many
-            nodes = united(told)
+            nodes = merged_by_tcp_address(told)
         else:
             nodes = await self.producers(warnings, with_topics=not is_brief)
         return next((each for each in nodes if each.http_address == address), None)
@@ -144,11 +146,13 @@ class Cluster:
         """The nodes that have this topic."""
         if self.addresses.lookupds:
             target = f"/lookup?topic={escaped(topic)}"
-            return distinct(await self._lookupds(target, ToldNodes, warnings))
+            return distinct_by_http_address(
+                await self._lookupds(target, AdvertisedProducers, warnings)
+            )
 
         async def ask(address: str) -> Producer | None:
             target = f"{STATS}&topic={escaped(topic)}{NO_CLIENTS}"
-            stats = await self.asker.get(address, target, TopicNames)
+            stats = await self.http.get(address, target, TopicNames)
             if topic not in stats.names():
                 return None
             return (await self._info(address)).described([ProducerTopic(topic)])
@@ -160,15 +164,15 @@ class Cluster:
     async def described(self, address: str) -> Producer:
         """The node at this address as it describes itself. Raises UpstreamError."""
         info = await self._info(address)
-        stats = await self.asker.get(address, STATS + NO_CLIENTS, TopicNames)
+        stats = await self.http.get(address, STATS + NO_CLIENTS, TopicNames)
         return info.described([ProducerTopic(each) for each in stats.names()])
 
     async def _bare(self, address: str) -> Producer:
         return (await self._info(address)).described([])
 
-    async def _info(self, address: str) -> Info:
+    async def _info(self, address: str) -> NodeInfo:
         """The /info of a node; an old one that does not say where it is, is where it was asked."""
-        info = await self.asker.get(address, "/info", Info)
+        info = await self.http.get(address, "/info", NodeInfo)
         if not info.broadcast_address:
             info.broadcast_address, info.http_port = Endpoint.of(address).host_and_port()
         info.hostname = info.hostname or info.broadcast_address
@@ -193,7 +197,7 @@ class Cluster:
         target += "" if clients else NO_CLIENTS
 
         async def ask(producer: Producer) -> list[TopicStats]:
-            stats = await self.asker.get(producer.http_address, target, NodeStats)
+            stats = await self.http.get(producer.http_address, target, NodeStats)
             return settled(stats, producer.place, topic, self._clock.wall_ns())
 
         found = await ask_all("nsqd", producers, ask)
@@ -213,7 +217,7 @@ class Cluster:
         target = STATS + FIGURES_ONLY + (f"&topic={escaped(topic)}" if topic else "")
 
         async def ask(address: str) -> NodeGroups:
-            return await self.asker.get_as(address, target, groups_kind)
+            return await self.http.get_as(address, target, groups_kind)
 
         addresses = dict.fromkeys(each.http_address for each in producers)
         found = await ask_all("nsqd", addresses, ask)
@@ -234,7 +238,7 @@ class Cluster:
         self, who: str, addresses: Sequence[str], target: str, kind: type[T], warnings: Warnings
     ) -> list[tuple[str, T]]:
         async def ask(address: str) -> T:
-            return await self.asker.get(address, target, kind)
+            return await self.http.get(address, target, kind)
 
         found = await ask_all(who, addresses, ask)
         warnings.add(found.errors)

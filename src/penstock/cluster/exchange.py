@@ -1,7 +1,7 @@
 """One request to a daemon, without I/O: where it goes, what it says, what a refusal means.
 
-The asyncio asker (``asker``) and the blocking one (``blocking``) share it. Nothing here needs more
-than the standard library, as executors of Spark import it.
+The asyncio client (``http_client``) and the blocking one (``blocking``) share it. Nothing here
+needs more than the standard library, as executors of Spark import it.
 """
 
 from __future__ import annotations

@@ -10,13 +10,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
-from penstock.cluster.errors import NoAnswerError, UpstreamError
+from penstock.cluster.upstream_errors import NoAnswerError, UpstreamError
 
 AskedT = TypeVar("AskedT")
 T = TypeVar("T")
 
 
-class Found(NamedTuple, Generic[AskedT, T]):
+class Answers(NamedTuple, Generic[AskedT, T]):
     """Answers and who gave them, in the order in which they were named, and the others' errors."""
 
     answers: list[tuple[AskedT, T]]
@@ -56,7 +56,7 @@ class Strict(Warnings):
 
 async def ask_all(
     kind: str, asked: Iterable[AskedT], ask: Callable[[AskedT], Awaitable[T]]
-) -> Found[AskedT, T]:
+) -> Answers[AskedT, T]:
     """Ask them all. NoAnswerError, which calls them by their ``kind``, when none answers."""
     everybody = list(asked)
     found = await try_all(everybody, ask)
@@ -68,7 +68,7 @@ async def ask_all(
 
 async def try_all(
     asked: Iterable[AskedT], ask: Callable[[AskedT], Awaitable[T]]
-) -> Found[AskedT, T]:
+) -> Answers[AskedT, T]:
     """Ask them all; it may be that none answers."""
     everybody = list(asked)
     outcomes = await asyncio.gather(*(_outcome(ask, each) for each in everybody))
@@ -78,7 +78,7 @@ async def try_all(
             errors.append(str(outcome))
         else:
             answers.append((each, outcome))
-    return Found(answers, errors)
+    return Answers(answers, errors)
 
 
 async def _outcome(ask: Callable[[AskedT], Awaitable[T]], asked: AskedT) -> T | UpstreamError:

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Raw, Struct
 
 from penstock.cluster import groups
-from penstock.cluster.groups import LOG, ROCKETMQ, ToldGroup
+from penstock.cluster.groups import LOG, ROCKETMQ, ReportedGroup
 from penstock.cluster.stats import ChannelStats, ClientStats
 
 CHANNEL: Final = "channel"
@@ -16,7 +16,7 @@ TARGET: Final = "/stats?format=json&include_mem=false"
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class ReaderFigures:
     """A reader of a topic: an NSQ channel, a RocketMQ group or a group of the log, by ``kind``.
 
     ``depth`` is what it still has to read, ``done`` a count that grows with what it has finished.
@@ -49,7 +49,7 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class TopicFigures:
     """A topic on one node."""
 
     name: str
@@ -57,7 +57,7 @@ class Topic:
     messages: int
     nbytes: int
     paused: bool
-    readers: tuple[Reader, ...]
+    readers: tuple[ReaderFigures, ...]
 
     @property
     def lag(self) -> int:
@@ -71,7 +71,7 @@ class NodeFigures:
 
     address: str
     at_ns: int
-    topics: tuple[Topic, ...] = ()
+    topics: tuple[TopicFigures, ...] = ()
     version: str = ""
     health: str = ""
     producers: int = 0
@@ -81,49 +81,49 @@ class NodeFigures:
 # --- as /stats has them --------------------------------------------------------------------------
 
 
-class ToldChannel(ChannelStats):
+class ReportedChannel(ChannelStats):
     """A channel; Go's nsqd has no dead letters, and before NSQ 1.2 counted no clients."""
 
     dead_letter_count: int = 0
 
 
-class ToldTopic(groups.ToldTopic, kw_only=True):
+class ReportedTopic(groups.ReportedGroups, kw_only=True):
     """A topic; only our nsqd knows groups."""
 
     topic_name: str
-    channels: list[ToldChannel] | None = None
+    channels: list[ReportedChannel] | None = None
     depth: int = 0
     message_count: int = 0
     message_bytes: int = 0
     paused: bool = False
 
 
-class ToldNode(Struct):
+class ReportedNode(Struct):
     """The answer of an nsqd at ``TARGET``."""
 
-    topics: list[ToldTopic] | None
+    topics: list[ReportedTopic] | None
     version: str = ""
     health: str = ""
     producers: list[Raw] | None = None
 
 
-def figures_of(address: str, at_ns: int, told: ToldNode) -> NodeFigures:
+def figures_of(address: str, at_ns: int, stats: ReportedNode) -> NodeFigures:
     """The figures of a node that has told them at this moment (monotonic ns)."""
     return NodeFigures(
         address,
         at_ns,
-        tuple(map(_topic, told.topics or ())),
-        told.version,
-        told.health,
-        len(told.producers or ()),
+        tuple(map(_topic, stats.topics or ())),
+        stats.version,
+        stats.health,
+        len(stats.producers or ()),
     )
 
 
-def _topic(topic: ToldTopic) -> Topic:
+def _topic(topic: ReportedTopic) -> TopicFigures:
     readers = [_channel(channel) for channel in topic.channels or ()]
     readers += [_group(group, ROCKETMQ) for group in topic.consumer_groups or ()]
     readers += [_group(group, LOG) for group in topic.log_groups or ()]
-    return Topic(
+    return TopicFigures(
         topic.topic_name,
         topic.depth,
         topic.message_count,
@@ -133,11 +133,11 @@ def _topic(topic: ToldTopic) -> Topic:
     )
 
 
-def _channel(channel: ToldChannel) -> Reader:
+def _channel(channel: ReportedChannel) -> ReaderFigures:
     clients = tuple(channel.clients or ())
     # Go's /stats does not count what is finished: it is what came and waits nowhere.
     waiting = channel.depth + channel.in_flight_count + channel.deferred_count
-    return Reader(
+    return ReaderFigures(
         channel.channel_name,
         CHANNEL,
         channel.depth,
@@ -153,8 +153,8 @@ def _channel(channel: ToldChannel) -> Reader:
     )
 
 
-def _group(group: ToldGroup, kind: str) -> Reader:
-    return Reader(
+def _group(group: ReportedGroup, kind: str) -> ReaderFigures:
+    return ReaderFigures(
         group.group_name,
         kind,
         group.lag,

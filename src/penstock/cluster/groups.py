@@ -66,7 +66,7 @@ class Member(ClientStats):
         return self.user_agent or f"{self.language} {self.version}".strip()
 
 
-class ToldGroup(Struct):
+class ReportedGroup(Struct):
     """A group in the /stats of a node; groups whose readers are not connected have no clients."""
 
     group_name: str = ""
@@ -89,24 +89,24 @@ class ToldGroup(Struct):
         )
 
 
-class ToldTopic(Struct):
+class ReportedGroups(Struct):
     """A topic's groups in the /stats of a node."""
 
     topic_name: str = ""
-    consumer_groups: list[ToldGroup] | None = None
-    log_groups: list[ToldGroup] | None = None
+    consumer_groups: list[ReportedGroup] | None = None
+    log_groups: list[ReportedGroup] | None = None
 
 
 class NodeGroups(Struct):
     """The part of an nsqd's /stats that is read."""
 
-    topics: list[ToldTopic] | None = None
+    topics: list[ReportedGroups] | None = None
 
 
 class PackedGroups(NodeGroups, rename={"topics": "groups"}):
     """The part that is read of a packed answer, which has the topics with groups apart."""
 
-    topics: list[ToldTopic] | None = None
+    topics: list[ReportedGroups] | None = None
 
 
 def groups_kind(body: bytes) -> type[NodeGroups]:
@@ -120,24 +120,24 @@ class _Key(NamedTuple):
     kind: str
 
 
-def whole_groups(told: Iterable[tuple[str, NodeGroups]], topic: str = "") -> list[Group]:
+def whole_groups(answers: Iterable[tuple[str, NodeGroups]], topic: str = "") -> list[Group]:
     """The groups (of one topic if it is named), summed over the nodes that report them, by name."""
-    found: dict[_Key, list[tuple[str, ToldGroup]]] = {}
-    for node, groups in told:
+    found: dict[_Key, list[tuple[str, ReportedGroup]]] = {}
+    for node, groups in answers:
         for key, group in _keyed(groups):
             if topic in ("", key.topic):
                 found.setdefault(key, []).append((node, group))
     return [_whole(key, parts) for key, parts in sorted(found.items(), key=lambda each: each[0])]
 
 
-def _keyed(groups: NodeGroups) -> Iterator[tuple[_Key, ToldGroup]]:
+def _keyed(groups: NodeGroups) -> Iterator[tuple[_Key, ReportedGroup]]:
     for topic in groups.topics or ():
         for kind, named in ((ROCKETMQ, topic.consumer_groups), (LOG, topic.log_groups)):
             for group in named or ():
                 yield _Key(topic.topic_name, group.group_name, kind), group
 
 
-def _whole(key: _Key, parts: list[tuple[str, ToldGroup]]) -> Group:
+def _whole(key: _Key, parts: list[tuple[str, ReportedGroup]]) -> Group:
     nodes = [group.on(node) for node, group in parts]
     aged = [(group.age, group) for _, group in parts if group.age is not None]
     owners = [(age, group.owner) for age, group in aged if group.owner is not None]

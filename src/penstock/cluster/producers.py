@@ -82,7 +82,7 @@ class Producer(Struct):
         )
 
 
-class Info(Struct):
+class NodeInfo(Struct):
     """A node as its /info describes it."""
 
     hostname: str = ""
@@ -112,7 +112,7 @@ class Info(Struct):
         )
 
 
-class ToldBare(Info):
+class AdvertisedNode(NodeInfo):
     """A node as an nsqlookupd describes it, without its topics."""
 
     remote_address: str = ""
@@ -124,7 +124,7 @@ class ToldBare(Info):
         return producer
 
 
-class Told(ToldBare):
+class AdvertisedProducer(AdvertisedNode):
     """A node as an nsqlookupd describes it."""
 
     topics: list[str] | None = None
@@ -142,22 +142,24 @@ class Told(ToldBare):
         return producer
 
 
-class ToldNodes(Struct):
+class AdvertisedProducers(Struct):
     """The fields of an nsqlookupd's /nodes and /lookup that are read."""
 
-    producers: list[Told] | None = None
+    producers: list[AdvertisedProducer] | None = None
 
 
-class ToldBareNodes(Struct):
+class AdvertisedNodes(Struct):
     """The answer of an nsqlookupd's /nodes and /lookup, read without topics."""
 
-    producers: list[ToldBare] | None = None
+    producers: list[AdvertisedNode] | None = None
 
 
-def united(told: Iterable[tuple[str, ToldNodes | ToldBareNodes]]) -> list[Producer]:
+def merged_by_tcp_address(
+    answers: Iterable[tuple[str, AdvertisedProducers | AdvertisedNodes]],
+) -> list[Producer]:
     """The nodes in the nsqlookupds' answers, by address; each with the nsqlookupds that know it."""
     found: dict[str, Producer] = {}
-    for address, nodes in told:
+    for address, nodes in answers:
         for each in nodes.producers or ():
             producer = each.producer()
             # By TCP address, while `distinct` takes the HTTP address. Go's does both
@@ -169,10 +171,10 @@ def united(told: Iterable[tuple[str, ToldNodes | ToldBareNodes]]) -> list[Produc
     return ordered(found.values())
 
 
-def distinct(told: Iterable[tuple[str, ToldNodes]]) -> list[Producer]:
+def distinct_by_http_address(answers: Iterable[tuple[str, AdvertisedProducers]]) -> list[Producer]:
     """The nodes that have a topic; none twice, although several nsqlookupds may name it."""
     found: dict[str, Producer] = {}
-    for _, nodes in told:
+    for _, nodes in answers:
         for each in nodes.producers or ():
             producer = each.producer()
             found.setdefault(producer.http_address, producer)

@@ -36,7 +36,7 @@ def rates(then: Iterable[Figures], now: Iterable[Figures], seconds: float) -> li
     return [(each + abs(each)) / 2 * is_same / seconds for each in (came, *others)]
 
 
-class Look(NamedTuple):
+class Counts(NamedTuple):
     """Counts at one moment (monotonic ns); ``lag`` is what was left to do. Of a topic nothing
     ``went``: its readers say that.
     """
@@ -51,11 +51,11 @@ class Series:
     """The last looks at one thing."""
 
     def __init__(self) -> None:
-        self._look: Look | None = None
+        self._look: Counts | None = None
         self._rates: deque[list[float]] = deque(maxlen=LOOKS - 1)
         self._lags: deque[int] = deque(maxlen=_TREND_LOOKS)
 
-    def add(self, look: Look) -> None:
+    def add(self, look: Counts) -> None:
         """One more; one of the same moment is no news."""
         then = self._look
         if then is not None:
@@ -110,11 +110,11 @@ class History:
             for reader in topic.readers:
                 key = (node.address, topic.name, reader.key)
                 seen.add(key)
-                look = Look(node.at_ns, reader.done + reader.lag, reader.done, reader.lag)
+                look = Counts(node.at_ns, reader.done + reader.lag, reader.done, reader.lag)
                 self._add(key, look)
             key = (node.address, topic.name, "")
             seen.add(key)
-            self._add(key, Look(node.at_ns, topic.messages, 0, topic.lag))
+            self._add(key, Counts(node.at_ns, topic.messages, 0, topic.lag))
         gone = [key for key in self._series if key[0] == node.address and key not in seen]
         for key in gone:
             del self._series[key]
@@ -128,7 +128,7 @@ class History:
         for key in [key for key in self._series if key[0] == node]:
             del self._series[key]
 
-    def _add(self, key: Key, look: Look) -> None:
+    def _add(self, key: Key, look: Counts) -> None:
         self._series.setdefault(key, Series()).add(look)
 
 

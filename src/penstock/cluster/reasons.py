@@ -8,8 +8,8 @@ import ssl
 from typing import Final, NamedTuple
 
 from penstock.core.reasons import lookup_words, reason, system_words
-from penstock.net.dial import dial_reason
 from penstock.net.http.client.not_http import NotHttpError
+from penstock.net.outgoing import connect_error_text
 
 LATE: Final = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
 """Go's words for a request that took too long."""
@@ -68,7 +68,7 @@ def go_reason(error: BaseException, address: str, *, connecting: bool = False) -
 
         return go_words(error)
     if isinstance(error, OSError) and connecting:
-        return dial_reason(address, error)
+        return connect_error_text(address, error)
     if isinstance(error, TimeoutError):
         return LATE
     if isinstance(error, EOFError):

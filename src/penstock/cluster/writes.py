@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penstock.cluster.cluster import Cluster
-from penstock.cluster.errors import NoAnswerError, RefusedError, UpstreamError
 from penstock.cluster.exchange import escaped
 from penstock.cluster.fanout import Warnings, try_all
+from penstock.cluster.upstream_errors import NoAnswerError, RefusedError, UpstreamError
 
 
 class Changes:
@@ -64,7 +64,7 @@ class Changes:
 
         async def accept(address: str) -> None:
             try:
-                await self._cluster.asker.post(address, f"/topic/damage/accept{_query(topic)}")
+                await self._cluster.http.post(address, f"/topic/damage/accept{_query(topic)}")
             except RefusedError as error:
                 if error.status != 404:  # 404: a Go nsqd, or the topic is gone
                     raise
@@ -92,7 +92,7 @@ class Changes:
 
     async def _tell(self, addresses: Iterable[str], target: str) -> list[str]:
         async def post(address: str) -> None:
-            await self._cluster.asker.post(address, target)
+            await self._cluster.http.post(address, target)
 
         # All at once, where Go's nsqadmin goes one by one (NSQ spec 5.1): a daemon that is silent
         # does not keep the others waiting.

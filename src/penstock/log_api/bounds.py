@@ -6,8 +6,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from penstock.cluster.asker import Asker
 from penstock.cluster.exchange import target
+from penstock.cluster.http_client import HttpClient
 
 
 class Bounds(Struct):
@@ -23,7 +23,7 @@ class _Offsets(Struct):
     queues: Annotated[list[Bounds], Meta(min_length=1)]
 
 
-async def bounds_of(asker: Asker, address: str, topic: str) -> Bounds:
+async def bounds_of(http: HttpClient, address: str, topic: str) -> Bounds:
     """The bounds of a topic's log on the node at ``address``. Raises UpstreamError."""
-    told = await asker.get(address, target("/log/offsets", topic=topic), _Offsets)
+    told = await http.get(address, target("/log/offsets", topic=topic), _Offsets)
     return told.queues[0]

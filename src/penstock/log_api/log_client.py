@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from urllib.parse import urlencode
 
 from penstock.cluster.blocking import Daemon
-from penstock.cluster.errors import UnreachableError
 from penstock.cluster.exchange import https_port, parsed
+from penstock.cluster.upstream_errors import UnreachableError
 from penstock.log_api.errors import (
     GroupInUse,
     LogError,
@@ -31,7 +31,7 @@ from penstock.log_api.errors import (
     TlsNeeded,
     TopicNotFound,
 )
-from penstock.net.http.client.kept import Reply, Tls
+from penstock.net.http.client.keep_alive import Reply, Tls
 
 if TYPE_CHECKING:
     from penstock.storage.batch import Batch

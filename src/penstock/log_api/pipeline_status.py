@@ -53,7 +53,7 @@ class PipelineStatus(Struct):
     error: Annotated[str, Meta(max_length=ERROR_MAX)] = ""
 
 
-class ToldStatus(PipelineStatus):
+class ReportedStatus(PipelineStatus):
     """A status as a node keeps it.
 
     ``age`` is the seconds since it was told. ``error`` is the last one, which a later run does not

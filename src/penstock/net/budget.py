@@ -3,8 +3,8 @@
 One budget is for incomplete requests, one for unsent answers. Each connection has a share of both,
 which it updates once per read or write, not once per message. When a budget is used up, HTTP
 refuses with 503. A connection of a protocol without such a refusal gets backpressure instead: it is
-not read from until its turn comes (``Turns``). The first in line may exceed the budget, so that
-there is always one that can complete its request and release its memory.
+not read from until its turn comes (``MemoryQueue``). The first in line may exceed the budget, so
+that there is always one that can complete its request and release its memory.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Budget:
         return 0 < self.limit <= self.used
 
 
-class Share:
+class MemoryShare:
     """The part of a budget that one connection holds."""
 
     __slots__ = ("budget", "held")
@@ -71,7 +71,7 @@ class Share:
         return nbytes <= SMALL or not budget.is_full or budget.used == nbytes
 
 
-class Turns:
+class MemoryQueue:
     """The queue of connections that are not read from until there is room; ``first`` never
     waits.
     """
@@ -154,7 +154,7 @@ class Turns:
         return asyncio.get_running_loop().time() - self._watch.when() > self._stall_s / 4
 
 
-class MemoryTurn(Share):
+class MemoryTurn(MemoryShare):
     """The share of a connection that waits for its turn when the budget is used up.
 
     ``go_on`` resumes reading from it. ``give_up`` ends it because it stalls while others wait.
@@ -163,7 +163,7 @@ class MemoryTurn(Share):
     __slots__ = ("_turns", "give_up", "go_on", "waits")
 
     def __init__(
-        self, turns: Turns, go_on: Callable[[], None], give_up: Callable[[], None]
+        self, turns: MemoryQueue, go_on: Callable[[], None], give_up: Callable[[], None]
     ) -> None:
         super().__init__(turns.budget)
         self._turns = turns

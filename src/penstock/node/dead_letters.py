@@ -8,7 +8,7 @@ from functools import partial
 from typing import TypeAlias
 
 from penstock.broker.channels.channel import Channel
-from penstock.broker.dead_letters import Parcel, encode_origins
+from penstock.broker.dead_letters import DeadLetterBatch, encode_origins
 from penstock.broker.publish.records import Records
 from penstock.core.clock import Clock
 from penstock.core.counted import counted
@@ -51,7 +51,7 @@ class DeadLetters:
         letters = self._letters(parcel.frames, encode_origins(parcel.origins))
         self._commits.publish(topic, letters, 0, done)
 
-    def _moved(self, channel: Channel, parcel: Parcel, error: StorageError | None) -> None:
+    def _moved(self, channel: Channel, parcel: DeadLetterBatch, error: StorageError | None) -> None:
         if error is not None:
             logger.error(
                 "CHANNEL(%s:%s): failed to move %s to %s, trying again - %s",

@@ -47,7 +47,7 @@ class LogGroup(Struct):
     stale: bool = False
 
 
-class Rival(NamedTuple):
+class GroupOwner(NamedTuple):
     """The owner that has a group, and the seconds since its last commit."""
 
     owner: str
@@ -107,13 +107,13 @@ class LogGroups:
         """Show no group with this prefix: a dialect holds the log with it, and shows its own."""
         self._left_out = (*self._left_out, prefix)
 
-    def rival(self, topic: Topic, name: str, owner: str | None) -> Rival | None:
+    def other_owner(self, topic: Topic, name: str, owner: str | None) -> GroupOwner | None:
         """Another owner that has the group; None if this one may move it, or does not say."""
         known = self._known.get(topic, {}).get(name)
         if owner is None or known is None or known.owner in (None, owner):
             return None
         since = self._clock.monotonic_ns() - known.owned_ns
-        return Rival(known.owner or "", round(since / SECOND, 1)) if since < OWNED_NS else None
+        return GroupOwner(known.owner or "", round(since / SECOND, 1)) if since < OWNED_NS else None
 
     def moved(self, topic: Topic, name: str, owner: str | None = None) -> None:
         """A group has committed an offset, or is new; without ``owner`` it keeps the one it has."""

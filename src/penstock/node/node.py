@@ -10,7 +10,7 @@ import logging
 from penstock.broker.broker import Broker
 from penstock.core.clock import Clock
 from penstock.core.errors import StorageError
-from penstock.net.budget import UNREAD_S, Memory, Turns
+from penstock.net.budget import UNREAD_S, Memory, MemoryQueue
 from penstock.net.vitals.vitals import HEALTHY, Vitals
 from penstock.node.commits import Commits
 from penstock.node.dead_letters import DeadLetters, Letters
@@ -20,7 +20,7 @@ from penstock.node.group_retention import GroupRetention
 from penstock.node.housekeeping import Housekeeping
 from penstock.node.log_groups import LogGroups
 from penstock.node.node_metrics import NodeMetrics
-from penstock.node.options import NodeOptions
+from penstock.node.node_options import NodeOptions
 from penstock.node.registry import Registry, TopicList
 from penstock.node.replicas import Replicas
 
@@ -44,8 +44,8 @@ class Node:
         self.broker = broker
         self.clock = clock
         self.memory = memory
-        self.turns = Turns(memory.requests)
-        self.answer_turns = Turns(memory.answers, UNREAD_S)
+        self.turns = MemoryQueue(memory.requests)
+        self.answer_turns = MemoryQueue(memory.answers, UNREAD_S)
         self.dialects: list[Dialect] = []
         """The dialects that run now and have groups to show."""
         self.topic_list = topic_list

@@ -23,7 +23,7 @@ from penstock.net.loop import StopRequested, interruptible
 from penstock.node import metadata
 from penstock.node.dead_letters import Letters
 from penstock.node.node import Node
-from penstock.node.options import NodeOptions
+from penstock.node.node_options import NodeOptions
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.log import LogOptions
 from penstock.storage.retention import Retention

@@ -11,7 +11,7 @@ from penstock.net.http.server.service import HttpServer
 from penstock.net.tcp import Listener, check_free, listen
 from penstock.net.tls.tls_layer import ClientAuth, ServerTls
 from penstock.net.tls.tls_server import over_tls
-from penstock.node.options import NodeOptions
+from penstock.node.node_options import NodeOptions
 
 logger = logging.getLogger("penstock.nsqd")
 replication_logger = logging.getLogger("penstock.replication")

@@ -44,7 +44,7 @@ class ReplicaOptions(NamedTuple):
     missing: Missing = Missing.REFUSE
 
 
-class _Held(NamedTuple):
+class _WaitingPublishes(NamedTuple):
     """Publishes that wait for copies of a log up to ``end``."""
 
     end: int
@@ -68,7 +68,7 @@ class Replicas:
         self.on_copied: Copied = lambda topic, outcomes, end: None
         self.on_news: Callable[[], None] = lambda: None
         self._clock = clock
-        self._held: dict[Topic, deque[_Held]] = {}
+        self._held: dict[Topic, deque[_WaitingPublishes]] = {}
         self._is_enough = False
         # Neither: the first look says how it is.
         self._is_said: bool | None = None
@@ -105,7 +105,7 @@ class Replicas:
     def wait(self, topic: Topic, end: int, outcomes: list[Outcome]) -> None:
         """Tell these producers when the topic's log is copied up to ``end``, or cannot be."""
         self._held.setdefault(topic, deque()).append(
-            _Held(end, self._clock.monotonic_ns(), outcomes)
+            _WaitingPublishes(end, self._clock.monotonic_ns(), outcomes)
         )
         if not self._is_enough and self.options.missing is Missing.GO_ON:
             self._release(topic, end)

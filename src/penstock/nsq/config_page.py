@@ -13,8 +13,8 @@ from typing import Any, Final
 from penstock.core.logs import LEVELS, parse_level
 from penstock.core.redaction import without_secrets
 from penstock.core.settings.options import Options
-from penstock.net.http.server.api import ApiError, json_response, text_response
 from penstock.net.http.server.service import Request, Response
+from penstock.net.http.server.v1_api import ApiError, json_response, text_response
 
 _LEVEL_NUMBERS: Final = {level: number for number, level in enumerate(LEVELS.values(), 1)}
 

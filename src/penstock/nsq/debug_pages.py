@@ -18,8 +18,8 @@ from typing import Final
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.redaction import without_secrets
 from penstock.net import process
-from penstock.net.http.server.api import ApiError, ApiRouter, Query
-from penstock.net.http.server.service import Later, Request, Response
+from penstock.net.http.server.service import DeferredResponse, Request, Response
+from penstock.net.http.server.v1_api import ApiError, ApiRouter, Query
 from penstock.net.profiles import call_stacks
 from penstock.net.profiles.cpu import CpuProfile
 from penstock.net.profiles.pprof import Profile, ValueType
@@ -55,7 +55,7 @@ class DebugPages:
     def __init__(self) -> None:
         self._taking = ""
 
-    def profile(self, request: Request) -> Response | Later:
+    def profile(self, request: Request) -> Response | DeferredResponse:
         """Processor time: for pprof, or with ``debug=1`` or ``format=collapsed`` as folded
         stacks.
         """
@@ -76,7 +76,7 @@ class DebugPages:
         seconds = _seconds(query) or _PROFILE_SECONDS
         return self._take("profile", take)
 
-    def heap(self, request: Request) -> Response | Later:
+    def heap(self, request: Request) -> Response | DeferredResponse:
         """Memory by place of allocation: what is watched already, or watched for ``seconds``."""
         from penstock.net.profiles import heap  # tracemalloc takes a while to import
 
@@ -105,12 +105,12 @@ class DebugPages:
 
     def _take(
         self, what: str, take: Callable[[asyncio.Event], Awaitable[Response]]
-    ) -> Response | Later:
+    ) -> Response | DeferredResponse:
         """Answer later with what ``take`` makes; it ends early when the client is gone."""
         if self._taking:
             return _refusal(409, f"a {self._taking} is being taken; try again when it is over\n")
         self._taking = what
-        later, gone = Later(), asyncio.Event()
+        later, gone = DeferredResponse(), asyncio.Event()
         later.abandoned = gone.set
 
         async def run() -> None:
@@ -154,13 +154,13 @@ def free_memory(request: Request) -> Response:
     return Response()
 
 
-Handler = Callable[[Request], Response | Later]
+Handler = Callable[[Request], Response | DeferredResponse]
 
 
 def _checked(handler: Handler) -> Handler:
     """Wrap a handler so that wrong parameters are answered in words."""
 
-    def answer(request: Request) -> Response | Later:
+    def answer(request: Request) -> Response | DeferredResponse:
         try:
             return handler(request)
         except ApiError as error:

@@ -7,10 +7,10 @@ from collections.abc import AsyncGenerator, Iterable
 from operator import attrgetter
 from typing import Final
 
-from penstock.cluster.asker import Asker
-from penstock.cluster.errors import UpstreamError
 from penstock.cluster.exchange import target
-from penstock.nsq.stored import Stored, Stretch
+from penstock.cluster.http_client import HttpClient
+from penstock.cluster.upstream_errors import UpstreamError
+from penstock.nsq.stored import Stored, StoredRange
 from penstock.storage.batch import Batch, CorruptBatchError, iter_batches
 
 _FETCH_BYTES: Final = 256 * 1024
@@ -20,8 +20,8 @@ _FIRST_OFFSET: Final = attrgetter("first_offset")
 class LogReader:
     """The batches of a topic; holds about 256 KiB of them, or one that is larger."""
 
-    def __init__(self, asker: Asker, address: str, topic: str) -> None:
-        self._asker = asker
+    def __init__(self, http: HttpClient, address: str, topic: str) -> None:
+        self._http = http
         self._address = address
         self._topic = topic
         self._batches: list[Batch] = []
@@ -39,7 +39,7 @@ class LogReader:
 
     async def _fetched(self, offset: int) -> list[Batch]:
         asked = target("/log/fetch", topic=self._topic, offset=offset, max_bytes=_FETCH_BYTES)
-        data = await self._asker.get_bytes(self._address, asked)
+        data = await self._http.get_bytes(self._address, asked)
         try:
             return list(iter_batches(data))
         except CorruptBatchError as error:
@@ -58,5 +58,5 @@ class LogReader:
                     return
                 first, at = max(at, batch.first_offset), min(next_, batch.next_offset)
                 if first < at:
-                    for message in Stretch(batch, first, at).messages():
+                    for message in StoredRange(batch, first, at).messages():
                         yield message

@@ -26,7 +26,7 @@ class Stored(NamedTuple):
     origin: Origin | None = None
 
 
-class Stretch(NamedTuple):
+class StoredRange(NamedTuple):
     """The messages at offsets ``[first, next)``, all of one batch."""
 
     batch: Batch

@@ -16,7 +16,7 @@ from penstock.core.clock import Clock
 from penstock.core.errors import StorageError
 from penstock.net.budget import Memory
 from penstock.node.node import Node
-from penstock.node.options import NodeOptions
+from penstock.node.node_options import NodeOptions
 from penstock.replication.copy import Copy
 
 REFUSAL: Final = "a copy takes no messages"

@@ -15,7 +15,7 @@ from typing import Final
 
 from penstock.broker.dialects import queue_offset
 from penstock.core.errors import StorageError
-from penstock.replication.feed import Served
+from penstock.replication.feed import CopiedTopic
 from penstock.replication.messages import (
     VERSION,
     Batches,
@@ -358,10 +358,11 @@ class Copy:
             name: (copy.log.id_base, copy.log.next_offset) for name, copy in self.topics.items()
         }
 
-    def served(self) -> Iterable[Served]:
+    def served(self) -> Iterable[CopiedTopic]:
         """The copies as another node may copy them."""
         return (
-            Served(copy.name, copy.log, copy.journal, copy.queues) for copy in self.topics.values()
+            CopiedTopic(copy.name, copy.log, copy.journal, copy.queues)
+            for copy in self.topics.values()
         )
 
     def sync(self) -> None:

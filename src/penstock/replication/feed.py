@@ -17,9 +17,9 @@ from penstock.replication.messages import (
     End,
     Fetch,
     File,
+    FollowerTopic,
     Gone,
     Head,
-    Held,
     Hello,
     JournalPiece,
     encode_part,
@@ -34,7 +34,7 @@ NBYTES_MAX: Final = 4 * 1024 * 1024
 """The room of an answer. Only the small files, and the last batch or frame, may exceed it."""
 
 
-class Served(NamedTuple):
+class CopiedTopic(NamedTuple):
     """A topic that is copied."""
 
     name: str
@@ -51,7 +51,7 @@ class Source:
 
     def __init__(
         self,
-        served: Callable[[], Iterable[Served]],
+        served: Callable[[], Iterable[CopiedTopic]],
         files: Callable[[], Mapping[str, bytes]],
         hello: Hello,
     ) -> None:
@@ -95,10 +95,10 @@ class Source:
         return count != len(held) or any(_changed(fetch, self._files()))
 
 
-def _is_news(served: Served, held: Held) -> bool:
-    if held.log != served.log.id_base or held.next != served.log.copies_end:
+def _is_news(served: CopiedTopic, follower: FollowerTopic) -> bool:
+    if follower.log != served.log.id_base or follower.next != served.log.copies_end:
         return True
-    return held.position >= 0 and _place(served.journal) != (held.token, held.position)
+    return follower.position >= 0 and _place(served.journal) != (follower.token, follower.position)
 
 
 def _place(journal: Journal) -> tuple[str, int]:
@@ -123,7 +123,7 @@ class _Answer:
         self._room = min(max(fetch.nbytes, 1), NBYTES_MAX)
         self._more = False
 
-    def of(self, files: Mapping[str, bytes], served: Iterable[Served]) -> list[Buffer]:
+    def of(self, files: Mapping[str, bytes], served: Iterable[CopiedTopic]) -> list[Buffer]:
         for name in _changed(self._fetch, files):
             # Not of the room: were they larger, nothing else would ever come.
             self._pieces += encode_part(File(name), files[name])
@@ -135,7 +135,7 @@ class _Answer:
         self._pieces += encode_part(End(self._fetch.run, self._fetch.number, self._more))
         return self._pieces
 
-    def _gone(self, names: Iterable[str], held: Mapping[str, Held]) -> None:
+    def _gone(self, names: Iterable[str], held: Mapping[str, FollowerTopic]) -> None:
         for name in sorted(names):
             if self._room <= 0:
                 self._more = True
@@ -147,51 +147,51 @@ class _Answer:
         self._room -= sum(map(len, pieces))
         self._pieces += pieces
 
-    def _topic(self, served: Served, held: Held | None) -> None:
+    def _topic(self, served: CopiedTopic, follower: FollowerTopic | None) -> None:
         log = served.log
-        if held is not None and held.log != log.id_base:
-            self._add(Gone(held.topic, held.log))
-            held = None
-        if held is not None and not _continues(held, log):
-            self._add(Diverged(held.topic, held.log, log.copies_end))
+        if follower is not None and follower.log != log.id_base:
+            self._add(Gone(follower.topic, follower.log))
+            follower = None
+        if follower is not None and not _continues(follower, log):
+            self._add(Diverged(follower.topic, follower.log, log.copies_end))
             self._more = True
             return
         if self._room <= 0:
-            self._more = self._more or held is None or _is_news(served, held)
+            self._more = self._more or follower is None or _is_news(served, follower)
             return
-        if held is None:
-            held = Held(served.name, log.id_base, log.start_offset, 0, "", 0)
-            self._batches(served, held, is_new=True)
+        if follower is None:
+            follower = FollowerTopic(served.name, log.id_base, log.start_offset, 0, "", 0)
+            self._batches(served, follower, is_new=True)
             self._more = True  # its journal comes when the follower has laid the topic down
             return
-        self._journal(served, held)
+        self._journal(served, follower)
         if self._room > 0:
-            self._batches(served, held, is_new=False)
+            self._batches(served, follower, is_new=False)
         else:
             self._more = True
 
-    def _journal(self, served: Served, held: Held) -> None:
+    def _journal(self, served: CopiedTopic, follower: FollowerTopic) -> None:
         journal = served.journal
         token, size = _place(journal)
-        is_wanted = held.position >= 0 and (held.token, held.position) != (token, size)
+        is_wanted = follower.position >= 0 and (follower.token, follower.position) != (token, size)
         if not is_wanted or not journal.is_named:
             return
-        position = held.position if held.token == token and held.position <= size else 0
+        position = follower.position if follower.token == token and follower.position <= size else 0
         frames = journal.frames_from(position, self._room)
         left = size - position - len(frames)
         self._more = self._more or left > 0
-        self._add(JournalPiece(held.topic, held.log, token, position, left), frames)
+        self._add(JournalPiece(follower.topic, follower.log, token, position, left), frames)
 
-    def _batches(self, served: Served, held: Held, *, is_new: bool) -> None:
+    def _batches(self, served: CopiedTopic, follower: FollowerTopic, *, is_new: bool) -> None:
         log, queues = served.log, served.queues
         start, end = log.start_offset, log.copies_end
-        first = max(held.next, start)
-        if first == end and not is_new and held.next >= start:
+        first = max(follower.next, start)
+        if first == end and not is_new and follower.next >= start:
             return
         raw = log.read_raw(first, self._room, for_copy=True)
         left = max(0, log.bytes_from(first) - sum(map(len, raw)))
         firsts = queues.firsts if queues is not None and first == start else None
-        self._add(Batches(held.topic, held.log, start, end, left, firsts), *raw)
+        self._add(Batches(follower.topic, follower.log, start, end, left, firsts), *raw)
         # Not told by the room, which the next batch may be too large for.
         self._more = self._more or (bool(raw) and _end_of(raw[-1]) < end)
 
@@ -200,12 +200,12 @@ def _end_of(batch: Buffer) -> int:
     return Batch.parse(batch, verify=False).next_offset
 
 
-def _continues(held: Held, log: Log) -> bool:
+def _continues(follower: FollowerTopic, log: Log) -> bool:
     """True if the log goes on where the follower's ends."""
-    if held.next > log.copies_end:
+    if follower.next > log.copies_end:
         return False
-    if not held.mark or held.next <= log.start_offset:
+    if not follower.mark or follower.next <= log.start_offset:
         return True  # there is nothing left to compare
-    last = log.last_of(held.next)
+    last = log.last_of(follower.next)
     # None: it is lost on this side, so what else stood here cannot be told.
-    return last is not None and last.checksum == held.mark
+    return last is not None and last.checksum == follower.mark

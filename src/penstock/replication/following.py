@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from penstock.cluster.copies import BEHIND_S
+from penstock.cluster.replication_status import BEHIND_S
 from penstock.core.clock import Clock
 from penstock.core.errors import PenstockError, StorageError
 from penstock.core.units import SECOND
@@ -18,7 +18,7 @@ from penstock.replication.copy import Copy
 from penstock.replication.feed import NBYTES_MAX
 from penstock.replication.messages import Hello, ReplicationError, encode_fetch
 from penstock.replication.peer import Peer, PeerError
-from penstock.replication.standing import Standing
+from penstock.replication.state import ReplicationState
 from penstock.storage.durability import Durability
 from penstock.storage.log import SyncJob
 
@@ -44,7 +44,7 @@ class Pulling:
     def __init__(
         self,
         copy: Copy,
-        standing: Standing,
+        state: ReplicationState,
         peer: Peer,
         clock: Clock,
         save: Callable[[], None],
@@ -53,7 +53,7 @@ class Pulling:
         self.error: str | None = "not asked yet"
         """The reason why this node does not follow; None while it does."""
         self._copy = copy
-        self._standing = standing
+        self._standing = state
         self._peer = peer
         self._clock = clock
         self._save = save
@@ -106,9 +106,9 @@ class Pulling:
 
     async def step(self) -> None:
         """One request and its answer. Raises PenstockError."""
-        copy, standing = self._copy, self._standing
+        copy, state = self._copy, self._standing
         asked_ns = self._clock.monotonic_ns()
-        fetch = copy.request(standing.history, standing.epoch, NBYTES_MAX, self.address)
+        fetch = copy.request(state.history, state.epoch, NBYTES_MAX, self.address)
         self._is_asking = True  # and nothing is half done
         try:
             body = await self._peer.post("/replication/fetch", encode_fetch(fetch), ASK_S)
@@ -129,7 +129,7 @@ class Pulling:
         for tell in self.stepped:
             tell()
         if self.error is not None:
-            logger.info("following %s, in epoch %d", self._peer.address, standing.epoch)
+            logger.info("following %s, in epoch %d", self._peer.address, state.epoch)
             self.error = None
         if copy.is_whole:
             self._whole_ns = asked_ns  # what is acknowledged after that, the answer may not have
@@ -165,29 +165,29 @@ class Pulling:
 
     def _begin(self, hello: Hello) -> None:
         """Follow this run of the primary, if it is one of ours. Raises ReplicationError."""
-        standing, address = self._standing, self._peer.address
-        if standing.history and hello.history != standing.history:
+        state, address = self._standing, self._peer.address
+        if state.history and hello.history != state.history:
             raise ReplicationError(
                 f"{address} has another history than this copy, perhaps a new disk: nothing was "
                 "changed here; promote this node, or give it an empty data path"
             )
-        if hello.epoch < standing.epoch:
+        if hello.epoch < state.epoch:
             raise ReplicationError(
                 f"{address} is of epoch {hello.epoch}, older than this copy's, "
-                f"{standing.epoch}: it is no primary any more"
+                f"{state.epoch}: it is no primary any more"
             )
-        standing.begin(hello.history, hello.epoch)
+        state.begin(hello.history, hello.epoch)
         self._save()
-        self._copy.never_drop = not standing.is_settled
+        self._copy.never_drop = not state.is_settled
         self._copy.moment = f"{self._clock.wall_ns()}"
         self._copy.begin_run(hello)
 
     def _settle(self) -> None:
-        standing = self._standing
-        if standing.is_settled and standing.was_whole and not self._is_unsaved:
+        state = self._standing
+        if state.is_settled and state.was_whole and not self._is_unsaved:
             return
-        standing.is_settled = standing.was_whole = True
-        standing.fork = None
+        state.is_settled = state.was_whole = True
+        state.fork = None
         self._keep()
         self._copy.never_drop = False
 

@@ -19,10 +19,10 @@ from penstock.core.errors import PenstockError
 from penstock.core.reasons import reason
 from penstock.core.units import SECOND
 from penstock.net.address import join_host_port
-from penstock.node.options import NodeOptions
+from penstock.node.node_options import NodeOptions
 from penstock.node.ports import Ports
 from penstock.replication.peer import address_of
-from penstock.replication.standing import Standing
+from penstock.replication.state import ReplicationState
 
 logger = logging.getLogger("penstock.replication")
 
@@ -45,35 +45,35 @@ class Hooks:
         self._options = options
         self._ports = ports
 
-    async def before(self, standing: Standing, epoch: int, facts: dict[str, str]) -> int:
+    async def before(self, state: ReplicationState, epoch: int, facts: dict[str, str]) -> int:
         """Ask whether this node may become primary in an epoch; the epoch, perhaps a higher one
         that the hook demands. Raises HookError if it refuses.
         """
         command = self._options.promote_before_hook
         if not command:
             return epoch
-        environment = self._environment(standing, epoch) | facts
-        said = await self._run("--promote-before-hook", command, environment)
-        demanded = _EPOCH.findall(said)
+        environment = self._environment(state, epoch) | facts
+        output = await self._run("--promote-before-hook", command, environment)
+        demanded = _EPOCH.findall(output)
         return max(epoch, int(demanded[-1])) if demanded else epoch
 
-    async def after(self, standing: Standing) -> None:
+    async def after(self, state: ReplicationState) -> None:
         """Tell that this node takes publishes; an error of the hook is logged."""
-        command, environment = self._options.promote_after_hook, self._environment(standing)
+        command, environment = self._options.promote_after_hook, self._environment(state)
         try:
             await self._run("--promote-after-hook", command, environment)
         except HookError as error:
-            logger.error("this node is primary in epoch %d, but %s", standing.epoch, error)
+            logger.error("this node is primary in epoch %d, but %s", state.epoch, error)
 
-    def _environment(self, standing: Standing, epoch: int | None = None) -> dict[str, str]:
+    def _environment(self, state: ReplicationState, epoch: int | None = None) -> dict[str, str]:
         options, host = self._options, self._options.broadcast_address
         return {
-            "PENSTOCK_EPOCH": str(standing.epoch if epoch is None else epoch),
-            "PENSTOCK_HISTORY": standing.history,
+            "PENSTOCK_EPOCH": str(state.epoch if epoch is None else epoch),
+            "PENSTOCK_HISTORY": state.history,
             "PENSTOCK_NODE": host,
             "PENSTOCK_ADDRESS": address_of(options, self._ports),
             "PENSTOCK_TCP_ADDRESS": join_host_port(host, self._ports.broadcast_tcp),
-            "PENSTOCK_OLD_PRIMARY": standing.primary,
+            "PENSTOCK_OLD_PRIMARY": state.primary,
             "PENSTOCK_DATA_PATH": options.data_path or os.getcwd(),
         }
 
@@ -94,20 +94,20 @@ class Hooks:
         seconds = self._options.promote_hook_timeout / SECOND
         try:
             async with asyncio.timeout(seconds):
-                said = await _said(hook)
+                output = await _output_of(hook)
                 code = await hook.wait()
         except TimeoutError:
             raise HookError(f"{flag} did not end within {seconds:g} s, and was killed") from None
         finally:
             if hook.returncode is None:
                 await _kill(hook)
-        lines = said.decode("utf-8", "replace").splitlines()
+        lines = output.decode("utf-8", "replace").splitlines()
         for line in lines[:LINES_MAX]:
             logger.info("%s: %s", flag, line)
         if code != 0:
             last = f": {lines[-1]}" if lines else ""
             raise HookError(f"{flag} ended with exit code {code}{last}")
-        return said
+        return output
 
 
 async def _kill(hook: asyncio.subprocess.Process) -> None:
@@ -119,10 +119,10 @@ async def _kill(hook: asyncio.subprocess.Process) -> None:
             await hook.wait()
 
 
-async def _said(hook: asyncio.subprocess.Process) -> bytes:
+async def _output_of(hook: asyncio.subprocess.Process) -> bytes:
     """The beginning of what a process says; it is read to its end, so that the process can end."""
     assert hook.stdout is not None
-    said = bytearray()
+    output = bytearray()
     while data := await hook.stdout.read(SAID_MAX):
-        said += data[: SAID_MAX - len(said)]
-    return bytes(said)
+        output += data[: SAID_MAX - len(output)]
+    return bytes(output)

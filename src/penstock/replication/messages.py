@@ -39,7 +39,7 @@ class ReplicationError(PenstockError):
     """A message between nodes that cannot be used, or a copy that must not go on."""
 
 
-class Held(msgspec.Struct, array_like=True, frozen=True):
+class FollowerTopic(msgspec.Struct, array_like=True, frozen=True):
     """A topic as the follower has it.
 
     ``log`` is the id base, the identity of the log; ``next`` the offset that comes next, and
@@ -68,7 +68,7 @@ class Fetch(msgspec.Struct, array_like=True):
     history: str
     epoch: int
     run: str
-    held: Annotated[list[Held], msgspec.Meta(max_length=TOPICS_MAX)]
+    held: Annotated[list[FollowerTopic], msgspec.Meta(max_length=TOPICS_MAX)]
     files: dict[str, int] | None
     nbytes: int
     """The most bytes of messages in the answer, roughly."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.core.metrics import replication as metrics
 from penstock.core.metrics.exposition import Samples, labels
-from penstock.replication.standing import Role
+from penstock.replication.state import Role
 
 Figures = Callable[[], dict[str, Any] | None]
 

@@ -16,7 +16,7 @@ from penstock.net.http.client.answer import Answer, AnswerReader, request_head
 from penstock.net.http.client.link import Origin
 from penstock.net.http.client.pool import ConnectError, HttpPool
 from penstock.net.tls.tls_layer import renewed_client_context
-from penstock.node.options import NodeOptions
+from penstock.node.node_options import NodeOptions
 from penstock.node.ports import Ports
 from penstock.replication.secret import Secret
 

@@ -7,11 +7,11 @@ from typing import Any
 from penstock import __version__
 from penstock.core.settings.version import NSQ_VERSION
 from penstock.core.units import SECOND
-from penstock.net.http.server.api import ApiRouter
 from penstock.net.http.server.guard import Guard
 from penstock.net.http.server.service import HttpServer, Request
+from penstock.net.http.server.v1_api import ApiRouter
 from penstock.node.node import Node
-from penstock.node.options import NodeOptions
+from penstock.node.node_options import NodeOptions
 from penstock.node.ports import Ports
 from penstock.replication.metrics import ReplicationMetrics
 from penstock.replication.primary import Primary

@@ -19,24 +19,24 @@ from msgspec import Struct
 from penstock.core.errors import StorageError
 from penstock.core.malformed import MALFORMED
 from penstock.core.units import SECOND
-from penstock.net.http.server.api import ApiError, ApiRouter, json_response
-from penstock.net.http.server.service import Later, Request, Response
+from penstock.net.http.server.service import DeferredResponse, Request, Response
+from penstock.net.http.server.v1_api import ApiError, ApiRouter, json_response
 from penstock.net.tasks import spawn
 from penstock.node.followers import FOLLOWERS_MAX
-from penstock.node.options import NodeOptions
+from penstock.node.node_options import NodeOptions
 from penstock.node.ports import Ports
 from penstock.replication.copy import small_files
-from penstock.replication.feed import Served, Source
+from penstock.replication.feed import CopiedTopic, Source
 from penstock.replication.hooks import Hooks
 from penstock.replication.messages import Fetch, Hello, ReplicationError, decode_fetch
 from penstock.replication.pace import Pace
 from penstock.replication.peer import Fence, Peer, address_of
 from penstock.replication.secret import Secret
-from penstock.replication.standing import (
+from penstock.replication.state import (
+    ReplicationState,
     Role,
-    Standing,
-    read_standing,
-    write_standing,
+    read_state,
+    write_state,
 )
 from penstock.replication.successor import tell_until_heard
 from penstock.storage.durability import Durability
@@ -74,7 +74,7 @@ class _Waiting(Struct, eq=False):
     """A request that waits for news, or for its time."""
 
     fetch: Fetch
-    later: Later
+    later: DeferredResponse
     pace: Pace
     until_ns: int = 0
 
@@ -85,9 +85,9 @@ class Primary:
     """
 
     def __init__(
-        self, node: Node, standing: Standing | None, secret: Secret, turn: Callable[[], object]
+        self, node: Node, state: ReplicationState | None, secret: Secret, turn: Callable[[], object]
     ) -> None:
-        self.standing = standing
+        self.state = state
         self.followers: dict[str, Follower] = {}
         self._node = node
         self._secret = secret
@@ -109,39 +109,39 @@ class Primary:
     def of(cls, node: Node, options: NodeOptions, turn: Callable[[], object]) -> Primary:
         """The primary's side of a node. Raises ConfigError, StorageError."""
         store = node.broker.store
-        standing = read_standing(store.disk, store.data_path)
-        return cls(node, standing, Secret.of(options.replication_secret_file), turn)
+        state = read_state(store.disk, store.data_path)
+        return cls(node, state, Secret.of(options.replication_secret_file), turn)
 
     def start(self, options: NodeOptions, ports: Ports) -> None:
         """Tell the primary before, if it may not know, that this node was promoted, and the
         operator's command.
         """
-        standing = self.standing
-        if standing is None:
+        state = self.state
+        if state is None:
             return
-        if standing.owes_hook:
-            self._tasks.append(spawn(self._run_hook(Hooks(options, ports), standing), "hook"))
-        if not standing.owes_fence:
+        if state.owes_hook:
+            self._tasks.append(spawn(self._run_hook(Hooks(options, ports), state), "hook"))
+        if not state.owes_fence:
             return
-        self._peer = Peer(standing.primary, options, self._secret)
-        fence = Fence(standing.history, standing.epoch, address_of(options, ports), standing.fork)
+        self._peer = Peer(state.primary, options, self._secret)
+        fence = Fence(state.history, state.epoch, address_of(options, ports), state.fork)
         self._tasks.append(spawn(tell_until_heard(self._peer, fence, self._heard), "tell"))
 
-    async def _run_hook(self, hooks: Hooks, standing: Standing) -> None:
-        await hooks.after(standing)
-        if self.standing is standing:  # it is another one's once this node is fenced
-            standing.owes_hook = False
-            self._note_done(standing)
+    async def _run_hook(self, hooks: Hooks, state: ReplicationState) -> None:
+        await hooks.after(state)
+        if self.state is state:  # it is another one's once this node is fenced
+            state.owes_hook = False
+            self._note_done(state)
 
     def _heard(self) -> None:
-        assert self.standing is not None
-        self.standing.owes_fence = False
-        self._note_done(self.standing)
+        assert self.state is not None
+        self.state.owes_fence = False
+        self._note_done(self.state)
 
-    def _note_done(self, standing: Standing) -> None:
+    def _note_done(self, state: ReplicationState) -> None:
         """Write down that something owed is done; else the next start does it again."""
         try:
-            self._store(standing)
+            self._store(state)
         except StorageError as error:
             logger.error("cannot write down what this node owed as primary - %s", error)
 
@@ -161,10 +161,10 @@ class Primary:
 
     # --- what followers are given --------------------------------------------------------------
 
-    def _served(self) -> Iterator[Served]:
+    def _served(self) -> Iterator[CopiedTopic]:
         for topic in self._node.broker.topics.values():
             if isinstance(topic.log, Log) and topic.journal.file is not None:
-                yield Served(topic.name, topic.log, topic.journal.file, topic.queues)
+                yield CopiedTopic(topic.name, topic.log, topic.journal.file, topic.queues)
 
     def _small_files(self) -> Mapping[str, bytes]:
         """The small files, at most a second old: older than the journals is right, newer is not."""
@@ -174,14 +174,14 @@ class Primary:
             self._files_at = now + _FILES_NS
         return self._files
 
-    def _fetch(self, request: Request) -> Later:
+    def _fetch(self, request: Request) -> DeferredResponse:
         self._secret.check(request)
         fetch = fetch_of(request)
         source = self._source_for(fetch)
         follower = self._note(fetch)
         if fetch.run == self._run:
             self._count_copy(source, fetch)
-        waiting = _Waiting(fetch, Later(), follower.pace)
+        waiting = _Waiting(fetch, DeferredResponse(), follower.pace)
         is_full = len(self._waiting) >= WAITING_MAX
         # One that is behind keeps its way even where strangers have taken all places to wait.
         if fetch.run != self._run or (fetch.hurry and (is_full or follower.room is None)):
@@ -241,56 +241,56 @@ class Primary:
         """The source for a follower that may have it. ApiError 409 or 500."""
         if self._node.broker.store.options.durability is Durability.MEMORY:
             raise ApiError(409, "DURABILITY_MEMORY_IS_NOT_COPIED")
-        standing = self._own_standing()
-        if standing.role is Role.FENCED:
+        state = self._own_standing()
+        if state.role is Role.FENCED:
             # What its end writes down is still to come; then a standby hands over all of it.
             raise ApiError(503, "STEPPING_BACK")
-        if fetch.history not in ("", standing.history):
+        if fetch.history not in ("", state.history):
             raise ApiError(409, "OTHER_HISTORY")
-        if fetch.epoch > standing.epoch:
+        if fetch.epoch > state.epoch:
             raise ApiError(409, "LOWER_EPOCH")
         if self._source is None:
-            hello = Hello(self._run, standing.history, standing.epoch, standing.fork or {})
+            hello = Hello(self._run, state.history, state.epoch, state.fork or {})
             self._source = Source(self._served, self._small_files, hello)
         return self._source
 
-    def _own_standing(self) -> Standing:
+    def _own_standing(self) -> ReplicationState:
         """The standing, made with the first follower. ApiError 500."""
-        if self.standing is None:
-            standing = Standing(os.urandom(16).hex())
-            self.write(standing)
-            self.standing = standing
-        return self.standing
+        if self.state is None:
+            state = ReplicationState(os.urandom(16).hex())
+            self.write(state)
+            self.state = state
+        return self.state
 
-    def write(self, standing: Standing) -> None:
+    def write(self, state: ReplicationState) -> None:
         """Write a standing down. ApiError 500."""
         try:
-            self._store(standing)
+            self._store(state)
         except StorageError as error:
             raise ApiError(500, "INTERNAL_ERROR") from error
 
-    def _store(self, standing: Standing) -> None:
+    def _store(self, state: ReplicationState) -> None:
         store = self._node.broker.store
-        write_standing(store.disk, store.data_path, standing)
+        write_state(store.disk, store.data_path, state)
 
     def _note(self, fetch: Fetch) -> Follower:
         """Remember who asks: a start asks those nodes whether one of them is primary now.
 
         Those who follow keep their place; for one more than there may be it is ApiError 503.
         """
-        standing = self._own_standing()
+        state = self._own_standing()
         if fetch.address not in self.followers and len(self.followers) >= FOLLOWERS_MAX:
             self.followers = {each.address: each for each in self.present()}
             if len(self.followers) >= FOLLOWERS_MAX:
                 raise ApiError(503, "TOO_MANY_FOLLOWERS")
-        known = standing.followers
+        known = state.followers
         # Without a history it has followed nobody yet, so it cannot have been promoted meanwhile.
         if fetch.address and fetch.address not in known and fetch.history:
             if len(known) >= FOLLOWERS_MAX:
                 known = [each for each in known if each in self.followers]
             known = [*known, fetch.address][-FOLLOWERS_MAX:]
-            self.write(msgspec.structs.replace(standing, followers=known))
-            standing.followers = known
+            self.write(msgspec.structs.replace(state, followers=known))
+            state.followers = known
         follower = self.followers.get(fetch.address)
         if follower is None:
             follower = self.followers[fetch.address] = Follower(fetch.address, Pace())
@@ -328,18 +328,18 @@ class Primary:
         """A node of a higher epoch is primary: take no more publishes from now on."""
         self._secret.check(request)
         fence = fence_of(request)
-        standing = self.standing
-        if standing is None or fence.history != standing.history:
+        state = self.state
+        if state is None or fence.history != state.history:
             raise ApiError(409, "OTHER_HISTORY")
-        if fence.epoch <= standing.epoch:
-            raise ApiError(409, "LOWER_EPOCH", epoch=standing.epoch)
-        if standing.is_other_s(fence.epoch, fence.address):
-            raise succeeded("STEPPED_BACK", standing)
-        fenced = msgspec.structs.replace(standing)
+        if fence.epoch <= state.epoch:
+            raise ApiError(409, "LOWER_EPOCH", epoch=state.epoch)
+        if state.is_other_s(fence.epoch, fence.address):
+            raise succeeded("STEPPED_BACK", state)
+        fenced = msgspec.structs.replace(state)
         fenced.fence(fence.epoch, fence.address, fence.fork)
         # On disk before anything acts on it: after a crash this node must not come back as primary.
         self.write(fenced)
-        self.standing = fenced
+        self.state = fenced
         # At once: the ports close only when the role has ended, and no OK may be given meanwhile.
         for topic in self._node.broker.topics.values():
             topic.exiting = True
@@ -355,9 +355,9 @@ class Primary:
 
     def figures(self) -> dict[str, Any] | None:
         """The node's part of /stats; None of a node that was never copied, nor is to be."""
-        standing = self.standing
+        state = self.state
         level = self._node.replicas.figures() if self._node.replicas is not None else {}
-        if standing is None:
+        if state is None:
             none: dict[str, Any] = {"role": Role.PRIMARY, "epoch": 0, "followers": []}
             return none | level if level else None
         now = self._node.clock.monotonic_ns()
@@ -371,11 +371,11 @@ class Primary:
             for each in self.present()
         ]
         return {
-            "role": standing.role,
-            "epoch": standing.epoch,
-            "history": standing.history,
+            "role": state.role,
+            "epoch": state.epoch,
+            "history": state.history,
             "followers": followers,
-            **({"before": standing.primary} if standing.primary else {}),
+            **({"before": state.primary} if state.primary else {}),
             **level,
         }
 
@@ -384,12 +384,12 @@ class Primary:
         return json_response(figures or {"role": Role.PRIMARY, "epoch": 0, "followers": []})
 
 
-def succeeded(code: str, standing: Standing) -> ApiError:
+def succeeded(code: str, state: ReplicationState) -> ApiError:
     """The refusal of a node that has a successor: ``FENCED`` for those that would follow it,
     ``STEPPED_BACK`` for a second successor, as of two that are promoted at once one wins.
     """
-    primary = standing.successor or standing.primary
-    return ApiError(409, code, epoch=standing.known_epoch, primary=primary)
+    primary = state.successor or state.primary
+    return ApiError(409, code, epoch=state.known_epoch, primary=primary)
 
 
 def fence_of(request: Request) -> Fence:

@@ -10,8 +10,8 @@ import hmac
 from typing import Final
 
 from penstock.core.errors import ConfigError
-from penstock.net.http.server.api import ApiError
 from penstock.net.http.server.service import Request
+from penstock.net.http.server.v1_api import ApiError
 
 SECRET_MIN: Final = 16
 

@@ -23,10 +23,10 @@ from penstock.core.errors import ConfigError, LaterFormatError, PenstockError, S
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.net.budget import Memory
 from penstock.net.gate import ProtocolFactory
-from penstock.net.http.server.service import HttpServer, Later
+from penstock.net.http.server.service import DeferredResponse, HttpServer
 from penstock.net.tls.tls_server import over_tls
 from penstock.net.vitals.vitals import HEALTHY, Vitals
-from penstock.node.options import NodeOptions
+from penstock.node.node_options import NodeOptions
 from penstock.node.ports import Ports, server_tls
 from penstock.replication.copied_node import CopiedNode
 from penstock.replication.copy import Copy, small_files
@@ -36,12 +36,12 @@ from penstock.replication.hooks import Hooks
 from penstock.replication.messages import Hello
 from penstock.replication.peer import Fence, Peer, PeerError, Successor, address_of
 from penstock.replication.secret import Secret
-from penstock.replication.standing import (
+from penstock.replication.state import (
+    ReplicationState,
     Role,
-    Standing,
     only_here,
-    read_standing,
-    write_standing,
+    read_state,
+    write_state,
 )
 from penstock.replication.successor import ASK_S, shown, tell
 from penstock.storage.files.disk import OsDisk
@@ -94,7 +94,7 @@ class Standby:
     def __init__(
         self,
         options: NodeOptions,
-        standing: Standing,
+        state: ReplicationState,
         secret: Secret,
         turn: EndRole,
         clock: Clock = SYSTEM_CLOCK,
@@ -103,7 +103,7 @@ class Standby:
     ) -> None:
         """Open what an earlier run has left. Raises ConfigError, StorageError."""
         self.options = options
-        self.standing = standing
+        self.state = state
         self.secret = secret
         self.clock = clock
         self.ports = ports or Ports(options)
@@ -111,19 +111,19 @@ class Standby:
         self._hooks = Hooks(options, self.ports)
         self._turn = turn
         self._data_path = options.data_path or os.getcwd()
-        is_own = not standing.history or not standing.is_settled
+        is_own = not state.history or not state.is_settled
         self.copy = Copy(
             _open_store(options, self._data_path), never_drop=is_own, moment=f"{clock.wall_ns()}"
         )
-        self.copy.refuse_foreign = not standing.history and bool(self.copy.topics)
-        standing.was_whole = standing.was_whole and not self.copy.is_retaking
+        self.copy.refuse_foreign = not state.history and bool(self.copy.topics)
+        state.was_whole = state.was_whole and not self.copy.is_retaking
         self._remedy = _REMEDIES[program]
         self.vitals = Vitals(program, clock, health=lambda: self.health)
         self.vitals.checks.append(lambda: [f"NOK - {self.refusal}"])
-        hello = Hello(os.urandom(8).hex(), standing.history, standing.epoch)
+        hello = Hello(os.urandom(8).hex(), state.history, state.epoch)
         self.source = Source(self.copy.served, partial(small_files, self.copy.store), hello)
         self.pulling: Pulling | None = None
-        self.promoters: set[Later] = set()
+        self.promoters: set[DeferredResponse] = set()
         """The answers to those who promote this node, who have them once it takes publishes."""
         self.serves: Awaitable[None] | None = None
         """Done then; None before the promotion."""
@@ -143,14 +143,14 @@ class Standby:
             await self.ports.open_replication(self._http)
         await self.ports.open(tcp, self._http, https)
         self.vitals.start()
-        if read_standing(self.copy.store.disk, self._data_path) != self.standing:
+        if read_state(self.copy.store.disk, self._data_path) != self.state:
             self.save()  # else it follows on a full disk too
-        if self.standing.role is Role.FENCED:
+        if self.state.role is Role.FENCED:
             logger.error("%s; %s", self.refusal, self._only_here_told())
             return
-        self._peer = Peer(self.standing.primary, self.options, self.secret)
+        self._peer = Peer(self.state.primary, self.options, self.secret)
         self.pulling = Pulling(
-            self.copy, self.standing, self._peer, self.clock, self.save, self.options.sync_timeout
+            self.copy, self.state, self._peer, self.clock, self.save, self.options.sync_timeout
         )
         self.pulling.address = self.address
         self.pulling.start()
@@ -166,12 +166,12 @@ class Standby:
 
     def save(self) -> None:
         """Write the standing down. Raises StorageError."""
-        write_standing(self.copy.store.disk, self._data_path, self.standing)
+        write_state(self.copy.store.disk, self._data_path, self.state)
 
-    def take_standing(self, standing: Standing) -> None:
+    def take_state(self, state: ReplicationState) -> None:
         """Take what the successor tells a fenced node. Raises StorageError."""
-        write_standing(self.copy.store.disk, self._data_path, standing)
-        self.standing = standing
+        write_state(self.copy.store.disk, self._data_path, state)
+        self.state = state
         logger.error("%s; %s", self.refusal, self._only_here_told())
 
     # --- what it says --------------------------------------------------------------------------
@@ -181,7 +181,7 @@ class Standby:
         """The node's role as others see it: a promoted follower is primary once it takes publishes,
         which this object never does.
         """
-        role = self.standing.role
+        role = self.state.role
         return Role.FOLLOWER if role is Role.PRIMARY else role
 
     @property
@@ -199,20 +199,20 @@ class Standby:
     @property
     def code(self) -> str:
         """NSQ's code of the refusal."""
-        return "E_FENCED" if self.standing.role is Role.FENCED else "E_FOLLOWER"
+        return "E_FENCED" if self.state.role is Role.FENCED else "E_FOLLOWER"
 
     @property
     def refusal(self) -> str:
         """The reason why nothing is taken here, and where it is."""
-        standing = self.standing
-        if standing.role is Role.FENCED:
-            remedy = self._remedy.format(standing.primary or "HOST:PORT")
+        state = self.state
+        if state.role is Role.FENCED:
+            remedy = self._remedy.format(state.primary or "HOST:PORT")
             return (
-                f"fenced: {standing.primary or 'another node'} is primary in epoch "
-                f"{standing.fenced_epoch}, this node was in epoch {standing.epoch}; "
+                f"fenced: {state.primary or 'another node'} is primary in epoch "
+                f"{state.fenced_epoch}, this node was in epoch {state.epoch}; "
                 f"{remedy}"
             )
-        return f"a copy of the node at {standing.primary}, which takes publishes and consumers"
+        return f"a copy of the node at {state.primary}, which takes publishes and consumers"
 
     def refusal_line(self) -> str:
         """The refusal as NSQ's clients read it: its code, then the reason."""
@@ -220,12 +220,12 @@ class Standby:
 
     def only_here(self) -> dict[str, int]:
         """Messages of a fenced node that its successor has not, by topic."""
-        if self.standing.role is not Role.FENCED or self.standing.fork is None:
+        if self.state.role is not Role.FENCED or self.state.fork is None:
             return {}
-        return only_here(self.standing.fork or {}, self.copy.ends)
+        return only_here(self.state.fork or {}, self.copy.ends)
 
     def _only_here_told(self) -> str:
-        if self.standing.fork is None:
+        if self.state.fork is None:
             return "how many messages only this node has is not known before the other tells"
         found = self.only_here()
         if not found:
@@ -235,7 +235,7 @@ class Standby:
     @property
     def health(self) -> str:
         """``OK``, or why this node does not follow."""
-        if self.standing.role is Role.FENCED:
+        if self.state.role is Role.FENCED:
             return f"NOK - {self.refusal}"
         error = self.pulling.error if self.pulling is not None else None
         return HEALTHY if error is None else f"NOK - cannot follow: {error}"
@@ -250,9 +250,9 @@ class Standby:
         what it lacks may take longer to come than an old primary that has stepped back can wait.
         """
         async with self._promoting:
-            if self.pulling is None or self._peer is None or not self.standing.history:
+            if self.pulling is None or self._peer is None or not self.state.history:
                 raise PenstockError("only a follower that has followed can be promoted")
-            if self.standing.role is Role.PRIMARY:
+            if self.state.role is Role.PRIMARY:
                 raise PenstockError("this node is being promoted already")
             if not force:
                 self._check_whole()
@@ -261,7 +261,7 @@ class Standby:
             except SteppedBackError as error:
                 taken = error.successor
                 if taken.primary == self.address:  # for a promotion of this node that failed since
-                    self.standing.fenced_epoch = max(self.standing.fenced_epoch, taken.epoch)
+                    self.state.fenced_epoch = max(self.state.fenced_epoch, taken.epoch)
                 else:
                     self.pulling.hear(taken.epoch, taken.primary)
                     if not force:
@@ -270,18 +270,18 @@ class Standby:
 
     def _check_whole(self) -> None:
         """Raise SteppedBackError or NotWholeError for a copy that only force makes primary."""
-        standing = self.standing
-        if standing.successor:
-            successor = Successor(standing.fenced_epoch, standing.successor)
-            raise SteppedBackError(standing.primary, successor)
-        if not standing.was_whole:
+        state = self.state
+        if state.successor:
+            successor = Successor(state.fenced_epoch, state.successor)
+            raise SteppedBackError(state.primary, successor)
+        if not state.was_whole:
             raise NotWholeError(self._lacks(), self.copy.behind)
 
     async def _try(self, pulling: Pulling, peer: Peer, *, force: bool) -> dict[str, object]:
         """Become primary in the next epoch. Raises PenstockError; then this node follows on."""
         facts = self._facts(pulling, force=force)
         # The hook comes first: it may refuse, and until it agrees this copy goes on following.
-        epoch = await self._hooks.before(self.standing, self.standing.next_epoch, facts)
+        epoch = await self._hooks.before(self.state, self.state.next_epoch, facts)
         await pulling.stop()
         try:
             return await self._promote(pulling, peer, epoch)
@@ -299,7 +299,7 @@ class Standby:
         )
         return (
             f"not promoted: this copy is not whole, it had not got all that "
-            f"{self.standing.primary} had when it last heard from it; what would be lost: "
+            f"{self.state.primary} had when it last heard from it; what would be lost: "
             f"{known}, and topics that it has not begun; wait until it is whole, or lose them "
             "with --force"
         )
@@ -308,7 +308,7 @@ class Standby:
         """The state of the copy, in the environment of a hook that decides."""
         seconds = seconds_up(pulling.lag_ns)
         return {
-            "PENSTOCK_WHOLE": "true" if self.standing.was_whole else "false",
+            "PENSTOCK_WHOLE": "true" if self.state.was_whole else "false",
             "PENSTOCK_FORCE": "true" if force else "false",
             "PENSTOCK_LAG_SECONDS": "" if seconds is None else f"{seconds:g}",
         }
@@ -322,19 +322,19 @@ class Standby:
         # Much may be unsynced; the ports answer meanwhile.
         await asyncio.to_thread(self.copy.sync)
         # A copy: this node stays what it was until the new standing is on disk.
-        promoted = msgspec.structs.replace(self.standing)
+        promoted = msgspec.structs.replace(self.state)
         promoted.promote(self.copy.ends, epoch)
         promoted.owes_hook = bool(self.options.promote_after_hook)
         # The epochs before the standing. A crash in between leaves a follower with a mark too many;
         # a primary without its mark would give out offsets that readers saw other messages at.
         take_back = self.copy.store.epochs.promoted(self.copy.ends)
         try:
-            write_standing(self.copy.store.disk, self._data_path, promoted)
+            write_state(self.copy.store.disk, self._data_path, promoted)
         except StorageError:
             with suppress(StorageError):  # as after the crash
                 take_back()
             raise
-        self.standing = promoted
+        self.state = promoted
         logger.warning("promoted: primary in epoch %d", promoted.epoch)
         self.serves = self._turn()
         return {
@@ -348,7 +348,7 @@ class Standby:
         }
 
     async def _step_back(self, peer: Peer, epoch: int) -> bool:
-        fence = Fence(self.standing.history, epoch, self.address, None)
+        fence = Fence(self.state.history, epoch, self.address, None)
         try:
             return await tell(peer, fence)
         except PeerError as error:

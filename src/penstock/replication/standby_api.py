@@ -20,7 +20,11 @@ from penstock.core.clock import Clock
 from penstock.core.errors import PenstockError
 from penstock.core.settings.version import NSQ_VERSION, version_line
 from penstock.core.units import SECOND
-from penstock.net.http.server.api import (
+from penstock.net.http.server.deferred_response import deferred_response_of
+from penstock.net.http.server.guard import Guard
+from penstock.net.http.server.route import Route
+from penstock.net.http.server.service import DeferredResponse, HttpServer, Request, Response
+from penstock.net.http.server.v1_api import (
     ApiError,
     ApiRouter,
     Query,
@@ -28,10 +32,6 @@ from penstock.net.http.server.api import (
     json_response,
     text_response,
 )
-from penstock.net.http.server.guard import Guard
-from penstock.net.http.server.later import later_of
-from penstock.net.http.server.route import Route
-from penstock.net.http.server.service import HttpServer, Later, Request, Response
 from penstock.node.http.log_api import LogApi
 from penstock.replication.copy import Copy
 from penstock.replication.hooks import HookError
@@ -44,7 +44,7 @@ from penstock.replication.primary import (
     succeeded,
 )
 from penstock.replication.standby import NotWholeError, Standby
-from penstock.replication.standing import Role
+from penstock.replication.state import Role
 
 logger = logging.getLogger("penstock.replication")
 
@@ -125,7 +125,7 @@ class StandbyRouter(ApiRouter):
     def _refusal(self) -> Response:
         standby = self._standby
         code = standby.code.removeprefix("E_")
-        content = {"message": code, "why": standby.refusal, "primary": standby.standing.primary}
+        content = {"message": code, "why": standby.refusal, "primary": standby.state.primary}
         return json_response(content, 503)
 
     # --- looking -------------------------------------------------------------------------------
@@ -145,23 +145,23 @@ class StandbyRouter(ApiRouter):
     def figures(self) -> dict[str, Any]:
         """The node's part of /stats."""
         standby = self._standby
-        standing, copy, pulling = standby.standing, standby.copy, standby.pulling
+        state, copy, pulling = standby.state, standby.copy, standby.pulling
         lag_ns = pulling.lag_ns if pulling is not None else None
         figures: dict[str, Any] = {
             "role": standby.role,
-            "epoch": standing.epoch,
-            "history": standing.history,
-            "primary": standing.primary,
+            "epoch": state.epoch,
+            "history": state.history,
+            "primary": state.primary,
         }
-        if standing.role is Role.FENCED:
+        if state.role is Role.FENCED:
             return figures | {
-                "fenced_epoch": standing.fenced_epoch,
+                "fenced_epoch": state.fenced_epoch,
                 "only_here": standby.only_here(),
             }
         return figures | {
             "error": pulling.error if pulling is not None else None,
-            "whole": copy.is_whole and standing.was_whole,  # while it syncs it is not promoted yet
-            "was_whole": standing.was_whole,
+            "whole": copy.is_whole and state.was_whole,  # while it syncs it is not promoted yet
+            "was_whole": state.was_whole,
             "lag_messages": copy.messages_behind,
             "lag_bytes": copy.nbytes_behind,
             "lag_seconds": None if lag_ns is None else round(lag_ns / SECOND, 3),
@@ -199,43 +199,43 @@ class StandbyRouter(ApiRouter):
         """A fenced primary gives its successor what it has, and nobody else: another would take
         itself for a whole copy of a primary. A follower has no followers.
         """
-        standby, standing = self._standby, self._standby.standing
+        standby, state = self._standby, self._standby.state
         standby.secret.check(request)
         fetch = fetch_of(request)
-        if standing.role is not Role.FENCED:
-            if fetch.history == standing.history and fetch.epoch < standing.known_epoch:
+        if state.role is not Role.FENCED:
+            if fetch.history == state.history and fetch.epoch < state.known_epoch:
                 # A former primary, which already copies its successor.
-                raise succeeded("FENCED", standing)
-            raise ApiError(409, "FOLLOWER", primary=standing.primary)
-        if fetch.address != standing.primary:
-            raise succeeded("FENCED", standing)
+                raise succeeded("FENCED", state)
+            raise ApiError(409, "FOLLOWER", primary=state.primary)
+        if fetch.address != state.primary:
+            raise succeeded("FENCED", state)
         return answer_to(standby.source, fetch)
 
     def _fence(self, request: Request) -> Any:
         standby = self._standby
         standby.secret.check(request)
-        fence, standing = fence_of(request), standby.standing
-        if fence.history != standing.history:
+        fence, state = fence_of(request), standby.state
+        if fence.history != state.history:
             raise ApiError(409, "OTHER_HISTORY")
-        if standing.role is not Role.FENCED:
-            is_known = fence.fork is not None and standing.epoch >= fence.epoch
+        if state.role is not Role.FENCED:
+            is_known = fence.fork is not None and state.epoch >= fence.epoch
             if is_known:
-                return {"role": standing.role, "epoch": standing.epoch}
-            if fence.epoch <= standing.known_epoch and fence.address != standing.primary:
-                raise succeeded("STEPPED_BACK", standing)
-            raise ApiError(409, "FOLLOWER", primary=standing.primary)
-        if standing.is_other_s(fence.epoch, fence.address):
-            raise succeeded("STEPPED_BACK", standing)
-        known = msgspec.structs.replace(standing)
-        known.fence(fence.epoch, fence.address, fence.fork or standing.fork)
-        standby.take_standing(known)
+                return {"role": state.role, "epoch": state.epoch}
+            if fence.epoch <= state.known_epoch and fence.address != state.primary:
+                raise succeeded("STEPPED_BACK", state)
+            raise ApiError(409, "FOLLOWER", primary=state.primary)
+        if state.is_other_s(fence.epoch, fence.address):
+            raise succeeded("STEPPED_BACK", state)
+        known = msgspec.structs.replace(state)
+        known.fence(fence.epoch, fence.address, fence.fork or state.fork)
+        standby.take_state(known)
         return {"role": known.role, "epoch": known.epoch}
 
-    def _promote(self, request: Request) -> Later:
+    def _promote(self, request: Request) -> DeferredResponse:
         """Answered once the node takes publishes, which it does in another role than this."""
         standby = self._standby
         standby.secret.check(request)
-        later = later_of(answered(self._promoted(request)), _failed)
+        later = deferred_response_of(answered(self._promoted(request)), _failed)
         waiting = {each for each in standby.promoters if each.response is None}
         standby.promoters = waiting | {later}
         return later

@@ -12,12 +12,12 @@ import os
 from typing import Final
 
 from penstock.core.errors import ConfigError
-from penstock.node.options import NodeOptions
+from penstock.node.node_options import NodeOptions
 from penstock.node.ports import Ports
 from penstock.replication.peer import Peer, PeerError, PeerStatus
 from penstock.replication.secret import Secret
 from penstock.replication.standby import EndRole, Standby
-from penstock.replication.standing import Role, Standing, read_standing
+from penstock.replication.state import ReplicationState, Role, read_state
 from penstock.storage.files.disk import OsDisk
 
 logger = logging.getLogger("penstock.replication")
@@ -47,15 +47,15 @@ async def standby_for(
         raise ConfigError("--follow needs an HTTP port: it is promoted by it")
     data_path = options.data_path or os.getcwd()
     secret = Secret.of(options.replication_secret_file)
-    standing = _standing_of(data_path)
-    if not (is_turn and standing is not None and standing.role is Role.FENCED):
-        standing = await decide(options, standing, data_path, secret)
-    if standing is None or standing.role is Role.PRIMARY:
+    state = _standing_of(data_path)
+    if not (is_turn and state is not None and state.role is Role.FENCED):
+        state = await decide(options, state, data_path, secret)
+    if state is None or state.role is Role.PRIMARY:
         return None
-    return Standby(options, standing, secret, turn, ports=ports, program=program)
+    return Standby(options, state, secret, turn, ports=ports, program=program)
 
 
-def _standing_of(data_path: str) -> Standing | None:
+def _standing_of(data_path: str) -> ReplicationState | None:
     """The standing of a data path; what is no folder is refused later, in Go's words, by the lock.
 
     Raises ConfigError, StorageError.
@@ -67,34 +67,36 @@ def _standing_of(data_path: str) -> Standing | None:
             f"failed to lock data-path: open {data_path}: permission denied; run "
             "this as the user whom the folder belongs to"
         )
-    return read_standing(OsDisk(), data_path)
+    return read_state(OsDisk(), data_path)
 
 
 async def decide(
-    options: NodeOptions, standing: Standing | None, data_path: str, secret: Secret
-) -> Standing | None:
+    options: NodeOptions, state: ReplicationState | None, data_path: str, secret: Secret
+) -> ReplicationState | None:
     """The standing under which a node starts; None for one that has nothing to do with copies.
 
     Raises ConfigError where the flags and the data path contradict each other.
     """
     if options.follow:
-        return await _as_follower(options, standing, secret)
-    if standing is None or standing.role is Role.FENCED:
-        return standing
-    if standing.role is Role.FOLLOWER:
+        return await _as_follower(options, state, secret)
+    if state is None or state.role is Role.FENCED:
+        return state
+    if state.role is Role.FOLLOWER:
         raise ConfigError(
-            f"the data path {data_path} is a copy of the node at {standing.primary}: start it with "
-            f"--follow={standing.primary}; then `penstock promote` makes it primary"
+            f"the data path {data_path} is a copy of the node at {state.primary}: start it with "
+            f"--follow={state.primary}; then `penstock promote` makes it primary"
         )
-    return await _unless_outranked(options, standing, secret)
+    return await _unless_outranked(options, state, secret)
 
 
-async def _as_follower(options: NodeOptions, standing: Standing | None, secret: Secret) -> Standing:
+async def _as_follower(
+    options: NodeOptions, state: ReplicationState | None, secret: Secret
+) -> ReplicationState:
     """The standing of a node with ``--follow``; one that was promoted ignores it until the other
     was promoted after it.
     """
-    own = standing or Standing(epoch=0)
-    if standing is None or standing.role is not Role.PRIMARY:
+    own = state or ReplicationState(epoch=0)
+    if state is None or state.role is not Role.PRIMARY:
         own.follow(options.follow)
         return own
     found = await _status(options.follow, options, secret)
@@ -123,9 +125,11 @@ def _bare(address: str) -> str:
     return address.removeprefix("https://")
 
 
-async def _unless_outranked(options: NodeOptions, standing: Standing, secret: Secret) -> Standing:
+async def _unless_outranked(
+    options: NodeOptions, state: ReplicationState, secret: Secret
+) -> ReplicationState:
     """The node's standing, or fenced if a node that has copied it was promoted meanwhile."""
-    asked = [each for each in dict.fromkeys([*standing.followers, standing.primary]) if each]
+    asked = [each for each in dict.fromkeys([*state.followers, state.primary]) if each]
     statuses = await asyncio.gather(*(_status(each, options, secret) for each in asked))
     outranking: list[tuple[int, bool, str]] = []
     for address, found in zip(asked, statuses, strict=True):
@@ -135,14 +139,14 @@ async def _unless_outranked(options: NodeOptions, standing: Standing, secret: Se
             logger.warning(
                 "cannot ask %s whether it was promoted; if it was, it will tell", address
             )
-        elif found.history == standing.history and found.epoch > standing.epoch:
+        elif found.history == state.history and found.epoch > state.epoch:
             is_primary = found.role == Role.PRIMARY
             outranking.append((found.epoch, is_primary, _successor(address, found, asked)))
     if outranking:
         # The highest epoch; of equal ones the node that calls itself primary.
         epoch, _, successor = max(outranking)
-        standing.fence(epoch, successor, None)
-    return standing
+        state.fence(epoch, successor, None)
+    return state
 
 
 def _successor(address: str, found: PeerStatus, asked: list[str]) -> str:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from penstock.broker.dialects import queue_offset
 from penstock.core.errors import StorageError
-from penstock.replication.messages import Batches, Held, JournalPiece, ReplicationError
+from penstock.replication.messages import Batches, FollowerTopic, JournalPiece, ReplicationError
 from penstock.storage.batch import Batch, Buffer, CorruptBatchError, TruncatedBatchError
 from penstock.storage.journal import Journal
 from penstock.storage.journal_frames import read_frames
@@ -95,11 +95,11 @@ class TopicCopy:
         """The bytes of the primary's log that are not here, roughly."""
         return self._nbytes_behind if self.messages_behind else 0
 
-    def held(self) -> Held:
+    def held(self) -> FollowerTopic:
         """The content of the copy, for the next request."""
         waiting = self._waiting
         position = -1 if waiting is not None and waiting.is_complete else self._position
-        return Held(
+        return FollowerTopic(
             self.name,
             self.log.id_base,
             self._next,

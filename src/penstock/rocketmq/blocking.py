@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from penstock.net.address import split_host_port
-from penstock.net.http.client.kept import Tls
+from penstock.net.http.client.keep_alive import Tls
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import FrameError

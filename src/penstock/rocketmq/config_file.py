@@ -7,8 +7,8 @@ from collections.abc import Mapping, Set
 
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.settings import java_properties
+from penstock.rocketmq.java_settings import JavaSettings
 from penstock.rocketmq.protocol.errors import BodyError
-from penstock.rocketmq.settings import Settings
 from penstock.storage.files.disk import Disk
 from penstock.storage.files.temporary import remove_temporaries
 
@@ -24,7 +24,7 @@ def asked(body: bytes | memoryview) -> dict[str, str]:
 
 
 def apply(
-    disk: Disk, path: str, settings: Settings, values: dict[str, str], fixed: Set[str]
+    disk: Disk, path: str, settings: JavaSettings, values: dict[str, str], fixed: Set[str]
 ) -> tuple[dict[str, str], list[str]]:
     """Apply these properties to ``settings`` and the file; returns the known and the unknown ones.
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from penstock.core.errors import PenstockError
 from penstock.net.address import show_address
-from penstock.net.budget import SMALL, Memory, MemoryTurn, Turns
+from penstock.net.budget import SMALL, Memory, MemoryQueue, MemoryTurn
 from penstock.net.tls.layered import LayeredTransport
 from penstock.net.tls.layers import LayerError
 from penstock.net.tls.tls_layer import ServerTls
@@ -73,7 +73,7 @@ class Handler(Protocol):
     def disconnected(self, connection: Connection) -> None: ...
 
 
-class Gatherer(Protocol):
+class ReadBatcher(Protocol):
     """A collector that handles all that a connection has read as one unit."""
 
     def hold(self) -> None:
@@ -121,15 +121,15 @@ class RemotingServer:
         *,
         tls: ServerTls | None = None,
         tls_only: bool = False,
-        gatherer: Gatherer | None = None,
-        turns: Turns | None = None,
-        answer_turns: Turns | None = None,
+        gatherer: ReadBatcher | None = None,
+        turns: MemoryQueue | None = None,
+        answer_turns: MemoryQueue | None = None,
         large_answers: Collection[int] = (),
     ) -> None:
         """``large_answers`` are the codes of requests that wait when the budget is used up."""
         self.handler = handler
-        self.turns = turns or Turns(Memory.of().requests)
-        self.answer_turns = answer_turns or Turns(Memory.of().answers)
+        self.turns = turns or MemoryQueue(Memory.of().requests)
+        self.answer_turns = answer_turns or MemoryQueue(Memory.of().answers)
         self.large_answers = frozenset(large_answers)
         self.gatherer = gatherer
         self.idle_s = idle_s

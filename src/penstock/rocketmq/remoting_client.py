@@ -33,7 +33,7 @@ async def connect(
     Raises UnreachableError when none is made in that time.
     """
     # The peer may ask as well as we may, so both sides of a connection are the same thing.
-    side = RemotingServer(_Asked(lost))
+    side = RemotingServer(_RefusingHandler(lost))
     try:
         host, port = split_host_port(address)
         async with asyncio.timeout(seconds):
@@ -63,7 +63,7 @@ def tls_to(trust_cert_path: str, *, auth_server: bool) -> ssl.SSLContext:
     return context
 
 
-class _Asked:
+class _RefusingHandler:
     """A processor that serves nothing: whatever the peer asks is answered with an error."""
 
     def __init__(self, lost: Callable[[], None]) -> None:

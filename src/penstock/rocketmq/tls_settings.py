@@ -10,10 +10,10 @@ from typing import ClassVar
 
 from penstock.core.errors import ConfigError
 from penstock.net.tls.tls_layer import ClientAuth, ServerTls
-from penstock.rocketmq.settings import Settings
+from penstock.rocketmq.java_settings import JavaSettings
 
 
-class TlsSettings(Settings):
+class TlsSettings(JavaSettings):
     """Base of the properties of a program whose port speaks TLS."""
 
     tls_mode: str = "permissive"

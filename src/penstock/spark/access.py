@@ -15,8 +15,8 @@ from functools import cache
 from typing import NamedTuple, Protocol, TypeVar
 
 from penstock.cluster import access, blocking
-from penstock.cluster.errors import UnreachableError
 from penstock.cluster.reasons import plain_reason, tls_remedy
+from penstock.cluster.upstream_errors import UnreachableError
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import ConfigError
 from penstock.log_api.errors import (
@@ -30,7 +30,7 @@ from penstock.log_api.errors import (
 )
 from penstock.log_api.log_client import Fetched, LogClient
 from penstock.log_api.log_client import Offsets as NodeOffsets
-from penstock.net.http.client.kept import Tls
+from penstock.net.http.client.keep_alive import Tls
 from penstock.net.tls.renewal import Renewed
 from penstock.nsq.client.errors import LookupFailed
 from penstock.spark.errors import OptionError, SourceError

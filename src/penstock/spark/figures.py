@@ -30,7 +30,7 @@ def _nobody() -> Collection[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class QueryFacts:
     """Facts about a query that Spark's reports do not contain.
 
     ``nodes`` finds addresses to tell beside those that the query has read from. It is called
@@ -50,7 +50,7 @@ class QueryFigures:
     """One run of a query; for several threads."""
 
     def __init__(
-        self, id: str, name: str | None, about: About, clock: Clock = SYSTEM_CLOCK
+        self, id: str, name: str | None, about: QueryFacts, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self.id = id
         self.about = about

@@ -22,9 +22,9 @@ from penstock.core.units import SECOND
 from penstock.log_api.errors import NodeUnreachable
 from penstock.spark.access import Access, connect, secured
 from penstock.spark.errors import explain
-from penstock.spark.figures import PLACES_MAX, About, QueryFigures
-from penstock.spark.once import Once
-from penstock.spark.settings import Settings
+from penstock.spark.figures import PLACES_MAX, QueryFacts, QueryFigures
+from penstock.spark.source_settings import SourceSettings
+from penstock.spark.warn_once import WarnOnce
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +59,7 @@ def attach(spark: SparkSession, source: Mapping[str, str] | None = None) -> Prog
     if spark not in _attached:
         _attached[spark] = None
         try:
-            listener = ProgressListener(Settings.parse(source).access if source else Access())
+            listener = ProgressListener(SourceSettings.parse(source).access if source else Access())
             spark.streams.addListener(listener)
             _attached[spark] = listener
         except Exception as error:  # the queries matter more, whatever it is
@@ -81,11 +81,11 @@ class ProgressListener(StreamingQueryListener):
     """The listener that Spark calls."""
 
     def __init__(self, access: Access = _PLAIN) -> None:
-        self._teller = Teller(access)
+        self._teller = StatusSender(access)
         self._queries: dict[str, QueryFigures] = {}
-        self._expected: dict[str, About] = {}
+        self._expected: dict[str, QueryFacts] = {}
 
-    def expect(self, name: str, about: About) -> None:
+    def expect(self, name: str, about: QueryFacts) -> None:
         """The query of this name is to start."""
         self._expected[name] = about
 
@@ -128,12 +128,12 @@ class ProgressListener(StreamingQueryListener):
         if id not in self._queries and len(self._queries) >= QUERIES_MAX:
             ended = [each for each, query in self._queries.items() if not query.runs]
             del self._queries[ended[0] if ended else next(iter(self._queries))]
-        query = QueryFigures(id, name, self._expected.pop(name or "", About()))
+        query = QueryFigures(id, name, self._expected.pop(name or "", QueryFacts()))
         self._queries[id] = query
         return query
 
 
-class Teller:
+class StatusSender:
     """A reporter to nodes; its thread lives while a query runs or there is something to tell."""
 
     def __init__(self, access: Access = _PLAIN) -> None:
@@ -144,7 +144,7 @@ class Teller:
         self._told_ns: dict[str, int] = {}
         self._runs = self._hurries = False
         self._until: dict[str, int] = {}
-        self._once = Once()
+        self._once = WarnOnce()
 
     def tell(self, query: QueryFigures) -> None:
         """Tell how this query is, soon; returns at once."""

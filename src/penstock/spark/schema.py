@@ -12,7 +12,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from penstock.spark.channel.settings import COLUMNS as CHANNEL_COLUMNS
+from penstock.spark.channel.channel_settings import COLUMNS as CHANNEL_COLUMNS
 
 _TYPES = {
     "topic": StringType(),

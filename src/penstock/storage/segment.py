@@ -20,7 +20,7 @@ from penstock.storage.index import BlockIndex
 from penstock.storage.outline import Outline
 from penstock.storage.recovery.damage import Damage, DamageRecord
 from penstock.storage.recovery.scan import Scan, scan
-from penstock.storage.recovery.torn_commit import Place
+from penstock.storage.recovery.torn_commit import CommitStart
 
 logger = logging.getLogger(__name__)
 
@@ -110,11 +110,11 @@ class Segment:
         self.index.note(batch.first_offset, position, self.last_timestamp_ns)
         self.next_offset = batch.next_offset
 
-    def place(self, position: int, next_offset: int) -> Place:
+    def place(self, position: int, next_offset: int) -> CommitStart:
         """The place at a file position where the batch at that offset begins."""
-        return Place(position, next_offset, self.last_timestamp_ns, len(self.index))
+        return CommitStart(position, next_offset, self.last_timestamp_ns, len(self.index))
 
-    def cut(self, place: Place) -> None:
+    def cut(self, place: CommitStart) -> None:
         """Forget all from a place on, in the file as well. Raises StorageError."""
         self.file.truncate(place.position)
         self.next_offset, self.last_timestamp_ns = place.next_offset, place.last_timestamp_ns

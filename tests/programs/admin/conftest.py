@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.admin.conftest import Running, StartAdmin, Two, admin, asker, fake, two
+from tests.unit.admin.conftest import Running, StartAdmin, Two, admin, fake, http, two
 
-__all__ = ["admin", "asker", "fake", "two"]
+__all__ = ["admin", "fake", "http", "two"]
 
 
 @pytest.fixture

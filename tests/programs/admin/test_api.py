@@ -9,14 +9,14 @@ from typing import Any, cast
 import pytest
 
 from penstock.admin.history.server_sent import Events
-from penstock.admin.rocketmq.beside import Beside
+from penstock.admin.rocketmq.other_brokers import OtherBrokers
 from penstock.admin.verdicts.rule import verdict
 from penstock.cluster.fanout import Warnings
-from penstock.cluster.groups import NodeGroups, ToldGroup, ToldTopic
+from penstock.cluster.groups import NodeGroups, ReportedGroup, ReportedGroups
 from penstock.core.units import SECOND
 from penstock.net.http.client.once import post
-from penstock.net.http.server.api import plain_response
-from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.net.http.server.v1_api import plain_response
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 from tests import nsqds
 from tests.unit.admin.conftest import (
     TIMEOUT_S,
@@ -182,8 +182,14 @@ class Others:
 
     async def groups(self, warnings: Warnings) -> list[tuple[str, NodeGroups]]:
         return [
-            ("broker-a", NodeGroups([ToldTopic("t", [ToldGroup("g", 7, 1.5, {"0": 1}, 2)])])),
-            ("broker-a", NodeGroups([ToldTopic("u", [ToldGroup("h", 1, 0.0, {"0": 1}, 0)])])),
+            (
+                "broker-a",
+                NodeGroups([ReportedGroups("t", [ReportedGroup("g", 7, 1.5, {"0": 1}, 2)])]),
+            ),
+            (
+                "broker-a",
+                NodeGroups([ReportedGroups("u", [ReportedGroup("h", 1, 0.0, {"0": 1}, 0)])]),
+            ),
         ]
 
     def growth(self, topic: str, group: str) -> float | None:
@@ -195,7 +201,7 @@ async def test_groups_of_brokers_are_in_the_same_list(two: Two, running: Running
         node.answers["/stats"] = {
             "topics": [topic("t", consumer_groups=[GROUP | {"client_count": 1}])]
         }
-    running.admin._groups.beside = cast(Beside, Others())
+    running.admin._groups.beside = cast(OtherBrokers, Others())
     found = (await running.get("/api/groups"))["groups"]
     assert [(each["topic"], each["group"], each["kind"], each["lag"]) for each in found] == [
         ("t", "g", "rocketmq", 13), ("u", "h", "rocketmq", 1)

@@ -14,7 +14,7 @@ import pytest
 
 from penstock.admin import notifications
 from penstock.admin.notifications import Action, Notifier
-from penstock.net.http.server.api import EMPTY, error_response
+from penstock.net.http.server.v1_api import EMPTY, error_response
 from penstock.testing import FakeClock
 from tests.unit.admin.conftest import UPSTREAM_S, Running, StartAdmin, StartFake, Two, hang, until
 from tests.unit.admin.test_changes import request

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from penstock.admin.admin_options import AdminOptions
 from penstock.admin.daemon import Nsqadmin
-from penstock.admin.options import AdminOptions
 from penstock.core.errors import ConfigError
 from penstock.net.tcp import ListenError
 from tests.unit.admin.conftest import Running, StartAdmin, Two

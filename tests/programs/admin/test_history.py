@@ -10,12 +10,12 @@ import pytest
 
 from penstock.admin.history import server_sent
 from penstock.admin.history.history import History
-from penstock.admin.history.lost import GIVEN_UP_S
+from penstock.admin.history.lost_nodes import GIVEN_UP_S
 from penstock.admin.history.poller import Poller
 from penstock.admin.history.row_numbers import Key
 from penstock.cluster.cluster import Addresses
 from penstock.core.clock import SYSTEM_CLOCK
-from penstock.net.http.server.api import plain_response
+from penstock.net.http.server.v1_api import plain_response
 from tests.unit.admin.conftest import Running, StartAdmin, Two, channel, topic, until
 
 

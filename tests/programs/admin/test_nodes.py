@@ -10,7 +10,7 @@ import pytest
 from penstock import __version__
 from penstock.admin.nodes import node_topics as node_topics_module
 from penstock.admin.nodes.node_topics import node_topics
-from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 from tests import nsqds
 from tests.unit.admin.conftest import Running, StartAdmin, StartFake, Two, channel, topic
 from tests.unit.admin.test_history import sample

@@ -28,7 +28,7 @@ from penstock.rocketmq.protocol.messages.message import decode
 from penstock.spark.access import close_connections
 from penstock.spark.errors import SourceError
 from penstock.spark.read.stream import StreamReader
-from penstock.spark.settings import Settings
+from penstock.spark.source_settings import SourceSettings
 from penstock.storage.batch import iter_batches
 from penstock.testing.daemons import Daemon, MqBroker, run_mqbroker, run_mqnamesrv, run_nsqd
 from tests.forwarding import wait_until
@@ -220,7 +220,7 @@ def publish(nsqd: Daemon, body: bytes, count: int) -> None:
 def reader(nsqd: Daemon, **options: str) -> StreamReader:
     given = {"topic": "t", "nsqd_http_address": nsqd.http, "timeout": "60",
              "startingOffsets": "earliest", "group": "g", **options}  # fmt: skip
-    return StreamReader(Settings.parse(given), ("body",))
+    return StreamReader(SourceSettings.parse(given), ("body",))
 
 
 def test_a_backup_has_every_small_file_that_a_copy_has() -> None:

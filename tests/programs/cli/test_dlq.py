@@ -10,25 +10,25 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.dlq import run as module
-from penstock.cli.dlq.letters import (
-    Choice,
+from penstock.cli.dlq import actions as module
+from penstock.cli.dlq.actions import planned, resend
+from penstock.cli.dlq.dead_topics import (
     DeadTopic,
+    LetterChoice,
     NoDeadLetters,
     NotPenstock,
     dead_topic,
     dead_topics,
     open_runs,
 )
-from penstock.cli.dlq.run import planned, resend
-from penstock.cli.shared.nodes import Place, Where
+from penstock.cli.shared.node_selection import NodeAddress, NodeSelection
 from penstock.cli.shared.stop import Stop
-from penstock.cluster.asker import Asker
-from penstock.cluster.errors import UnreachableError, UpstreamError
+from penstock.cluster.http_client import HttpClient
+from penstock.cluster.upstream_errors import UnreachableError, UpstreamError
 from penstock.nsq.client.aio import Producer
 from penstock.nsq.dead_letters import resend as channel
 from penstock.nsq.dead_letters.export import FORMS, stored_letters
-from penstock.nsq.dead_letters.letters import Run
+from penstock.nsq.dead_letters.listing import OffsetRun
 from penstock.nsq.dead_letters.resend import ResendError, Result
 from penstock.nsq.dead_letters.topics import CHANNEL
 from penstock.nsq.stored import Stored
@@ -41,18 +41,18 @@ from tools.harness.rocketmq.raw_client import RawClient
 
 async def test_topics_by_what_channels_send_there_and_by_name() -> None:
     with run_nsqd("--dead-letter-topic=%s-lost") as nsqd:
-        place = Place(nsqd.http, nsqd.tcp)
+        place = NodeAddress(nsqd.http, nsqd.tcp)
         kill_letters(nsqd, "orders", "bill", [b"x", b"y"])
         make(nsqd, "clicks", "c")
         make(nsqd, "clicks-lost")  # no channel gives anything up: no dead letters go there
         make(nsqd, "old.dead")
-        async with Where().asker() as asker:
-            found = await dead_topics(asker, place)
+        async with NodeSelection().http() as http:
+            found = await dead_topics(http, place)
             assert [topic.name for topic in found] == ["old.dead", "orders-lost"]
-            (lost,) = await dead_topic(asker, [place], "orders-lost")
-            assert await open_runs(asker, lost) == [Run(0, 2)]
-            (old,) = await dead_topic(asker, [place], "old.dead")
-            assert await open_runs(asker, old) == []
+            (lost,) = await dead_topic(http, [place], "orders-lost")
+            assert await open_runs(http, lost) == [OffsetRun(0, 2)]
+            (old,) = await dead_topic(http, [place], "old.dead")
+            assert await open_runs(http, old) == []
 
 
 async def test_a_channel_tells_what_is_open() -> None:
@@ -60,29 +60,29 @@ async def test_a_channel_tells_what_is_open() -> None:
         make(nsqd, "t.dead", CHANNEL)
         publish(nsqd, "t.dead", [b"%d" % number for number in range(6)])
         consume(nsqd, "t.dead", CHANNEL, 2)
-        async with Where().asker() as asker:
-            (topic,) = await dead_topic(asker, [Place(nsqd.http)], "t.dead")
+        async with NodeSelection().http() as http:
+            (topic,) = await dead_topic(http, [NodeAddress(nsqd.http)], "t.dead")
             async with asyncio.timeout(60):
-                while await open_runs(asker, topic) != [Run(2, 6)]:
+                while await open_runs(http, topic) != [OffsetRun(2, 6)]:
                     pass
 
 
 async def test_what_is_not_there() -> None:
-    async with Where().asker() as asker:
+    async with NodeSelection().http() as http:
         with run_nsqd() as nsqd:
-            place = Place(nsqd.http)
+            place = NodeAddress(nsqd.http)
             make(nsqd, "t.dead")
             with pytest.raises(
                 NoDeadLetters, match=r"^no topic 't' on .*; did you mean t\.dead\?$"
             ):
-                await dead_topic(asker, [place], "t")
+                await dead_topic(http, [place], "t")
             ask(nsqd, "POST", "/topic/delete?topic=t.dead")
             with pytest.raises(NoDeadLetters, match=r"^no topic 't' on [^;]*$"):
-                await dead_topic(asker, [place], "t")
+                await dead_topic(http, [place], "t")
         with pytest.raises(UnreachableError, match="cannot be reached"):
-            await dead_topics(asker, Place("127.0.0.1:1"))
+            await dead_topics(http, NodeAddress("127.0.0.1:1"))
         with run_nsqlookupd() as other, pytest.raises(NotPenstock, match="has no dead letters"):
-            await dead_topics(asker, Place(other.http))
+            await dead_topics(http, NodeAddress(other.http))
 
 
 BODIES = [b'{"id":%d}' % number for number in range(20)]
@@ -238,56 +238,62 @@ def test_rocketmqs_dead_letters_are_listed_shown_and_copied(command: Commands) -
 
 
 @pytest.fixture
-async def asker() -> AsyncIterator[Asker]:
-    async with Where().asker() as asker:
-        yield asker
+async def http() -> AsyncIterator[HttpClient]:
+    async with NodeSelection().http() as http:
+        yield http
 
 
 DEAD = "orders.dead"
 
 
 async def resent(
-    asker: Asker, nsqd: Daemon, stop: Stop, choice: Choice | None = None, to: str | None = None
+    http: HttpClient,
+    nsqd: Daemon,
+    stop: Stop,
+    choice: LetterChoice | None = None,
+    to: str | None = None,
 ) -> Result:
-    return await resend(asker, DeadTopic(Place(nsqd.http), DEAD), choice or Choice(), to, stop)
+    return await resend(
+        http, DeadTopic(NodeAddress(nsqd.http), DEAD), choice or LetterChoice(), to, stop
+    )
 
 
-async def still_dead(asker: Asker, nsqd: Daemon) -> list[bytes]:
-    return [letter.body async for letter in stored_letters(asker, nsqd.http, DEAD)]
+async def still_dead(http: HttpClient, nsqd: Daemon) -> list[bytes]:
+    return [letter.body async for letter in stored_letters(http, nsqd.http, DEAD)]
 
 
-async def test_all_of_them(nsqd: Daemon, asker: Asker) -> None:
+async def test_all_of_them(nsqd: Daemon, http: HttpClient) -> None:
     with Stop() as stop:
-        result = await resent(asker, nsqd, stop)
+        result = await resent(http, nsqd, stop)
         assert (result.sent, result.orphans, result.missing) == (Counter(orders=20), 0, 0)
         assert consume(nsqd, "orders", "bill", 20) == BODIES
-        assert await still_dead(asker, nsqd) == []
-        assert (await resent(asker, nsqd, stop)).sent == Counter()
+        assert await still_dead(http, nsqd) == []
+        assert (await resent(http, nsqd, stop)).sent == Counter()
 
 
-async def test_some_of_them_and_the_others_stay_at_hand(nsqd: Daemon, asker: Asker) -> None:
+async def test_some_of_them_and_the_others_stay_at_hand(nsqd: Daemon, http: HttpClient) -> None:
     chosen = [body for body in BODIES if body[-2:-1] in b"37"]
     with Stop() as stop:
-        result = await resent(asker, nsqd, stop, Choice(grep="[37]}"), "elsewhere")
+        result = await resent(http, nsqd, stop, LetterChoice(grep="[37]}"), "elsewhere")
     assert result.sent == Counter(elsewhere=4)
     make(nsqd, "elsewhere", "c")
     assert sorted(consume(nsqd, "elsewhere", "c", 4)) == sorted(chosen)
-    assert await still_dead(asker, nsqd) == [body for body in BODIES if body not in chosen]
+    assert await still_dead(http, nsqd) == [body for body in BODIES if body not in chosen]
     # None of them is put off any longer.
     assert len(consume(nsqd, DEAD, CHANNEL, 16)) == 16
 
 
-async def test_letters_that_do_not_say_where_they_came_from(nsqd: Daemon, asker: Asker) -> None:
+async def test_letters_that_do_not_say_where_they_came_from(nsqd: Daemon, http: HttpClient) -> None:
     make(nsqd, DEAD, CHANNEL)
     publish(nsqd, DEAD, [b"without origin"])
-    plan = await planned(asker, DeadTopic(Place(nsqd.http), DEAD), Choice(), None)
+    plan = await planned(http, DeadTopic(NodeAddress(nsqd.http), DEAD), LetterChoice(), None)
     assert set(plan.targets.values()) <= {"orders"}
     assert plan.result.orphans == 1
     with Stop() as stop:
-        result = await resent(asker, nsqd, stop)
+        result = await resent(http, nsqd, stop)
         assert (result.orphans, result.sent.total()) == (1, len(plan.targets))
-        assert b"without origin" in await still_dead(asker, nsqd)
-        assert (await resent(asker, nsqd, stop, to="back")).sent == Counter(back=1)
+        assert b"without origin" in await still_dead(http, nsqd)
+        assert (await resent(http, nsqd, stop, to="back")).sent == Counter(back=1)
 
 
 class CrashError(BaseException):
@@ -295,7 +301,7 @@ class CrashError(BaseException):
 
 
 async def test_a_crash_between_publish_and_finish_doubles_and_never_loses(
-    nsqd: Daemon, asker: Asker, monkeypatch: pytest.MonkeyPatch
+    nsqd: Daemon, http: HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Crashing(Producer):
         async def multi_publish(self, topic: str, bodies: Sequence[bytes]) -> None:
@@ -307,9 +313,9 @@ async def test_a_crash_between_publish_and_finish_doubles_and_never_loses(
             crashing.setattr(channel, "Producer", Crashing)
             crashing.setattr(channel, "IN_FLIGHT_S", 1.0)
             with pytest.raises(CrashError):
-                await resent(asker, nsqd, stop)
-        assert len(await still_dead(asker, nsqd)) == 20
-        assert (await resent(asker, nsqd, stop)).sent == Counter(orders=20)
+                await resent(http, nsqd, stop)
+        assert len(await still_dead(http, nsqd)) == 20
+        assert (await resent(http, nsqd, stop)).sent == Counter(orders=20)
     twice = depths(nsqd, "orders")["bill"]
     assert 20 < twice <= 40
     assert set(consume(nsqd, "orders", "bill", twice)) == set(BODIES)
@@ -317,7 +323,7 @@ async def test_a_crash_between_publish_and_finish_doubles_and_never_loses(
 
 async def test_letters_that_somebody_else_holds(
     nsqd: Daemon,
-    asker: Asker,
+    http: HttpClient,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -328,16 +334,16 @@ async def test_letters_that_somebody_else_holds(
     make(nsqd, DEAD, CHANNEL)
     ask(nsqd, "POST", f"/channel/pause?topic={DEAD}&channel={CHANNEL}")
     with Stop() as stop:
-        result = await resent(asker, nsqd, stop)
+        result = await resent(http, nsqd, stop)
     assert (result.sent.total(), result.missing) == (0, 20)
     assert capsys.readouterr().err == "waiting for 20 letters in flight elsewhere\n"
 
 
-async def test_a_refusal_leaves_the_letters(nsqd: Daemon, asker: Asker) -> None:
+async def test_a_refusal_leaves_the_letters(nsqd: Daemon, http: HttpClient) -> None:
     with Stop() as stop:
         with pytest.raises(ResendError, match=r"^topic no name did not take the letters: "):
-            await resent(asker, nsqd, stop, to="no name")
-        assert len(await still_dead(asker, nsqd)) == 20
+            await resent(http, nsqd, stop, to="no name")
+        assert len(await still_dead(http, nsqd)) == 20
         stop._on_signal()
-        assert (await resent(asker, nsqd, stop)).sent == Counter()
-    assert len(await still_dead(asker, nsqd)) == 20
+        assert (await resent(http, nsqd, stop)).sent == Counter()
+    assert len(await still_dead(http, nsqd)) == 20

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from penstock.cli.live import children, nodes
+from penstock.cli.live import children, local_nodes
 from penstock.cli.live.children import (
     Child,
     Children,
@@ -37,7 +37,7 @@ from penstock.cli.live.daemons import Daemons
 from penstock.cli.live.display import Board, PlainDisplay, Service
 from penstock.cli.live.flights import TOPIC
 from penstock.cli.live.folder import FolderError, make_folder
-from penstock.cli.live.nodes import HOST, NodePorts, Ports, PortsInUseError
+from penstock.cli.live.local_nodes import HOST, NodePorts, Ports, PortsInUseError
 from penstock.cli.live.small_client import Wire, WireError
 from penstock.cli.live.tally import CHANNEL
 from penstock.core.ids import counter
@@ -373,7 +373,7 @@ def test_free_ports_are_different_and_others_follow_from_a_nodes_number(
         assert free.taken() == []
         assert len(free.nsqds) == count
         assert len(set(free.all())) == 3 + 2 * count
-    monkeypatch.setattr(nodes, "_is_free", lambda port: True)
+    monkeypatch.setattr(local_nodes, "_is_free", lambda port: True)
     assert Ports.require(1) == Ports()
     assert Ports.require(3).nsqds == (
         NodePorts(4150, 4151), NodePorts(4250, 4251), NodePorts(4350, 4351),
@@ -385,10 +385,10 @@ def test_a_taken_port_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         assert port in Ports(nsqds=(NodePorts(4150, port),)).taken()
-    monkeypatch.setattr(nodes, "_is_free", lambda port: port != 4151)
+    monkeypatch.setattr(local_nodes, "_is_free", lambda port: port != 4151)
     with pytest.raises(PortsInUseError, match="port 4151 already in use"):
         Ports.require()
-    monkeypatch.setattr(nodes, "_is_free", lambda port: port not in (4171, 4251))
+    monkeypatch.setattr(local_nodes, "_is_free", lambda port: port not in (4171, 4251))
     with pytest.raises(PortsInUseError, match="port 4171, 4251 already in use"):
         Ports.require(2)
 

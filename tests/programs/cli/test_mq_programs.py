@@ -17,7 +17,7 @@ import pytest
 
 from penstock.cli.mqbroker import node_options
 from penstock.core.units import HOUR, MILLISECOND
-from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.rocketmq.broker.broker_settings import BrokerSettings
 from penstock.storage.durability import Durability
 from penstock.storage.files.disk import DirectoryLock
 from tools.harness.ports import unused_address

@@ -15,9 +15,15 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.pipeline import run as run_module
+from penstock.cli.pipeline import run_command as run_module
 from penstock.cli.pipeline import status
-from penstock.cli.pipeline.run import last_line, query_trigger, run_pipeline, title, wait_while
+from penstock.cli.pipeline.run_command import (
+    last_line,
+    query_trigger,
+    run_pipeline,
+    title,
+    wait_while,
+)
 from penstock.core.errors import PenstockError
 from penstock.core.units import SECOND
 from penstock.spark.pipelines import archive

@@ -18,9 +18,17 @@ import pytest
 from msgspec import structs
 from rich.progress import Progress
 
-from penstock.cli.replay.run import NoLog, OffsetGone, Order, Part, Progressing, no_log, stretches
+from penstock.cli.replay.replay_command import (
+    NodePart,
+    NoLog,
+    OffsetGone,
+    Progressing,
+    ReplayOptions,
+    no_log,
+    stretches,
+)
 from penstock.cli.replay.sinks import Nowhere, Printing, Publishing, SinkError
-from penstock.cli.shared.nodes import Place
+from penstock.cli.shared.node_selection import NodeAddress
 from penstock.core.errors import PenstockError
 from penstock.log_api.errors import LogError
 from penstock.log_api.log_client import Fetched, LogClient
@@ -235,7 +243,7 @@ def test_the_bar_moves_on_by_what_was_done() -> None:
     task = progress.add_task("t", total=5)
     advance = Progressing(progress, task)
     with LogClient("127.0.0.1:1") as client:
-        one, other = (Part(Place("n:1"), client, 0, end, 0) for end in (3, 2))
+        one, other = (NodePart(NodeAddress("n:1"), client, 0, end, 0) for end in (3, 2))
     for part, at in ((one, 2), (one, 3), (one, 3), (other, 1), (other, 2), (other, 2)):
         part.at = at
         advance(part)
@@ -282,8 +290,8 @@ def test_interrupted_and_gone_on_with(nsqd: Daemon, command: Commands) -> None:
 
 
 def test_the_command_to_go_on_has_every_flag() -> None:
-    order = Order("t", grep="a b", filters=["x=1"], to="u", to_nsqd="n:1", rate=5, dry_run=True,
-                  client_options=["tls_v1", "auth_secret,hush"])  # fmt: skip
+    order = ReplayOptions("t", grep="a b", filters=["x=1"], to="u", to_nsqd="n:1", rate=5,
+                          dry_run=True, client_options=["tls_v1", "auth_secret,hush"])  # fmt: skip
     assert order.command("m:1", 7, 9, 2) == (
         "penstock replay t --nsqd-http-address m:1 --from-offset 7 --to-offset 9 --count 2 "
         "--grep 'a b' --filter x=1 --to u --to-nsqd n:1 --rate 5 "

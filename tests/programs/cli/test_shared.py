@@ -11,9 +11,15 @@ from typing import NamedTuple
 
 import pytest
 
-from penstock.cli.shared.asking import Asking, Nodes, flags_of
 from penstock.cli.shared.client_options import client_config, without_secret
-from penstock.cli.shared.nodes import DEFAULT_NODE, Place, Where, places, tcp_address
+from penstock.cli.shared.connection_flags import ConnectionFlags, NodeFlags, flags_of
+from penstock.cli.shared.node_selection import (
+    DEFAULT_NODE,
+    NodeAddress,
+    NodeSelection,
+    places,
+    tcp_address,
+)
 from penstock.cluster.access import Access
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.nsq.client.blocking import Producer
@@ -55,17 +61,17 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def test_where_a_command_reads() -> None:
-    nodes = Nodes(nsqd_http_address=("https://h:1",), lookupd_http_address=("l:1",))
-    assert nodes.where(None) == Where(("https://h:1",), ("l:1",), Access(tls=True))
-    asking = Asking(auth_secret="s")
-    assert Nodes().where(asking) == Where((), (), Access(auth_secret="s"))
+    nodes = NodeFlags(nsqd_http_address=("https://h:1",), lookupd_http_address=("l:1",))
+    assert nodes.where(None) == NodeSelection(("https://h:1",), ("l:1",), Access(tls=True))
+    asking = ConnectionFlags(auth_secret="s")
+    assert NodeFlags().where(asking) == NodeSelection((), (), Access(auth_secret="s"))
 
 
 def test_the_flags_and_the_way_to_ask() -> None:
-    assert Asking().access(["h:1"]) == Access()
-    assert Asking().access(["https://h:1"]) == Access(tls=True)
-    assert Asking(tls_v1=True).access() == Access(tls=True)
-    given = Asking(
+    assert ConnectionFlags().access(["h:1"]) == Access()
+    assert ConnectionFlags().access(["https://h:1"]) == Access(tls=True)
+    assert ConnectionFlags(tls_v1=True).access() == Access(tls=True)
+    given = ConnectionFlags(
         tls_root_ca_file=Path("ca.pem"), tls_cert=Path("c.pem"), tls_key=Path("k.pem"),
         tls_server_name="n", tls_insecure_skip_verify=True, auth_secret="s3cret",
     ).access()  # fmt: skip
@@ -78,7 +84,7 @@ def test_the_flags_and_the_way_to_ask() -> None:
     assert flags_of(Access(tls=True)) == ["--tls-v1"]
     assert flags_of(Access()) == []
     with pytest.raises(ConfigError, match="--tls-key is of no use without --tls-cert"):
-        Asking(tls_key=Path("k.pem")).access()
+        ConnectionFlags(tls_key=Path("k.pem")).access()
 
 
 def test_every_command_goes_over_tls(site: Site, command: Commands) -> None:
@@ -203,24 +209,24 @@ def test_a_dialect_is_loaded_when_a_batch_needs_it(dialect: str, lines: list[str
     assert done.stdout.splitlines() == ["[]", *lines]
 
 
-async def found(nsqds: list[str], lookupds: list[str], topic: str = "") -> list[Place]:
-    where = Where(nsqds, lookupds)
-    async with where.asker() as asker:
-        return await places(asker, where, topic)
+async def found(nsqds: list[str], lookupds: list[str], topic: str = "") -> list[NodeAddress]:
+    where = NodeSelection(nsqds, lookupds)
+    async with where.http() as http:
+        return await places(http, where, topic)
 
 
 async def test_given_nodes_and_those_that_nsqlookupd_names() -> None:
-    assert await found([], []) == [Place(DEFAULT_NODE)]
+    assert await found([], []) == [NodeAddress(DEFAULT_NODE)]
     with run_nsqlookupd() as lookupd, run_nsqd(f"--lookupd-tcp-address={lookupd.tcp}") as nsqd:
         make(nsqd, "t")
         wait_until(lambda: ask(lookupd, "GET", "/topics")["topics"] == ["t"], nsqd.log)
-        named = Place(nsqd.http, nsqd.tcp)
-        given = Place("10.0.0.1:4151")
+        named = NodeAddress(nsqd.http, nsqd.tcp)
+        given = NodeAddress("10.0.0.1:4151")
         assert await found([given.http], [lookupd.http], "t") == [given, named]
         assert await found([], [f"http://{lookupd.http}/", "127.0.0.1:1"]) == [named]
         assert await found([], [lookupd.http], "unknown") == []
-        async with Where().asker() as asker:
-            assert await tcp_address(asker, Place(nsqd.http)) == nsqd.tcp
+        async with NodeSelection().http() as http:
+            assert await tcp_address(http, NodeAddress(nsqd.http)) == nsqd.tcp
     for topic in ("", "t"):
         refused = r"^no nsqlookupd answers: 127\.0\.0\.1:1 cannot be reached: connection refused$"
         with pytest.raises(PenstockError, match=refused):

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from penstock.cli.shared.nodes import Where
+from penstock.cli.shared.node_selection import NodeSelection
 from penstock.cli.top.all_nodes import Cluster
 from penstock.cli.top.poll import TIMEOUT_S, Poller
 from penstock.cluster.groups import LOG
@@ -32,9 +32,9 @@ async def test_nodes_by_address_and_by_nsqlookupd_and_one_that_is_none() -> None
         wait_until(lambda: bool(ask(lookupd, "GET", "/nodes")["producers"]), nsqd.log)
         cluster = Cluster()
         nodes, lookupds = [lookupd.http, "127.0.0.1:1"], [lookupd.http, "127.0.0.1:2"]
-        where = Where(nodes, lookupds)
-        async with where.asker() as asker:
-            await Poller(asker, cluster, where, 1).once()
+        where = NodeSelection(nodes, lookupds)
+        async with where.http() as http:
+            await Poller(http, cluster, where, 1).once()
     assert set(cluster.nodes) == {nsqd.http, lookupd.http, "127.0.0.1:1"}
     (topic,) = cluster.nodes[nsqd.http].topics
     assert [(reader.name, reader.kind) for reader in topic.readers] == [
@@ -59,8 +59,8 @@ async def test_a_node_that_hangs_or_dies_holds_nobody_up() -> None:
                     await news.wait()
 
         nodes = [hanging, one.http, other.http]
-        asker = Where().asker(TIMEOUT_S)
-        poller = Poller(asker, cluster, Where(nodes), 0.02, changed=news.set)
+        http = NodeSelection().http(TIMEOUT_S)
+        poller = Poller(http, cluster, NodeSelection(nodes), 0.02, changed=news.set)
         poller.start()
         try:
             await until(lambda: _is_good(cluster, one) and _is_good(cluster, other))
@@ -72,7 +72,7 @@ async def test_a_node_that_hangs_or_dies_holds_nobody_up() -> None:
             await until(lambda: _is_good(cluster, other))
         finally:
             await poller.stop()
-            await asker.close()
+            await http.close()
 
 
 def _is_good(cluster: Cluster, node: Daemon) -> bool:

@@ -24,7 +24,7 @@ import pytest
 
 from penstock.cli import demo
 from penstock.cli.live.daemons import Daemons
-from penstock.cli.live.nodes import Ports
+from penstock.cli.live.local_nodes import Ports
 from penstock.nsq.client.blocking import Producer
 from tools.harness.processes import left_over, marked, marked_environment, rest_of
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from penstock.cluster.asker import Asker
 from penstock.cluster.cluster import Addresses, Cluster
 from penstock.cluster.exchange import Timeouts
+from penstock.cluster.http_client import HttpClient
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.net import tcp
-from penstock.net.http.server.api import error_response, json_response
-from penstock.net.http.server.service import HttpServer, Later, Request, Response, Router
+from penstock.net.http.server.service import DeferredResponse, HttpServer, Request, Response, Router
+from penstock.net.http.server.v1_api import error_response, json_response
 
 TIMEOUT_S = 120.0
 UPSTREAM_S = 60.0
@@ -33,14 +33,14 @@ class FakeDaemon:
         self.listener: tcp.Listener
         self.server: HttpServer
 
-    def answer(self, asked: Request) -> Response | Later:
+    def answer(self, asked: Request) -> Response | DeferredResponse:
         target = asked.head.target
         self.asked.append(f"{asked.method} {target}")
         self.bodies.append(asked.body)
         found = self.answers.get(target, self.answers.get(asked.path))
         if found is None:
             return error_response(404, "NOT_FOUND")
-        if isinstance(found, Response | Later):
+        if isinstance(found, Response | DeferredResponse):
             return found
         return json_response(found)
 
@@ -59,9 +59,9 @@ class FakeDaemon:
         }
 
 
-def hang() -> Later:
+def hang() -> DeferredResponse:
     """An answer that never comes."""
-    return Later()
+    return DeferredResponse()
 
 
 def topic(name: str, *channels: dict[str, Any], **figures: Any) -> dict[str, Any]:
@@ -110,16 +110,16 @@ async def fake() -> AsyncIterator[StartFake]:
 
 
 @pytest.fixture
-async def asker() -> AsyncIterator[Asker]:
-    asker = Asker(Timeouts(UPSTREAM_S, UPSTREAM_S), agent="test")
-    yield asker
-    await asker.close()
+async def http() -> AsyncIterator[HttpClient]:
+    http = HttpClient(Timeouts(UPSTREAM_S, UPSTREAM_S), agent="test")
+    yield http
+    await http.close()
 
 
 class Two:
     """A cluster of one scripted nsqlookupd and two scripted nsqds."""
 
-    def __init__(self, lookupd: FakeDaemon, nsqds: list[FakeDaemon], asker: Asker) -> None:
+    def __init__(self, lookupd: FakeDaemon, nsqds: list[FakeDaemon], http: HttpClient) -> None:
         self.lookupd, self.nsqds = lookupd, nsqds
         self.nodes = [nsqds[0].told("t", hostname="a"), nsqds[1].told("t", hostname="b")]
         lookupd.answers = {
@@ -134,15 +134,15 @@ class Two:
                 "/info": {**node.told(), "topics": None},
                 "/stats": {"topics": [topic("t", channel("c", **figures), message_count=depth)]},
             }
-        self.cluster = Cluster(asker, Addresses((lookupd.address,), ()), SYSTEM_CLOCK)
+        self.cluster = Cluster(http, Addresses((lookupd.address,), ()), SYSTEM_CLOCK)
         self.direct = Cluster(
-            asker, Addresses((), tuple(each.address for each in nsqds)), SYSTEM_CLOCK
+            http, Addresses((), tuple(each.address for each in nsqds)), SYSTEM_CLOCK
         )
 
 
 @pytest.fixture
-async def two(fake: StartFake, asker: Asker) -> Two:
-    return Two(await fake(), [await fake(), await fake()], asker)
+async def two(fake: StartFake, http: HttpClient) -> Two:
+    return Two(await fake(), [await fake(), await fake()], http)
 
 
 async def until(condition: Callable[[], bool]) -> None:

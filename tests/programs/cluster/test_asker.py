@@ -9,11 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from msgspec import Struct
 
-from penstock.cluster import asker as asker_module
+from penstock.cluster import http_client as asker_module
 from penstock.cluster.access import Access
-from penstock.cluster.asker import Asker
 from penstock.cluster.blocking import Daemon, secured
-from penstock.cluster.errors import (
+from penstock.cluster.exchange import Timeouts
+from penstock.cluster.http_client import HttpClient
+from penstock.cluster.upstream_errors import (
     PLAIN,
     AddressError,
     RefusedError,
@@ -21,10 +22,9 @@ from penstock.cluster.errors import (
     UnreachableError,
     UpstreamError,
 )
-from penstock.cluster.exchange import Timeouts
 from penstock.core.quote import quote
-from penstock.net.http.server.api import NSQ_HEADER, error_response, plain_response
 from penstock.net.http.server.service import Response
+from penstock.net.http.server.v1_api import NSQ_HEADER, error_response, plain_response
 from penstock.testing.daemons import run_nsqd
 from tests.programs.cluster.conftest import UPSTREAM_S, StartFake, hang
 from tests.unit.nsq.client.fakes import fake_http
@@ -37,21 +37,21 @@ class Topics(Struct):
     topics: list[str] | None = None
 
 
-async def failure(asker: Asker, address: str, target: str = "/topics") -> str:
+async def failure(http: HttpClient, address: str, target: str = "/topics") -> str:
     with pytest.raises(UpstreamError) as raised:
-        await asker.get(address, target, Topics)
+        await http.get(address, target, Topics)
     return str(raised.value)
 
 
-async def test_an_answer_and_the_way_it_is_asked(fake: StartFake, asker: Asker) -> None:
+async def test_an_answer_and_the_way_it_is_asked(fake: StartFake, http: HttpClient) -> None:
     daemon = await fake()
     daemon.answers["/topics"] = {"topics": ["t"]}
-    assert await asker.get(daemon.address, "/topics", Topics) == Topics(["t"])
-    assert await asker.get(daemon.address, "/topics", Topics) == Topics(["t"])
+    assert await http.get(daemon.address, "/topics", Topics) == Topics(["t"])
+    assert await http.get(daemon.address, "/topics", Topics) == Topics(["t"])
     assert len(daemon.server.connections) == 1  # kept for the next request
 
 
-async def test_a_post_that_may_have_arrived_is_not_sent_again(asker: Asker) -> None:
+async def test_a_post_that_may_have_arrived_is_not_sent_again(http: HttpClient) -> None:
     """A channel would be emptied twice."""
     asked: list[bytes] = []
 
@@ -63,41 +63,41 @@ async def test_a_post_that_may_have_arrived_is_not_sent_again(asker: Asker) -> N
 
     async with await asyncio.start_server(answer_once, "127.0.0.1", 0) as server:
         address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        assert await asker.get_bytes(address, "/ping") == b"OK"
+        assert await http.get_bytes(address, "/ping") == b"OK"
         with pytest.raises(UpstreamError, match="EOF"):
-            await asker.post(address, "/channel/empty?topic=t&channel=c")
+            await http.post(address, "/channel/empty?topic=t&channel=c")
     assert len(asked) == 2
 
 
-async def test_an_answer_as_before_1_0(fake: StartFake, asker: Asker) -> None:
+async def test_an_answer_as_before_1_0(fake: StartFake, http: HttpClient) -> None:
     daemon = await fake()
     body = b'{"status_code":200,"status_txt":"OK","data":{"topics":["t"]}}'
     daemon.answers["/topics"] = Response(200, body, "application/json")
-    assert await asker.get(daemon.address, "/topics", Topics) == Topics(["t"])
+    assert await http.get(daemon.address, "/topics", Topics) == Topics(["t"])
 
 
-async def test_a_refusal(fake: StartFake, asker: Asker) -> None:
+async def test_a_refusal(fake: StartFake, http: HttpClient) -> None:
     daemon = await fake()
     daemon.answers["/topics"] = error_response(404, "TOPIC_NOT_FOUND")
     expected = 'got response 404 Not Found "{\\"message\\":\\"TOPIC_NOT_FOUND\\"}"'
-    assert await failure(asker, daemon.address) == expected
+    assert await failure(http, daemon.address) == expected
     with pytest.raises(UpstreamError, match="404 Not Found"):
-        await asker.post(daemon.address, "/topics")
+        await http.post(daemon.address, "/topics")
 
 
-async def test_nobody_listens(asker: Asker) -> None:
+async def test_nobody_listens(http: HttpClient) -> None:
     expected = f'Get "http://{DEAD}/topics": dial tcp {DEAD}: connect: connection refused'
-    assert await failure(asker, DEAD) == expected
+    assert await failure(http, DEAD) == expected
     with pytest.raises(UpstreamError, match=r'^Post "http'):
-        await asker.post(DEAD, "/topic/pause?topic=t")
+        await http.post(DEAD, "/topic/pause?topic=t")
 
 
 @pytest.mark.parametrize("body", [b"oops", b"[1]", b'{"topics":[1]}', b"[" * 100_000, b"\xff", b""])
-async def test_what_is_not_expected(fake: StartFake, asker: Asker, body: bytes) -> None:
+async def test_what_is_not_expected(fake: StartFake, http: HttpClient, body: bytes) -> None:
     daemon = await fake()
     for headers in ((), (NSQ_HEADER,)):
         daemon.answers["/topics"] = Response(200, body, "text/plain", headers)
-        text = await failure(asker, daemon.address)
+        text = await failure(http, daemon.address)
         url = f'Get "http://{daemon.address}/topics": the answer is not what is expected'
         assert text.startswith(url)
         assert len(text) < 300
@@ -106,24 +106,24 @@ async def test_what_is_not_expected(fake: StartFake, asker: Asker, body: bytes) 
 async def test_a_daemon_that_hangs(fake: StartFake) -> None:
     daemon = await fake()
     daemon.answers["/topics"] = hang()
-    asker = Asker(Timeouts(UPSTREAM_S, 0.03), agent="test")
-    assert "context deadline exceeded" in await failure(asker, daemon.address)
-    await asker.close()
+    http = HttpClient(Timeouts(UPSTREAM_S, 0.03), agent="test")
+    assert "context deadline exceeded" in await failure(http, daemon.address)
+    await http.close()
 
 
 async def test_an_answer_that_is_too_long(
-    fake: StartFake, asker: Asker, monkeypatch: pytest.MonkeyPatch
+    fake: StartFake, http: HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     daemon = await fake()
     daemon.answers["/topics"] = plain_response("x" * 2000)
     monkeypatch.setattr(asker_module, "ANSWER_MAX", 1000)
-    assert "longer than 1000 bytes" in await failure(asker, daemon.address)
+    assert "longer than 1000 bytes" in await failure(http, daemon.address)
 
 
-async def test_an_error_page_is_repeated_in_part(fake: StartFake, asker: Asker) -> None:
+async def test_an_error_page_is_repeated_in_part(fake: StartFake, http: HttpClient) -> None:
     daemon = await fake()
     daemon.answers["/topics"] = plain_response("x" * 100_000, 500)
-    assert len(await failure(asker, daemon.address)) < 1200
+    assert len(await failure(http, daemon.address)) < 1200
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ async def test_an_error_page_is_repeated_in_part(fake: StartFake, asker: Asker) 
         (b"", "EOF"),
     ],
 )
-async def test_who_does_not_speak_http(asker: Asker, said: bytes, problem: str) -> None:
+async def test_who_does_not_speak_http(http: HttpClient, said: bytes, problem: str) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(said)
@@ -148,37 +148,37 @@ async def test_who_does_not_speak_http(asker: Asker, said: bytes, problem: str) 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server:
         host, port = server.sockets[0].getsockname()
-        assert problem in await failure(asker, f"{host}:{port}")
+        assert problem in await failure(http, f"{host}:{port}")
 
 
-async def test_a_refusal_without_https_port(fake: StartFake, asker: Asker) -> None:
+async def test_a_refusal_without_https_port(fake: StartFake, http: HttpClient) -> None:
     daemon = await fake()
     for body in (b"no", b'{"https_port":0}', b'{"https_port":99999}'):
         daemon.answers["/topics"] = Response(403, body)
-        assert await failure(asker, daemon.address) == ("got response 403 Forbidden " + quote(body))
+        assert await failure(http, daemon.address) == ("got response 403 Forbidden " + quote(body))
 
 
-async def test_https_that_is_none(fake: StartFake, asker: Asker) -> None:
+async def test_https_that_is_none(fake: StartFake, http: HttpClient) -> None:
     daemon = await fake()
     port = int(daemon.address.rpartition(":")[2])
     daemon.answers["/topics"] = Response(403, b'{"https_port":%d}' % port)
-    text = await failure(asker, daemon.address)
+    text = await failure(http, daemon.address)
     assert text.startswith(f'Get "https://127.0.0.1:{port}/topics": ')
     assert "TLS handshake" in text
 
 
 @pytest.mark.parametrize("address", ["nowhere.invalid:1", "127.0.0.1:nosuchport", "x", ""])
-async def test_addresses_that_are_none(asker: Asker, address: str) -> None:
-    assert (await failure(asker, address)).startswith(f'Get "http://{address}/topics": ')
+async def test_addresses_that_are_none(http: HttpClient, address: str) -> None:
+    assert (await failure(http, address)).startswith(f'Get "http://{address}/topics": ')
 
 
 async def test_no_more_at_once_than_there_is_room(
-    fake: StartFake, asker: Asker, monkeypatch: pytest.MonkeyPatch
+    fake: StartFake, http: HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asker, "_room", asyncio.Semaphore(3))
+    monkeypatch.setattr(http, "_room", asyncio.Semaphore(3))
     daemon = await fake()
     daemon.answers["/topics"] = {"topics": []}
-    await asyncio.gather(*(asker.get(daemon.address, "/topics", Topics) for _ in range(20)))
+    await asyncio.gather(*(http.get(daemon.address, "/topics", Topics) for _ in range(20)))
     assert len(daemon.server.connections) <= 3
 
 
@@ -188,8 +188,8 @@ REFUSAL = Response(403, b'{"message":"TLS_REQUIRED","https_port":1}')
 async def test_no_secret_goes_over_plain_http_where_the_node_wants_tls(fake: StartFake) -> None:
     daemon = await fake()
     daemon.answers = {"/ping": REFUSAL, "/topics": REFUSAL}
-    async with Asker(PATIENT, agent="test", access=Access(auth_secret="s")) as asker:
-        assert await failure(asker, daemon.address) == (
+    async with HttpClient(PATIENT, agent="test", access=Access(auth_secret="s")) as http:
+        assert await failure(http, daemon.address) == (
             'Get "https://127.0.0.1:1/topics": dial tcp 127.0.0.1:1: connect: connection refused'
         )
     assert daemon.asked == ["GET /ping"]
@@ -199,20 +199,20 @@ async def test_where_tls_is_wanted_nothing_is_asked_over_plain_http(fake: StartF
     daemon = await fake()
     daemon.answers = {"/ping": Response(200, b"OK"), "/topics": {"topics": ["t"]}}
     access = Access(tls=True, https_port=1)
-    async with Asker(PATIENT, agent="test", access=access, manner=PLAIN) as asker:
+    async with HttpClient(PATIENT, agent="test", access=access, wording=PLAIN) as http:
         for _ in range(2):  # asked again: it may have come back at another port
             text = "127.0.0.1:1 cannot be reached: connection refused"
-            assert await failure(asker, daemon.address) == text
+            assert await failure(http, daemon.address) == text
         assert daemon.asked == ["GET /ping", "GET /ping"]
-        assert await asker.get(f"http://{daemon.address}/", "/topics", Topics) == Topics(["t"])
+        assert await http.get(f"http://{daemon.address}/", "/topics", Topics) == Topics(["t"])
 
 
 async def test_the_secret_goes_to_a_node_without_tls(fake: StartFake) -> None:
     daemon = await fake()
     daemon.answers = {"/ping": Response(200, b"OK"), "/topics": {"topics": ["t"]}}
-    async with Asker(PATIENT, agent="test", access=Access(auth_secret="s")) as asker:
+    async with HttpClient(PATIENT, agent="test", access=Access(auth_secret="s")) as http:
         for _ in range(2):
-            assert await asker.get(daemon.address, "/topics", Topics) == Topics(["t"])
+            assert await http.get(daemon.address, "/topics", Topics) == Topics(["t"])
     assert daemon.asked == ["GET /ping", "GET /topics", "GET /topics"]
 
 

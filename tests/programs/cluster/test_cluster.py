@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from penstock.cluster.cluster import Addresses
-from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.fanout import Strict, Warnings
 from penstock.cluster.producers import Producer
 from penstock.cluster.stats import channels_named, whole_channel
+from penstock.cluster.upstream_errors import NoAnswerError
 from penstock.cluster.writes import Changes
-from penstock.net.http.server.api import EMPTY, error_response
+from penstock.net.http.server.v1_api import EMPTY, error_response
 from tests.programs.cluster.conftest import Two, channel, topic
 
 DEAD = "127.0.0.1:9"

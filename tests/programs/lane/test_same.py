@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from penstock import lane
 from penstock.broker.progress import TopicSettings
 from penstock.nsq.nsqd.daemon import Nsqd
-from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 from penstock.nsq.nsqd.tcp.connection import Connection
 from penstock.nsq.protocol.frames import FrameReader, MessageBlock
 from penstock.storage.durability import Durability

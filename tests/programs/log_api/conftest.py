@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.programs.cluster.conftest import asker, fake
+from tests.programs.cluster.conftest import fake, http
 
-__all__ = ["asker", "fake"]
+__all__ = ["fake", "http"]

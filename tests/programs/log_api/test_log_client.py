@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.cluster.asker import Asker
-from penstock.cluster.errors import UnexpectedError
+from penstock.cluster.http_client import HttpClient
+from penstock.cluster.upstream_errors import UnexpectedError
 from penstock.log_api.bounds import Bounds, bounds_of
 from penstock.log_api.errors import (
     GroupInUse,
@@ -313,11 +313,11 @@ def test_a_real_node() -> None:
         assert log.offsets(topic).groups == {}
 
 
-async def test_the_bounds_of_the_first_queue(fake: StartFake, asker: Asker) -> None:
+async def test_the_bounds_of_the_first_queue(fake: StartFake, http: HttpClient) -> None:
     node: FakeDaemon = await fake()
     node.answers["/log/offsets"] = {"queues": [{"queue": 0, "start": 3, "end": 9, "bytes": 5}]}
-    assert await bounds_of(asker, node.address, "a b") == Bounds(3, 9)
+    assert await bounds_of(http, node.address, "a b") == Bounds(3, 9)
     assert node.asked == ["GET /log/offsets?topic=a+b"]
     node.answers["/log/offsets"] = {"queues": []}
     with pytest.raises(UnexpectedError):
-        await bounds_of(asker, node.address, "t")
+        await bounds_of(http, node.address, "t")

@@ -20,7 +20,7 @@ from penstock.net.tcp import ListenError
 from penstock.node import metadata, opening
 from penstock.node.metadata import FILE_NAME
 from penstock.node.ports import Ports, check_ports, server_tls
-from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 from penstock.testing.disk import FaultyDisk
 from tests import nsqds
 from tests.programs.nsq.nsqd.conftest import Running, Start, faulty_disk, options

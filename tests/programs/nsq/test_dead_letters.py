@@ -9,16 +9,22 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from penstock.cluster.asker import Asker
-from penstock.cluster.errors import UpstreamError
-from penstock.net.http.server.api import error_response
+from penstock.cluster.http_client import HttpClient
+from penstock.cluster.upstream_errors import UpstreamError
 from penstock.net.http.server.service import Response
-from penstock.nsq.dead_letters.letters import Run, letters, open_letters, open_runs, topics_of
+from penstock.net.http.server.v1_api import error_response
+from penstock.nsq.dead_letters.listing import (
+    OffsetRun,
+    dead_letter_page,
+    open_letter_page,
+    open_runs,
+    topics_of,
+)
 from penstock.nsq.dead_letters.resend import LetterChannel, Resending
 from penstock.nsq.dead_letters.topics import CHANNEL
 from penstock.nsq.log_reader import LogReader
 from penstock.nsq.page import Origin
-from penstock.nsq.stored import Stored, Stretch, as_object
+from penstock.nsq.stored import Stored, StoredRange, as_object
 from penstock.storage.batch import iter_batches
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.programs.admin.messages.conftest import message
@@ -52,13 +58,13 @@ def nsqd() -> Iterator[Daemon]:
 # --- pages of dead letters
 
 
-async def test_all_of_the_log_before_there_is_a_channel(fake: StartFake, asker: Asker) -> None:
+async def test_all_of_the_log_before_there_is_a_channel(fake: StartFake, http: HttpClient) -> None:
     node = await fake()
     node.answers = {"/channel/peek": NO_CHANNEL, "/topic/peek": {"messages": [message(1)]}}
-    assert await open_letters(asker, node.address, "t.dead", limit=5) is None
-    page = await letters(asker, node.address, "t.dead", limit=5)
+    assert await open_letter_page(http, node.address, "t.dead", limit=5) is None
+    page = await dead_letter_page(http, node.address, "t.dead", limit=5)
     assert [each.offset for each in page.messages] == [1]
-    await letters(asker, node.address, "%DLQ%g")
+    await dead_letter_page(http, node.address, "%DLQ%g")
     assert node.asked[1:] == [
         "GET /channel/peek?topic=t.dead&channel=penstock-dlq&limit=5",
         "GET /topic/peek?topic=t.dead&limit=5",
@@ -66,24 +72,24 @@ async def test_all_of_the_log_before_there_is_a_channel(fake: StartFake, asker: 
     ]
 
 
-async def test_runs_of_letters_page_by_page(fake: StartFake, asker: Asker) -> None:
+async def test_runs_of_letters_page_by_page(fake: StartFake, http: HttpClient) -> None:
     node = await fake()
     offsets = {"/log/offsets": {"queues": [{"start": 2, "end": 9}]}}
     node.answers = offsets | {
         "/channel/peek": {"messages": [message(offset) for offset in (3, 4, 7)], "next": None}
     }
-    found = [runs async for runs in open_runs(asker, node.address, "t.dead")]
-    assert found == [[Run(3, 5), Run(7, 8)]]
+    found = [runs async for runs in open_runs(http, node.address, "t.dead")]
+    assert found == [[OffsetRun(3, 5), OffsetRun(7, 8)]]
     node.answers = offsets | {"/channel/peek": NO_CHANNEL}
-    assert [runs async for runs in open_runs(asker, node.address, "t.dead")] == [[Run(2, 9)]]
+    assert [runs async for runs in open_runs(http, node.address, "t.dead")] == [[OffsetRun(2, 9)]]
 
 
-async def test_what_a_real_node_shows_and_sends_again(nsqd: Daemon, asker: Asker) -> None:
-    (topic,) = await topics_of(asker, nsqd.http)
+async def test_what_a_real_node_shows_and_sends_again(nsqd: Daemon, http: HttpClient) -> None:
+    (topic,) = await topics_of(http, nsqd.http)
     assert (topic.topic, topic.letters, topic.is_rocketmq) == (DEAD, 3, False)
-    page = await letters(asker, nsqd.http, DEAD, limit=2)
+    page = await dead_letter_page(http, nsqd.http, DEAD, limit=2)
     assert ([each.body for each in page.messages], page.next) == (["a", "b"], 2)
-    channel = LetterChannel(asker, nsqd.http, DEAD)
+    channel = LetterChannel(http, nsqd.http, DEAD)
     async with channel.opened():
         assert depths(nsqd, DEAD) == {CHANNEL: 3}, "it gets all that the log holds"
     resending = Resending()
@@ -105,7 +111,7 @@ async def test_what_a_real_node_shows_and_sends_again(nsqd: Daemon, asker: Asker
 
 def stored(nsqd: Daemon, topic: str, first: int, next_: int) -> list[Stored]:
     batch = next(iter(iter_batches(fetched(nsqd, topic))))
-    return list(Stretch(batch, first, next_).messages())
+    return list(StoredRange(batch, first, next_).messages())
 
 
 def test_a_part_of_a_batch(nsqd: Daemon) -> None:
@@ -135,10 +141,10 @@ def test_as_json() -> None:
 # --- batch by batch
 
 
-async def test_batches_are_remembered(nsqd: Daemon, fake: StartFake, asker: Asker) -> None:
+async def test_batches_are_remembered(nsqd: Daemon, fake: StartFake, http: HttpClient) -> None:
     node = await fake()
     node.answers["/log/fetch"] = Response(200, fetched(nsqd, "t"))
-    log = LogReader(asker, node.address, "t")
+    log = LogReader(http, node.address, "t")
     found = [await log.batch(offset) for offset in (4, 0, 2, 8, 5)]
     assert [each and each.first_offset for each in found] == [3, 0, 0, 5, 5]
     assert node.asked == ["GET /log/fetch?topic=t&offset=4&max_bytes=262144"]
@@ -148,23 +154,23 @@ async def test_batches_are_remembered(nsqd: Daemon, fake: StartFake, asker: Aske
 
 
 async def test_what_a_disk_has_lost_is_stepped_over(
-    nsqd: Daemon, fake: StartFake, asker: Asker
+    nsqd: Daemon, fake: StartFake, http: HttpClient
 ) -> None:
     _, second, _ = iter_batches(fetched(nsqd, "t"))
     node = await fake()
     node.answers["/log/fetch"] = Response(200, bytes(second.raw))
-    found = await LogReader(asker, node.address, "t").batch(1)
+    found = await LogReader(http, node.address, "t").batch(1)
     assert found is not None
     assert found.first_offset == 3
 
 
-async def test_nonsense_is_an_error_of_the_node(fake: StartFake, asker: Asker) -> None:
+async def test_nonsense_is_an_error_of_the_node(fake: StartFake, http: HttpClient) -> None:
     node = await fake()
     node.answers["/log/fetch"] = Response(200, b"nonsense" * 20)
     with pytest.raises(UpstreamError, match="sent damaged data of topic 't'"):
-        await LogReader(asker, node.address, "t").batch(0)
+        await LogReader(http, node.address, "t").batch(0)
 
 
-async def test_messages_of_runs(nsqd: Daemon, asker: Asker) -> None:
-    found = LogReader(asker, nsqd.http, "t").messages([(1, 2), (2, 4)])
+async def test_messages_of_runs(nsqd: Daemon, http: HttpClient) -> None:
+    found = LogReader(http, nsqd.http, "t").messages([(1, 2), (2, 4)])
     assert [message.body async for message in found] == [b"bb", b"c", b"d"]

@@ -16,8 +16,8 @@ import pytest
 
 from penstock.net import tcp
 from penstock.net.http.client.once import Answer, get, request
-from penstock.net.http.server.api import ApiRouter
 from penstock.net.http.server.service import HttpServer
+from penstock.net.http.server.v1_api import ApiRouter
 from penstock.nsq.debug_pages import add_debug_pages, free_memory
 from tests.programs.net.conftest import until
 from tests.unit.net.profiles.proto import read

@@ -19,7 +19,7 @@ from penstock.net.http.client.once import HttpError, get, post
 from penstock.net.tcp import ListenError
 from penstock.nsq.nsqlookupd import tcp
 from penstock.nsq.nsqlookupd.daemon import Nsqlookupd
-from penstock.nsq.nsqlookupd.options import LookupdOptions
+from penstock.nsq.nsqlookupd.lookupd_options import LookupdOptions
 from penstock.nsq.nsqlookupd.protocol import MAGIC_V1, PING, identify, register, unregister
 from penstock.testing.clock import FakeClock
 

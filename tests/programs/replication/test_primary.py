@@ -18,7 +18,7 @@ import pytest
 from penstock.net.address import join_host_port
 from penstock.node.ports import Ports
 from penstock.nsq.nsqd.data_path import open_node
-from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 from penstock.replication.copy import Copy
 from penstock.replication.feed import NBYTES_MAX
 from penstock.replication.messages import Fetch, encode_fetch
@@ -27,7 +27,7 @@ from penstock.replication.peer import Fence, Peer, PeerError, address_of
 from penstock.replication.port import ReplicationPort
 from penstock.replication.primary import Primary
 from penstock.replication.secret import Secret
-from penstock.replication.standing import Standing, write_standing
+from penstock.replication.state import ReplicationState, write_state
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.messages import properties
@@ -173,13 +173,13 @@ async def test_a_node_ends_that_could_not_write_down_that_it_was_heard(
     disk = faulty_disk(monkeypatch)
     async with await asyncio.start_server(hears, "127.0.0.1", 0) as before:
         address = join_host_port(*before.sockets[0].getsockname())
-        promoted = Standing("h", 2, primary=address, fork={}, owes_fence=True)
-        write_standing(disk, "/data", promoted)
+        promoted = ReplicationState("h", 2, primary=address, fork={}, owes_fence=True)
+        write_state(disk, "/data", promoted)
         disk.fail("replace", within="replication.json", times=-1)
         nsqd = await start(data_path="/data")
         await nsqd.until(lambda: "cannot write down what this node owed" in caplog.text)
-        assert nsqd.nsqd.primary.standing is not None
-        assert not nsqd.nsqd.primary.standing.owes_fence
+        assert nsqd.nsqd.primary.state is not None
+        assert not nsqd.nsqd.primary.state.owes_fence
         await nsqd.nsqd.primary.close()
     assert json.loads(disk.content("/data/replication.json"))["owes_fence"]
 

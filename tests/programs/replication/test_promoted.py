@@ -26,8 +26,8 @@ from penstock.replication import peer, starting
 from penstock.replication.hooks import LINES_MAX, HookError, Hooks
 from penstock.replication.peer import CONNECT_S
 from penstock.replication.secret import Secret
-from penstock.replication.standing import Role, Standing, write_standing
 from penstock.replication.starting import decide, standby_for
+from penstock.replication.state import ReplicationState, Role, write_state
 from penstock.storage.files.disk import OsDisk
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 from tests.copies import ask, publish, until, until_copied
@@ -232,7 +232,7 @@ def test_a_topic_that_lost_a_message_once_is_handed_over_with_the_others() -> No
 # --- The operator's commands around a promotion, as processes ------------------------------------
 
 
-STANDING = Standing("h", 1, Role.FOLLOWER, "a:4151")
+STANDING = ReplicationState("h", 1, Role.FOLLOWER, "a:4151")
 
 
 def hooks(before: str = "", after: str = "", timeout_ms: int = 30_000) -> Hooks:
@@ -305,15 +305,15 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(starting, "ASK_S", 60.0)
 
 
-async def decided(standing: Standing | None, **changes: Any) -> Standing | None:
-    return await decide(options("/nowhere", **changes), standing, "/nowhere", Secret())
+async def decided(state: ReplicationState | None, **changes: Any) -> ReplicationState | None:
+    return await decide(options("/nowhere", **changes), state, "/nowhere", Secret())
 
 
 @pytest.fixture
 async def successor(start: Start, tmp_path: Path) -> Running:
     """A primary of history h in epoch 2."""
     (tmp_path / "successor").mkdir()
-    write_standing(OsDisk(), str(tmp_path / "successor"), Standing("h", 2))
+    write_state(OsDisk(), str(tmp_path / "successor"), ReplicationState("h", 2))
     return await start(data_path=tmp_path / "successor")
 
 
@@ -327,16 +327,16 @@ async def test_a_node_that_has_nothing_to_do_with_copies_starts_as_ever(tmp_path
 
 
 async def test_a_primary_asks_those_who_have_copied_it(successor: Running) -> None:
-    standing = Standing("h", 1, followers=[address(successor)])
-    found = await decided(standing)
+    state = ReplicationState("h", 1, followers=[address(successor)])
+    found = await decided(state)
     assert found is not None
     assert (found.role, found.fenced_epoch, found.primary) == (
         Role.FENCED, 2, address(successor),
     )  # fmt: skip
-    other = await decided(Standing("other", 1, followers=[address(successor)]))
+    other = await decided(ReplicationState("other", 1, followers=[address(successor)]))
     assert other is not None
     assert other.role is Role.PRIMARY
-    alone = await decided(Standing("h", 1, followers=[unused_address()]))
+    alone = await decided(ReplicationState("h", 1, followers=[unused_address()]))
     assert alone is not None
     assert alone.role is Role.PRIMARY
 
@@ -370,7 +370,7 @@ async def test_the_successor_is_the_one_that_takes_publishes_not_a_copy_of_it() 
             ([promoting], 2, promoting),
             ([copy, primary, newest], 3, newest),
         ):
-            found = await decided(Standing("h", 1, followers=followers))
+            found = await decided(ReplicationState("h", 1, followers=followers))
             assert found is not None
             assert (found.role, found.fenced_epoch, found.primary) == (
                 Role.FENCED, epoch, successor,
@@ -391,15 +391,15 @@ async def test_a_successor_that_is_slow_to_answer_is_waited_for(
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         slow = join_host_port(*server.sockets[0].getsockname())
-        found = await decided(Standing("h", 1, Role.PRIMARY, slow), follow=slow)
+        found = await decided(ReplicationState("h", 1, Role.PRIMARY, slow), follow=slow)
     assert found is not None
     assert found.role is Role.FOLLOWER
 
 
 async def test_a_follower_s_data_path_needs_the_flag() -> None:
     with pytest.raises(ConfigError, match="penstock promote"):
-        await decided(Standing("h", 1, Role.FOLLOWER, "a:1"))
-    found = await decided(Standing("h", 1, Role.FOLLOWER, "a:1"), follow="b:1")
+        await decided(ReplicationState("h", 1, Role.FOLLOWER, "a:1"))
+    found = await decided(ReplicationState("h", 1, Role.FOLLOWER, "a:1"), follow="b:1")
     assert found is not None
     assert (found.role, found.primary, found.is_settled) == (Role.FOLLOWER, "b:1", True)
 
@@ -408,23 +408,23 @@ async def test_a_promoted_node_ignores_the_flag_until_the_other_was_promoted_aft
     successor: Running,
 ) -> None:
     follow = address(successor)
-    promoted = await decided(Standing("h", 3, Role.PRIMARY, follow), follow=follow)
+    promoted = await decided(ReplicationState("h", 3, Role.PRIMARY, follow), follow=follow)
     assert promoted is not None
     assert promoted.role is Role.PRIMARY
-    outranked = await decided(Standing("h", 1, Role.PRIMARY, follow), follow=follow)
+    outranked = await decided(ReplicationState("h", 1, Role.PRIMARY, follow), follow=follow)
     assert outranked is not None
     assert (outranked.role, outranked.is_settled) == (Role.FOLLOWER, False)
     assert outranked.known_epoch == 2, "before the first answer of the primary"
-    over_tls = await decided(Standing("h", 3, Role.PRIMARY, "a:1"), follow="https://a:1")
+    over_tls = await decided(ReplicationState("h", 3, Role.PRIMARY, "a:1"), follow="https://a:1")
     assert over_tls is not None
     assert over_tls.role is Role.PRIMARY, "the same node, asked in another way since"
     with pytest.raises(ConfigError, match="not in a higher one"):
-        await decided(Standing("other", 1), follow=follow)
+        await decided(ReplicationState("other", 1), follow=follow)
 
 
 async def test_a_promoted_node_with_the_flag_asks_its_own_followers_too(successor: Running) -> None:
     gone = unused_address()
-    promoted = Standing("h", 1, Role.PRIMARY, gone, followers=[address(successor)])
+    promoted = ReplicationState("h", 1, Role.PRIMARY, gone, followers=[address(successor)])
     found = await decided(promoted, follow=gone)
     assert found is not None
     assert (found.role, found.fenced_epoch, found.primary) == (
@@ -433,7 +433,7 @@ async def test_a_promoted_node_with_the_flag_asks_its_own_followers_too(successo
 
 
 async def test_a_fenced_node_stays_so_or_follows() -> None:
-    fenced = Standing("h", 1, Role.FENCED, "b:1", fenced_epoch=2)
+    fenced = ReplicationState("h", 1, Role.FENCED, "b:1", fenced_epoch=2)
     assert await decided(fenced) is fenced
     found = await decided(fenced, follow="b:1")
     assert found is not None

@@ -20,7 +20,7 @@ from penstock.replication.peer import Fence
 from penstock.replication.secret import Secret
 from penstock.replication.standby import Standby
 from penstock.replication.standby_api import serve
-from penstock.replication.standing import Role, Standing, write_standing
+from penstock.replication.state import ReplicationState, Role, write_state
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.recovery.damage import Damage
 from penstock.testing.daemons import Daemon, DaemonError, run_nsqd
@@ -203,8 +203,8 @@ async def test_a_fenced_node_gives_all_it_has_and_counts_what_only_it_has(
     base = topic.log.id_base
     topic.damage.report(Damage("log", "lost once", first=7, next=8), is_loss=False)
     await nsqd.stop()
-    standing = Standing("h", 1, Role.FENCED, "b:1", fenced_epoch=2)
-    standby = Standby(options(tmp_path), standing, Secret(), lambda: None)
+    state = ReplicationState("h", 1, Role.FENCED, "b:1", fenced_epoch=2)
+    standby = Standby(options(tmp_path), state, Secret(), lambda: None)
     refusals = RefusalPort(standby.refusal_line)
     await standby.open(serve(standby), refusals)
 
@@ -253,16 +253,16 @@ async def test_a_fenced_node_gives_all_it_has_and_counts_what_only_it_has(
 async def test_a_copy_is_whole_once_it_may_be_promoted(tmp_path: Path) -> None:
     """Not while all that it has taken is still synced, which takes long after a long backlog."""
     primary = unused_address()
-    standing = Standing("h", 1, Role.FOLLOWER, primary)
-    standby = Standby(options(tmp_path, follow=primary), standing, Secret(), lambda: None)
+    state = ReplicationState("h", 1, Role.FOLLOWER, primary)
+    standby = Standby(options(tmp_path, follow=primary), state, Secret(), lambda: None)
     await standby.open(serve(standby))
     try:
         standby.copy.is_whole = True
-        for standing.was_whole in (False, True):
+        for state.was_whole in (False, True):
             answer = await request(
                 "GET", f"http://127.0.0.1:{standby.ports.http}/replication", 30, body=b""
             )
-            assert json.loads(answer.body)["whole"] is standing.was_whole
+            assert json.loads(answer.body)["whole"] is state.was_whole
     finally:
         await standby.close()
 
@@ -272,18 +272,18 @@ async def test_a_standing_that_is_right_is_not_written(
 ) -> None:
     """A follower starts on a full disk, and may be read and promoted."""
     primary = unused_address()
-    standing = Standing("h", 1, Role.FOLLOWER, primary)
-    write_standing(OsDisk(), str(tmp_path), standing)
+    state = ReplicationState("h", 1, Role.FOLLOWER, primary)
+    write_state(OsDisk(), str(tmp_path), state)
 
     def full(disk: OsDisk, path: str, *data: bytes, sync: bool = True) -> None:
         raise DiskFullError(f"{path}: No space left on device")
 
     monkeypatch.setattr(OsDisk, "replace_file", full)
-    standby = Standby(options(tmp_path, follow=primary), standing, Secret(), lambda: None)
+    standby = Standby(options(tmp_path, follow=primary), state, Secret(), lambda: None)
     await standby.open(serve(standby))
     await standby.close()
-    standing.was_whole = True
-    changed = Standby(options(tmp_path, follow=primary), standing, Secret(), lambda: None)
+    state.was_whole = True
+    changed = Standby(options(tmp_path, follow=primary), state, Secret(), lambda: None)
     with pytest.raises(DiskFullError):
         await changed.open(serve(changed))
     await changed.close()
@@ -293,8 +293,8 @@ async def test_a_promotion_that_cannot_be_written_down_leaves_no_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     primary = unused_address()
-    standing = Standing("h", 1, Role.FOLLOWER, primary, was_whole=True)
-    standby = Standby(options(tmp_path, follow=primary), standing, Secret(), lambda: None)
+    state = ReplicationState("h", 1, Role.FOLLOWER, primary, was_whole=True)
+    standby = Standby(options(tmp_path, follow=primary), state, Secret(), lambda: None)
     await standby.open(serve(standby))
     replace_file = OsDisk.replace_file
 
@@ -307,7 +307,7 @@ async def test_a_promotion_that_cannot_be_written_down_leaves_no_epoch(
     try:
         with pytest.raises(DiskFullError):
             await standby.promote(force=True)
-        assert standby.standing.role is Role.FOLLOWER
+        assert standby.state.role is Role.FOLLOWER
         assert json.loads((tmp_path / "epochs.json").read_bytes())["epochs"] == []
     finally:
         await standby.close()

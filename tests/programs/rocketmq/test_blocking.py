@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from penstock.net.http.client.kept import Tls
+from penstock.net.http.client.keep_alive import Tls
 from penstock.net.tls.tls_layer import client_context
 from penstock.rocketmq.blocking import Account, RemotingLink
 from penstock.rocketmq.protocol import frames

@@ -13,7 +13,7 @@ import trustme
 
 from penstock.core.errors import ConfigError, StorageError
 from penstock.net import tcp
-from penstock.net.budget import SMALL, Budget, MemoryTurn, Turns
+from penstock.net.budget import SMALL, Budget, MemoryQueue, MemoryTurn
 from penstock.net.tls import layered
 from penstock.net.tls.tls_layer import ServerTls
 from penstock.rocketmq.protocol import frames
@@ -347,7 +347,7 @@ async def test_a_request_to_be_taken_again_is_not_lost_for_those_behind_it() -> 
 
 
 async def test_a_large_answer_of_one_that_waits_does_not_take_its_turn_away() -> None:
-    turns = Turns(Budget("--flag", 1))
+    turns = MemoryQueue(Budget("--flag", 1))
     other = MemoryTurn(turns, lambda: None, lambda: None)
     other.hold(2 * SMALL)
     assert other.try_take(), "it is the first in line"

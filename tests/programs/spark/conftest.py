@@ -10,7 +10,7 @@ import pytest
 from penstock.core.units import SECOND
 from penstock.spark import access
 from penstock.spark.access import close_connections
-from penstock.spark.sink import nodes, sending
+from penstock.spark.sink import node_rotation, sending
 from penstock.spark.sink.rocketmq import publishing as rocketmq_publishing
 from penstock.testing.clock import FakeClock
 from tools.harness.fake_log_server import FakeLogServer
@@ -27,7 +27,7 @@ def no_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Directories and connections of another test are not known, whose ports may be given once
     more.
     """
-    monkeypatch.setattr(nodes, "_last", {})
+    monkeypatch.setattr(node_rotation, "_last", {})
     monkeypatch.setattr(rocketmq_publishing, "_routes", {})
     yield
     close_connections()

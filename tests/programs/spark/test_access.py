@@ -16,7 +16,7 @@ from penstock.spark.access import close_connections
 from penstock.spark.errors import OptionError, SourceError
 from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.read.batch import BatchReader
-from penstock.spark.settings import Settings
+from penstock.spark.source_settings import SourceSettings
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 from tests.forwarding import wait_until
 from tools.harness.certificates import Certificates
@@ -66,7 +66,7 @@ def options(secured: Site, files: Certificates, **more: str) -> dict[str, str]:
 
 
 def rows(given: dict[str, str]) -> int:
-    reader = BatchReader(Settings.parse(given), ("offset",))
+    reader = BatchReader(SourceSettings.parse(given), ("offset",))
     return sum(batch.num_rows for each in reader.partitions() for batch in reader.read(each))
 
 
@@ -80,7 +80,7 @@ def test_each_way_to_a_node(secured: Site, files: Certificates) -> None:
 
 
 def test_a_commit(secured: Site, files: Certificates) -> None:
-    cluster = Cluster(Settings.parse(options(secured, files)))
+    cluster = Cluster(SourceSettings.parse(options(secured, files)))
     bounds = cluster.bounds()
     cluster.commit({place: bound.end for place, bound in bounds.items()}, "g", "me")
     cluster.give_up(bounds, "g")
@@ -88,7 +88,7 @@ def test_a_commit(secured: Site, files: Certificates) -> None:
 
 def refusal(given: dict[str, str]) -> str:
     with pytest.raises(SourceError) as refused:
-        Cluster(Settings.parse(given)).bounds()
+        Cluster(SourceSettings.parse(given)).bounds()
     return str(refused.value)
 
 
@@ -139,7 +139,9 @@ def test_a_renewed_certificate_is_shown(
 def test_a_file_that_is_not_there(secured: Site, files: Certificates, tmp_path: Path) -> None:
     missing = tmp_path / "ca.pem"
     with pytest.raises(OptionError) as refused:
-        Cluster(Settings.parse(options(secured, files, tls_root_ca_file=str(missing)))).bounds()
+        Cluster(
+            SourceSettings.parse(options(secured, files, tls_root_ca_file=str(missing)))
+        ).bounds()
     assert str(refused.value) == (
         f"TLS of format nsq: open {missing}: no such file or directory (on this machine)"
     )

@@ -26,8 +26,8 @@ from penstock.core.errors import LockedError, StorageError
 from penstock.nsq.client.blocking import Consumer, Producer
 from penstock.nsq.client.config import Config
 from penstock.spark.channel import stager, stream
+from penstock.spark.channel.channel_settings import COLUMNS, ChannelSettings
 from penstock.spark.channel.folder import Folder, StagedFile, read
-from penstock.spark.channel.settings import COLUMNS, ChannelSettings
 from penstock.spark.channel.stager import FILED, Pile, Stager, record_batch
 from penstock.spark.channel.stream import SPLIT_BYTES, ChannelStreamReader, split
 from penstock.spark.errors import LostError, SourceError
@@ -575,7 +575,7 @@ def test_sigterm_gives_back_what_there_is(nsqd: Daemon, tmp_path: Path, wait_s: 
 import json, sys
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from penstock.spark.channel import stager
-from penstock.spark.channel.settings import ChannelSettings
+from penstock.spark.channel.channel_settings import ChannelSettings
 from penstock.spark.channel.stream import ChannelStreamReader
 
 stager._STOP_S = 60.0

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from penstock.spark import listener
 from penstock.spark.access import Access
 from penstock.spark.errors import SourceError
-from penstock.spark.figures import About, QueryFigures
-from penstock.spark.listener import ProgressListener, Teller, attach, farewell
+from penstock.spark.figures import QueryFacts, QueryFigures
+from penstock.spark.listener import ProgressListener, StatusSender, attach, farewell
 from penstock.spark.offsets import Place, Position, to_checkpoint
 from tools.harness.fake_log_server import FakeLogServer
 
@@ -78,7 +78,7 @@ def finished() -> None:
 
 def query(*nodes: str, **more: Any) -> QueryFigures:
     """One that has ended, so that the thread that reports it ends as well."""
-    found = QueryFigures("4f1c", "q", About(nodes=lambda: nodes, **more))
+    found = QueryFigures("4f1c", "q", QueryFacts(nodes=lambda: nodes, **more))
     found.end()
     return found
 
@@ -89,7 +89,7 @@ def states(server: FakeLogServer) -> list[tuple[str, int, str]]:
 
 def test_a_query_from_its_start_to_its_end(server: FakeLogServer) -> None:
     listens: Any = ProgressListener(PATIENT)
-    listens.expect("q", About("nsq t", "noop", "select 1", nodes=lambda: [server.address]))
+    listens.expect("q", QueryFacts("nsq t", "noop", "select 1", nodes=lambda: [server.address]))
     listens.onQueryStarted(Event())
     until(lambda: server.told)
     assert (server.told[0]["state"], server.told[0]["sql"]) == ("running", "select 1")
@@ -144,8 +144,8 @@ def test_farewell_waits_until_the_end_is_told(server: FakeLogServer) -> None:
 
 def test_a_secret_goes_along(server: FakeLogServer) -> None:
     for teller, about in (
-        (Teller(Access(auth_secret="s3cret", timeout_s=60.0)), {}),
-        (Teller(), {"access": Access(auth_secret="s3cret", timeout_s=60.0)}),
+        (StatusSender(Access(auth_secret="s3cret", timeout_s=60.0)), {}),
+        (StatusSender(), {"access": Access(auth_secret="s3cret", timeout_s=60.0)}),
     ):
         teller.tell(query(server.address, **about))
         finished()
@@ -157,7 +157,7 @@ def test_a_node_that_takes_no_status_is_left_alone_and_logged_once(
     caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
     caplog.set_level(logging.INFO)
-    teller = Teller(PATIENT)
+    teller = StatusSender(PATIENT)
     with FakeLogServer(kind="go") as server:
         for _ in range(3):
             teller.tell(query(server.address if kind == "go" else "127.0.0.1:9"))
@@ -177,10 +177,10 @@ def test_nodes_that_are_not_found_are_no_failure(
     def nodes() -> list[str]:
         raise SourceError("no nsqlookupd answers")
 
-    found = QueryFigures("4f1c", "q", About(nodes=nodes))
+    found = QueryFigures("4f1c", "q", QueryFacts(nodes=nodes))
     found.read_nodes.add(server.address)
     found.end()
-    Teller(PATIENT).tell(found)
+    StatusSender(PATIENT).tell(found)
     finished()
     assert len(server.told) == 1
     assert "no nsqlookupd answers" in caplog.text
@@ -190,13 +190,13 @@ def test_only_the_newest_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     posted: list[Any] = []
     began, go_on = threading.Event(), threading.Event()
 
-    def post(teller: Teller, node: str, access: Access, status: Any) -> None:
+    def post(teller: StatusSender, node: str, access: Access, status: Any) -> None:
         posted.append(status["rows_read"])
         began.set()
         assert go_on.wait(WAIT_S_MAX)
 
-    monkeypatch.setattr(Teller, "_post", post)
-    teller, found = Teller(PATIENT), query("n:1")
+    monkeypatch.setattr(StatusSender, "_post", post)
+    teller, found = StatusSender(PATIENT), query("n:1")
     teller.tell(found)
     assert began.wait(WAIT_S_MAX)
     for batch in range(3):
@@ -218,7 +218,7 @@ def test_nothing_is_raised_into_spark(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_queries_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener, "QUERIES_MAX", 2)
-    monkeypatch.setattr(Teller, "tell", lambda *_: None)
+    monkeypatch.setattr(StatusSender, "tell", lambda *_: None)
     listens: Any = ProgressListener(PATIENT)
     for id in ("a", "b", "c", "d"):
         listens.onQueryStarted(Event(id))

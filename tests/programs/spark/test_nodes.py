@@ -10,11 +10,11 @@ import pytest
 from penstock.spark.access import Access, close_connections
 from penstock.spark.errors import GroupTakenError, SourceError
 from penstock.spark.nodes import bounds as bounds_module
-from penstock.spark.nodes import directory, strays
+from penstock.spark.nodes import directory, lost_places
 from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.nodes.directory import Directory
 from penstock.spark.offsets import Bounds, Place
-from penstock.spark.settings import Settings
+from penstock.spark.source_settings import SourceSettings
 from tools.harness.fake_log_server import FakeLogServer
 
 
@@ -25,7 +25,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def looking(**options: str) -> Directory:
-    return Directory(Settings.parse({"timeout": "60", **options}))
+    return Directory(SourceSettings.parse({"timeout": "60", **options}))
 
 
 def test_given_nodes_are_asked_for_all_topics() -> None:
@@ -110,9 +110,9 @@ def test_a_path_of_nsqlookupd_is_kept(server: FakeLogServer) -> None:
     assert server.requests == ["/nodes"]
 
 
-def settings_of(server: FakeLogServer, topic: str = "t", **options: str) -> Settings:
+def settings_of(server: FakeLogServer, topic: str = "t", **options: str) -> SourceSettings:
     given = {"topic": topic, "nsqd_http_address": server.address, "timeout": "60"}
-    return Settings.parse({**given, **options})
+    return SourceSettings.parse({**given, **options})
 
 
 def ends(bounds: dict[Place, Bounds]) -> dict[Place, int]:
@@ -180,7 +180,7 @@ def test_a_node_without_the_topics_is_not_asked_for_its_https_port(
         return address
 
     monkeypatch.setattr(bounds_module, "secured", secured)
-    cluster = Cluster(Settings.parse(given))
+    cluster = Cluster(SourceSettings.parse(given))
     monkeypatch.setattr(
         cluster._directory, "topics_at", lambda: {server.address: ["t"], "127.0.0.1:9": []}
     )
@@ -205,7 +205,7 @@ def test_nobody_home() -> None:
         ("t", "lookupd_http_address", "no nsqlookupd answers for topic t: 127.0.0.1:9: "),
         ("*", "lookupd_http_address", "no nsqlookupd answers: 127.0.0.1:9: "),
     ):
-        nowhere = Settings.parse({"topic": topic, option: "127.0.0.1:9", "timeout": "1"})
+        nowhere = SourceSettings.parse({"topic": topic, option: "127.0.0.1:9", "timeout": "1"})
         with pytest.raises(SourceError) as failed:
             Cluster(nowhere).bounds()
         assert str(failed.value) == f"{said}connection refused {remedy}"
@@ -229,7 +229,7 @@ def test_somebody_else_is_home(
 
 
 def test_nobody_has_the_topic(server: FakeLogServer) -> None:
-    asked = Settings.parse({"topic": "t", "lookupd_http_address": server.address})
+    asked = SourceSettings.parse({"topic": "t", "lookupd_http_address": server.address})
     with pytest.raises(SourceError) as failed:
         Cluster(asked).bounds()
     said = f"no node with topic t is known to nsqlookupd {server.address}"
@@ -241,7 +241,7 @@ def test_nobody_has_the_topic(server: FakeLogServer) -> None:
 
 
 def test_a_topic_that_was_read_and_is_gone(server: FakeLogServer) -> None:
-    asked = Settings.parse({"topic": "t", "nsqd_http_address": server.address})
+    asked = SourceSettings.parse({"topic": "t", "nsqd_http_address": server.address})
     read = {Place("t", server.node, 0): 10}
     with pytest.raises(SourceError) as failed:
         Cluster(asked).bounds(read)
@@ -253,7 +253,7 @@ def test_a_topic_that_was_read_and_is_gone(server: FakeLogServer) -> None:
 
 
 def test_a_commit_to_a_node_that_is_gone() -> None:
-    cluster = Cluster(Settings.parse({"topic": "t", "nsqd_http_address": "127.0.0.1:9"}))
+    cluster = Cluster(SourceSettings.parse({"topic": "t", "nsqd_http_address": "127.0.0.1:9"}))
     with pytest.raises(SourceError) as failed:
         cluster.commit({Place("t", "127.0.0.1:9", 0): 1}, "g")
     assert str(failed.value) == "topic t on node 127.0.0.1:9: connection refused"
@@ -290,7 +290,7 @@ def test_nodes_and_all_their_topics_in_one_question_to_nsqlookupd(server: FakeLo
     for topic in ("a", "b", "c#ephemeral"):
         server.queue(topic).append([b"a"])
     server.producers.append(server.address)
-    asked = Settings.parse({"topic": "*", "lookupd_http_address": server.address})
+    asked = SourceSettings.parse({"topic": "*", "lookupd_http_address": server.address})
     assert {place.topic for place in Cluster(asked).bounds()} == {"a", "b"}
     assert server.requests == ["/nodes", "/log/offsets"]
 
@@ -352,7 +352,7 @@ def test_the_secret_goes_with_every_request(server: FakeLogServer) -> None:
     server.queue("t").append([b"a"])
     server.producers.append(server.address)
     given = {"topic": "t", "lookupd_http_address": server.address, "auth_secret": "s3cret"}
-    cluster = Cluster(Settings.parse(given))
+    cluster = Cluster(SourceSettings.parse(given))
     cluster.commit(ends(cluster.bounds()), "g")
     assert server.requests == ["/lookup", "/log/offsets", "/log/commit"]
     sent = [headers["Authorization"] for headers in server.headers]
@@ -362,8 +362,8 @@ def test_the_secret_goes_with_every_request(server: FakeLogServer) -> None:
 @pytest.fixture
 def look_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(directory, "LOOKUP_EVERY_NS", -1)
-    monkeypatch.setattr(strays, "_ASK_AGAIN_NS", -1)
-    monkeypatch.setattr(strays, "_HURRIED_S", 60.0)  # a busy machine is none that has left
+    monkeypatch.setattr(lost_places, "_ASK_AGAIN_NS", -1)
+    monkeypatch.setattr(lost_places, "_HURRIED_S", 60.0)  # a busy machine is none that has left
 
 
 @pytest.fixture
@@ -384,7 +384,7 @@ def both(server: FakeLogServer, other: FakeLogServer, look_each_time: None) -> F
 
 def cluster(both: FakeLogServer, **options: str) -> Cluster:
     given = {"topic": "t", "lookupd_http_address": both.address, "timeout": "60", **options}
-    return Cluster(Settings.parse(given))
+    return Cluster(SourceSettings.parse(given))
 
 
 def place(server: FakeLogServer) -> Place:
@@ -467,15 +467,15 @@ def test_a_node_that_comes_back_ends_the_wait(
 ) -> None:
     both.producers.remove(other.address)
     asking = cluster(both, waitForNodes="true", timeout="60")
-    look = strays.Strays._ask
+    look = lost_places.LostPlaces._ask
     tries = threading.Semaphore(3)
 
-    def ask(self: strays.Strays, *arguments: object) -> object:
+    def ask(self: lost_places.LostPlaces, *arguments: object) -> object:
         if tries.acquire(blocking=False):
             raise SourceError("not yet") if tries._value == 2 else ConnectionRefusedError
         return look(self, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(strays.Strays, "_ask", ask)
+    monkeypatch.setattr(lost_places.LostPlaces, "_ask", ask)
     assert place(other) in asking.bounds({place(other): 4})
 
 
@@ -509,7 +509,7 @@ def test_a_node_that_is_not_named_any_more(
 ) -> None:
     given = {"topic": "t", "nsqd_http_address": both.address, "timeout": "60"}
     gone = Place("t", "127.0.0.1:9", 0)
-    assert gone not in Cluster(Settings.parse(given)).bounds({gone: 4})
+    assert gone not in Cluster(SourceSettings.parse(given)).bounds({gone: 4})
     assert caplog.messages == [
         "node 127.0.0.1:9 is not in nsqd_http_address any more; not read on it: topic t from "
         "offset 4 on"

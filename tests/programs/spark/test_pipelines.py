@@ -10,8 +10,8 @@ import pytest
 
 from penstock.spark.offsets import Place, Position, to_checkpoint
 from penstock.spark.pipelines import beginning, own
+from penstock.spark.pipelines.reports import about
 from penstock.spark.pipelines.spec import Source
-from penstock.spark.pipelines.told import about
 from tests.unit.spark.pipelines.test_pipeline import spec
 from tools.harness.fake_log_server import FakeLogServer
 

@@ -16,16 +16,16 @@ from penstock.spark.access import close_connections
 from penstock.spark.errors import GroupTakenError, LostError, OptionError, SourceError
 from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.offsets import Offsets, Place, Position
-from penstock.spark.once import Once
 from penstock.spark.planning import Split
-from penstock.spark.read import holding, reader
+from penstock.spark.read import reader, retention_hold
 from penstock.spark.read.batch import BatchReader, SplitPartition
 from penstock.spark.read.fetch import fetch
-from penstock.spark.read.holding import Holding
 from penstock.spark.read.positions import offsets_at, span, starting
 from penstock.spark.read.reader import read_split, restrict
+from penstock.spark.read.retention_hold import RetentionHold
 from penstock.spark.read.stream import StreamReader
-from penstock.spark.settings import Settings
+from penstock.spark.source_settings import SourceSettings
+from penstock.spark.warn_once import WarnOnce
 from penstock.testing.daemons import run_nsqd
 from tools.harness.fake_log_server import FakeLogServer
 
@@ -33,9 +33,9 @@ COLUMNS = ("offset", "body")
 ALL = ReadAllAvailable()
 
 
-def settings(server: FakeLogServer, **options: str) -> Settings:
+def settings(server: FakeLogServer, **options: str) -> SourceSettings:
     given = {"topic": "t", "nsqd_http_address": server.address, "timeout": "60", **options}
-    return Settings.parse(given)
+    return SourceSettings.parse(given)
 
 
 def filled(server: FakeLogServer, hours_ago: tuple[int, ...], queue: int = 0) -> None:
@@ -98,9 +98,11 @@ def test_a_topic_that_vanishes_meanwhile_is_named(server: FakeLogServer) -> None
         offsets_at(0, bounds, given)
 
 
-def grouped(server: FakeLogServer, **options: str) -> Settings:
+def grouped(server: FakeLogServer, **options: str) -> SourceSettings:
     given = {"topic": "t", "nsqd_http_address": server.address, "timeout": "60"}
-    return Settings.parse({**given, "startingOffsets": "group", "group": "g", **options}, "stream")
+    return SourceSettings.parse(
+        {**given, "startingOffsets": "group", "group": "g", **options}, "stream"
+    )
 
 
 def test_a_stream_starts_where_its_group_stands(server: FakeLogServer) -> None:
@@ -140,7 +142,7 @@ def test_a_start_after_the_end_is_refused_by_name(server: FakeLogServer, lossy: 
 
     def read(start: int, end: int) -> tuple[list[int], list[int]]:
         node = {"topic": "t", "nsqd_http_address": server.address, "failOnDataLoss": lossy}
-        given = Settings.parse(
+        given = SourceSettings.parse(
             node
             | {"startingOffsets": f'{{"t": {{"0": {start}}}}}'}
             | {"endingOffsets": f'{{"t": {{"0": {end}}}}}'},
@@ -231,7 +233,7 @@ def test_a_topic_that_was_made_again_since_it_was_planned(server: FakeLogServer)
         fetch(planned, 30, 1000, given)
 
 
-def offsets(server: FakeLogServer, start: int, end: int, given: Settings) -> list[int]:
+def offsets(server: FakeLogServer, start: int, end: int, given: SourceSettings) -> list[int]:
     split = Split(Place("t", server.node, 0), server.address, start, end, 50.0)
     batches = read_split(split, COLUMNS, given)
     return [offset for batch in batches for offset in batch["offset"].to_pylist()]
@@ -249,7 +251,7 @@ def test_many_fetches_make_one_split(server: FakeLogServer) -> None:
 def test_a_gap_is_an_error_or_is_skipped_with_a_warning(
     server: FakeLogServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reader, "_once", Once())
+    monkeypatch.setattr(reader, "_once", WarnOnce())
     queue = server.queue("t")
     for _ in range(3):
         queue.append([b"x"] * 10)
@@ -281,7 +283,7 @@ def test_a_gap_within_one_fetch_is_noticed_too(server: FakeLogServer) -> None:
 @pytest.fixture
 def cluster(server: FakeLogServer) -> Cluster:
     server.queue("t").append([b"x"] * 10)
-    return Cluster(Settings.parse({"topic": "t", "nsqd_http_address": server.address}))
+    return Cluster(SourceSettings.parse({"topic": "t", "nsqd_http_address": server.address}))
 
 
 def test_what_is_known_is_told_again_after_a_while(
@@ -289,12 +291,12 @@ def test_what_is_known_is_told_again_after_a_while(
 ) -> None:
     bounds = cluster.bounds()
     position = Position(dict.fromkeys(bounds, 4), "g", {})
-    held = Holding(cluster, Once())
+    held = RetentionHold(cluster, WarnOnce())
     held.move(position, bounds)
     del server.requests[:]
     held.move(position, bounds)
     assert server.requests == []
-    monkeypatch.setattr(holding, "_AGAIN_NS", -1)
+    monkeypatch.setattr(retention_hold, "_AGAIN_NS", -1)
     held.move(position, bounds)
     assert server.requests == ["/log/commit"]
 
@@ -303,7 +305,7 @@ def test_offsets_of_a_log_that_is_gone_stay_out_of_the_next(
     cluster: Cluster, server: FakeLogServer
 ) -> None:
     bounds = cluster.bounds()
-    Holding(cluster, Once()).move(Position(dict.fromkeys(bounds, 11), "g", {}), bounds)
+    RetentionHold(cluster, WarnOnce()).move(Position(dict.fromkeys(bounds, 11), "g", {}), bounds)
     assert server.groups == {}
 
 
@@ -311,10 +313,10 @@ def test_a_group_that_is_not_there_yet_and_cannot_be_made_is_an_error(
     cluster: Cluster, server: FakeLogServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.queue("u").append([b"x"])
-    both = Cluster(Settings.parse({"topic": "t,u", "nsqd_http_address": server.address}))
+    both = Cluster(SourceSettings.parse({"topic": "t,u", "nsqd_http_address": server.address}))
     bounds = both.bounds()
     position = Position(dict.fromkeys(bounds, 1), "g", {})
-    held = Holding(both, Once())
+    held = RetentionHold(both, WarnOnce())
 
     def refused(*_: object) -> None:
         raise SourceError("the node is busy")
@@ -336,7 +338,7 @@ def test_a_group_that_is_not_there_yet_and_cannot_be_made_is_an_error(
     monkeypatch.setattr(both, "commit", refused)
     later = position._replace(offsets=dict.fromkeys(bounds, 0))
     held.move(later, bounds)
-    Holding(both, Once()).move(later, bounds)
+    RetentionHold(both, WarnOnce()).move(later, bounds)
 
 
 def test_a_node_that_is_slow_with_many_new_groups_gets_them_by_parts(
@@ -356,9 +358,9 @@ def test_a_node_that_is_slow_with_many_new_groups_gets_them_by_parts(
 
     monkeypatch.setattr(LogClient, "commit_all", commit_all)
     given = {"topicPattern": "t.*", "nsqd_http_address": server.address, "timeout": "60"}
-    cluster = Cluster(Settings.parse(given))
+    cluster = Cluster(SourceSettings.parse(given))
     bounds = cluster.bounds()
-    Holding(cluster, Once()).move(Position(dict.fromkeys(bounds, 0), "g", {}), bounds)
+    RetentionHold(cluster, WarnOnce()).move(Position(dict.fromkeys(bounds, 0), "g", {}), bounds)
     assert asked == [250, 100, 100, 50]
     assert [list(server.groups[name]) for name in names] == [["g"]] * 250
 
@@ -371,7 +373,7 @@ def test_two_queries_with_one_group_over_a_real_nsqd() -> None:
                  "startingOffsets": "earliest"}  # fmt: skip
 
         def query() -> StreamReader:
-            return StreamReader(Settings.parse(given), ("offset",))
+            return StreamReader(SourceSettings.parse(given), ("offset",))
 
         first = query()
         end = first.latestOffset(first.initialOffset(), ALL)

@@ -25,8 +25,8 @@ from penstock.spark.rocketmq import broker_log, decode
 from penstock.spark.rocketmq.access import BrokerAccess
 from penstock.spark.rocketmq.broker_log import BrokerLog
 from penstock.spark.rocketmq.reader import ROCKETMQ, read_split
+from penstock.spark.rocketmq.rocketmq_settings import RocketmqSettings
 from penstock.spark.rocketmq.routes import Routes, brokers_in
-from penstock.spark.rocketmq.settings import RocketmqSettings
 from tests.unit.spark.rocketmq.scripted_broker import NAME, STORED_MS, ScriptedBroker
 from tools.harness.fake_log_server import FakeLogServer
 from tools.harness.ports import unused_address

@@ -15,9 +15,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from penstock.spark.access import close_connections
 from penstock.spark.errors import GroupTakenError, OptionError, SourceError
 from penstock.spark.nodes import directory
-from penstock.spark.read import holding
+from penstock.spark.read import retention_hold
 from penstock.spark.read.stream import StreamReader
-from penstock.spark.settings import Settings
+from penstock.spark.source_settings import SourceSettings
 from tools.harness.fake_log_server import FakeLogServer
 
 ALL = ReadAllAvailable()
@@ -27,13 +27,13 @@ ALL = ReadAllAvailable()
 def leisure(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is done again after some seconds is not done meanwhile, however long a test takes."""
     monkeypatch.setattr(directory, "LOOKUP_EVERY_NS", 1 << 62)
-    monkeypatch.setattr(holding, "_AGAIN_NS", 1 << 62)
+    monkeypatch.setattr(retention_hold, "_AGAIN_NS", 1 << 62)
 
 
 def reader(server: FakeLogServer, **options: str) -> StreamReader:
     given = {"topic": "t", "nsqd_http_address": server.address, "timeout": "60",
              "startingOffsets": "earliest", "group": "g", **options}  # fmt: skip
-    return StreamReader(Settings.parse(given), ("offset",))
+    return StreamReader(SourceSettings.parse(given), ("offset",))
 
 
 def rows(stream: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
@@ -180,7 +180,7 @@ def test_available_now_reads_nodes_that_nsqlookupd_does_not_name_any_more(
              "startingOffsets": "earliest"}  # fmt: skip
 
     def query() -> StreamReader:
-        return StreamReader(Settings.parse(given), ("offset",))
+        return StreamReader(SourceSettings.parse(given), ("offset",))
 
     with FakeLogServer() as other:
         for each in (server, other):
@@ -207,14 +207,14 @@ def test_available_now_reads_nodes_that_nsqlookupd_does_not_name_any_more(
 def test_a_group_of_its_own_is_kept_in_the_checkpoint(server: FakeLogServer) -> None:
     server.queue("t").append([b"x"])
     given = {"topic": "t", "nsqd_http_address": server.address}
-    first = StreamReader(Settings.parse(given), ("offset",)).initialOffset()
-    again = StreamReader(Settings.parse(given), ("offset",))
+    first = StreamReader(SourceSettings.parse(given), ("offset",)).initialOffset()
+    again = StreamReader(SourceSettings.parse(given), ("offset",))
     assert again.latestOffset(first, ALL)["group"] == first["group"]
     assert list(server.groups["t"]) == [first["group"]]
     # Without startingOffsets a stream begins with what comes next, as Kafka's does.
     assert first["offsets"]["t"][server.node] == {"0": 1}
     assert first["group"].startswith("spark-")
-    named = Settings.parse({**given, "groupIdPrefix": "billing"})
+    named = SourceSettings.parse({**given, "groupIdPrefix": "billing"})
     group = StreamReader(named, ("offset",)).initialOffset()["group"]
     assert group.startswith("billing-")
     assert group in server.groups["t"]
@@ -573,7 +573,7 @@ def test_a_query_owns_its_group_once_that_is_in_its_checkpoint(
     server: FakeLogServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # However often it commits: without a checkpoint it would be another owner after a restart.
-    monkeypatch.setattr(holding, "_AGAIN_NS", -1)
+    monkeypatch.setattr(retention_hold, "_AGAIN_NS", -1)
     server.queue("t").append([b"x"] * 10)
     stream = reader(server)
     end = stream.latestOffset(stream.initialOffset(), ALL)
@@ -616,7 +616,7 @@ def test_a_query_outlives_its_nsqlookupd(
         lookupd.producers.append(server.address)
         given = {"topic": "t", "lookupd_http_address": lookupd.address, "timeout": "60"}
         given |= {"startingOffsets": "earliest", "group": "g"}
-        stream = StreamReader(Settings.parse(given), ("offset",))
+        stream = StreamReader(SourceSettings.parse(given), ("offset",))
         _, end = first_batch(stream)
     queue.append([b"x"] * 5)
     later = stream.latestOffset(end, ALL)
@@ -639,7 +639,7 @@ def test_a_named_topic_that_is_deleted_ends_the_query_or_is_skipped_until_it_is_
     def query(**options: str) -> StreamReader:
         given = {"topic": "t", where: server.address, "timeout": "60", "group": "g",
                  "startingOffsets": "earliest", **options}  # fmt: skip
-        return StreamReader(Settings.parse(given), ("offset",))
+        return StreamReader(SourceSettings.parse(given), ("offset",))
 
     strict, loose = query(), query(failOnDataLoss="false")
     end = loose.latestOffset(loose.initialOffset(), ALL)

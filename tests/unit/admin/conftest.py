@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from penstock.admin.admin_options import AdminOptions
 from penstock.admin.daemon import Nsqadmin
-from penstock.admin.options import AdminOptions
 from penstock.core.units import SECOND
 from penstock.net.http.client.once import request
 from tests.programs.cluster.conftest import (
@@ -19,10 +19,10 @@ from tests.programs.cluster.conftest import (
     FakeDaemon,
     StartFake,
     Two,
-    asker,
     channel,
     fake,
     hang,
+    http,
     topic,
     two,
     until,
@@ -37,10 +37,10 @@ __all__ = [
     "StartFake",
     "Two",
     "admin",
-    "asker",
     "channel",
     "fake",
     "hang",
+    "http",
     "topic",
     "two",
     "until",

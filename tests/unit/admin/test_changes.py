@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from penstock.admin.actions_api import read_strings
+from penstock.admin.admin_options import AdminOptions
 from penstock.admin.notifications import Action, described
-from penstock.admin.options import AdminOptions
 from penstock.admin.permissions import Access, remote_ip
 from penstock.core.errors import ConfigError
-from penstock.net.http.server.api import ApiError
 from penstock.net.http.server.service import Request
+from penstock.net.http.server.v1_api import ApiError
 from tests.http_heads import parse_head
 
 

@@ -16,18 +16,18 @@ from typing import cast
 import pytest
 import trustme
 
+from penstock.admin.admin_options import AdminOptions, checked, clean_base_path, resolve
 from penstock.admin.compression import compressed
 from penstock.admin.daemon import client_tls
-from penstock.admin.history.poller import Looks, Poller
+from penstock.admin.history.poller import PollCounts, Poller
 from penstock.admin.metrics import AdminVitals
 from penstock.admin.notifications import Notifier
-from penstock.admin.options import AdminOptions, checked, clean_base_path, resolve
 from penstock.admin.router import AdminRouter
 from penstock.core.errors import ConfigError
 from penstock.core.metrics import nsqadmin as metrics
 from penstock.core.settings.options import load
 from penstock.core.units import SECOND
-from penstock.net.http.server.service import Later, Request, Response, text
+from penstock.net.http.server.service import DeferredResponse, Request, Response, text
 from penstock.testing.clock import FakeClock
 from tests.http_heads import parse_head
 from tests.metrics_pages import Page, parse
@@ -154,7 +154,7 @@ async def answer(router: AdminRouter, path: str, *headers: str) -> Response:
     head = parse_head("\r\n".join([f"GET {path} HTTP/1.1", "Host: h", *headers, "", ""]).encode())
     route, param = router.resolve("GET", path, b"")
     found = route.handler(Request(head, param, b"", str))
-    assert not isinstance(found, Later)
+    assert not isinstance(found, DeferredResponse)
     return found if isinstance(found, Response) else await found
 
 
@@ -220,11 +220,11 @@ async def test_looks_at_the_nodes() -> None:
     vitals = AdminVitals(Notifier("", 1, 5, clock), clock)
     assert not vitals.missing(), "without a history there is nothing to wait for"
     assert metrics.LOOKS.name not in await page_of(vitals)
-    poller = SimpleNamespace(looks=Looks())
+    poller = SimpleNamespace(looks=PollCounts())
     vitals.poller = cast(Poller, poller)
     assert vitals.missing() == ["NOK - the first look at the nodes has not ended yet"]
     assert metrics.NODES.name not in await page_of(vitals)
-    poller.looks = Looks(1, nodes=3, failures=2, took_ns=SECOND, ended_ns=clock.monotonic_ns())
+    poller.looks = PollCounts(1, nodes=3, failures=2, took_ns=SECOND, ended_ns=clock.monotonic_ns())
     clock.advance(5 * SECOND)
     assert not vitals.missing()
     page = await page_of(vitals)

@@ -15,22 +15,29 @@ from hypothesis import strategies as st
 
 from penstock.admin.history import history as history_module
 from penstock.admin.history import layout as layout_module
-from penstock.admin.history import lost as lost_module
+from penstock.admin.history import lost_nodes as lost_module
 from penstock.admin.history.facts import FACTS, facts_of
 from penstock.admin.history.history import FIGURES as HISTORY_FIGURES
 from penstock.admin.history.history import History, Series
-from penstock.admin.history.layout import Layout, Wish
-from penstock.admin.history.lost import GIVEN_UP_S, Lost, LostNodes
-from penstock.admin.history.placing import Places, place
+from penstock.admin.history.layout import Layout, RowFilter
+from penstock.admin.history.lost_nodes import GIVEN_UP_S, LostNode, LostNodes
+from penstock.admin.history.node_rows import NodeRows, column_rows
 from penstock.admin.history.ring import HOUR_S, Ring
 from penstock.admin.history.row_numbers import Key, Rows
-from penstock.admin.history.sample import FIGURES, Look, PackedLook, Sample, look_of, sample_of
+from penstock.admin.history.sample import (
+    FIGURES,
+    PackedAnswer,
+    Sample,
+    StatsAnswer,
+    answer_type,
+    sample_of,
+)
 from tests.unit.admin.conftest import channel, topic
 
 
 def sample(*topics: object) -> Sample:
     body = json.dumps({"topics": topics, "memory": {}}).encode()
-    return sample_of(msgspec.json.decode(body, type=look_of(body)))
+    return sample_of(msgspec.json.decode(body, type=answer_type(body)))
 
 
 def test_columns() -> None:
@@ -76,8 +83,8 @@ def packed(**changes: object) -> bytes:
 
 def test_packed() -> None:
     body = packed()
-    assert look_of(body) is PackedLook
-    found = sample_of(msgspec.json.decode(body, type=PackedLook))
+    assert answer_type(body) is PackedAnswer
+    found = sample_of(msgspec.json.decode(body, type=PackedAnswer))
     assert found.names == [("a", []), ("b", ["c"])]
     assert (found.depth.tolist(), found.messages.tolist()) == ([1, 2, 3], [1, 9, 0])
     assert (found.done.tolist(), found.clients.tolist()) == ([-2, 7, -12], [1, 0, 6])
@@ -85,7 +92,7 @@ def test_packed() -> None:
     assert found.latencies == [(2, [(0.99, 7.0)])]
     assert (found.groups.names, found.groups.lags.tolist()) == ([("b", "@g")], [5])
     nothing = packed(packed=b"", topics=[], channels=[], latencies=[], groups=[])
-    for look in (msgspec.json.decode(nothing, type=PackedLook), Look(), Look([])):
+    for look in (msgspec.json.decode(nothing, type=PackedAnswer), StatsAnswer(), StatsAnswer([])):
         assert len(sample_of(look).depth) == 0
 
 
@@ -104,7 +111,7 @@ def test_packed() -> None:
 )
 def test_packed_as_nobody_should(changes: dict[str, object], said: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=said):
-        msgspec.json.decode(packed(**changes), type=PackedLook)
+        msgspec.json.decode(packed(**changes), type=PackedAnswer)
 
 
 def test_groups_are_beside_the_rest() -> None:
@@ -188,15 +195,15 @@ def test_what_rows_are_of() -> None:
 @pytest.mark.parametrize(
     ("wish", "expected"),
     [
-        (Wish(), [0, 1, 2, 3, 4, 5]),
-        (Wish(topic="t"), [2, 3, 4]),
-        (Wish(node="n:1"), [1]),
-        (Wish(level="topics"), [0, 1, 2, 5]),
-        (Wish(topic="t", level="topics"), [2]),
-        (Wish(topic="none"), []),
+        (RowFilter(), [0, 1, 2, 3, 4, 5]),
+        (RowFilter(topic="t"), [2, 3, 4]),
+        (RowFilter(node="n:1"), [1]),
+        (RowFilter(level="topics"), [0, 1, 2, 5]),
+        (RowFilter(topic="t", level="topics"), [2]),
+        (RowFilter(topic="none"), []),
     ],
 )
-def test_wishes(wish: Wish, expected: list[int]) -> None:
+def test_wishes(wish: RowFilter, expected: list[int]) -> None:
     layout = Layout(rows(*KEYS))
     assert layout.rows_of(wish).tolist() == expected
     assert layout.rows_of(wish) is layout.rows_of(wish)
@@ -206,7 +213,7 @@ def test_wishes_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(layout_module, "_KEPT", 3)
     layout = Layout(rows(*KEYS))
     for number in range(10):
-        layout.rows_of(Wish(topic=str(number)))
+        layout.rows_of(RowFilter(topic=str(number)))
     assert len(layout._known) <= 3
 
 
@@ -221,12 +228,12 @@ def test_what_stays() -> None:
 
 
 def placed(rows: list[int]) -> tuple[Any, Any]:
-    return place(np.array(rows, np.intp))
+    return column_rows(np.array(rows, np.intp))
 
 
 def test_rows_that_follow_one_another_are_a_slice() -> None:
-    assert place(np.array([4, 5, 6])) == (slice(0, 3), slice(4, 7))
-    assert place(np.array([-1, 5, 6])) == (slice(1, 3), slice(5, 7))
+    assert column_rows(np.array([4, 5, 6])) == (slice(0, 3), slice(4, 7))
+    assert column_rows(np.array([-1, 5, 6])) == (slice(1, 3), slice(5, 7))
     columns, rows = placed([4, -1, 6])
     assert (list(columns), list(rows)) == ([0, 2], [4, 6])
     columns, rows = placed([2, 1])
@@ -241,7 +248,7 @@ def test_topics_and_their_channels() -> None:
         topic("two", channel("a"), channel("b")),
         topic("one", channel("c"), log_groups=[{"group_name": "g"}]),
     )
-    places = Places(look, [], [10, 11, -1, 12, 13, 14, 15], [-1, 3])
+    places = NodeRows(look, [], [10, 11, -1, 12, 13, 14, 15], [-1, 3])
     assert (places.topics, places.figures) == (3, 6)
     assert places.always.tolist() == [3]
     assert places.above.tolist() == [11, 11, -1]
@@ -499,7 +506,7 @@ def test_facts_over_nodes() -> None:
     first = sample(topic("t", channel("c", client_count=2), channel("d", paused=True)))
     second = sample(topic("t", channel("c", client_count=1), channel("e"), paused=True))
     # rows: 0 is t, 1 c, 2 d, 3 e
-    placed = [(each, Places(each, [], own, [])) for each, own in ((first, [0, 1, 2]),
+    placed = [(each, NodeRows(each, [], own, [])) for each, own in ((first, [0, 1, 2]),
               (second, [0, 1, 3]))]  # fmt: skip
     facts = facts_of(placed, [], np.array([1, 2, 3, 4, 0.0]), np.array([0, 1, 0, 0, 1.0]), 4)
     assert dict(zip(FACTS, facts.tolist(), strict=True)) == {
@@ -510,7 +517,7 @@ def test_facts_over_nodes() -> None:
 
 def test_what_has_no_room_has_no_facts() -> None:
     told = sample(topic("t", channel("c", client_count=2)))
-    facts = facts_of([(told, Places(told, [], [0, -1], []))], [], np.array([5.0]), np.zeros(1))
+    facts = facts_of([(told, NodeRows(told, [], [0, -1], []))], [], np.array([5.0]), np.zeros(1))
     assert facts.tolist() == [[0], [0], [0], [5], [0]]
     assert facts_of([], [], np.empty(0), np.empty(0)).shape == (len(FACTS), 0)
 
@@ -518,7 +525,7 @@ def test_what_has_no_room_has_no_facts() -> None:
 def test_channels_of_a_node_that_does_not_answer_wait_without_consumers() -> None:
     last = sample(topic("t", channel("c", client_count=2), channel("d", client_count=2)))
     depths = np.array([1, 7, np.nan])  # nothing waits in d there, so that it is not kept
-    facts = facts_of([], [Places(last, [], [0, 1, 2], [])], depths, np.array([1, 1, 0.0]))
+    facts = facts_of([], [NodeRows(last, [], [0, 1, 2], [])], depths, np.array([1, 1, 0.0]))
     assert dict(zip(FACTS, facts[:, 0].tolist(), strict=True)) == {
         "clients": 0, "paused": 0, "channels": 1, "waiting": 8, "partial": 1,
     }  # fmt: skip
@@ -527,14 +534,14 @@ def test_channels_of_a_node_that_does_not_answer_wait_without_consumers() -> Non
 def test_members_of_groups_are_not_those_of_their_topic() -> None:
     groups = [{"group_name": "g", "client_count": 2}, {"group_name": "h"}]
     told = sample(topic("t", consumer_groups=groups))
-    facts = facts_of([(told, Places(told, [], [0, 1, 2], []))], [], np.zeros(3), np.zeros(3))
+    facts = facts_of([(told, NodeRows(told, [], [0, 1, 2], []))], [], np.zeros(3), np.zeros(3))
     assert facts[0].tolist()[:2] == [0, 2]
     assert np.isnan(facts[0, 2])
 
 
-def lost(node: str, at: float) -> Lost:
+def lost(node: str, at: float) -> LostNode:
     last = sample(topic("t", depth=7))
-    return Lost(node, at, last, Places(last, [0], [0], []))
+    return LostNode(node, at, last, NodeRows(last, [0], [0], []))
 
 
 def test_a_node_that_stays_away_is_given_up(caplog: pytest.LogCaptureFixture) -> None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from penstock.admin.messages import choice
 from penstock.admin.messages.choice import chosen_ids, read_body
 from penstock.admin.messages.logs import NODES_MAX, Place, read_text, text_of, time_ns
-from penstock.admin.messages.peek import Part, merge, shown
+from penstock.admin.messages.peek import NodePart, merge, shown
 from penstock.admin.messages.search.conditions import (
     BODY_MAX,
     LENGTH_MAX,
@@ -20,12 +20,12 @@ from penstock.admin.messages.search.conditions import (
     PathError,
     condition_of,
 )
-from penstock.admin.messages.search.request import Room, WalkBody, condition
+from penstock.admin.messages.search.request import RequestLimit, WalkBody, condition
 from penstock.cluster.fanout import Warnings
 from penstock.core.gojson import dumps
-from penstock.net.http.server.api import ApiError
 from penstock.net.http.server.head import Head
 from penstock.net.http.server.service import Request
+from penstock.net.http.server.v1_api import ApiError
 from penstock.nsq.page import Message, Page
 
 ID = "4d20c5c1c8228885"
@@ -93,12 +93,12 @@ def test_times() -> None:
     assert time_ns("5") is time_ns("time:x") is None
 
 
-def part(node: str, first: int, *times: int, is_all: bool = True, back: bool = False) -> Part:
+def part(node: str, first: int, *times: int, is_all: bool = True, back: bool = False) -> NodePart:
     """Messages from offset `first` on, published at these times."""
     messages = [Message(first + at, f"{node}{at}", time, "waiting", 0, 1)
                 for at, time in enumerate(times)]  # fmt: skip
     end = first + len(times)
-    return Part(node, end if back else first, messages, first if back else end, is_all)
+    return NodePart(node, end if back else first, messages, first if back else end, is_all)
 
 
 def ids_of(messages: list[tuple[str, Message]]) -> list[str]:
@@ -112,13 +112,15 @@ def ids_of(messages: list[tuple[str, Message]]) -> list[str]:
         (part("a", 5, 10, 30, 50), part("b", 0, 20, 30, 40), 3, "a0 b0 a1", (7, 1)),
         # What comes next on that node may be older than what others have.
         (part("a", 0, 10, is_all=False), part("b", 0, 5, 20), 9, "b0 a0", (1, 1)),
-        (Part("a", 0, [], 16, False), part("b", 0, 5), 9, "", (16, 0)),
-        (Part("a", 3, [], 3, True), part("b", 0, 5), 9, "b0", (3, 1)),
+        (NodePart("a", 0, [], 16, False), part("b", 0, 5), 9, "", (16, 0)),
+        (NodePart("a", 3, [], 3, True), part("b", 0, 5), 9, "b0", (3, 1)),
         (part("a", 0, 50, 10), part("b", 0, 20), 9, "b0 a0 a1", (2, 1)),
     ],
     ids=["by time", "limit", "a ends early", "a has none yet", "a is over", "clock set back"],
 )
-def test_a_page_of_two_nodes(a: Part, b: Part, limit: int, ids: str, at: tuple[int, int]) -> None:
+def test_a_page_of_two_nodes(
+    a: NodePart, b: NodePart, limit: int, ids: str, at: tuple[int, int]
+) -> None:
     page = merge([a, b], limit, back=False)
     assert ids_of(page.messages) == ids.split()
     assert page.at == dict(zip("ab", at, strict=True))
@@ -267,7 +269,7 @@ def test_what_is_no_condition(given: str) -> None:
 
 
 def test_room_is_bounded_and_given_back() -> None:
-    room = Room(2, "TOO_MANY")
+    room = RequestLimit(2, "TOO_MANY")
     for _ in range(3):
         with pytest.raises(KeyError), room.taken():
             raise KeyError

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.admin.pipelines import api
-from penstock.admin.pipelines.api import (
+from penstock.admin.pipelines import pipelines_api
+from penstock.admin.pipelines.pipelines_api import (
     FIGURES,
     HOUR_S,
     SILENT_S,
@@ -15,7 +15,7 @@ from penstock.admin.pipelines.api import (
     PipelineHistory,
     whole_pipelines,
 )
-from penstock.log_api.pipeline_status import ToldStatus
+from penstock.log_api.pipeline_status import ReportedStatus
 
 
 def figures(id: str, **given: Any) -> dict[str, Any]:
@@ -72,18 +72,18 @@ def test_a_trend_has_few_points() -> None:
 
 
 def test_their_number_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "PIPELINES_MAX", 1)
+    monkeypatch.setattr(pipelines_api, "PIPELINES_MAX", 1)
     kept = PipelineHistory(10)
     kept.take(0, [figures("a"), figures("b")])
     assert (len(kept.trend("a")), len(kept.trend("b"))) == (1, 0)
 
 
-def told(*statuses: ToldStatus) -> NodePipelines:
+def told(*statuses: ReportedStatus) -> NodePipelines:
     return NodePipelines(list(statuses))
 
 
-def status(id: str = "q", name: str = "n", state: Any = "running", **more: Any) -> ToldStatus:
-    return ToldStatus(id, name, state, **{"batch": 0, **more})
+def status(id: str = "q", name: str = "n", state: Any = "running", **more: Any) -> ReportedStatus:
+    return ReportedStatus(id, name, state, **{"batch": 0, **more})
 
 
 def test_the_newest_of_several_nodes_with_lags_added_up_and_the_last_error() -> None:

@@ -10,13 +10,13 @@ import pytest
 from penstock.admin.history import server_sent
 from penstock.admin.history.facts import FACTS
 from penstock.admin.history.history import FIGURES, History
-from penstock.admin.history.layout import Wish
-from penstock.admin.history.lost import GIVEN_UP_S
+from penstock.admin.history.layout import RowFilter
+from penstock.admin.history.lost_nodes import GIVEN_UP_S
 from penstock.admin.history.row_numbers import Key
 from penstock.admin.history.sample import Sample
 from penstock.admin.history.server_sent import Events
 from penstock.admin.verdicts import attention as attention_module
-from penstock.net.http.server.service import Stream
+from penstock.net.http.server.service import StreamingResponse
 from tests.unit.admin.conftest import channel, topic
 from tests.unit.admin.test_history import FIRST, busy, sample
 
@@ -35,13 +35,13 @@ class Watched:
         self.history.take(time, samples)
         self.events.refreshed(time, message)
 
-    def watch(self, **wish: str) -> Stream:
-        stream = self.events.watch(Wish(**wish))
+    def watch(self, **wish: str) -> StreamingResponse:
+        stream = self.events.watch(RowFilter(**wish))
         assert stream is not None
         return stream
 
 
-def taken(stream: Stream) -> list[tuple[str, dict[str, Any]]]:
+def taken(stream: StreamingResponse) -> list[tuple[str, dict[str, Any]]]:
     """The events that came since the last time."""
     events = [text.decode().removesuffix("\n\n").split("\n") for text in stream._early]
     stream._early.clear()
@@ -213,7 +213,7 @@ def test_latencies_that_begin(watched: Watched) -> None:
 def test_watchers_are_bounded_and_go(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_sent, "WATCHERS_MAX", 2)
     first, _ = watched.watch(), watched.watch()
-    assert watched.events.watch(Wish()) is None
+    assert watched.events.watch(RowFilter()) is None
     first.lost()
     first.lost()
     assert len(watched.events) == 1

@@ -10,8 +10,8 @@ import pytest
 
 from penstock.admin.history.layout import Layout
 from penstock.admin.history.row_numbers import Key, Rows
-from penstock.admin.rocketmq.paces import Pace
-from penstock.admin.rocketmq.verdicts import Facts, of_group
+from penstock.admin.rocketmq.group_rates import GroupRate
+from penstock.admin.rocketmq.verdicts import GroupFacts, of_group
 from penstock.admin.verdicts import attention as attention_module
 from penstock.admin.verdicts.attention import Attention, Figures
 from penstock.admin.verdicts.rule import verdict
@@ -114,11 +114,11 @@ def test_a_group_has_one_verdict_on_the_overview_in_lists_and_in_both_dialects(
     told = {"depth": 9000.0, "growth": growth, "out": out, "clients": 1.0}
     figures = Figures(**one | {name: np.array([value]) for name, value in told.items()})
     overview = Attention(figures, Layout(rows)).items()[0]
-    pace = Pace()
+    rate = GroupRate()
     for time_s in range(0, 60, 10):
         consumed = int(out * time_s)
-        pace.take(time_s, 9000 + consumed + int(growth * (time_s - 50)), consumed)
-    rocketmq = of_group(Facts(9000, 1, pace=pace))
+        rate.take(time_s, 9000 + consumed + int(growth * (time_s - 50)), consumed)
+    rocketmq = of_group(GroupFacts(9000, 1, rate=rate))
     expected = [(listed["kind"], listed["level"])] if listed["level"] else []
     assert [(each["kind"], each["level"]) for each in overview] == expected
     assert [(each["kind"], each["level"]) for each in rocketmq] == expected

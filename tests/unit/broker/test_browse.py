@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from penstock.broker import dialects
-from penstock.broker.browse import PageEndError, PageReader, State, Stretch, newest, oldest
+from penstock.broker.browse import PageEndError, PageReader, State, StateRange, newest, oldest
 from penstock.broker.channels.channel import Channel
 from penstock.broker.dialects import Views, bodies, frames, nsq_raw, nsq_view
 from penstock.broker.retrieval import retrieve
@@ -41,7 +41,7 @@ def channel(world: World) -> Channel:
     return channel
 
 
-def spread(stretches: list[Stretch]) -> list[tuple[int, State, int]]:
+def spread(stretches: list[StateRange]) -> list[tuple[int, State, int]]:
     return [(o, s.state, s.attempts) for s in stretches for o in range(s.first, s.next)]
 
 

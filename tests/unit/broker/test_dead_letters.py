@@ -163,13 +163,15 @@ def test_a_limit_that_is_lifted_lets_them_come_again(world: World) -> None:
 
 
 def test_a_dead_letter_is_not_moved_again(world: World) -> None:
-    from penstock.nsq.protocol.letters import Letters
+    from penstock.nsq.protocol.dead_letters import DeadLetterFrames
 
     channel = give_up(world, 1).channel
     parcel = channel.take_spent(world.now)
     assert parcel is not None
     topic = world.broker.topic("t.dead")
-    topic.stage(Letters(parcel.frames, encode_origins(parcel.origins)), 0, lambda error: None)
+    topic.stage(
+        DeadLetterFrames(parcel.frames, encode_origins(parcel.origins)), 0, lambda error: None
+    )
     assert topic.commit()[1] is None
     dead = topic.channel("c")
     topic.distribute()

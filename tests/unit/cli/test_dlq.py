@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.dlq.letters import Choice
+from penstock.cli.dlq.dead_topics import LetterChoice
 from penstock.core.errors import ConfigError
 from penstock.nsq.page import Origin
 from penstock.nsq.stored import Stored
@@ -36,7 +36,7 @@ ORPHAN = Stored(6, f"{6:016x}", 0, b"nobody's")
 
 
 def taken(**flags: Any) -> list[int]:
-    choice = Choice(**flags)
+    choice = LetterChoice(**flags)
     return [letter.offset for letter in [*LETTERS, ORPHAN] if choice.takes(letter)]
 
 
@@ -55,10 +55,10 @@ def taken(**flags: Any) -> list[int]:
 )
 def test_choices(flags: dict[str, Any], offsets: list[int]) -> None:
     assert taken(**flags) == offsets
-    assert Choice(**flags).takes_all == (not flags)
+    assert LetterChoice(**flags).takes_all == (not flags)
 
 
 @pytest.mark.parametrize("text", ["12", "x" * 16, ""])
 def test_what_is_no_id(text: str) -> None:
     with pytest.raises(ConfigError, match=f"--id {text}: an id has 16 hexadecimal digits"):
-        Choice(ids=[text])
+        LetterChoice(ids=[text])

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.live import flights, nodes
+from penstock.cli.live import flights, local_nodes
 from penstock.cli.live.children import Reports, parse, report
 from penstock.cli.live.display import (
     Board,
@@ -21,10 +21,10 @@ from penstock.cli.live.display import (
     TerminalDisplay,
     open_display,
 )
-from penstock.cli.live.nodes import NodePorts, Ports, left_out, nodes_of
+from penstock.cli.live.local_nodes import NodePorts, Ports, left_out, nodes_of
 from penstock.cli.live.proof import verdict
 from penstock.cli.live.replay import _batches, _paced
-from penstock.node.options import default_node_id
+from penstock.node.node_options import default_node_id
 from penstock.testing.clock import FakeClock
 
 
@@ -101,7 +101,7 @@ def test_nodes_differ_in_everything_that_two_cannot_share(tmp_path: Path) -> Non
 
 
 def test_an_id_stays_below_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nodes, "default_node_id", lambda: 1023)
+    monkeypatch.setattr(local_nodes, "default_node_id", lambda: 1023)
     ids = [node.flags[-1] for node in nodes_of(tmp_path, THREE)]
     assert ids == ["--node-id=1023", "--node-id=0", "--node-id=1"]
 

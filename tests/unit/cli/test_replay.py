@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.cli.replay.lines import printer
-from penstock.cli.replay.wanted import Filter, Span
+from penstock.cli.replay.selection import BodyFilter, LogRange
 from penstock.core.errors import ConfigError
 from penstock.log_api.errors import OffsetOutOfRange
 from penstock.log_api.log_client import LogClient
@@ -61,7 +61,7 @@ class Log(LogClient):
 
 def bounds(**flags: object) -> tuple[int, int]:
     given = dict.fromkeys(("from_offset", "from_time", "to_offset", "to_time")) | flags
-    span = Span.parse(**given, now_ns=20 * SECOND)
+    span = LogRange.parse(**given, now_ns=20 * SECOND)
     return span.bounds(Log("n:1"), "t", 0, 5, 15)
 
 
@@ -99,24 +99,24 @@ def test_what_makes_no_sense(flags: dict[str, object]) -> None:
 
 
 def test_filters() -> None:
-    assert Filter(None).takes_all
-    grep = Filter("a+b$")
+    assert BodyFilter(None).takes_all
+    grep = BodyFilter("a+b$")
     assert not grep.takes_all
     assert [grep.takes(body) for body in (b"xaab", b"xb")] == [True, False]
-    both = Filter("7", ["id=7", "ok=true"])
+    both = BodyFilter("7", ["id=7", "ok=true"])
     assert both.takes(b'{"id": 7, "ok": true}')
     assert both.takes(b'{"id": "7", "ok": true}')
     deep = b"[7" * 200_000
     for body in (b'{"id": 7}', b'{"id": 70, "ok": true}', b"7", b"no json 7", b"[7]", deep):
         assert not both.takes(body)
-    no_text = Filter(os.fsdecode(b"\xff+"))
+    no_text = BodyFilter(os.fsdecode(b"\xff+"))
     assert [no_text.takes(body) for body in (b"a\xff\xff", "\u00ff".encode())] == [True, False]
 
 
 def test_filters_that_make_no_sense() -> None:
     with pytest.raises(ConfigError, match=r"--grep a{9+}: "):
-        Filter(f"a{{{'9' * 20}}}")
+        BodyFilter(f"a{{{'9' * 20}}}")
     with pytest.raises(ConfigError, match=r"--grep \(:"):
-        Filter("(")
+        BodyFilter("(")
     with pytest.raises(ConfigError, match="--filter id: give the name and the value"):
-        Filter(None, ["id"])
+        BodyFilter(None, ["id"])

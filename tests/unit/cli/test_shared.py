@@ -31,11 +31,11 @@ from penstock.core.moments import rfc3339
 from penstock.core.settings.tls_kinds import TlsRequired
 from penstock.net import tcp
 from penstock.net.tcp import ListenError
-from penstock.node.options import NodeOptions
-from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.node.node_options import NodeOptions
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 from penstock.replication.standby import Standby
-from penstock.replication.standing import Role, Standing, write_standing
-from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.replication.state import ReplicationState, Role, write_state
+from penstock.rocketmq.broker.broker_settings import BrokerSettings
 from penstock.rocketmq.broker.slaves import master_address
 from penstock.storage.backup import manifest
 from penstock.storage.files.disk import OsDisk
@@ -235,8 +235,8 @@ def knows(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
 
 
 def stands(settings: BrokerSettings, role: Role) -> None:
-    standing = Standing("h", 1, role, OLD)
-    write_standing(OsDisk(), settings.store_path_root_dir, standing)
+    standing = ReplicationState("h", 1, role, OLD)
+    write_state(OsDisk(), settings.store_path_root_dir, standing)
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_a_master_that_is_elsewhere_is_followed_there_once_the_old_one_is_gone(
     clock = FakeClock()
     opened._opened_ns = clock.monotonic_ns()
     clock.advance(later_ns)
-    standby: Any = SimpleNamespace(standing=Standing("h", 1, Role.FOLLOWER, OLD), clock=clock,
+    standby: Any = SimpleNamespace(state=ReplicationState("h", 1, Role.FOLLOWER, OLD), clock=clock,
                                    pulling=SimpleNamespace(error=error), address=OWN)  # fmt: skip
     opened._told_master(cast(Standby, standby), told)
     assert heard == turns
@@ -319,7 +319,7 @@ def test_a_store_is_prepared_without_nsqs_ports_too(tmp_path: Path) -> None:
     assert delivered(OsDisk(), str(tmp_path)) == {"t": {"": expected(found)}}
     (tmp_path / "fenced").mkdir()
     fenced = str(tmp_path / "fenced")
-    write_standing(OsDisk(), fenced, Standing("h", 1, Role.FENCED, OLD))
+    write_state(OsDisk(), fenced, ReplicationState("h", 1, Role.FENCED, OLD))
     refused = pytest.raises(ConfigError, match="is that of a fenced node")
     with closing(open_store(OsDisk(), fenced)) as store, refused:
         prepare_store(NodeOptions(), store)

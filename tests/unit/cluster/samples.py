@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from penstock.cli.top.all_nodes import Cluster
-from penstock.cluster.figures import NodeFigures, ToldNode, figures_of
+from penstock.cluster.figures import NodeFigures, ReportedNode, figures_of
 
 SECOND = 10**9
 
@@ -40,7 +40,7 @@ def stats(*topics: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def at(address: str, second: int, *topics: dict[str, Any], **more: Any) -> NodeFigures:
-    told = msgspec.convert(stats(*topics, **more), ToldNode)
+    told = msgspec.convert(stats(*topics, **more), ReportedNode)
     return figures_of(address, second * SECOND, told)
 
 

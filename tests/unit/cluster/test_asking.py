@@ -12,17 +12,6 @@ from pathlib import Path
 import pytest
 
 from penstock.cluster.access import Access
-from penstock.cluster.errors import (
-    GO,
-    PLAIN,
-    Asked,
-    Manner,
-    NoAnswerError,
-    RefusedError,
-    UnexpectedError,
-    UnreachableError,
-    UpstreamError,
-)
 from penstock.cluster.exchange import (
     Endpoint,
     code_of,
@@ -34,6 +23,17 @@ from penstock.cluster.exchange import (
 )
 from penstock.cluster.fanout import Strict, Warnings, ask_all, try_all
 from penstock.cluster.reasons import LATE, reason_of, tls_remedy
+from penstock.cluster.upstream_errors import (
+    GO,
+    PLAIN,
+    ErrorWording,
+    NoAnswerError,
+    RefusedError,
+    SentRequest,
+    UnexpectedError,
+    UnreachableError,
+    UpstreamError,
+)
 from penstock.core.errors import ConfigError
 from penstock.net.address import join_host_port
 
@@ -174,12 +174,12 @@ def test_a_failure_spoils_the_whole() -> None:
 # --- The texts of errors, in either manner -------------------------------------------------------
 
 
-ASKED = Asked("GET", Endpoint.of("h:1"), "/topics")
+ASKED = SentRequest("GET", Endpoint.of("h:1"), "/topics")
 CODE = b'{"message":"TOPIC_NOT_FOUND"}'
 
 
 @pytest.mark.parametrize(
-    ("manner", "unreachable", "refused", "unexpected"),
+    ("wording", "unreachable", "refused", "unexpected"),
     [
         (PLAIN, "h:1 cannot be reached: timed out", "h:1: 404 TOPIC_NOT_FOUND",
          "h:1: no nsqd or nsqlookupd answers there (why)"),
@@ -188,12 +188,12 @@ CODE = b'{"message":"TOPIC_NOT_FOUND"}'
          'Get "http://h:1/topics": the answer is not what is expected: why'),
     ],
 )  # fmt: skip
-def test_texts(manner: Manner, unreachable: str, refused: str, unexpected: str) -> None:
-    late = UnreachableError(manner, ASKED, reason_of(TimeoutError(), "h:1", connecting=True))
+def test_texts(wording: ErrorWording, unreachable: str, refused: str, unexpected: str) -> None:
+    late = UnreachableError(wording, ASKED, reason_of(TimeoutError(), "h:1", connecting=True))
     assert (str(late), late.short) == (unreachable, "timed out")
-    refusal = RefusedError(manner, ASKED, 404, CODE)
+    refusal = RefusedError(wording, ASKED, 404, CODE)
     assert (str(refusal), refusal.code, refusal.short) == (refused, "TOPIC_NOT_FOUND", "status 404")
-    strange = UnexpectedError(manner, ASKED, "why")
+    strange = UnexpectedError(wording, ASKED, "why")
     assert (str(strange), strange.short) == (unexpected, "no nsqd answers there")
 
 

@@ -8,28 +8,28 @@ import msgspec
 import numpy as np
 import pytest
 
-from penstock.cluster.copies import (
-    BEHIND_BYTES,
-    BEHIND_S,
-    GONE_S,
-    TROUBLES,
-    Replication,
-    Told,
-    not_asked,
-)
-from penstock.cluster.figures import CHANNEL, NodeFigures, ToldNode, figures_of
+from penstock.cluster.figures import CHANNEL, NodeFigures, ReportedNode, figures_of
 from penstock.cluster.groups import LOG, ROCKETMQ, NodeGroups, whole_groups
 from penstock.cluster.latency import Latency, merged
 from penstock.cluster.producers import (
     LOWEST,
-    Info,
+    AdvertisedProducers,
+    NodeInfo,
     ProducerTopic,
-    ToldNodes,
-    distinct,
+    distinct_by_http_address,
+    merged_by_tcp_address,
     parse_version,
-    united,
 )
-from penstock.cluster.rates import LOOKS, History, Look, Series, rates, summed
+from penstock.cluster.rates import LOOKS, Counts, History, Series, rates, summed
+from penstock.cluster.replication_status import (
+    BEHIND_BYTES,
+    BEHIND_S,
+    GONE_S,
+    TROUBLES,
+    FollowerStatus,
+    Replication,
+    unasked_nodes,
+)
 from penstock.cluster.stats import (
     NodeStats,
     Place,
@@ -78,13 +78,16 @@ def test_groups_of_the_log() -> None:
 
 def test_no_topics() -> None:
     assert at("n:1", 1).topics == ()
-    assert figures_of("n:1", 1, msgspec.json.decode(b'{"topics":null}', type=ToldNode)).topics == ()
+    assert (
+        figures_of("n:1", 1, msgspec.json.decode(b'{"topics":null}', type=ReportedNode)).topics
+        == ()
+    )
 
 
 @pytest.mark.parametrize("answer", ["null", "[]", '"OK"', "{}", '{"topics":[{}]}', '{"topics":3}'])
 def test_anything_else_is_refused(answer: str) -> None:
     with pytest.raises(msgspec.ValidationError):
-        msgspec.json.decode(answer, type=ToldNode)
+        msgspec.json.decode(answer, type=ReportedNode)
 
 
 NOW = 1000 * SECOND + 7
@@ -298,8 +301,8 @@ def test_what_is_none_is_the_lowest(text: str) -> None:
     assert parse_version(text) == LOWEST == parse_version("0.0.0")
 
 
-def nodes_told(*nodes: dict[str, object]) -> ToldNodes:
-    return msgspec.convert({"producers": nodes}, ToldNodes)
+def nodes_told(*nodes: dict[str, object]) -> AdvertisedProducers:
+    return msgspec.convert({"producers": nodes}, AdvertisedProducers)
 
 
 def node(host: str, **more: object) -> dict[str, object]:
@@ -309,7 +312,7 @@ def node(host: str, **more: object) -> dict[str, object]:
 def test_nodes_that_several_nsqlookupds_know() -> None:
     first = nodes_told(node("b", remote_address="x:1"), node("a", version="1.2.0"))
     second = nodes_told(node("b", remote_address="y:1", version="1.3.0"))
-    a, b = united([("l1:4161", first), ("l2:4161", second)])
+    a, b = merged_by_tcp_address([("l1:4161", first), ("l2:4161", second)])
     assert a.remote_addresses == ["l1:4161/N/A"]
     assert b.remote_addresses == ["l1:4161/x:1", "l2:4161/y:1"]
     assert (a.http_address, a.tcp_address) == ("a:2", "a:1")
@@ -317,27 +320,29 @@ def test_nodes_that_several_nsqlookupds_know() -> None:
 
 def test_older_ones_are_marked() -> None:
     versions = {"a": "1.2.0-alpha", "b": "1.3.0", "c": "weird"}
-    found = united(
+    found = merged_by_tcp_address(
         [("l", nodes_told(*(node(host, version=text) for host, text in versions.items())))]
     )
     assert [each.out_of_date for each in found] == [True, False, True]
 
 
 def test_topics_are_sorted_and_may_be_tombstoned() -> None:
-    (found,) = united([("l", nodes_told(node("a", topics=["z", "b", "x"], tombstones=[True])))])
+    (found,) = merged_by_tcp_address(
+        [("l", nodes_told(node("a", topics=["z", "b", "x"], tombstones=[True])))]
+    )
     expected = [ProducerTopic("b"), ProducerTopic("x"), ProducerTopic("z", True)]
     assert found.topics == expected
 
 
 def test_none_twice() -> None:
-    found = distinct(
+    found = distinct_by_http_address(
         [("l1", nodes_told(node("b"), node("a"))), ("l2", nodes_told(node("a"), node("c")))]
     )
     assert [each.hostname for each in found] == ["b", "a", "c"]
 
 
 def test_the_order_of_keys() -> None:
-    info = Info("h", "::1", 1, 2, "1.3.0", "z", "r")
+    info = NodeInfo("h", "::1", 1, 2, "1.3.0", "z", "r")
     assert msgspec.json.encode(info.described([])) == (
         b'{"remote_addresses":null,"remote_address":"","hostname":"h","broadcast_address":"::1",'
         b'"tcp_port":1,"http_port":2,"version":"1.3.0","topology_zone":"z","topology_region":"r",'
@@ -352,25 +357,25 @@ def test_the_order_of_keys() -> None:
 def series(*lags: int) -> Series:
     made = Series()
     for second, lag in enumerate(lags):
-        made.add(Look(second * SECOND, second * 10, second * 5, lag))
+        made.add(Counts(second * SECOND, second * 10, second * 5, lag))
     return made
 
 
 def test_rates_are_those_between_the_last_two_looks() -> None:
     made = Series()
     assert made.rate_in is None
-    made.add(Look(0, 0, 0, 0))
+    made.add(Counts(0, 0, 0, 0))
     assert made.rate_out is None
-    made.add(Look(2 * SECOND, 100, 50, 50))
-    made.add(Look(4 * SECOND, 300, 50, 250))
+    made.add(Counts(2 * SECOND, 100, 50, 50))
+    made.add(Counts(4 * SECOND, 300, 50, 250))
     assert (made.rate_in, made.rate_out) == (100.0, 0.0)
     assert made.rates_in() == [50.0, 100.0]
 
 
 def test_a_count_that_starts_anew_has_no_rate() -> None:
     made = Series()
-    made.add(Look(0, 1000, 1000, 0))
-    made.add(Look(SECOND, 10, 10, 0))
+    made.add(Counts(0, 1000, 1000, 0))
+    made.add(Counts(SECOND, 10, 10, 0))
     assert (made.rate_in, made.rate_out) == (0.0, 0.0)
 
 
@@ -386,8 +391,8 @@ def test_rates_of_numbers_and_of_columns_are_the_same() -> None:
 
 def test_a_look_of_the_same_moment_is_no_news() -> None:
     made = Series()
-    made.add(Look(5, 1, 1, 0))
-    made.add(Look(5, 2, 2, 0))
+    made.add(Counts(5, 1, 1, 0))
+    made.add(Counts(5, 2, 2, 0))
     assert made.rate_in is None
 
 
@@ -445,10 +450,12 @@ def test_a_node_by_itself_has_no_copies() -> None:
 
 
 def test_who_is_named_and_was_not_asked() -> None:
-    primary = Replication("primary", 2, before="a:1", followers=[Told("b:1"), Told("c:1")])
+    primary = Replication(
+        "primary", 2, before="a:1", followers=[FollowerStatus("b:1"), FollowerStatus("c:1")]
+    )
     standby = Replication("follower", 2, primary="p:1")
     assert primary.named == ["a:1", "b:1", "c:1"]
-    assert not_asked([("p:1", primary), ("b:1", standby)], ["p:1", "b:1"]) == ["a:1", "c:1"]
+    assert unasked_nodes([("p:1", primary), ("b:1", standby)], ["p:1", "b:1"]) == ["a:1", "c:1"]
 
 
 @pytest.mark.parametrize(
@@ -478,6 +485,6 @@ def test_what_is_the_matter_with_a_node_that_answers(
 
 
 def test_what_is_the_matter_with_a_copy_that_cannot_be_asked() -> None:
-    assert Told("b:1", asked_seconds_ago=GONE_S).trouble == "copy_gone"
-    assert Told("b:1", lag_bytes=BEHIND_BYTES).trouble == "copy_behind"
-    assert Told("b:1", asked_seconds_ago=0.5).trouble == ""
+    assert FollowerStatus("b:1", asked_seconds_ago=GONE_S).trouble == "copy_gone"
+    assert FollowerStatus("b:1", lag_bytes=BEHIND_BYTES).trouble == "copy_behind"
+    assert FollowerStatus("b:1", asked_seconds_ago=0.5).trouble == ""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.net.address import host_of, join_host_port, show_address, split_host_port
-from penstock.net.dial import dial_reason, dial_target, local_target
+from penstock.net.outgoing import connect_error_text, connect_target, local_target
 
 
 @pytest.mark.parametrize(
@@ -92,12 +92,12 @@ def test_host(address: Any, host: str) -> None:
     ],
 )  # fmt: skip
 def test_the_words_of_gos_dialer(error: OSError | UnicodeError, reason: str) -> None:
-    assert dial_reason("h:1", error) == reason
+    assert connect_error_text("h:1", error) == reason
 
 
 def test_targets() -> None:
-    assert dial_target("[::1]:4150") == ("::1", 4150)
-    assert dial_target(":4150") == ("localhost", 4150)
+    assert connect_target("[::1]:4150") == ("::1", 4150)
+    assert connect_target(":4150") == ("localhost", 4150)
     assert local_target("") is None
     assert local_target(":0") == ("0.0.0.0", 0)
     assert local_target("127.0.0.2:0") == ("127.0.0.2", 0)

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from penstock.core.settings.web_options import WebOptions
-from penstock.net.budget import SMALL, Budget, Memory, MemoryTurn, Share, Turns
+from penstock.net.budget import SMALL, Budget, Memory, MemoryQueue, MemoryShare, MemoryTurn
 
 KIB = 1024
 LIMIT = 1024 * KIB
@@ -16,7 +16,7 @@ LIMIT = 1024 * KIB
 class Peer:
     """A connection with its share, and a record of the calls that it got."""
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: MemoryQueue) -> None:
         self.share = MemoryTurn(turns, self.go_on, self.give_up)
         self.turns_had = 0
         self.given_up = 0
@@ -32,13 +32,13 @@ class Peer:
 
 
 @pytest.fixture
-def turns() -> Turns:
-    return Turns(Budget("--flag", LIMIT))
+def turns() -> MemoryQueue:
+    return MemoryQueue(Budget("--flag", LIMIT))
 
 
 def test_a_share_may_grow_while_there_is_room() -> None:
     both = Budget("--flag", LIMIT)
-    one, other = Share(both), Share(both)
+    one, other = MemoryShare(both), MemoryShare(both)
     assert one.hold(LIMIT)
     assert other.hold(SMALL)  # small ones always
     assert not other.hold(SMALL + 1)
@@ -51,20 +51,20 @@ def test_a_share_may_grow_while_there_is_room() -> None:
 
 def test_without_a_limit_all_may_grow() -> None:
     both = Budget("--flag", 0)
-    assert Share(both).hold(1 << 40)
-    assert Share(both).hold(1 << 40)
+    assert MemoryShare(both).hold(1 << 40)
+    assert MemoryShare(both).hold(1 << 40)
     assert both.has_room(1 << 40)
 
 
 def test_an_answer_fits_or_is_alone() -> None:
     answers = Budget("--flag", LIMIT)
     assert answers.has_room(2 * LIMIT)
-    Share(answers).hold(LIMIT - 5)
+    MemoryShare(answers).hold(LIMIT - 5)
     assert answers.has_room(5)
     assert not answers.has_room(6)
 
 
-async def test_the_first_may_finish_and_the_next_has_its_turn(turns: Turns) -> None:
+async def test_the_first_may_finish_and_the_next_has_its_turn(turns: MemoryQueue) -> None:
     first, second, third = Peer(turns), Peer(turns), Peer(turns)
     assert first.share.hold(LIMIT)
     assert second.share.hold(SMALL + 1)  # over the limit now, and nobody is first
@@ -82,7 +82,7 @@ async def test_the_first_may_finish_and_the_next_has_its_turn(turns: Turns) -> N
     assert turns.budget.used == 0
 
 
-async def test_the_first_is_first_for_one_request_only(turns: Turns) -> None:
+async def test_the_first_is_first_for_one_request_only(turns: MemoryQueue) -> None:
     full, first, waiting = (Peer(turns) for _ in range(3))
     assert full.share.hold(LIMIT)
     assert first.share.hold(LIMIT)
@@ -94,7 +94,7 @@ async def test_the_first_is_first_for_one_request_only(turns: Turns) -> None:
     assert first.turns_had == 1
 
 
-async def test_with_room_several_go_on_at_once(turns: Turns) -> None:
+async def test_with_room_several_go_on_at_once(turns: MemoryQueue) -> None:
     full, first = Peer(turns), Peer(turns)
     assert full.share.hold(LIMIT)
     assert first.share.hold(SMALL + 1)
@@ -109,7 +109,7 @@ async def test_with_room_several_go_on_at_once(turns: Turns) -> None:
     assert [peer.turns_had for peer in waiting] == [1, 1, 1, 0, 0, 0, 0, 0]
 
 
-async def test_who_has_gone_waits_no_more(turns: Turns) -> None:
+async def test_who_has_gone_waits_no_more(turns: MemoryQueue) -> None:
     full, first, gone, next_one = (Peer(turns) for _ in range(4))
     assert full.share.hold(LIMIT)
     assert first.share.hold(SMALL + 1)
@@ -121,7 +121,7 @@ async def test_who_has_gone_waits_no_more(turns: Turns) -> None:
     assert (gone.turns_had, next_one.turns_had) == (0, 1)
 
 
-async def test_those_that_get_on_are_left_alone_at_each_look(turns: Turns) -> None:
+async def test_those_that_get_on_are_left_alone_at_each_look(turns: MemoryQueue) -> None:
     busy, also_busy, waiting = (Peer(turns) for _ in range(3))
     assert also_busy.share.hold(LIMIT)
     assert busy.share.hold(SMALL + 1)
@@ -133,7 +133,9 @@ async def test_those_that_get_on_are_left_alone_at_each_look(turns: Turns) -> No
     assert (busy.given_up, also_busy.given_up, waiting.given_up) == (0, 0, 0)
 
 
-async def test_one_that_completes_requests_is_left_alone_whatever_it_holds(turns: Turns) -> None:
+async def test_one_that_completes_requests_is_left_alone_whatever_it_holds(
+    turns: MemoryQueue,
+) -> None:
     busy, first, waiting = (Peer(turns) for _ in range(3))
     assert busy.share.hold(LIMIT)
     assert first.share.hold(SMALL + 1)
@@ -145,7 +147,7 @@ async def test_one_that_completes_requests_is_left_alone_whatever_it_holds(turns
 
 
 async def test_those_that_do_nothing_are_given_up_while_others_wait() -> None:
-    turns = Turns(Budget("--flag", LIMIT), stall_s=0.2)
+    turns = MemoryQueue(Budget("--flag", LIMIT), stall_s=0.2)
     full, stalled, waiting = Peer(turns), Peer(turns), Peer(turns)
     assert full.share.hold(LIMIT)
     assert stalled.share.hold(SMALL + 1)
@@ -154,7 +156,9 @@ async def test_those_that_do_nothing_are_given_up_while_others_wait() -> None:
     assert (full.given_up, stalled.given_up, waiting.given_up) == (1, 1, 0)
 
 
-async def test_one_that_waits_for_something_else_does_not_stay_the_first(turns: Turns) -> None:
+async def test_one_that_waits_for_something_else_does_not_stay_the_first(
+    turns: MemoryQueue,
+) -> None:
     full, first, waiting = (Peer(turns) for _ in range(3))
     first.share.give_up = lambda: None  # a client that does not read its answers, say
     assert full.share.hold(LIMIT)

@@ -19,12 +19,12 @@ from penstock.net.loop import StopRequested
 from penstock.node import housekeeping
 from penstock.node.dialect import Dialect, LogView, StagingError
 from penstock.node.http.log_views import NsqView
+from penstock.node.node_options import NodeOptions, default_node_id
 from penstock.node.opening import open_node as open_with
-from penstock.node.options import NodeOptions, default_node_id
 from penstock.nsq.nsqd.data_path import open_node
-from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 from penstock.nsq.protocol.bodies import Bodies
-from penstock.nsq.protocol.letters import Letters
+from penstock.nsq.protocol.dead_letters import DeadLetterFrames
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.log_view import RocketView
 from penstock.storage.durability import Durability
@@ -125,7 +125,7 @@ def as_it_is(store: Store) -> None:
 
 
 async def test_names_of_other_dialects_stay_out_of_nsqs_file(tmp_path: Path) -> None:
-    node = await open_with(NodeOptions(data_path=str(tmp_path)), as_it_is, Letters)
+    node = await open_with(NodeOptions(data_path=str(tmp_path)), as_it_is, DeadLetterFrames)
     node.registry.topic("%RETRY%g")
     node.registry.topic("t")
     await node.close()
@@ -138,10 +138,10 @@ async def test_a_file_that_is_none_lets_go_of_the_data_path(tmp_path: Path) -> N
     options = NodeOptions(data_path=str(tmp_path))
     (tmp_path / "nsqd.dat").write_text("{")
     with pytest.raises(PenstockError, match=r"^failed to load metadata - ") as refused:
-        await open_with(options, as_it_is, Letters)
+        await open_with(options, as_it_is, DeadLetterFrames)
     assert not isinstance(refused.value, ConfigError)  # its text needs no words before it
     (tmp_path / "nsqd.dat").unlink()
-    await (await open_with(options, as_it_is, Letters)).close()
+    await (await open_with(options, as_it_is, DeadLetterFrames)).close()
 
 
 async def test_a_store_that_is_refused_is_let_go(tmp_path: Path) -> None:
@@ -150,16 +150,16 @@ async def test_a_store_that_is_refused_is_let_go(tmp_path: Path) -> None:
 
     options = NodeOptions(data_path=str(tmp_path))
     with pytest.raises(ConfigError, match="not this one"):
-        await open_with(options, refuse, Letters)
+        await open_with(options, refuse, DeadLetterFrames)
     assert not (tmp_path / "nsqd.dat").exists()
-    await (await open_with(options, as_it_is, Letters)).close()
+    await (await open_with(options, as_it_is, DeadLetterFrames)).close()
 
 
 async def test_a_data_path_in_use_is_named(tmp_path: Path) -> None:
     options = NodeOptions(data_path=str(tmp_path))
-    node = await open_with(options, as_it_is, Letters)
+    node = await open_with(options, as_it_is, DeadLetterFrames)
     with pytest.raises(ConfigError, match=r"^failed to lock data-path: "):
-        await open_with(options, as_it_is, Letters)
+        await open_with(options, as_it_is, DeadLetterFrames)
     await node.close()
 
 
@@ -172,14 +172,14 @@ async def test_a_start_that_ends_early_lets_go_of_the_data_path(
 
     options = NodeOptions(data_path=str(tmp_path))
     with pytest.raises(type(reason)):
-        await open_with(options, end, Letters)
-    await (await open_with(options, as_it_is, Letters)).close()
+        await open_with(options, end, DeadLetterFrames)
+    await (await open_with(options, as_it_is, DeadLetterFrames)).close()
 
 
 async def test_a_data_path_of_a_later_version_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "ids.json").write_text('{"version": 9}')
     with pytest.raises(LaterFormatError):
-        await open_with(NodeOptions(data_path=str(tmp_path)), as_it_is, Letters)
+        await open_with(NodeOptions(data_path=str(tmp_path)), as_it_is, DeadLetterFrames)
     assert not (tmp_path / "nsqd.dat").exists()
 
 

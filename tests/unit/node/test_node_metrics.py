@@ -22,7 +22,7 @@ from penstock.node.log_groups import LogGroups
 from penstock.node.node import Node
 from penstock.node.node_metrics import NodeMetrics
 from penstock.nsq.nsqd.data_path import open_node
-from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 from tests.metrics_pages import Page, parse
 from tests.unit.broker.conftest import Reader, World
 from tests.unit.node.test_node import options

@@ -20,7 +20,7 @@ from penstock.core.errors import StorageError, TooManyFilesError
 from penstock.core.units import HOUR, MINUTE, SECOND
 from penstock.node import registry as registry_module
 from penstock.node.commits import Commits
-from penstock.node.log_groups import OWNED_NS, LogGroups, Pace, Rival
+from penstock.node.log_groups import OWNED_NS, GroupOwner, LogGroups, Pace
 from penstock.node.registry import Observer, Registry
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.durability import Durability
@@ -344,16 +344,16 @@ def test_a_group_that_leaves_messages_unread_becomes_stale(retention: int, stale
 def test_the_owner_that_moved_a_group_last() -> None:
     clock = FakeClock()
     found, topic = groups(clock), topic_of(clock, g=0)
-    assert found.rival(topic, "g", "one") is None
+    assert found.other_owner(topic, "g", "one") is None
     found.moved(topic, "g", "one")
     clock.advance(OWNED_NS - 1)
-    assert found.rival(topic, "g", "one") is found.rival(topic, "g", None) is None
-    assert found.rival(topic, "g", "two") == Rival("one", 60.0)
+    assert found.other_owner(topic, "g", "one") is found.other_owner(topic, "g", None) is None
+    assert found.other_owner(topic, "g", "two") == GroupOwner("one", 60.0)
     found.moved(topic, "g")
-    assert found.rival(topic, "g", "two") is not None
+    assert found.other_owner(topic, "g", "two") is not None
     assert [each.owner for each in found.of(topic)] == ["one"]
     clock.advance(1)
-    assert found.rival(topic, "g", "two") is None
+    assert found.other_owner(topic, "g", "two") is None
 
 
 def test_pace_over_a_minute() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from penstock.net.http.server.api import ApiError
 from penstock.net.http.server.service import Request, Response
+from penstock.net.http.server.v1_api import ApiError
 from penstock.nsq.config_page import ConfigPage
-from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 from tests.http_heads import parse_head
 
 

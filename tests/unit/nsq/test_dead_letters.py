@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from penstock.core.errors import PenstockError
 from penstock.nsq.dead_letters.export import FORMS, described
-from penstock.nsq.dead_letters.letters import Run, count_of, first_of, joined, newest_of
+from penstock.nsq.dead_letters.listing import OffsetRun, count_of, first_of, joined, newest_of
 from penstock.nsq.dead_letters.resend import HOLD_S, Resending, did_not_come
 from penstock.nsq.dead_letters.topics import group_of, is_named_so, is_rocketmq
 from penstock.nsq.page import Origin, Page, shown_body
@@ -96,16 +96,16 @@ def test_refused_letters_stay() -> None:
 
 
 def test_joined() -> None:
-    assert joined([0, 1, 2, 5, 8, 9]) == [Run(0, 3), Run(5, 6), Run(8, 10)]
+    assert joined([0, 1, 2, 5, 8, 9]) == [OffsetRun(0, 3), OffsetRun(5, 6), OffsetRun(8, 10)]
     assert joined([]) == []
 
 
 def test_ends() -> None:
-    runs = [Run(0, 3), Run(5, 6), Run(8, 12)]
+    runs = [OffsetRun(0, 3), OffsetRun(5, 6), OffsetRun(8, 12)]
     assert count_of(runs) == 8
-    assert first_of(runs) == [Run(0, 1)]
-    assert newest_of(runs, 1) == [Run(11, 12)]
-    assert newest_of(runs, 6) == [Run(2, 3), Run(5, 6), Run(8, 12)]
+    assert first_of(runs) == [OffsetRun(0, 1)]
+    assert newest_of(runs, 1) == [OffsetRun(11, 12)]
+    assert newest_of(runs, 6) == [OffsetRun(2, 3), OffsetRun(5, 6), OffsetRun(8, 12)]
     assert newest_of(runs, 99) == runs
     assert first_of([]) == newest_of([], 3) == []
 

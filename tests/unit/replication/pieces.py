@@ -7,7 +7,7 @@ from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.replication.copy import Copy
-from penstock.replication.feed import Served, Source
+from penstock.replication.feed import CopiedTopic, Source
 from penstock.replication.messages import Hello
 from penstock.storage.log import Log, LogOptions
 from penstock.storage.store import Store
@@ -47,8 +47,8 @@ class Primary:
             assert topic.commit()[1] is None
         return topic
 
-    def served(self) -> list[Served]:
-        return [Served(topic.name, topic.log, topic.journal.file, topic.queues)
+    def served(self) -> list[CopiedTopic]:
+        return [CopiedTopic(topic.name, topic.log, topic.journal.file, topic.queues)
                 for topic in self.broker.topics.values()
                 if isinstance(topic.log, Log) and topic.journal.file is not None]  # fmt: skip
 

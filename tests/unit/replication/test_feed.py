@@ -13,8 +13,8 @@ from penstock.replication.messages import (
     End,
     Fetch,
     File,
+    FollowerTopic,
     Gone,
-    Held,
     Hello,
     ReplicationError,
     decode_fetch,
@@ -84,10 +84,10 @@ def test_a_log_that_goes_on_otherwise_or_is_another_one_is_told_so() -> None:
     base = topic.log.id_base
     fetch = decode_fetch(encode_fetch(copy.request("history", 1, 1000)))
     for held, head in (
-        (Held("t", base, 3, 0, "", -1), Diverged("t", base, 2)),
-        (Held("t", base, 2, 12345, "", -1), Diverged("t", base, 2)),
-        (Held("t", base + 1, 2, 0, "", -1), Gone("t", base + 1)),
-        (Held("v", 5, 2, 0, "", -1), Gone("v", 5)),
+        (FollowerTopic("t", base, 3, 0, "", -1), Diverged("t", base, 2)),
+        (FollowerTopic("t", base, 2, 12345, "", -1), Diverged("t", base, 2)),
+        (FollowerTopic("t", base + 1, 2, 0, "", -1), Gone("t", base + 1)),
+        (FollowerTopic("v", 5, 2, 0, "", -1), Gone("v", 5)),
     ):
         fetch.held = [held]
         heads = [each.head for each in decode_parts(b"".join(primary.source.answer(fetch)))]
@@ -130,7 +130,7 @@ def test_a_request_that_names_what_never_was_is_answered_within_the_room() -> No
     primary.publish("t", b"1")
     until_whole(primary, copy)
     fetch = copy.request("history", 1, 1000)
-    fetch.held = [Held(f"none-{number}", number, 2, 0, "", -1) for number in range(5000)]
+    fetch.held = [FollowerTopic(f"none-{number}", number, 2, 0, "", -1) for number in range(5000)]
     parts = list(decode_parts(answer := b"".join(primary.source.answer(fetch))))
     assert len(answer) < 2000
     assert isinstance(parts[-1].head, End)
@@ -143,9 +143,9 @@ def test_a_request_with_places_where_nothing_is_gets_an_answer() -> None:
     until_whole(primary, copy)
     base = topic.log.id_base
     for held in (
-        Held("t", base, -(2**63), 2**64 - 1, "0", 2**63, 2**64 - 1),
-        Held("t", base, 1, 0, "0", 7),  # within a frame
-        Held("t", 0, 0, 0, "\0", -(2**63)),
+        FollowerTopic("t", base, -(2**63), 2**64 - 1, "0", 2**63, 2**64 - 1),
+        FollowerTopic("t", base, 1, 0, "0", 7),  # within a frame
+        FollowerTopic("t", 0, 0, 0, "\0", -(2**63)),
     ):
         fetch = copy.request("history", 1, -5)
         fetch.held = [held]
@@ -158,7 +158,9 @@ def test_a_request_with_places_where_nothing_is_gets_an_answer() -> None:
 # --- Requests and answers, whole and spoiled -----------------------------------------------------
 
 
-FETCH = Fetch(VERSION, 3, "h", 1, "run", [Held("t", 7, 2, 9, "0", 40)], {"a": 1}, 100, False, "h:1")
+FETCH = Fetch(
+    VERSION, 3, "h", 1, "run", [FollowerTopic("t", 7, 2, 9, "0", 40)], {"a": 1}, 100, False, "h:1"
+)
 ANSWER = b"".join([
     *encode_part(Batches("t", 7, 0, 2, 0), b"abc", memoryview(b"def")),
     *encode_part(End("run", 3, more=True)),

@@ -15,7 +15,7 @@ from penstock.replication.feed import Source
 from penstock.replication.following import BEHIND_NS, FRESH_NS, Pulling
 from penstock.replication.messages import Hello, ReplicationError, decode_fetch
 from penstock.replication.peer import Peer, PeerError
-from penstock.replication.standing import Standing
+from penstock.replication.state import ReplicationState
 from penstock.storage.durability import Durability
 from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
@@ -49,22 +49,22 @@ class Other:
 class Story:
     """A follower, its clock, and how often its standing was written."""
 
-    def __init__(self, standing: Standing | None = None) -> None:
+    def __init__(self, state: ReplicationState | None = None) -> None:
         self.primary, self.copy, self.clock = Primary(), new_copy(), FakeClock()
-        self.standing = standing or Standing(epoch=0)
+        self.state = state or ReplicationState(epoch=0)
         self.peer = Other(self.primary, self.clock)
         self.saved = 0
         self.is_full = False
         """True while it cannot be written."""
-        self.written: Standing | None = None
-        self.pulling = Pulling(self.copy, self.standing, cast(Peer, self.peer), self.clock,
+        self.written: ReplicationState | None = None
+        self.pulling = Pulling(self.copy, self.state, cast(Peer, self.peer), self.clock,
                                self.save, 1)  # fmt: skip
 
     def save(self) -> None:
         if self.is_full:
             raise DiskFullError("/data/replication.json: No space left on device")
         self.saved += 1
-        self.written = msgspec.structs.replace(self.standing)
+        self.written = msgspec.structs.replace(self.state)
 
     async def follow(self, steps: int = 6) -> None:
         for _ in range(steps):
@@ -76,7 +76,7 @@ async def test_a_follower_takes_history_and_epoch_and_then_everything() -> None:
     story.primary.publish("t", b"1")
     assert story.pulling.lag_ns is None
     await story.follow()
-    assert (story.standing.history, story.standing.epoch, story.saved) == ("history", 1, 2)
+    assert (story.state.history, story.state.epoch, story.saved) == ("history", 1, 2)
     assert story.pulling.error is None
     assert story.pulling.lag_ns == 0
 
@@ -102,16 +102,16 @@ async def test_what_came_while_an_answer_was_on_its_way_is_not_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("standing", "reason"),
+    ("state", "reason"),
     [
-        (Standing("another", 1), "another history than this copy"),
-        (Standing("history", 3), "is of epoch 1, older than this copy's, 3"),
+        (ReplicationState("another", 1), "another history than this copy"),
+        (ReplicationState("history", 3), "is of epoch 1, older than this copy's, 3"),
     ],
 )
 async def test_a_wrong_primary_is_refused_and_nothing_is_changed(
-    standing: Standing, reason: str
+    state: ReplicationState, reason: str
 ) -> None:
-    story = Story(standing)
+    story = Story(state)
     story.primary.publish("t", b"1")
     with pytest.raises(ReplicationError, match=reason):
         await story.pulling.step()
@@ -156,11 +156,11 @@ async def test_a_refusal_that_does_not_name_the_successor_changes_nothing(
     before = story.saved
     with pytest.raises(PeerError, match="a:4151 refuses: FENCED, and not for which node"):
         await story.pulling.step()
-    assert (story.saved, story.standing.successor) == (before, "")
+    assert (story.saved, story.state.successor) == (before, "")
 
 
 async def test_under_a_later_epoch_what_the_primary_has_not_is_put_aside() -> None:
-    story = Story(Standing("history", 1))
+    story = Story(ReplicationState("history", 1))
     story.primary.publish("t", b"1")
     await story.follow()
     successor = Primary()
@@ -170,7 +170,7 @@ async def test_under_a_later_epoch_what_the_primary_has_not_is_put_aside() -> No
     story.peer.primary = successor
     await story.follow()
     assert story.copy.put_aside == {"t": 1}
-    assert (story.standing.epoch, story.standing.is_settled) == (2, True)
+    assert (story.state.epoch, story.state.is_settled) == (2, True)
     assert story.saved == 4, "history, that it was whole, the epoch, and that all is settled"
 
 
@@ -181,21 +181,21 @@ async def test_a_copy_falls_behind_by_what_it_knows_and_not_by_silence() -> None
     await story.pulling.step()
     await story.pulling.step()
     assert story.copy.behind == {"t": 2}
-    assert not story.standing.was_whole
+    assert not story.state.was_whole
     await story.follow()
-    assert story.standing.was_whole
+    assert story.state.was_whole
     story.peer.error = PeerError("a:4151 does not answer")
     story.clock.advance(3600 * BEHIND_NS)
     with pytest.raises(PeerError):
         await story.pulling.step()
-    assert story.standing.was_whole
+    assert story.state.was_whole
     story.peer.error = None
     for _ in range(3):
         story.primary.publish("t", b"x" * 3_000_000)
     await story.pulling.step()
-    assert not story.standing.was_whole
+    assert not story.state.was_whole
     await story.follow()
-    assert story.standing.was_whole
+    assert story.state.was_whole
 
 
 async def test_a_standing_that_cannot_be_written_is_written_when_it_can_be() -> None:
@@ -237,7 +237,7 @@ async def test_a_copy_whose_own_disk_is_full_says_what_it_lacks() -> None:
             await story.pulling.step()
         assert not story.copy.is_whole
         assert story.copy.behind == {"t": 1 if was_whole else 2}
-        assert story.standing.was_whole is was_whole, "for ten seconds"
+        assert story.state.was_whole is was_whole, "for ten seconds"
         story.clock.advance(BEHIND_NS + 1)
     disk.heal()
     before = story.saved
@@ -257,9 +257,9 @@ async def test_a_follower_of_another_epoch_is_not_whole_before_it_has_compared()
     hello = Hello("run 2", "history", 2, {})
     story.primary.source = Source(story.primary.served, dict, hello)
     await story.pulling.step()
-    assert not story.standing.was_whole
+    assert not story.state.was_whole
     await story.follow()
-    assert story.standing.was_whole
+    assert story.state.was_whole
 
 
 async def test_the_loop_tells_its_error_and_ends_when_it_is_stopped() -> None:
@@ -283,7 +283,7 @@ async def test_a_sync_whose_step_is_cancelled_comes_to_its_end(
     options = LogOptions(durability=Durability.FSYNC)
     copy = Copy(Store(FaultyDisk("/data"), "/data", options))
     story = Story()
-    pulling = Pulling(copy, story.standing, cast(Peer, story.peer), story.clock, story.save, 1)
+    pulling = Pulling(copy, story.state, cast(Peer, story.peer), story.clock, story.save, 1)
     story.primary.publish("t", b"1")
     await pulling.step()
     begun, gate, sync = threading.Event(), threading.Event(), FaultyFile.sync

@@ -13,7 +13,7 @@ from penstock.broker.publish.commit import unplaced
 from penstock.core.errors import StorageError
 from penstock.net.budget import Memory
 from penstock.node.http.log_views import NSQ_VIEW
-from penstock.node.options import NodeOptions
+from penstock.node.node_options import NodeOptions
 from penstock.nsq.nsqd.nsq_staging import stamped
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.replication.copied_node import CopiedNode

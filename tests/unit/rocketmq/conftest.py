@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from penstock.rocketmq.namesrv.daemon import NameServer
-from penstock.rocketmq.namesrv.settings import NamesrvSettings
+from penstock.rocketmq.namesrv.namesrv_settings import NamesrvSettings
 from tools.harness.rocketmq.raw_client import RawClient
 
 T = TypeVar("T")

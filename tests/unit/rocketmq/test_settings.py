@@ -11,14 +11,14 @@ import pytest
 from penstock.core.errors import ConfigError, StorageError
 from penstock.core.settings import java_properties
 from penstock.rocketmq import config_file
-from penstock.rocketmq.namesrv.settings import NamesrvSettings
+from penstock.rocketmq.java_settings import JavaSettings, java_name
+from penstock.rocketmq.namesrv.namesrv_settings import NamesrvSettings
 from penstock.rocketmq.protocol.errors import BodyError
-from penstock.rocketmq.settings import Settings, java_name
 from penstock.rocketmq.tls_settings import TlsSettings
 from penstock.storage.files.disk import OsDisk
 
 
-class Sample(Settings):
+class Sample(JavaSettings):
     """Two names by the rule, one that is odd."""
 
     listen_port: int = 1

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from penstock.core.errors import LockedError, StorageError
+from penstock.spark.channel.channel_settings import COLUMNS, ChannelSettings
 from penstock.spark.channel.folder import Folder, StagedFile, file_path, missing, read
-from penstock.spark.channel.settings import COLUMNS, ChannelSettings
 from penstock.spark.errors import LostError, OptionError, SourceError
-from penstock.spark.settings import is_channel
+from penstock.spark.source_settings import is_channel
 from penstock.storage.files.disk import OsDisk
 
 GIVEN = {

@@ -11,7 +11,7 @@ import pytest
 from penstock.core.units import SECOND
 from penstock.log_api.pipeline_status import PipelineStatus
 from penstock.spark import figures
-from penstock.spark.figures import About, QueryFigures
+from penstock.spark.figures import QueryFacts, QueryFigures
 from penstock.spark.offsets import Place, Position, to_checkpoint
 from penstock.testing.clock import FakeClock
 
@@ -28,7 +28,7 @@ def report(batch: int = 0, rows: int = 100, **more: Any) -> dict[str, Any]:
 
 
 def query(clock: FakeClock | None = None, name: str | None = "n", **about: Any) -> QueryFigures:
-    return QueryFigures("4f1c", name, About(**about), clock or FakeClock())
+    return QueryFigures("4f1c", name, QueryFacts(**about), clock or FakeClock())
 
 
 def test_what_it_tells_is_what_nsqd_takes() -> None:

@@ -12,19 +12,19 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
 from penstock.core.units import SECOND
 from penstock.spark.errors import OptionError, SinkError
 from penstock.spark.http import writer
+from penstock.spark.http.http_settings import HttpSettings, require_url
 from penstock.spark.http.posting import Outage, Refused, retry_after_s
-from penstock.spark.http.settings import Settings, require_url
 from penstock.spark.http.writer import HttpDataSource, HttpStreamWriter, Posted, body_column, letter
 from penstock.testing.clock import FakeClock
 
 
 def test_the_usual_and_headers() -> None:
-    settings = Settings.parse({"url": "http://h/p", "header.Authorization": "Bearer x"})
+    settings = HttpSettings.parse({"url": "http://h/p", "header.Authorization": "Bearer x"})
     assert (settings.concurrency, settings.retries, settings.request_s) == (8, None, 20)
     assert settings.headers == {"Authorization": "Bearer x"}
     assert "Bearer" not in repr(settings)
-    assert Settings.parse({"url": "http://h", "retries": "0"}).retries == 0
-    settings = Settings.parse({"url": "http://h", "header.content-type": "text/plain"})
+    assert HttpSettings.parse({"url": "http://h", "retries": "0"}).retries == 0
+    settings = HttpSettings.parse({"url": "http://h", "header.content-type": "text/plain"})
     assert (settings.content_type, settings.headers) == ("text/plain", {})
 
 
@@ -62,7 +62,7 @@ def test_urls() -> None:
 )  # fmt: skip
 def test_what_is_wrong(options: dict[str, str], said: str) -> None:
     with pytest.raises(OptionError) as refused:
-        Settings.parse({"url": "http://h"} | options)
+        HttpSettings.parse({"url": "http://h"} | options)
     assert said in str(refused.value)
 
 
@@ -149,7 +149,7 @@ def test_columns() -> None:
 class FakePoster:
     """Refuses every body that begins with x."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: HttpSettings) -> None:
         self.settings = settings
 
     def __enter__(self) -> FakePoster:

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.core.units import MINUTE
 from penstock.spark.errors import OptionError
-from penstock.spark.options import (
+from penstock.spark.option_declarations import (
     boolean,
     option,
     options_of,
@@ -23,7 +23,7 @@ from penstock.spark.options import (
 )
 from penstock.spark.read.decode import TYPES
 from penstock.spark.schema import SCHEMA
-from penstock.spark.settings import COLUMNS, ORIGIN_COLUMNS, Settings
+from penstock.spark.source_settings import COLUMNS, ORIGIN_COLUMNS, SourceSettings
 from tools.pages.spark_options import PAGE, TABLES, split
 
 
@@ -125,12 +125,12 @@ def test_the_page_has_the_options_that_there_are(of: str) -> None:
 
 
 def test_no_two_options_share_a_name() -> None:
-    names = [name.lower() for _, each in options_of(Settings) for name in each.names]
+    names = [name.lower() for _, each in options_of(SourceSettings) for name in each.names]
     assert len(set(names)) == len(names)
 
 
 def test_names_are_case_insensitive_and_addresses_may_be_urls() -> None:
-    settings = Settings.parse(
+    settings = SourceSettings.parse(
         {
             "Topic": "a, b",
             "LOOKUPD_HTTP_ADDRESS": "http://h:4161/, i:4161",
@@ -146,7 +146,7 @@ def test_names_are_case_insensitive_and_addresses_may_be_urls() -> None:
     assert settings.starting is None
     assert not settings.every_topic
     for address in ("[::1]:4161", "h:4161/lookup?token=1", "https://h/lookup", "http://h:4161"):
-        settings = Settings.parse({"topic": "t#ephemeral", "lookupd_http_address": address})
+        settings = SourceSettings.parse({"topic": "t#ephemeral", "lookupd_http_address": address})
         assert settings.lookupd == (address.removeprefix("http://"),)
 
 
@@ -196,7 +196,7 @@ NODE = {"topic": "t", "nsqd_http_address": "a:1"}
 def test_refused(options: dict[str, str | None], said: str) -> None:
     given = {name: value for name, value in (NODE | options).items() if value is not None}
     with pytest.raises(OptionError) as refused:
-        Settings.parse(given)
+        SourceSettings.parse(given)
     assert said in str(refused.value)
 
 
@@ -210,14 +210,14 @@ def test_refused(options: dict[str, str | None], said: str) -> None:
 )  # fmt: skip
 def test_a_pattern_that_is_none(pattern: str, said: str) -> None:
     with pytest.raises(OptionError) as refused:
-        Settings.parse({"topicPattern": pattern, "nsqd_http_address": "a:1"})
+        SourceSettings.parse({"topicPattern": pattern, "nsqd_http_address": "a:1"})
     assert said in str(refused.value)
 
 
 @pytest.mark.parametrize("name", ["topic", "subscribe", "path"])
 def test_topics_and_limits_as_users_of_kafka_and_of_load_name_them(name: str) -> None:
     limits = {"maxOffsetsPerTrigger": "9", "minOffsetsPerTrigger": "3", "maxTriggerDelay": "1h30m"}
-    settings = Settings.parse({name: "a,b", "nsqd_http_address": "h:1", **limits})
+    settings = SourceSettings.parse({name: "a,b", "nsqd_http_address": "h:1", **limits})
     assert settings.topics == ("a", "b")
     assert (settings.reads("a"), settings.reads("c")) == (True, False)
     assert not settings.finds_topics
@@ -226,15 +226,15 @@ def test_topics_and_limits_as_users_of_kafka_and_of_load_name_them(name: str) ->
 
 
 def test_columns_are_known_whatever_the_other_options_are() -> None:
-    assert Settings.columns_in({"exactlyOnce": "true"}) == COLUMNS
-    assert Settings.columns_in({"Columns": "offset, body"}) == ("offset", "body")
+    assert SourceSettings.columns_in({"exactlyOnce": "true"}) == COLUMNS
+    assert SourceSettings.columns_in({"Columns": "offset, body"}) == ("offset", "body")
     for kinds in (TYPES, SCHEMA.fieldNames()):
         assert tuple(kinds) == COLUMNS + ORIGIN_COLUMNS
 
 
 @pytest.mark.parametrize("name", ["topicPattern", "subscribePattern"])
 def test_a_pattern_is_for_the_whole_name(name: str) -> None:
-    settings = Settings.parse({name: "log[.].*|x", "nsqd_http_address": "h:1"})
+    settings = SourceSettings.parse({name: "log[.].*|x", "nsqd_http_address": "h:1"})
     wanted = [each for each in ("log.a", "x", "xy", "my.log.a", "log") if settings.reads(each)]
     assert wanted == ["log.a", "x"]
     assert settings.finds_topics
@@ -260,14 +260,14 @@ def test_a_pattern_is_for_the_whole_name(name: str) -> None:
 def test_a_batch_read_of_nothing_is_refused(options: dict[str, str], said: str) -> None:
     node = {"topic": "t", "nsqd_http_address": "a:1"}
     with pytest.raises(OptionError) as refused:
-        Settings.parse(node | options, "batch")
+        SourceSettings.parse(node | options, "batch")
     assert str(refused.value) == said
     usual = {"startingOffsets": "earliest", "endingOffsets": "latest"}
-    assert Settings.parse(node | usual, "batch").ending == "latest"
+    assert SourceSettings.parse(node | usual, "batch").ending == "latest"
 
 
 def test_a_start_at_the_group_names_it() -> None:
     node = {"topic": "t", "nsqd_http_address": "a:1", "startingOffsets": "group"}
-    assert Settings.parse(node | {"group": "g"}, "stream").starting == "group"
+    assert SourceSettings.parse(node | {"group": "g"}, "stream").starting == "group"
     with pytest.raises(OptionError, match="startingOffsets=group needs the option group"):
-        Settings.parse(node, "stream")
+        SourceSettings.parse(node, "stream")

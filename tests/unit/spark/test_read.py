@@ -34,7 +34,7 @@ from penstock.spark.read.decode import TYPES, arrow_schema, record_batch, wanted
 from penstock.spark.read.origins import Origins, origins_in
 from penstock.spark.read.progress import batch_done, fresh
 from penstock.spark.schema import SCHEMA
-from penstock.spark.settings import COLUMNS, ORIGIN_COLUMNS, Settings
+from penstock.spark.source_settings import COLUMNS, ORIGIN_COLUMNS, SourceSettings
 from penstock.spark.timestamps import Timestamp, nanoseconds, timestamp
 from penstock.storage.batch import Batch
 from pyspark_nsq import DefaultSource
@@ -49,7 +49,7 @@ END = {SMALL: 1000, LARGE: 1000}
 
 
 def with_options(**options: str) -> Admission:
-    return Admission(Settings.parse({"topic": "t", "nsqd_http_address": "h:1", **options}))
+    return Admission(SourceSettings.parse({"topic": "t", "nsqd_http_address": "h:1", **options}))
 
 
 class Clock:

@@ -18,12 +18,12 @@ from pyspark import SparkContext
 from penstock.cli.live.pipeline_run import PipelineRun
 from penstock.core.errors import PenstockError
 from penstock.spark import java, session
+from penstock.spark.cluster_options import ClusterOptions
 from penstock.spark.errors import OptionError, SourceError, explain
-from penstock.spark.once import Once
-from penstock.spark.options import parse
+from penstock.spark.option_declarations import parse
 from penstock.spark.pipelines import archive
-from penstock.spark.reach import Reach
 from penstock.spark.shipping import modules, write_zip
+from penstock.spark.warn_once import WarnOnce
 
 GONE = [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(111, "refused")]
 
@@ -179,9 +179,9 @@ def test_the_zip_is_reproducible_small_and_without_a_broker(
         write_zip(tmp_path / "nowhere" / "p.zip")
 
 
-def reach(**options: str) -> Reach:
-    found = Reach(**parse(Reach, options, set()))
-    found.require_reach()
+def reach(**options: str) -> ClusterOptions:
+    found = ClusterOptions(**parse(ClusterOptions, options, set()))
+    found.require_nodes()
     return found
 
 
@@ -294,7 +294,7 @@ def test_a_process_that_ended_without_a_word_is_named(cause: str) -> None:
 
 
 def test_each_sentence_once_and_no_more_than_so_many(caplog: pytest.LogCaptureFixture) -> None:
-    once = Once()
+    once = WarnOnce()
     for sentence in ("a", "b", "a", *map(str, range(1500))):
         once.warn(sentence)
     assert caplog.messages[:3] == ["a", "b", "0"]

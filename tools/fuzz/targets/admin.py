@@ -10,16 +10,21 @@ import msgspec
 
 from penstock.admin.actions_api import read_strings
 from penstock.admin.history.history import History
-from penstock.admin.history.sample import look_of, sample_of
-from penstock.admin.pipelines.api import (
+from penstock.admin.history.sample import answer_type, sample_of
+from penstock.admin.pipelines.pipelines_api import (
     PIPELINES_MAX,
     NodePipelines,
     PipelineHistory,
     whole_pipelines,
 )
-from penstock.cluster.figures import ToldNode, figures_of
+from penstock.cluster.figures import ReportedNode, figures_of
 from penstock.cluster.groups import NodeGroups, whole_groups
-from penstock.cluster.producers import ToldNodes, distinct, parse_version, united
+from penstock.cluster.producers import (
+    AdvertisedProducers,
+    distinct_by_http_address,
+    merged_by_tcp_address,
+    parse_version,
+)
 from penstock.cluster.stats import NodeStats, Place, settled, whole_channel, whole_topic
 from penstock.core.gojson import dumps
 from penstock.core.malformed import MALFORMED
@@ -43,7 +48,7 @@ def bodies(data: bytes) -> None:
 def stats(data: bytes) -> None:
     """Any /stats can be summed up and shown, or is refused as a whole."""
     with suppress(*MALFORMED):
-        figures_of("n:1", 1, msgspec.json.decode(data, type=ToldNode))
+        figures_of("n:1", 1, msgspec.json.decode(data, type=ReportedNode))
     try:
         read = msgspec.json.decode(data, type=NodeStats)
     except MALFORMED:
@@ -60,7 +65,7 @@ def stats(data: bytes) -> None:
 def looks(data: bytes) -> None:
     """Any /stats has a history, or is refused as a whole."""
     try:
-        sample = sample_of(msgspec.json.decode(data, type=look_of(data)))
+        sample = sample_of(msgspec.json.decode(data, type=answer_type(data)))
     except MALFORMED:
         return
     history = History(10)
@@ -96,11 +101,11 @@ def pipelines(data: bytes) -> None:
 def nodes(data: bytes) -> None:
     """Any list of nodes can be put together with itself."""
     try:
-        told = msgspec.json.decode(data, type=ToldNodes)
+        told = msgspec.json.decode(data, type=AdvertisedProducers)
     except MALFORMED:
         return
-    found = united([("l", told), ("k", told)])
-    assert len(distinct([("l", told)])) <= len(told.producers or ())
+    found = merged_by_tcp_address([("l", told), ("k", told)])
+    assert len(distinct_by_http_address([("l", told)])) <= len(told.producers or ())
     for each in found:
         assert parse_version(each.version) >= parse_version("0.0.0-0") or each.out_of_date
     dumps({"nodes": found})

@@ -10,11 +10,11 @@ from urllib.parse import parse_qsl
 
 from penstock.log_api.errors import NodeError
 from penstock.log_api.log_client import LogClient
-from penstock.net.http.client import kept as http_kept
-from penstock.net.http.server.api import ApiError, ApiRouter, Query
+from penstock.net.http.client import keep_alive as http_kept
 from penstock.net.http.server.message import Bare, DateLine, encode
 from penstock.net.http.server.reader import MAX_HEAD, RequestReader
 from penstock.net.http.server.service import Request, Response, text
+from penstock.net.http.server.v1_api import ApiError, ApiRouter, Query
 from penstock.storage.batch import CorruptBatchError
 from penstock.testing.clock import FakeClock
 from tools.fuzz.streams import same_however_cut

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 
 from penstock.broker.dead_letters import Origins, decode_origins, encode_origins
+from penstock.nsq.protocol.dead_letters import DeadLetterFrames
 from penstock.nsq.protocol.frames import BODY_AT, FrameReader, MessageBlock, message
-from penstock.nsq.protocol.letters import Letters
 from penstock.spark.read.origins import origins_in
 from penstock.storage.batch import Batch
 
@@ -22,7 +22,7 @@ def letters(data: bytes) -> None:
     if not frames:
         return
     note = data[:100]
-    made = Letters([memoryview(frame) for frame in frames], note)
+    made = DeadLetterFrames([memoryview(frame) for frame in frames], note)
     encoded, table = made.encode(FIRST_ID, 5)
     assert (made.count, made.nbytes) == (len(bodies), sum(map(len, bodies)))
     stored = Batch.build(0, FIRST_ID, 5, made.count, 0, [encoded], table=table, note=note)

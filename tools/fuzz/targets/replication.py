@@ -8,7 +8,7 @@ from penstock.replication.messages import (
     End,
     Fetch,
     File,
-    Held,
+    FollowerTopic,
     Hello,
     JournalPiece,
     ReplicationError,
@@ -46,7 +46,9 @@ def answers(data: bytes) -> None:
     assert [part.head for part in decode_parts(again)] == [part.head for part in parts]
 
 
-_FETCH = Fetch(VERSION, 1, "h", 1, "r", [Held("t", 7, 2, 9, "0", 40)], {"a": 1}, 100, True, "b:1")
+_FETCH = Fetch(
+    VERSION, 1, "h", 1, "r", [FollowerTopic("t", 7, 2, 9, "0", 40)], {"a": 1}, 100, True, "b:1"
+)
 _END = b"".join(map(bytes, encode_part(End("r", 1, False))))
 
 TARGETS = {

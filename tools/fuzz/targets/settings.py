@@ -7,7 +7,7 @@ import tomllib
 from penstock.core.settings.flags import FlagError, HelpRequested, parse_words
 from penstock.core.settings.option_kinds import FatalFlagError
 from penstock.core.units import format_duration, parse_duration
-from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 
 from . import Target
 

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.admin.history.placing import Places
+from penstock.admin.history.node_rows import NodeRows
 from penstock.admin.history.sample import Sample
 
 FACTS: Final = ("clients", "paused", "channels", "waiting", "partial")
@@ -22,8 +22,8 @@ _CLIENTS, _PAUSED, _CHANNELS, _WAITING, _PARTIAL = range(len(FACTS))
 
 
 def facts_of(
-    placed: Iterable[tuple[Sample, Places]],
-    away: Iterable[Places],
+    placed: Iterable[tuple[Sample, NodeRows]],
+    away: Iterable[NodeRows],
     depths: NDArray[np.float64],
     partial: NDArray[np.float64],
     cluster: int | None = None,

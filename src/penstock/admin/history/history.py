@@ -4,7 +4,7 @@ Two tables. Sums (cluster, topic, channel, group, node) have a point for every s
 which are a topic's, channel's or group's on one node and many more, have one a minute. Rates come
 of the differences of counters on each node before they are summed up, so that a node that comes or
 goes makes no peak; those of groups come from the nodes. Sums have the last depths of nodes that do
-not answer in them (history/lost.py).
+not answer in them (history/lost_nodes.py).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.admin.history.facts import FACTS, facts_of
-from penstock.admin.history.lost import Lost, LostNodes
-from penstock.admin.history.placing import Places
+from penstock.admin.history.lost_nodes import LostNode, LostNodes
+from penstock.admin.history.node_rows import NodeRows
 from penstock.admin.history.ring import HOUR_S, Ring, Table
 from penstock.admin.history.row_numbers import Key, Rows
 from penstock.admin.history.sample import GROUP_MARK, Sample
@@ -64,7 +64,7 @@ class Series(NamedTuple):
 class _Known:
     """A node: where its rows are, the same from sample to sample unless its topics change."""
 
-    def __init__(self, sample: Sample, places: Places) -> None:
+    def __init__(self, sample: Sample, places: NodeRows) -> None:
         self.names, self.groups = sample.names, sample.groups.names
         self.sample, self.places = sample, places
         self.counters: Block | None = None
@@ -221,7 +221,7 @@ class History:
         """Keep the last figures of nodes that do not answer; their rates restart when they do."""
         for node in self._nodes.keys() - answering:
             known = self._nodes.pop(node)
-            self.lost.add(Lost(node, known.time, known.sample, known.places))
+            self.lost.add(LostNode(node, known.time, known.sample, known.places))
         is_full = bool(self.sums.refused or self.parts.refused)
         self.lost.give_up(time, is_full=is_full)
 
@@ -246,7 +246,7 @@ class History:
         parts = [self.parts.row(key._replace(node=node), time) for key in keys]
         own = [self.sums.row(key, time) for key in keys]
         always = [self.sums.row(Key(node=node), time), self.sums.row(Key(), time)]
-        return _Known(sample, Places(sample, parts, own, always))
+        return _Known(sample, NodeRows(sample, parts, own, always))
 
     def _warn_of_bounds(self) -> None:
         """Warn once that something has no row, and again only after everything had one."""
@@ -334,7 +334,7 @@ class History:
             self._gathered, self._gathered_since, self._gathered_count = None, time, 0
 
 
-def _levels(sample: Sample, places: Places) -> Block:
+def _levels(sample: Sample, places: NodeRows) -> Block:
     """The depths, lags and messages in flight of a look by row, without any rates."""
     plain = places.figures
     block = np.zeros((len(FIGURES), len(places.part_rows)))
@@ -343,7 +343,7 @@ def _levels(sample: Sample, places: Places) -> Block:
     return np.minimum(block, FIGURE_MAX, out=block)
 
 
-def _marked(held: Block, places: Places) -> NDArray[np.bool_]:
+def _marked(held: Block, places: NodeRows) -> NDArray[np.bool_]:
     """The rows in which some messages are; a topic that has none may have them in its channels."""
     marks: NDArray[np.bool_] = np.any(held[_LEVELS] > 0, axis=0)
     columns, rows = places.channels
@@ -352,7 +352,7 @@ def _marked(held: Block, places: Places) -> NDArray[np.bool_]:
     return marks
 
 
-def _add_up(block: Block, places: Places, sums: Block, seen: NDArray[np.bool_]) -> None:
+def _add_up(block: Block, places: NodeRows, sums: Block, seen: NDArray[np.bool_]) -> None:
     """Add a node's rows to the sums they belong to; of latencies the highest counts.
 
     Groups read the log beside the channels: they are no part of a topic, a node or the cluster.

@@ -20,7 +20,7 @@ LEVELS: Final = ("", TOPICS, OVERVIEW)
 _KEPT: Final = 256
 
 
-class Wish(NamedTuple):
+class RowFilter(NamedTuple):
     """A choice of rows to see; an empty field leaves everything in."""
 
     topic: str = ""
@@ -65,16 +65,16 @@ class Layout:
         self.groups, self.others = np.array(groups, np.intp), np.array(others, np.intp)
         """``others`` are the cluster and its nodes."""
         self._topic_rows = {key.topic: row for row in topics if (key := self.keys[row])}
-        self._known: dict[Wish, Indices] = {}
+        self._known: dict[RowFilter, Indices] = {}
 
-    def rows_of(self, wish: Wish) -> Indices:
+    def rows_of(self, row_filter: RowFilter) -> Indices:
         """The rows that are wished for."""
-        if wish not in self._known:
+        if row_filter not in self._known:
             if len(self._known) >= _KEPT:
                 self._known.clear()
-            found = [row for row, key in enumerate(self.keys) if key and wish.wants(key)]
-            self._known[wish] = np.array(found, np.intp)
-        return self._known[wish]
+            found = [row for row, key in enumerate(self.keys) if key and row_filter.wants(key)]
+            self._known[row_filter] = np.array(found, np.intp)
+        return self._known[row_filter]
 
     def read(self, groups: Iterable[int]) -> Mask:
         """The topics that these groups read."""

@@ -6,13 +6,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from penstock.admin.history.lost import Lost, LostNodes
+from penstock.admin.history.lost_nodes import LostNode, LostNodes
 from penstock.admin.history.sample import Sample
 from penstock.admin.nodes.node_topics import NodeTopic, node_topics
 from penstock.admin.router import AdminRouter
 from penstock.cluster.stats import ChannelStats
-from penstock.net.http.server.api import Query
 from penstock.net.http.server.service import Request
+from penstock.net.http.server.v1_api import Query
 
 _COUNTS: Final = {
     "depth": "depth",
@@ -51,7 +51,7 @@ class LostApi:
         }
 
 
-def _told(lost: Lost, topics: list[NodeTopic]) -> dict[str, Any]:
+def _told(lost: LostNode, topics: list[NodeTopic]) -> dict[str, Any]:
     return {
         "node": lost.node,
         "at": lost.at,
@@ -61,7 +61,7 @@ def _told(lost: Lost, topics: list[NodeTopic]) -> dict[str, Any]:
     }
 
 
-def _one(lost: Lost, topic: str) -> list[NodeTopic]:
+def _one(lost: LostNode, topic: str) -> list[NodeTopic]:
     """The topic of this name with its channels, unless the node has no message of it."""
     opened = {topic: channels_of(lost.sample, topic, lost.node)}
     return [

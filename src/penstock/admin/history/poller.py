@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 from penstock.admin.history.history import History
-from penstock.admin.history.sample import TARGET, Sample, look_of, sample_of
+from penstock.admin.history.sample import TARGET, Sample, answer_type, sample_of
 from penstock.cluster.cluster import Cluster
-from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.fanout import Warnings, ask_all
+from penstock.cluster.upstream_errors import NoAnswerError
 from penstock.core.clock import Clock
 from penstock.core.units import SECOND
 from penstock.net.tasks import spawn
@@ -20,7 +20,7 @@ logger = logging.getLogger("penstock.nsqadmin")
 
 
 @dataclass(slots=True)
-class Looks:
+class PollCounts:
     """The number of looks, and the last of them."""
 
     count: int = 0
@@ -55,7 +55,7 @@ class Poller:
         self._refreshed = refreshed
         self._beside = beside
         self._task: asyncio.Task[None] | None = None
-        self.looks = Looks()
+        self.looks = PollCounts()
 
     def start(self) -> None:
         """From now on all nodes are looked at once in every interval."""
@@ -93,10 +93,10 @@ class Poller:
 
     def _ended(self, began_ns: int, nodes: int, failures: int) -> None:
         now = self._clock.monotonic_ns()
-        self.looks = Looks(self.looks.count + 1, nodes, failures, now - began_ns, now)
+        self.looks = PollCounts(self.looks.count + 1, nodes, failures, now - began_ns, now)
 
     async def _look(self, address: str) -> Sample:
-        return sample_of(await self._cluster.asker.get_as(address, TARGET, look_of))
+        return sample_of(await self._cluster.http.get_as(address, TARGET, answer_type))
 
     async def _run(self) -> None:
         told = ""

@@ -17,7 +17,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from penstock.cluster.cluster import FIGURES_ONLY, STATS
-from penstock.cluster.groups import LOG, PACKED_MARK, ROCKETMQ, ToldTopic
+from penstock.cluster.groups import LOG, PACKED_MARK, ROCKETMQ, ReportedGroups
 
 Column = NDArray[np.float64]
 Names = list[tuple[str, list[str]]]
@@ -57,7 +57,7 @@ class E2e(Struct, gc=False):
     percentiles: list[Quantile] | None = None
 
 
-class ChannelLook(Struct, gc=False):
+class ChannelAnswer(Struct, gc=False):
     """A channel of a look."""
 
     channel_name: str = ""
@@ -73,24 +73,24 @@ class ChannelLook(Struct, gc=False):
     e2e_processing_latency: E2e | None = None
 
 
-class TopicLook(ToldTopic, gc=False):
+class TopicAnswer(ReportedGroups, gc=False):
     """A topic of a look."""
 
     depth: int = 0
     backend_depth: int = 0
     message_count: int = 0
     paused: bool = False
-    channels: list[ChannelLook] | None = None
+    channels: list[ChannelAnswer] | None = None
     e2e_processing_latency: E2e | None = None
 
 
-class Look(Struct):
+class StatsAnswer(Struct):
     """The fields of an nsqd's answer at ``TARGET`` that are read."""
 
-    topics: list[TopicLook] | None = None
+    topics: list[TopicAnswer] | None = None
 
 
-class PackedLook(Struct):
+class PackedAnswer(Struct):
     """The answer of an nsqd of ours."""
 
     packed: bytes
@@ -98,7 +98,7 @@ class PackedLook(Struct):
     topics: list[str]
     channels: list[list[str]]
     latencies: Latencies
-    groups: list[ToldTopic]
+    groups: list[ReportedGroups]
 
     def __post_init__(self) -> None:
         """ValueError, as which msgspec tells it, when the parts do not fit together."""
@@ -113,12 +113,12 @@ class PackedLook(Struct):
             raise ValueError("a latency of no row")
 
 
-AnyLook = Look | PackedLook
+AnyAnswer = StatsAnswer | PackedAnswer
 
 
-def look_of(body: bytes) -> type[AnyLook]:
+def answer_type(body: bytes) -> type[AnyAnswer]:
     """The type to read an answer as."""
-    return PackedLook if body.startswith(PACKED_MARK) else Look
+    return PackedAnswer if body.startswith(PACKED_MARK) else StatsAnswer
 
 
 class Groups(NamedTuple):
@@ -156,9 +156,9 @@ class Sample(Struct, eq=False):
         return self.messages - (self.depth + self.in_flight + self.deferred)
 
 
-def sample_of(look: AnyLook) -> Sample:
+def sample_of(look: AnyAnswer) -> Sample:
     """The look as columns."""
-    if isinstance(look, PackedLook):
+    if isinstance(look, PackedAnswer):
         names = list(zip(look.topics, look.channels, strict=True))
         columns = np.frombuffer(look.packed, "<i8").reshape(-1, len(look.figures)).T
         wanted = columns[[look.figures.index(name) for name in FIGURES]].astype(np.float64)
@@ -172,7 +172,7 @@ def sample_of(look: AnyLook) -> Sample:
     return Sample(names, latencies, _groups(topics), *_columns(topics, channels))
 
 
-def _columns(topics: Sequence[TopicLook], channels: Sequence[ChannelLook]) -> Column:
+def _columns(topics: Sequence[TopicAnswer], channels: Sequence[ChannelAnswer]) -> Column:
     """``FIGURES`` by topics and channels."""
     flat: list[int] = []
     for topic in topics:
@@ -196,7 +196,7 @@ def _columns(topics: Sequence[TopicLook], channels: Sequence[ChannelLook]) -> Co
     return np.ascontiguousarray(rows.reshape(-1, len(FIGURES)).T)
 
 
-def _groups(topics: Iterable[ToldTopic]) -> Groups:
+def _groups(topics: Iterable[ReportedGroups]) -> Groups:
     """Groups of equal names, of different kinds, are one."""
     found: dict[tuple[str, str], tuple[int, float, float]] = {}
     dialects: dict[tuple[str, str], str] = {}
@@ -214,7 +214,7 @@ def _groups(topics: Iterable[ToldTopic]) -> Groups:
 
 
 def _latencies(
-    rows: Sequence[TopicLook | ChannelLook],
+    rows: Sequence[TopicAnswer | ChannelAnswer],
 ) -> Iterable[tuple[int, list[tuple[float, float]]]]:
     for index, row in enumerate(rows):
         latency = row.e2e_processing_latency

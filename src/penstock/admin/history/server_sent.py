@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 
 from penstock.admin.history.facts import FACTS
 from penstock.admin.history.history import FIGURES, History
-from penstock.admin.history.layout import OVERVIEW, Indices, Layout, Mask, Wish
-from penstock.admin.history.lost import GivenUp, Lost
+from penstock.admin.history.layout import OVERVIEW, Indices, Layout, Mask, RowFilter
+from penstock.admin.history.lost_nodes import GivenUp, LostNode
 from penstock.admin.history.ring import Table
 from penstock.admin.history.row_numbers import Key, Rows
 from penstock.admin.history.sample import GROUP_MARK
 from penstock.admin.verdicts.attention import Attention, Figures
 from penstock.admin.verdicts.trend import WINDOW_S, Steady, slopes
-from penstock.net.http.server.service import Stream
+from penstock.net.http.server.service import StreamingResponse
 
 WATCHERS_MAX: Final = 256
 BUSIEST: Final = 10
@@ -48,7 +48,7 @@ class Events:
 
     def __init__(self, history: History) -> None:
         self._history = history
-        self._watchers: dict[Stream, Wish] = {}
+        self._watchers: dict[StreamingResponse, RowFilter] = {}
         self._layout = Layout(Rows(0))
         self._shown: Table = np.empty((len(_NAMES), 0), np.float32)
         """The values known of each row: figures, facts, latencies."""
@@ -61,7 +61,7 @@ class Events:
     def __len__(self) -> int:
         return len(self._watchers)
 
-    def watch(self, wish: Wish) -> Stream | None:
+    def watch(self, row_filter: RowFilter) -> StreamingResponse | None:
         """A new watcher's stream; None when there are too many."""
         if len(self._watchers) >= WATCHERS_MAX:
             return None
@@ -69,9 +69,9 @@ class Events:
         def closed() -> None:
             self._watchers.pop(stream, None)
 
-        stream = Stream("text/event-stream", _HEADERS, closed=closed)
-        self._watchers[stream] = wish
-        stream.send(self._state(wish))
+        stream = StreamingResponse("text/event-stream", _HEADERS, closed=closed)
+        self._watchers[stream] = row_filter
+        stream.send(self._state(row_filter))
         return stream
 
     def refreshed(self, time: float, message: str) -> None:
@@ -91,26 +91,26 @@ class Events:
 
     def _tell(self, changed: Mask, gone: list[int], old_keys: Sequence[Key | None]) -> None:
         left = [key for row in gone if (key := old_keys[row]) is not None]
-        made: dict[Wish, bytes] = {}
-        for stream, wish in list(self._watchers.items()):
-            if wish not in made:
-                made[wish] = (
-                    self._state(wish)
-                    if wish.level == OVERVIEW
-                    else (self._refresh(wish, changed, left))
+        made: dict[RowFilter, bytes] = {}
+        for stream, row_filter in list(self._watchers.items()):
+            if row_filter not in made:
+                made[row_filter] = (
+                    self._state(row_filter)
+                    if row_filter.level == OVERVIEW
+                    else (self._refresh(row_filter, changed, left))
                 )
-            stream.send(made[wish])
+            stream.send(made[row_filter])
 
-    def _state(self, wish: Wish) -> bytes:
-        if wish.level == OVERVIEW:
+    def _state(self, row_filter: RowFilter) -> bytes:
+        if row_filter.level == OVERVIEW:
             return self._overview()
-        rows = self._layout.rows_of(wish)
-        return self._event("state", self._there(rows), [], wish)
+        rows = self._layout.rows_of(row_filter)
+        return self._event("state", self._there(rows), [], row_filter)
 
-    def _refresh(self, wish: Wish, changed: Mask, gone: list[Key]) -> bytes:
-        rows = self._layout.rows_of(wish)
-        left = [key for key in gone if wish.wants(key)]
-        return self._event("refresh", rows[changed[rows]], left, wish)
+    def _refresh(self, row_filter: RowFilter, changed: Mask, gone: list[Key]) -> bytes:
+        rows = self._layout.rows_of(row_filter)
+        left = [key for key in gone if row_filter.wants(key)]
+        return self._event("refresh", rows[changed[rows]], left, row_filter)
 
     def _overview(self) -> bytes:
         shown, layout = self._shown, self._layout
@@ -118,7 +118,7 @@ class Events:
         traffic = shown[FIGURES.index("in"), topics] + shown[FIGURES.index("out"), topics]
         busiest = topics[np.argsort(-traffic, kind="stable")[:BUSIEST]]
         rows = np.concatenate((self._there(layout.others), self._there(layout.groups), busiest))
-        return self._event("state", rows, [], Wish(level=OVERVIEW))
+        return self._event("state", rows, [], RowFilter(level=OVERVIEW))
 
     def growth(self, topic: str, group: str) -> float | None:
         """The growth of the lag of a group, in messages a second; None if it is not known."""
@@ -154,10 +154,10 @@ class Events:
         there: Indices = rows[~np.isnan(self._shown[0, rows])]
         return there
 
-    def _event(self, name: str, rows: Indices, gone: Sequence[Key], wish: Wish) -> bytes:
+    def _event(self, name: str, rows: Indices, gone: Sequence[Key], row_filter: RowFilter) -> bytes:
         figures = self._shown[:, rows].astype(np.float64).round(_NUMBERS_KEPT).T
         keys = self._layout.keys
-        items, count = ([], 0) if wish.node else self._judged().items(wish.topic)
+        items, count = ([], 0) if row_filter.node else self._judged().items(row_filter.topic)
         data = {
             "time": round(self._time, _NUMBERS_KEPT),
             "since": round(self._history.since, _NUMBERS_KEPT),
@@ -177,7 +177,7 @@ class Events:
         return b"event: %s\ndata: %s\n\n" % (name.encode(), _encode(data))
 
 
-def _told(node: Lost | GivenUp, until: float) -> dict[str, Any]:
+def _told(node: LostNode | GivenUp, until: float) -> dict[str, Any]:
     times = {"at": round(node.at, _NUMBERS_KEPT), "until": round(until, _NUMBERS_KEPT)}
     return {"node": node.node, **times, "depth": node.depth}
 

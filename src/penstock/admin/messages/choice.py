@@ -8,8 +8,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from penstock.core.malformed import MALFORMED
-from penstock.net.http.server.api import ApiError
 from penstock.net.http.server.service import Request
+from penstock.net.http.server.v1_api import ApiError
 
 BodyT = TypeVar("BodyT", bound=msgspec.Struct)
 

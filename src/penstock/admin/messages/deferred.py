@@ -7,15 +7,15 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from penstock.admin.messages.choice import chosen_ids, read_body
-from penstock.admin.messages.nodes import Nodes, answered
+from penstock.admin.messages.known_nodes import KnownNodes, answered
 from penstock.admin.messages.peek import paging, shown
 from penstock.admin.notifications import Action, Notifier
 from penstock.admin.permissions import Access
 from penstock.cluster.exchange import target
 from penstock.cluster.fanout import Warnings
 from penstock.core.gojson import dumps
-from penstock.net.http.server.api import ApiError, Query
 from penstock.net.http.server.service import Request
+from penstock.net.http.server.v1_api import ApiError, Query
 from penstock.nsq.page import Page
 
 _DONE: Final = {"cancel": "cancelled", "release": "released"}
@@ -43,7 +43,7 @@ class Settled(Struct):
 class Deferred:
     """The endpoints."""
 
-    def __init__(self, nodes: Nodes, access: Access, notifier: Notifier) -> None:
+    def __init__(self, nodes: KnownNodes, access: Access, notifier: Notifier) -> None:
         self._nodes = nodes
         self._access = access
         self._notifier = notifier
@@ -55,7 +55,7 @@ class Deferred:
         node = query.required("node")
         address = await self._nodes.address(node, warnings)
         asked = target("/channel/deferred", topic=topic, channel=channel, **paging(query))
-        page = await answered(self._nodes.asker.get(address, asked, Page))
+        page = await answered(self._nodes.http.get(address, asked, Page))
         return shown(page, warnings, node=node, topic=topic, channel=channel)
 
     async def act(self, request: Request) -> Any:
@@ -74,7 +74,7 @@ class Deferred:
             all="true" if body.all else None,
         )
         content = dumps(ids) if ids else b""
-        settled = await answered(self._nodes.asker.post_as(address, asked, content, Settled))
+        settled = await answered(self._nodes.http.post_as(address, asked, content, Settled))
         action = Action(f"{body.action}_deferred", body.topic, body.channel, body.node)
         self._notifier.tell(action, request)
         return {

@@ -12,14 +12,14 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from penstock.admin.messages.nodes import Nodes, answered
-from penstock.cluster.asker import Asker
-from penstock.cluster.errors import NoAnswerError, RefusedError
+from penstock.admin.messages.known_nodes import KnownNodes, answered
 from penstock.cluster.exchange import target
 from penstock.cluster.fanout import Warnings, try_all
+from penstock.cluster.http_client import HttpClient
+from penstock.cluster.upstream_errors import NoAnswerError, RefusedError
 from penstock.core.units import MILLISECOND
 from penstock.log_api.bounds import Bounds, bounds_of
-from penstock.net.http.server.api import ApiError
+from penstock.net.http.server.v1_api import ApiError
 
 NO_LOG: Final = "keeps no log to look into: it is a Go nsqd, or of an older version"
 _TIME: Final = re.compile(r"time:([0-9]{1,13})")
@@ -74,7 +74,7 @@ class Logs(NamedTuple):
 
 
 async def logs_of(
-    nodes: Nodes,
+    nodes: KnownNodes,
     topic: str,
     node: str,
     warnings: Warnings,
@@ -87,7 +87,7 @@ async def logs_of(
     """
     if node:
         address = await nodes.address(node, warnings)
-        return Logs(topic, {node: await answered(bounds_of(nodes.asker, address, topic))})
+        return Logs(topic, {node: await answered(bounds_of(nodes.http, address, topic))})
     found = [each.http_address for each in await nodes.of_topic(topic, warnings)]
     addresses = [each for each in found if among is None or each in among]
     if not addresses:
@@ -97,7 +97,7 @@ async def logs_of(
 
     async def ask(address: str) -> Bounds | None:
         try:
-            return await bounds_of(nodes.asker, address, topic)
+            return await bounds_of(nodes.http, address, topic)
         except RefusedError as error:
             if not error.is_unknown:
                 raise
@@ -114,7 +114,7 @@ async def logs_of(
     return Logs(topic, having)
 
 
-async def begin(asker: Asker, logs: Logs, text: str, warnings: Warnings) -> dict[str, int]:
+async def begin(http: HttpClient, logs: Logs, text: str, warnings: Warnings) -> dict[str, int]:
     """The offset on each node that ``oldest``, ``newest``, an offset or a time means.
 
     ApiError 400 INVALID_ARG_FROM. A node that does not tell its offset at a time is left out, with
@@ -125,17 +125,17 @@ async def begin(asker: Asker, logs: Logs, text: str, warnings: Warnings) -> dict
     if text == "newest":
         return {node: held.end for node, held in logs.held.items()}
     if (time := time_ns(text)) is not None:
-        return await _at_time(asker, logs, time, warnings)
+        return await _at_time(http, logs, time, warnings)
     if _OFFSET.fullmatch(text) is None or len(logs.held) > 1:
         raise ApiError(400, "INVALID_ARG_FROM")
     return {node: logs.clamped(node, int(text)) for node in logs.held}
 
 
 async def _at_time(
-    asker: Asker, logs: Logs, timestamp_ns: int, warnings: Warnings
+    http: HttpClient, logs: Logs, timestamp_ns: int, warnings: Warnings
 ) -> dict[str, int]:
     async def ask(node: str) -> int:
-        return await offset_at(asker, node, logs.topic, timestamp_ns)
+        return await offset_at(http, node, logs.topic, timestamp_ns)
 
     told = await try_all(logs.held, ask)
     if not told.answers:
@@ -144,10 +144,10 @@ async def _at_time(
     return {node: logs.clamped(node, offset) for node, offset in told.answers}
 
 
-async def offset_at(asker: Asker, address: str, topic: str, timestamp_ns: int) -> int:
+async def offset_at(http: HttpClient, address: str, topic: str, timestamp_ns: int) -> int:
     """The first offset that was published at or after a time. Raises UpstreamError."""
     asked = target("/log/offset_at", topic=topic, timestamp_ns=timestamp_ns)
-    return (await asker.get(address, asked, _At)).offset
+    return (await http.get(address, asked, _At)).offset
 
 
 def time_ns(text: str) -> int | None:

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import UNSET
 
+from penstock.admin.messages.known_nodes import KnownNodes, answered
 from penstock.admin.messages.logs import (
     Logs,
     Place,
@@ -23,14 +24,13 @@ from penstock.admin.messages.logs import (
     text_of,
     time_ns,
 )
-from penstock.admin.messages.nodes import Nodes, answered
-from penstock.cluster.asker import Asker
-from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.exchange import target
 from penstock.cluster.fanout import Warnings, try_all
+from penstock.cluster.http_client import HttpClient
+from penstock.cluster.upstream_errors import NoAnswerError
 from penstock.log_api.bounds import Bounds
-from penstock.net.http.server.api import ApiError, Query
 from penstock.net.http.server.service import Request
+from penstock.net.http.server.v1_api import ApiError, Query
 from penstock.nsq.page import Message, Page
 
 LIMIT_MAX: Final = 200
@@ -39,7 +39,7 @@ BEFORE: Final = "before"
 AFTER: Final = "after"
 
 
-class Wish(NamedTuple):
+class PageRequest(NamedTuple):
     """A page of a topic: from where, at most how many messages, and what of their bodies."""
 
     topic: str
@@ -48,34 +48,34 @@ class Wish(NamedTuple):
     preview: str | None
 
 
-async def page_of_all(nodes: Nodes, wish: Wish) -> dict[str, Any]:
+async def page_of_all(nodes: KnownNodes, request: PageRequest) -> dict[str, Any]:
     """The answer of the API. ApiError 400, 404, 501; raises NoAnswerError."""
     warnings = Warnings()
-    places = read_text(BEFORE, wish.start) or read_text(AFTER, wish.start)
-    logs = await logs_of(nodes, wish.topic, "", warnings)
+    places = read_text(BEFORE, request.start) or read_text(AFTER, request.start)
+    logs = await logs_of(nodes, request.topic, "", warnings)
     if places is None:
-        at = await begin(nodes.asker, logs, wish.start, warnings)
+        at = await begin(nodes.http, logs, request.start, warnings)
     else:
         at = {
             node: logs.clamped(node, place.at)
             for node, place in places.items()
             if node in logs.held
         }
-    back = wish.start == "newest" or wish.start.startswith(f"{BEFORE}:")
+    back = request.start == "newest" or request.start.startswith(f"{BEFORE}:")
 
-    async def ask(node: str) -> Part:
-        share = _Share(nodes.asker, node, wish, at[node], logs.held[node])
+    async def ask(node: str) -> NodePart:
+        share = _Share(nodes.http, node, request, at[node], logs.held[node])
         return await (share.before() if back else share.after())
 
     told = await try_all(at, ask)
     if at and not told.answers:
         raise NoAnswerError("\n".join(told.errors))
     warnings.add(told.errors)
-    page = merge([part for _, part in told.answers], wish.limit, back=back)
+    page = merge([part for _, part in told.answers], request.limit, back=back)
     started = {node: at[node] for node in page.at}
     earlier, later = (page.at, started) if back else (started, page.at)
     return {
-        "topic": wish.topic,
+        "topic": request.topic,
         "nodes": list(logs.held),
         "messages": [{"node": node, **msgspec.to_builtins(each)} for node, each in page.messages],
         "earlier": _text(BEFORE, earlier, _has_before(logs, earlier)),
@@ -102,25 +102,25 @@ def _text(kind: str, at: Mapping[str, int], is_more: bool) -> str | None:
 class _Share(NamedTuple):
     """A node's messages around an offset."""
 
-    asker: Asker
+    http: HttpClient
     node: str
-    wish: Wish
+    request: PageRequest
     at: int
     held: Bounds
 
-    async def after(self) -> Part:
+    async def after(self) -> NodePart:
         """The messages from there on."""
-        page = await self._peek(self.at, self.wish.limit)
+        page = await self._peek(self.at, self.request.limit)
         end = page.messages[-1].offset + 1 if page.messages else self.at
         is_all = not isinstance(page.next, int)
         edge = page.next if isinstance(page.next, int) else max(end, self.held.end)
-        return Part(self.node, self.at, page.messages, edge, is_all)
+        return NodePart(self.node, self.at, page.messages, edge, is_all)
 
-    async def before(self) -> Part:
+    async def before(self) -> NodePart:
         """The messages before it. A page that a node ends early has those furthest away: fewer are
         asked for then.
         """
-        size = min(self.wish.limit, self.at - self.held.start)
+        size = min(self.request.limit, self.at - self.held.start)
         found: list[Any] = []
         while size > 0:
             first = self.at - size
@@ -130,20 +130,20 @@ class _Share(NamedTuple):
                 break
             size = max(1, min(page.next - first, size // 2))
         edge = self.at - size
-        return Part(self.node, self.at, found, edge, edge <= self.held.start)
+        return NodePart(self.node, self.at, found, edge, edge <= self.held.start)
 
     async def _peek(self, first: int, limit: int) -> Page:
         asked = target(
             "/topic/peek",
-            topic=self.wish.topic,
+            topic=self.request.topic,
             from_=first,
             limit=limit,
-            preview=self.wish.preview,
+            preview=self.request.preview,
         )
-        return await self.asker.get(self.node, asked, Page)
+        return await self.http.get(self.node, asked, Page)
 
 
-class Part(NamedTuple):
+class NodePart(NamedTuple):
     """A node's share of a page: messages that follow each other in its log, the oldest first.
 
     Reading goes on from ``at``; once all of them are taken, from ``edge``. ``is_all``: nothing lies
@@ -164,7 +164,7 @@ class Merged(NamedTuple):
     at: dict[str, int]
 
 
-def merge(parts: Sequence[Part], limit: int, *, back: bool) -> Merged:
+def merge(parts: Sequence[NodePart], limit: int, *, back: bool) -> Merged:
     """The next ``limit`` messages of all parts by time or, with ``back``, the ones before.
 
     The page ends early where a node's messages run out and more lie beyond: they may be next.
@@ -196,36 +196,36 @@ _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 class Peek:
     """The endpoint."""
 
-    def __init__(self, nodes: Nodes) -> None:
+    def __init__(self, nodes: KnownNodes) -> None:
         self._nodes = nodes
 
     async def handle(self, request: Request) -> Any:
         query, warnings = Query.parse(request.query), Warnings()
         topic, channel = query.required("topic"), query.get("channel")
         if channel is None and query.get("node") is None:
-            return await page_of_all(self._nodes, _wish(topic, query))
+            return await page_of_all(self._nodes, _page_request(topic, query))
         node = query.required("node")
         address = await self._nodes.address(node, warnings)
         where = {"node": node, "topic": topic}
         if channel is not None:
             where["channel"] = channel
-        place = await placed(self._nodes.asker, address, topic, query)
+        place = await placed(self._nodes.http, address, topic, query)
         asked = target(
             "/topic/peek" if channel is None else "/channel/peek",
             topic=topic,
             channel=channel,
             **place,
         )
-        page = await answered(self._nodes.asker.get(address, asked, Page))
+        page = await answered(self._nodes.http.get(address, asked, Page))
         return shown(page, warnings, **where)
 
 
-def _wish(topic: str, query: Query) -> Wish:
+def _page_request(topic: str, query: Query) -> PageRequest:
     """The page over all nodes that a query asks for; ApiError 400 INVALID_ARG_LIMIT."""
     limit = query.get("limit") or LIMIT
     if _NUMBER.fullmatch(limit) is None:
         raise ApiError(400, "INVALID_ARG_LIMIT")
-    return Wish(
+    return PageRequest(
         topic,
         query.get("from") or "oldest",
         max(1, min(int(limit), LIMIT_MAX)),
@@ -245,11 +245,11 @@ def shown(page: Page, warnings: Warnings, **where: str) -> dict[str, Any]:
     }
 
 
-async def placed(asker: Asker, address: str, topic: str, query: Query) -> dict[str, str | None]:
+async def placed(http: HttpClient, address: str, topic: str, query: Query) -> dict[str, str | None]:
     """The parameters of a page of a log, where ``from`` may be a time as well."""
     place = paging(query)
     if (time := time_ns(place["from_"] or "")) is not None:
-        place["from_"] = str(await answered(offset_at(asker, address, topic, time)))
+        place["from_"] = str(await answered(offset_at(http, address, topic, time)))
     return place
 
 

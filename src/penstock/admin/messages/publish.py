@@ -7,14 +7,14 @@ from typing import Any, Final
 from msgspec import Struct
 
 from penstock.admin.messages.choice import read_body
-from penstock.admin.messages.nodes import Nodes, answered
+from penstock.admin.messages.known_nodes import KnownNodes, answered
 from penstock.admin.notifications import Action, Notifier
 from penstock.admin.permissions import Access
 from penstock.cluster.exchange import target
 from penstock.cluster.fanout import Warnings
 from penstock.core.names import is_valid_name
-from penstock.net.http.server.api import ApiError
 from penstock.net.http.server.service import Request
+from penstock.net.http.server.v1_api import ApiError
 
 BODY_MAX: Final = 64 * 1024
 """Bytes of a message that is published here."""
@@ -33,7 +33,7 @@ class PublishBody(Struct):
 class Publish:
     """The endpoint."""
 
-    def __init__(self, nodes: Nodes, access: Access, notifier: Notifier) -> None:
+    def __init__(self, nodes: KnownNodes, access: Access, notifier: Notifier) -> None:
         self._nodes = nodes
         self._access = access
         self._notifier = notifier
@@ -54,6 +54,6 @@ class Publish:
             raise ApiError(404, "NODE_NOT_FOUND")
         node = body.node or having[0]
         asked = target("/pub", topic=body.topic)
-        await answered(self._nodes.asker.post(node, asked, content))
+        await answered(self._nodes.http.post(node, asked, content))
         self._notifier.tell(Action("publish_message", body.topic, node=node), request)
         return {"topic": body.topic, "node": node, "message": warnings.message}

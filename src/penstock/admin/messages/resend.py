@@ -13,20 +13,20 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from penstock.admin.messages.choice import chosen_ids, read_body
-from penstock.admin.messages.letters import Letters
+from penstock.admin.messages.dead_letters import DeadLetters
 from penstock.admin.notifications import Action, Notifier
 from penstock.admin.permissions import Access
-from penstock.cluster.asker import Asker
-from penstock.cluster.errors import UpstreamError
 from penstock.cluster.fanout import Warnings
+from penstock.cluster.http_client import HttpClient
 from penstock.cluster.producers import Producer as Node
+from penstock.cluster.upstream_errors import UpstreamError
 from penstock.core.counted import counted
 from penstock.core.errors import PenstockError
 from penstock.core.names import is_valid_name
-from penstock.net.http.server.api import ApiError
 from penstock.net.http.server.service import Request
+from penstock.net.http.server.v1_api import ApiError
 from penstock.nsq.client.message import Message
-from penstock.nsq.dead_letters.letters import letters
+from penstock.nsq.dead_letters.listing import dead_letter_page
 from penstock.nsq.dead_letters.resend import LetterChannel, Resending, did_not_come
 from penstock.nsq.dead_letters.topics import CHANNEL, is_rocketmq
 from penstock.nsq.page import Message as Letter
@@ -38,7 +38,7 @@ QUIET_MAX: Final = 3
 _PAGE_MAX: Final = 1000
 
 
-class Wish(NamedTuple):
+class ResendRequest(NamedTuple):
     """Letters of a topic: those with these ids, or (none) all; where to (empty: back)."""
 
     topic: str
@@ -61,19 +61,19 @@ class Sending:
     """The letters of one node; adds to ``outcome``. ``ends_at`` is a time of the running loop."""
 
     def __init__(
-        self, asker: Asker, node: Node, wish: Wish, outcome: Outcome, ends_at: float
+        self, http: HttpClient, node: Node, chosen: ResendRequest, outcome: Outcome, ends_at: float
     ) -> None:
         from penstock.nsq.log_reader import LogReader  # these load numpy
         from penstock.nsq.stored import origin_topic
 
-        self._asker = asker
+        self._http = http
         self._node = node
-        self._wish = wish
+        self._chosen = chosen
         self._outcome = outcome
         self._ends_at = ends_at
-        self._resending = Resending(wish.to)
-        self._channel = LetterChannel(asker, node.http_address, wish.topic)
-        self._log = LogReader(asker, node.http_address, wish.topic)
+        self._resending = Resending(chosen.to)
+        self._channel = LetterChannel(http, node.http_address, chosen.topic)
+        self._log = LogReader(http, node.http_address, chosen.topic)
         self._origin_topic = functools.lru_cache(maxsize=1)(origin_topic)
         self._todo = 0
         self._id_base = 0
@@ -96,7 +96,7 @@ class Sending:
     @property
     def _left(self) -> int:
         result = self._resending.result
-        if self._wish.ids:
+        if self._chosen.ids:
             return len(self._resending.targets)
         return max(0, self._todo - result.sent.total() - result.orphans)
 
@@ -104,19 +104,19 @@ class Sending:
 
     async def _choose(self) -> bool:
         """Find the letters that are named; false if there is nothing to send."""
-        page = await letters(
-            self._asker, self._node.http_address, self._wish.topic, limit=1, preview=0
+        page = await dead_letter_page(
+            self._http, self._node.http_address, self._chosen.topic, limit=1, preview=0
         )
         if not page.messages:
             self._todo = 0
-            self._outcome.not_found += self._wish.ids
+            self._outcome.not_found += self._chosen.ids
             return False
         first = page.messages[0]
         self._id_base = _number(first.id) - first.offset
-        if not self._wish.ids:
+        if not self._chosen.ids:
             return True
-        found = await self._look_up(self._wish.ids)
-        self._outcome.not_found += [each for each in self._wish.ids if each not in found]
+        found = await self._look_up(self._chosen.ids)
+        self._outcome.not_found += [each for each in self._chosen.ids if each not in found]
         for letter in found.values():
             self._resending.choose(letter.id, "" if letter.origin is UNSET else letter.origin.topic)
         return bool(self._resending.targets)
@@ -128,10 +128,10 @@ class Sending:
         left = [offset for offset in offsets if offset >= 0]
         found: dict[str, Letter] = {}
         while left:
-            page = await letters(
-                self._asker,
+            page = await dead_letter_page(
+                self._http,
                 self._node.http_address,
-                self._wish.topic,
+                self._chosen.topic,
                 from_=left[0],
                 limit=min(_PAGE_MAX, left[-1] - left[0] + 1),
                 preview=0,
@@ -149,7 +149,7 @@ class Sending:
             if self._resending.was_sent(each):
                 continue
             offset = _number(each) - self._id_base
-            batch = None if self._wish.to else await self._log.batch(offset)
+            batch = None if self._chosen.to else await self._log.batch(offset)
             origin = ""
             if batch is not None and batch.first_offset <= offset:  # else it is lost
                 origin = self._origin_topic(batch)
@@ -165,7 +165,7 @@ class Sending:
             waits = fruitless
             return bool(self._left) and waits < QUIET_MAX and now() < self._ends_at
 
-        aim = None if self._wish.ids else self._aim_all
+        aim = None if self._chosen.ids else self._aim_all
         address = self._node.tcp_address
         await self._channel.resend(address, self._resending, goes_on, in_flight=IN_FLIGHT, aim=aim)
         if self._left and waits:
@@ -204,8 +204,10 @@ class ResendBody(Struct):
 class Resend:
     """The endpoint."""
 
-    def __init__(self, asker: Asker, found: Letters, access: Access, notifier: Notifier) -> None:
-        self._asker = asker
+    def __init__(
+        self, http: HttpClient, found: DeadLetters, access: Access, notifier: Notifier
+    ) -> None:
+        self._http = http
         self._letters = found
         self._access = access
         self._notifier = notifier
@@ -215,7 +217,7 @@ class Resend:
         """Send, and answer how many; a node's failure is a warning beside what was sent."""
         self._access.check_admin(request)
         body = read_body(request, ResendBody)
-        wish = _wish(topic, body)
+        chosen = _chosen(topic, body)
         warnings = Warnings()
         with self._one_at_a_time(topic):
             found = await self._letters.having(topic, body.node, warnings)
@@ -223,7 +225,7 @@ class Resend:
             outcome = Outcome()
             try:
                 for node, count in found:
-                    sending = Sending(self._asker, node, wish, outcome, ends_at)
+                    sending = Sending(self._http, node, chosen, outcome, ends_at)
                     await sending.run(count)
             finally:
                 # Also after an error: some letters may have been sent.
@@ -249,7 +251,7 @@ class Resend:
             self._under_way.discard(topic)
 
 
-def _wish(topic: str, body: ResendBody) -> Wish:
+def _chosen(topic: str, body: ResendBody) -> ResendRequest:
     """The letters that the body asks for, and where to; ApiError 400 for an invalid body."""
     if body.action != "resend":
         raise ApiError(400, "INVALID_ACTION")
@@ -261,4 +263,4 @@ def _wish(topic: str, body: ResendBody) -> Wish:
     # Sent to the topic it is in, a letter would be there again as a new message without an origin.
     if body.to and (not is_valid_name(body.to) or body.to == topic):
         raise ApiError(400, "INVALID_TO")
-    return Wish(topic, tuple(ids), body.to)
+    return ResendRequest(topic, tuple(ids), body.to)

@@ -7,15 +7,15 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from penstock.admin.messages.choice import read_body
+from penstock.admin.messages.known_nodes import KnownNodes
 from penstock.admin.messages.logs import NO_LOG, NODES_MAX, time_ns
-from penstock.admin.messages.nodes import Nodes
 from penstock.admin.notifications import Action, Notifier
 from penstock.admin.permissions import Access
-from penstock.cluster.errors import NoAnswerError, RefusedError
 from penstock.cluster.exchange import target
 from penstock.cluster.fanout import Warnings, try_all
-from penstock.net.http.server.api import ApiError, Query
+from penstock.cluster.upstream_errors import NoAnswerError, RefusedError
 from penstock.net.http.server.service import Request
+from penstock.net.http.server.v1_api import ApiError, Query
 
 OLD: Final = "cannot preview a rewind: it is of an older version"
 GONE: Final = "does not hold the offset {} any more: nothing was changed there, look again"
@@ -42,7 +42,7 @@ class RewindBody(Struct):
 class Rewind:
     """The endpoints."""
 
-    def __init__(self, nodes: Nodes, access: Access, notifier: Notifier) -> None:
+    def __init__(self, nodes: KnownNodes, access: Access, notifier: Notifier) -> None:
         self._nodes = nodes
         self._access = access
         self._notifier = notifier
@@ -58,7 +58,7 @@ class Rewind:
 
         async def ask(address: str) -> Effect | str | None:
             try:
-                return await self._nodes.asker.get(address, asked, Effect)
+                return await self._nodes.http.get(address, asked, Effect)
             except RefusedError as error:
                 if error.code in _MISSING:
                     return None
@@ -109,7 +109,7 @@ class Rewind:
             offset = body.offsets[node]
             asked = target("/channel/seek", topic=body.topic, channel=body.channel, offset=offset)
             try:
-                await self._nodes.asker.post(node, asked)
+                await self._nodes.http.post(node, asked)
             except RefusedError as error:
                 if error.status != 416:
                     raise

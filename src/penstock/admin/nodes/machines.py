@@ -10,14 +10,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from penstock.admin.api import answering
+from penstock.admin.read_api import answering
 from penstock.admin.router import AdminRouter
 from penstock.cluster.cluster import STATS, Cluster
-from penstock.cluster.errors import RefusedError
 from penstock.cluster.fanout import Warnings, ask_all
-from penstock.cluster.producers import Info
-from penstock.net.http.server.api import Query
+from penstock.cluster.producers import NodeInfo
+from penstock.cluster.upstream_errors import RefusedError
 from penstock.net.http.server.service import Request
+from penstock.net.http.server.v1_api import Query
 
 _MEMORY_ONLY = f"{STATS}&include_clients=false&topic=-"
 """The stats of a topic that nobody can have: only the memory is wanted."""
@@ -52,7 +52,7 @@ class Machine(Struct):
     ports: dict[str, int] | None = None
 
 
-class _Started(Info):
+class _Started(NodeInfo):
     start_time: int | None = None
 
 
@@ -99,7 +99,7 @@ async def machines(cluster: Cluster, warnings: Warnings, wanted: str = "") -> li
 async def _machine(cluster: Cluster, address: str) -> Machine:
     """The machine of one node. Raises UpstreamError."""
     try:
-        machine = await cluster.asker.get(address, "/node", Machine)
+        machine = await cluster.http.get(address, "/node", Machine)
     except RefusedError:
         machine = await _of_go(cluster, address)
     machine.node = address
@@ -107,8 +107,8 @@ async def _machine(cluster: Cluster, address: str) -> Machine:
 
 
 async def _of_go(cluster: Cluster, address: str) -> Machine:
-    info = await cluster.asker.get(address, "/info", _Started)
-    stats = await cluster.asker.get(address, _MEMORY_ONLY, _Stats)
+    info = await cluster.http.get(address, "/info", _Started)
+    stats = await cluster.http.get(address, _MEMORY_ONLY, _Stats)
     return Machine(
         health=stats.health,
         start_time=info.start_time,

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from penstock.admin.history.sample import TARGET, Column, Sample, look_of, sample_of
+from penstock.admin.history.sample import TARGET, Column, Sample, answer_type, sample_of
 from penstock.cluster.cluster import Cluster
 from penstock.cluster.fanout import Warnings, ask_all
 from penstock.cluster.latency import Latency, Percentile
@@ -65,7 +65,7 @@ async def brief(
     """The node, with the channels of the topics that are opened. Raises NoAnswerError."""
 
     async def look(address: str) -> Sample:
-        return sample_of(await cluster.asker.get_as(address, TARGET, look_of))
+        return sample_of(await cluster.http.get_as(address, TARGET, answer_type))
 
     async def channels(topic: str) -> list[ChannelStats]:
         found = await cluster.stats([node], warnings, topic, clients=True)

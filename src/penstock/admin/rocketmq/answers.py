@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from penstock.admin.api import proper
-from penstock.net.http.server.api import ApiError, Query
+from penstock.admin.read_api import proper
 from penstock.net.http.server.service import Request
+from penstock.net.http.server.v1_api import ApiError, Query
 from penstock.rocketmq.client.admin.errors import AdminError
 from penstock.rocketmq.client.admin.offsets import TO_THE_END
 from penstock.rocketmq.client.errors import ClientError

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from penstock.admin.rocketmq.beside import Beside
 from penstock.admin.rocketmq.brokers import cluster
-from penstock.admin.rocketmq.groups import all_groups
+from penstock.admin.rocketmq.consumer_groups import all_groups
+from penstock.admin.rocketmq.group_rates import GroupRates
 from penstock.admin.rocketmq.names import NORMAL, kind_of
-from penstock.admin.rocketmq.paces import Paces
+from penstock.admin.rocketmq.other_brokers import OtherBrokers
 from penstock.admin.rocketmq.servers import Servers
 from penstock.admin.verdicts.rule import Verdict
 from penstock.rocketmq.client.admin.topology import MASTER
 from penstock.rocketmq.client.names import DEAD
 
 
-async def attention(servers: Servers, paces: Paces, others: Beside) -> dict[str, Any]:
+async def attention(servers: Servers, rates: GroupRates, others: OtherBrokers) -> dict[str, Any]:
     """All verdicts, each with the ``page`` that shows more and the ``names`` that lead there; those
     on a group with the ``topics`` that it reads.
 
@@ -25,7 +25,7 @@ async def attention(servers: Servers, paces: Paces, others: Beside) -> dict[str,
     goes in and out a second.
     """
     groups, whole, nodes = await asyncio.gather(
-        all_groups(servers, paces), cluster(servers), others.are_nodes()
+        all_groups(servers, rates), cluster(servers), others.are_nodes()
     )
     own = {name for row in whole["brokers"] for name in (row["cluster"], row["broker"])}
     items = [

@@ -48,14 +48,14 @@ async def readings(
 ) -> tuple[dict[str, Reading], list[Broker]]:
     """Every group that a broker knows, but for those of tools; and the brokers that answered."""
     table: dict[str, Reading] = {}
-    told = await told_stats(servers, brokers, warnings)
+    told = await reported_stats(servers, brokers, warnings)
     for _, groups in told:
         for group, stats in groups:
             table.setdefault(group, Reading(group)).add(stats)
     return table, [broker for broker, _ in told]
 
 
-async def told_stats(
+async def reported_stats(
     servers: Servers, brokers: list[Broker], warnings: Warnings
 ) -> list[tuple[Broker, list[tuple[str, ConsumeStats]]]]:
     """Each broker that answers, with its groups but for those of tools: a part for each topic."""

@@ -6,8 +6,8 @@ from typing import Any
 
 from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.admin.rocketmq.topics import connections
-from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.fanout import Warnings
+from penstock.cluster.upstream_errors import NoAnswerError
 from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.client.admin.offsets import (
     commit,

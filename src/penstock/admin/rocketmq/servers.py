@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.fanout import Warnings
+from penstock.cluster.upstream_errors import NoAnswerError
 from penstock.core.clock import Clock
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.net.address import split_host_port
-from penstock.net.http.server.api import ApiError
+from penstock.net.http.server.v1_api import ApiError
 from penstock.rocketmq.client.admin.client import AdminClient
 from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.client.admin.topology import Broker, TopicRoute

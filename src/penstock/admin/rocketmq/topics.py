@@ -7,7 +7,7 @@ from typing import Any, Final
 from penstock.admin.rocketmq.lags import readings
 from penstock.admin.rocketmq.names import NORMAL, group_of, kind_of
 from penstock.admin.rocketmq.servers import Servers, gathered
-from penstock.admin.rocketmq.verdicts import Facts, of_group
+from penstock.admin.rocketmq.verdicts import GroupFacts, of_group
 from penstock.cluster.fanout import Warnings
 from penstock.rocketmq.client.admin import clients
 from penstock.rocketmq.client.admin import topics as admin_topics
@@ -189,7 +189,7 @@ async def _groups(
             row["tps"] += stats.tps
             members |= {str(each["clientId"]) for each in await connections(servers, broker, group)}
         row["members"] = len(members)
-        return row | {"verdicts": of_group(Facts(row["lag"], row["members"]))}
+        return row | {"verdicts": of_group(GroupFacts(row["lag"], row["members"]))}
 
     return [row for _, row in await gathered(groups, ask, warnings)]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from penstock.admin.rocketmq.paces import Pace
+from penstock.admin.rocketmq.group_rates import GroupRate
 from penstock.admin.verdicts.rule import BAD, WARN, Verdict, verdict
 
 DISK_WARN: Final = 0.75
@@ -20,20 +20,20 @@ _MOST: Final = float(1 << 53)
 _BROADCASTING: Final = "BROADCASTING"
 
 
-class Facts(NamedTuple):
+class GroupFacts(NamedTuple):
     """A group as it is now; None is what is not known."""
 
     lag: int
     members: int | None
     model: str = ""
-    pace: Pace | None = None
+    rate: GroupRate | None = None
     consumes: bool = True
     letters: int = 0
     letter_ms: int = 0
     """The time at which the newest dead letter was stored."""
 
 
-def of_group(facts: Facts) -> list[Verdict]:
+def of_group(facts: GroupFacts) -> list[Verdict]:
     """The verdicts on a group, the worst first."""
     found = [*_of_lag(facts)]
     if facts.letters:
@@ -42,11 +42,11 @@ def of_group(facts: Facts) -> list[Verdict]:
     return found
 
 
-def _of_lag(facts: Facts) -> list[Verdict]:
+def _of_lag(facts: GroupFacts) -> list[Verdict]:
     """The verdict on a lag. Of broadcasting groups brokers have no offsets: members keep them."""
     if not facts.lag or facts.model == _BROADCASTING:
         return []
-    growth, out = (facts.pace.growth, facts.pace.out) if facts.pace else (None, None)
+    growth, out = (facts.rate.growth, facts.rate.out) if facts.rate else (None, None)
     found = verdict(facts.lag, growth, out, facts.members)
     if not facts.consumes:
         return [found | {"kind": "disabled", "level": WARN}]

@@ -26,7 +26,7 @@ from penstock.broker.channels.spent import (
     MOVE_RETRY_NS,
     SpentRange,
 )
-from penstock.broker.dead_letters import Origins, Parcel, are_letters
+from penstock.broker.dead_letters import DeadLetterBatch, Origins, are_dead_letters
 from penstock.broker.progress import ChannelRecord, Deferral, Range
 from penstock.broker.retrieval import retrieve
 from penstock.broker.runs import Offsets, runs
@@ -454,7 +454,7 @@ class Channel:
         for first, next_, attempts in again:
             self._requeue(first, next_, attempts)
 
-    def take_spent(self, now: int) -> Parcel | None:
+    def take_spent(self, now: int) -> DeadLetterBatch | None:
         """Spent messages to be moved to the dead-letter topic, until ``settle``; None: none now.
 
         One that is a dead letter already is not moved again, or it might go round in circles: it is
@@ -464,13 +464,13 @@ class Channel:
         entries = state.spent.take(MOVE_MESSAGES_MAX)
         if not entries:
             return None
-        parcel = Parcel([], [], Origins(self.topic_name, self.name, [], []))
+        parcel = DeadLetterBatch([], [], Origins(self.topic_name, self.name, [], []))
         budget = MOVE_BYTES_MAX
         while entries and budget > 0:
             first, next_, attempts = entries.pop(0)
             try:
                 for batch, low, high in retrieve(self.log, first, next_, state.lose):
-                    if are_letters(batch):
+                    if are_dead_letters(batch):
                         state.requeue(low, high, attempts)
                     else:
                         budget -= parcel.add(batch, low, high, attempts, self.log.id_base)
@@ -491,7 +491,7 @@ class Channel:
         state.changed = True
         return parcel if parcel.move else None
 
-    def settle(self, parcel: Parcel, now: int, *, moved: bool) -> None:
+    def settle(self, parcel: DeadLetterBatch, now: int, *, moved: bool) -> None:
         """The parcel is in the dead-letter topic, or it could not be: then once more, later."""
         state = self.state
         if not state.spent.end(parcel.move, moved):

@@ -16,7 +16,7 @@ _GRAIN_NS: Final = 10_000_000  # deadlines are rounded up to 10 ms, so that neig
 _STALE_MIN: Final = 1000  # entries of the heap that are over and do not matter yet
 
 
-class Odd(NamedTuple):
+class SingleFlight(NamedTuple):
     """A message in flight that is not part of a fresh range. Times are monotonic ns."""
 
     deadline: int
@@ -32,7 +32,7 @@ class Flights:
     def __init__(self, timeout_ns: int) -> None:
         self.timeout_ns = timeout_ns
         self.count = 0
-        self.odd: dict[int, Odd] = {}
+        self.odd: dict[int, SingleFlight] = {}
         self._odd_heap: list[tuple[int, int]] = []
         # Three lists side by side, not one of tuples: ``bisect`` compares plain integers.
         self._firsts: list[int] = []
@@ -57,7 +57,7 @@ class Flights:
     def add_odd(self, offset: int, attempts: int, deadline: int, delivered: int) -> None:
         """A message was delivered again, or touched."""
         self.count += 1
-        self.odd[offset] = Odd(deadline, attempts, delivered)
+        self.odd[offset] = SingleFlight(deadline, attempts, delivered)
         if len(self._odd_heap) > 2 * len(self.odd) + _STALE_MIN:  # touched again and again
             self._odd_heap = [(odd.deadline, place) for place, odd in self.odd.items()]
             heapq.heapify(self._odd_heap)
@@ -81,7 +81,7 @@ class Flights:
         self.count -= next_ - first
         return True
 
-    def take(self, offset: int) -> Odd | None:
+    def take(self, offset: int) -> SingleFlight | None:
         """Take out one message; None when it is not in flight here."""
         odd = self.odd.pop(offset, None)
         if odd is None:
@@ -90,7 +90,7 @@ class Flights:
                 return None
             deadline = self._deadlines[place]
             # The deadline was rounded up, so this may be up to 10 ms after the delivery.
-            odd = Odd(deadline, 1, deadline - self.timeout_ns)
+            odd = SingleFlight(deadline, 1, deadline - self.timeout_ns)
             self._take_ranges(offset, offset + 1)
         self.count -= 1
         return odd

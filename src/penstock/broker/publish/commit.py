@@ -15,7 +15,7 @@ from penstock.storage.batch import Batch
 from penstock.storage.log import Log
 
 
-class Spot(NamedTuple):
+class BatchPlace(NamedTuple):
     """The place that a batch gets: its first message's id and queue offset, and the time (ns)."""
 
     first_id: int
@@ -24,7 +24,7 @@ class Spot(NamedTuple):
     timestamp_ns: int
 
 
-Stamp: TypeAlias = Callable[[Batch, Spot], int]
+Stamp: TypeAlias = Callable[[Batch, BatchPlace], int]
 """A function that writes a place into a batch's frames; it returns the bytes of their bodies."""
 
 
@@ -72,7 +72,9 @@ class Commit:
     def add(self, batch: Batch, stamp: Stamp) -> int:
         """Stamp and take the next batch; the bytes of its bodies. Raises StorageError."""
         queue = self._queue_of(batch)
-        nbytes = stamp(batch, Spot(self.next_id, queue, self._queue_ends[queue], self.timestamp_ns))
+        nbytes = stamp(
+            batch, BatchPlace(self.next_id, queue, self._queue_ends[queue], self.timestamp_ns)
+        )
         self._queue_ends[queue] += batch.count
         # One batch is held back: only ``finish`` knows which is the last and gets the note.
         if self._held is not None:

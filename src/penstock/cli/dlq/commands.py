@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from penstock.cli.shared.asking import Asking, Nodes, Texts
+from penstock.cli.shared.connection_flags import ConnectionFlags, NodeFlags, Texts
 from penstock.core.errors import UsageError
 
 Switch = Annotated[bool, Parameter(negative="")]
@@ -20,9 +20,9 @@ dlq = App(name="dlq", help="List, show, resend and export dead letters, RocketMQ
 @dlq.command(name="list")
 def list_(
     *,
-    nodes: Nodes | None = None,
+    nodes: NodeFlags | None = None,
     json: Switch = False,
-    asking: Asking | None = None,
+    asking: ConnectionFlags | None = None,
 ) -> None:
     """List dead-letter topics with the number of open letters, and their ages.
 
@@ -31,9 +31,9 @@ def list_(
     json
         A JSON object a line.
     """
-    from penstock.cli.dlq.run import run_list
+    from penstock.cli.dlq.actions import run_list
 
-    run_list((nodes or Nodes()).where(asking), as_json=json)
+    run_list((nodes or NodeFlags()).where(asking), as_json=json)
 
 
 @dlq.command
@@ -41,7 +41,7 @@ def show(
     topic: str,
     /,
     *,
-    nodes: Nodes | None = None,
+    nodes: NodeFlags | None = None,
     limit: Annotated[int, Parameter(validator=Number(gte=1))] = 20,
     newest: Switch = False,
     id: Texts = (),
@@ -50,7 +50,7 @@ def show(
     grep: str | None = None,
     filter: Texts = (),
     json: Switch = False,
-    asking: Asking | None = None,
+    asking: ConnectionFlags | None = None,
 ) -> None:
     """Show dead letters, the oldest first; nothing changes.
 
@@ -75,13 +75,13 @@ def show(
     json
         A JSON object a line, with the whole body.
     """
-    from penstock.cli.dlq.letters import Choice
-    from penstock.cli.dlq.run import run_show
+    from penstock.cli.dlq.actions import run_show
+    from penstock.cli.dlq.dead_topics import LetterChoice
 
-    choice = Choice(ids=id, offsets=offset, channels=channel, grep=grep, fields=filter)
+    choice = LetterChoice(ids=id, offsets=offset, channels=channel, grep=grep, fields=filter)
     if newest and not choice.takes_all:
         raise UsageError("--newest applies to all letters: remove the flags that select some")
-    where = (nodes or Nodes()).where(asking)
+    where = (nodes or NodeFlags()).where(asking)
     asyncio.run(run_show(where, topic, choice, limit=limit, newest=newest, as_json=json))
 
 
@@ -90,7 +90,7 @@ def resend(
     topic: str,
     /,
     *,
-    nodes: Nodes | None = None,
+    nodes: NodeFlags | None = None,
     all: Switch = False,
     id: Texts = (),
     offset: Annotated[tuple[int, ...], Parameter(negative="", show_default=False)] = (),
@@ -100,7 +100,7 @@ def resend(
     to: str | None = None,
     client_opt: Texts = (),
     dry_run: Switch = False,
-    asking: Asking | None = None,
+    asking: ConnectionFlags | None = None,
 ) -> None:
     """Publish dead letters to the topics they came from, and finish them.
 
@@ -131,15 +131,15 @@ def resend(
     dry_run
         Say what would be sent, and send nothing.
     """
-    from penstock.cli.dlq.letters import Choice
-    from penstock.cli.dlq.run import run_resend
+    from penstock.cli.dlq.actions import run_resend
+    from penstock.cli.dlq.dead_topics import LetterChoice
 
-    choice = Choice(ids=id, offsets=offset, channels=channel, grep=grep, fields=filter)
+    choice = LetterChoice(ids=id, offsets=offset, channels=channel, grep=grep, fields=filter)
     if choice.takes_all != all:
         raise UsageError(
             "say which letters: --all, or some of --id, --offset, --channel, --grep, --filter"
         )
-    where = (nodes or Nodes()).where(asking)
+    where = (nodes or NodeFlags()).where(asking)
     asyncio.run(run_resend(where, topic, choice, to=to, dry_run=dry_run, client_options=client_opt))
 
 
@@ -148,13 +148,13 @@ def export(
     topic: str,
     /,
     *,
-    nodes: Nodes | None = None,
+    nodes: NodeFlags | None = None,
     form: Literal["json", "raw"] = "json",
     output: Path | None = None,
     channel: Texts = (),
     grep: str | None = None,
     filter: Texts = (),
-    asking: Asking | None = None,
+    asking: ConnectionFlags | None = None,
 ) -> None:
     """Write dead letters as JSON lines or raw bodies; nothing changes.
 
@@ -173,9 +173,9 @@ def export(
     filter
         Only JSON letters with this field, name=value (may be given several times).
     """
-    from penstock.cli.dlq.letters import Choice
-    from penstock.cli.dlq.run import run_export
+    from penstock.cli.dlq.actions import run_export
+    from penstock.cli.dlq.dead_topics import LetterChoice
 
-    choice = Choice(channels=channel, grep=grep, fields=filter)
-    where = (nodes or Nodes()).where(asking)
+    choice = LetterChoice(channels=channel, grep=grep, fields=filter)
+    where = (nodes or NodeFlags()).where(asking)
     asyncio.run(run_export(where, topic, choice, form=form, output=output))

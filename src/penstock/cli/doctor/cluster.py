@@ -10,23 +10,23 @@ import msgspec
 
 from penstock.cli.doctor.copies import examine_copies
 from penstock.cli.doctor.data_path import USED_MAX, disk_space
-from penstock.cli.doctor.nodes import Node, ask_nodes, distinct
+from penstock.cli.doctor.examined_nodes import ExaminedNode, ask_nodes, distinct
 from penstock.cli.doctor.report import Finding, Report, error, warning
-from penstock.cli.shared.nodes import DEFAULT_NODE, Where
-from penstock.cluster.asker import Asker
-from penstock.cluster.errors import UpstreamError
+from penstock.cli.shared.node_selection import DEFAULT_NODE, NodeSelection
 from penstock.cluster.exchange import of_lookupd, target
 from penstock.cluster.fanout import try_all
-from penstock.cluster.figures import ToldChannel, ToldTopic
-from penstock.cluster.groups import ToldGroup
-from penstock.cluster.producers import Info, ToldNodes
+from penstock.cluster.figures import ReportedChannel, ReportedTopic
+from penstock.cluster.groups import ReportedGroup
+from penstock.cluster.http_client import HttpClient
+from penstock.cluster.producers import AdvertisedProducers, NodeInfo
+from penstock.cluster.upstream_errors import UpstreamError
 from penstock.core.clock import Clock
 from penstock.core.counted import counted
 from penstock.core.ids import log_of
 from penstock.core.units import SECOND, format_duration
 
 
-def examine_traffic(node: Node) -> Iterator[Finding]:
+def examine_traffic(node: ExaminedNode) -> Iterator[Finding]:
     """Look at what waits in each topic of a node."""
     for topic in node.stats.topics or ():
         where = f"nsqd {node.address}, topic {topic.topic_name}"
@@ -51,7 +51,7 @@ def _dead(where: str, name: str, letters: int) -> Iterator[Finding]:
         )
 
 
-def _topic(where: str, topic: ToldTopic) -> Iterator[Finding]:
+def _topic(where: str, topic: ReportedTopic) -> Iterator[Finding]:
     """Look at what waits for a channel; RocketMQ's consumers need none."""
     if topic.paused and topic.depth:
         yield warning(
@@ -69,7 +69,7 @@ def _topic(where: str, topic: ToldTopic) -> Iterator[Finding]:
         )
 
 
-def _channel(where: str, topic: ToldTopic, channel: ToldChannel) -> Iterator[Finding]:
+def _channel(where: str, topic: ReportedTopic, channel: ReportedChannel) -> Iterator[Finding]:
     names = {"topic": topic.topic_name, "channel": channel.channel_name}
     if not channel.depth:
         return
@@ -90,7 +90,7 @@ def _channel(where: str, topic: ToldTopic, channel: ToldChannel) -> Iterator[Fin
         )
 
 
-def _group(where: str, topic: str, group: ToldGroup) -> Iterator[Finding]:
+def _group(where: str, topic: str, group: ReportedGroup) -> Iterator[Finding]:
     if group.age is not None and group.stale:
         age = format_duration(group.age * SECOND)
         deleting = target("/log/group/delete", topic=topic, group=group.group_name)
@@ -120,16 +120,18 @@ SKEW_NS: Final = SECOND
 _TOPICS_MAX: Final = 1000
 
 
-async def examine_cluster(where: Where, clock: Clock, *, used_max: int = USED_MAX) -> Report:
+async def examine_cluster(
+    where: NodeSelection, clock: Clock, *, used_max: int = USED_MAX
+) -> Report:
     """Ask the nsqlookupds, the nodes that they name, and those given; without any this machine's.
 
     ``used_max`` is from which used part of its disk on, in hundredths, a node has too little left.
     Nothing is changed. Raises ConfigError.
     """
-    async with where.asker(TIMEOUT_S) as asker:
-        told, findings = await _lookupds(asker, where.lookupds)
+    async with where.http(TIMEOUT_S) as http:
+        told, findings = await _lookupds(http, where.lookupds)
         nodes = _nodes(where, told)
-        await ask_nodes(asker, nodes, clock)
+        await ask_nodes(http, nodes, clock)
         nodes = distinct(nodes)
         answered = [node for node in nodes if not node.failure]
         findings += [*_tombstones(told), *_same_address(told, answered)]
@@ -138,33 +140,33 @@ async def examine_cluster(where: Where, clock: Clock, *, used_max: int = USED_MA
         for node in answered:
             findings += [*_machine(node, used_max), *examine_traffic(node)]
         findings += [*_versions(answered), *_options(answered)]
-        findings += await examine_copies(asker, answered)
-        findings += await _same_log(asker, answered)
+        findings += await examine_copies(http, answered)
+        findings += await _same_log(http, answered)
     checked = [f"nsqlookupd {lookupd}" for lookupd in told]
     checked += [f"nsqd {node.address}: {counted(len(node.topics), 'topic')}" for node in answered]
     return Report(findings, checked)
 
 
-def _nodes(where: Where, told: dict[str, ToldNodes]) -> list[Node]:
+def _nodes(where: NodeSelection, told: dict[str, AdvertisedProducers]) -> list[ExaminedNode]:
     """The nodes given, and those that nsqlookupds name."""
     given = where.nsqds or (() if where.lookupds else (DEFAULT_NODE,))
-    nodes = {address: Node(address) for address in given}
+    nodes = {address: ExaminedNode(address) for address in given}
     for lookupd, answer in told.items():
         for producer in (each.producer() for each in answer.producers or ()):
             address = producer.http_address
-            node = nodes.setdefault(address, Node(address))
+            node = nodes.setdefault(address, ExaminedNode(address))
             node.named_by.append(lookupd)
             node.told.append(producer.tcp_address)
     return list(nodes.values())
 
 
 async def _lookupds(
-    asker: Asker, lookupds: Sequence[str]
-) -> tuple[dict[str, ToldNodes], list[Finding]]:
+    http: HttpClient, lookupds: Sequence[str]
+) -> tuple[dict[str, AdvertisedProducers], list[Finding]]:
     told, found = {}, []
     for lookupd in dict.fromkeys(lookupds):
         try:
-            told[lookupd] = await asker.get(of_lookupd(lookupd), "/nodes", ToldNodes)
+            told[lookupd] = await http.get(of_lookupd(lookupd), "/nodes", AdvertisedProducers)
         except UpstreamError as problem:
             found.append(
                 error(
@@ -178,7 +180,7 @@ async def _lookupds(
     return told, found
 
 
-def _tombstones(told: dict[str, ToldNodes]) -> Iterator[Finding]:
+def _tombstones(told: dict[str, AdvertisedProducers]) -> Iterator[Finding]:
     for lookupd, answer in told.items():
         for node in (each.producer() for each in answer.producers or ()):
             for topic in node.topics or ():
@@ -195,9 +197,11 @@ def _tombstones(told: dict[str, ToldNodes]) -> Iterator[Finding]:
                     )
 
 
-def _same_address(told: dict[str, ToldNodes], nodes: Sequence[Node]) -> Iterator[Finding]:
+def _same_address(
+    told: dict[str, AdvertisedProducers], nodes: Sequence[ExaminedNode]
+) -> Iterator[Finding]:
     """Look for nodes that have others told the same address."""
-    sources: dict[str, Sequence[Info]] = {"the cluster": [node.info for node in nodes]}
+    sources: dict[str, Sequence[NodeInfo]] = {"the cluster": [node.info for node in nodes]}
     for lookupd, answer in told.items():
         sources[f"nsqlookupd {lookupd}"] = answer.producers or ()
     for where, infos in sources.items():
@@ -213,7 +217,7 @@ def _same_address(told: dict[str, ToldNodes], nodes: Sequence[Node]) -> Iterator
                 )
 
 
-def _reach(node: Node, lookupds: list[str]) -> Iterator[Finding]:
+def _reach(node: ExaminedNode, lookupds: list[str]) -> Iterator[Finding]:
     where = f"nsqd {node.address}"
     if node.failure:
         by = f", as {', '.join(node.named_by)} names it" if node.named_by else ""
@@ -244,7 +248,7 @@ def _reach(node: Node, lookupds: list[str]) -> Iterator[Finding]:
         )
 
 
-def _machine(node: Node, used_max: int) -> Iterator[Finding]:
+def _machine(node: ExaminedNode, used_max: int) -> Iterator[Finding]:
     where = f"nsqd {node.address}"
     if node.health != "OK" and node.is_primary:
         yield error(
@@ -276,7 +280,7 @@ def _machine(node: Node, used_max: int) -> Iterator[Finding]:
         )
 
 
-def _versions(nodes: Sequence[Node]) -> Iterator[Finding]:
+def _versions(nodes: Sequence[ExaminedNode]) -> Iterator[Finding]:
     found = {
         node.address: f"{node.info.version} (Penstock {node.penstock_version or 'none'})"
         for node in nodes
@@ -290,7 +294,7 @@ def _versions(nodes: Sequence[Node]) -> Iterator[Finding]:
         )
 
 
-def _options(nodes: Sequence[Node]) -> Iterator[Finding]:
+def _options(nodes: Sequence[ExaminedNode]) -> Iterator[Finding]:
     """Compare what a client meets at each node."""
     for option in sorted({name for node in nodes for name in node.options}):
         is_time = option.endswith("timeout")
@@ -326,7 +330,7 @@ class _Offsets(msgspec.Struct):
     topics: list[_Queues] = []
 
 
-async def _same_log(asker: Asker, nodes: Sequence[Node]) -> list[Finding]:
+async def _same_log(http: HttpClient, nodes: Sequence[ExaminedNode]) -> list[Finding]:
     """Look for two nodes with the same log: one's data path is a copy of the other's.
 
     Those that follow one another are looked at as such.
@@ -338,8 +342,8 @@ async def _same_log(asker: Asker, nodes: Sequence[Node]) -> list[Finding]:
         return []
     body = msgspec.json.encode({"topics": shared})
 
-    async def ask(node: Node) -> _Offsets:
-        return await asker.post_as(node.address, "/log/offsets", body, _Offsets)
+    async def ask(node: ExaminedNode) -> _Offsets:
+        return await http.post_as(node.address, "/log/offsets", body, _Offsets)
 
     places: dict[tuple[str, str], list[str]] = {}
     for node, offsets in (await try_all(nodes, ask)).answers:

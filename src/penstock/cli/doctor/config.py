@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.admin.options import AdminOptions, checked
+from penstock.admin.admin_options import AdminOptions, checked
 from penstock.cli.doctor.data_path import is_directory
 from penstock.cli.doctor.report import Finding, Report, error, warning
 from penstock.cli.shared.rocketmq_port import rocketmq_settings
@@ -21,11 +21,11 @@ from penstock.core.settings.options import Option, Options
 from penstock.core.units import format_duration
 from penstock.net.address import split_host_port
 from penstock.node.ports import server_tls
-from penstock.nsq.nsqd.options import NsqdOptions
-from penstock.nsq.nsqlookupd.options import LookupdOptions
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
+from penstock.nsq.nsqlookupd.lookupd_options import LookupdOptions
 from penstock.replication.secret import Secret
-from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.rocketmq.namesrv.settings import NamesrvSettings
+from penstock.rocketmq.broker.broker_settings import BrokerSettings
+from penstock.rocketmq.namesrv.namesrv_settings import NamesrvSettings
 
 _OF_NSQ: Final[dict[str, type[Options]]] = {
     "nsqd": NsqdOptions,

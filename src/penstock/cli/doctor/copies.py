@@ -12,10 +12,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from penstock.cli.doctor.nodes import Node
+from penstock.cli.doctor.examined_nodes import ExaminedNode
 from penstock.cli.doctor.report import Finding, error, warning
-from penstock.cluster.asker import Asker
-from penstock.cluster.copies import (
+from penstock.cluster.http_client import HttpClient
+from penstock.cluster.replication_status import (
     COPY_BEHIND,
     FENCED,
     FOLLOWER,
@@ -24,15 +24,15 @@ from penstock.cluster.copies import (
     TARGET,
     WITHOUT_COPIES,
     Replication,
-    not_asked,
+    unasked_nodes,
 )
-from penstock.cluster.errors import UpstreamError
+from penstock.cluster.upstream_errors import UpstreamError
 from penstock.core.counted import counted
 
 _TOPICS_MAX: Final = 5
 
 
-class Known(Struct):
+class KnownRole(Struct):
     """A node's role, as it said itself; ``is_asked`` if it is one of those to be examined."""
 
     address: str
@@ -40,43 +40,43 @@ class Known(Struct):
     is_asked: bool = True
 
 
-async def examine_copies(asker: Asker, nodes: Sequence[Node]) -> list[Finding]:
+async def examine_copies(http: HttpClient, nodes: Sequence[ExaminedNode]) -> list[Finding]:
     """Look at the roles of these nodes, and of those that they name."""
-    known = {each.info.http_address: Known(each.address, each.replication) for each in nodes}
+    known = {each.info.http_address: KnownRole(each.address, each.replication) for each in nodes}
     known |= {each.address: known[each.info.http_address] for each in nodes}
-    others = not_asked([(each.address, each.replication) for each in nodes], known)
-    for address, said in zip(others, await _roles(asker, others), strict=True):
-        if said is not None:
-            known[address] = Known(address, said, is_asked=False)
+    others = unasked_nodes([(each.address, each.replication) for each in nodes], known)
+    for address, status in zip(others, await _roles(http, others), strict=True):
+        if status is not None:
+            known[address] = KnownRole(address, status, is_asked=False)
     found: list[Finding] = []
     for node in nodes:
-        where, said = f"nsqd {node.address}", node.replication
-        if said.role == FOLLOWER:
-            found += _follower(node, known.get(said.primary))
-        elif said.role == FENCED:
-            found += _fenced(where, said)
+        where, status = f"nsqd {node.address}", node.replication
+        if status.role == FOLLOWER:
+            found += _follower(node, known.get(status.primary))
+        elif status.role == FENCED:
+            found += _fenced(where, status)
         else:
-            found += _primary(where, said)
+            found += _primary(where, status)
     return found + list(_two_primaries({each.address: each for each in known.values()}.values()))
 
 
-async def _roles(asker: Asker, addresses: Iterable[str]) -> list[Replication | None]:
+async def _roles(http: HttpClient, addresses: Iterable[str]) -> list[Replication | None]:
     async def ask(address: str) -> Replication | None:
         try:
-            return await asker.get(address, TARGET, Replication)
+            return await http.get(address, TARGET, Replication)
         except UpstreamError:
             return None
 
     return await asyncio.gather(*(ask(each) for each in addresses))
 
 
-def _follower(node: Node, primary: Known | None) -> Iterator[Finding]:
+def _follower(node: ExaminedNode, primary: KnownRole | None) -> Iterator[Finding]:
     """Look at a follower, whose primary is None if that does not answer."""
-    where, address, said = f"nsqd {node.address}", node.address, node.replication
+    where, address, status = f"nsqd {node.address}", node.address, node.replication
     addresses = node.address, node.info.http_address
     if primary is None:
-        what = f"its primary {said.primary} does not answer; {_age(said)}"
-        remedy = f"Start that again, if it can be. {_promotion(address, said)}."
+        what = f"its primary {status.primary} does not answer; {_age(status)}"
+        remedy = f"Start that again, if it can be. {_promotion(address, status)}."
         yield error("no-primary", where, what, remedy)
     elif primary.said.role == FOLLOWER:
         own = primary.said.primary
@@ -89,90 +89,91 @@ def _follower(node: Node, primary: Known | None) -> Iterator[Finding]:
         yield error(
             "follows-follower",
             where,
-            f"it follows {said.primary}, which is itself a follower, of {own}, and gives no copies",
+            f"it follows {status.primary}, which is itself a follower, of {own}, "
+            "and gives no copies",
             remedy,
         )
     elif primary.said.role == FENCED:
         yield error(
             "follows-fenced",
             where,
-            f"it follows {said.primary}, which is fenced: "
+            f"it follows {status.primary}, which is fenced: "
             f"{primary.said.primary} is primary in epoch {primary.said.fenced_epoch}",
             f"Start it with --follow={primary.said.primary}.",
         )
-    elif said.trouble == NOT_FOLLOWING:
+    elif status.trouble == NOT_FOLLOWING:
         yield error(
             "not-following",
             where,
-            f"{said.error}; {_age(said)}",
+            f"{status.error}; {_age(status)}",
             "Its log says since "
             "when. Look at the address in --follow, the secret, TLS and the disks of "
             "both; a primary with a new disk has another history.",
         )
-    elif said.trouble == COPY_BEHIND:
+    elif status.trouble == COPY_BEHIND:
         yield warning(
             "copy-behind",
             where,
-            f"it lacks {_lacks(said)} of {said.primary}; {_age(said)}",
+            f"it lacks {_lacks(status)} of {status.primary}; {_age(status)}",
             "A first copy takes its time. "
             "Else the network or this node's disk is slower than the publishes. If the "
             "primary is lost, so is what is lacking.",
         )
-    if said.put_aside:
+    if status.put_aside:
         yield warning(
             "put-aside",
             where,
-            f"messages that its primary has not were put aside: {_shown(said.put_aside)}",
+            f"messages that its primary has not were put aside: {_shown(status.put_aside)}",
             "They are in aside/ of its data path, a data "
             "path each: read it with nsqd, or publish it again with penstock replay, "
             "and remove it. This is said until the next start.",
         )
 
 
-def _age(said: Replication) -> str:
-    if said.lag_seconds is None:
+def _age(status: Replication) -> str:
+    if status.lag_seconds is None:
         return "it was not whole since its start"
-    return f"it was whole {said.lag_seconds:g} s ago" if said.lag_seconds else "it is whole"
+    return f"it was whole {status.lag_seconds:g} s ago" if status.lag_seconds else "it is whole"
 
 
-def _promotion(address: str, said: Replication) -> str:
-    if said.was_whole:
+def _promotion(address: str, status: Replication) -> str:
+    if status.was_whole:
         return (
             f"If it is gone, and takes no publishes any more: penstock promote {address}; what "
             "it acknowledged since this one was whole is lost"
         )
     return (
-        f"This copy is not whole: penstock promote {address} --force loses {_lacks(said)}. "
+        f"This copy is not whole: penstock promote {address} --force loses {_lacks(status)}. "
         "A backup may have more"
     )
 
 
-def _lacks(said: Replication) -> str:
+def _lacks(status: Replication) -> str:
     """The messages that a follower knows it lacks."""
-    if not said.lag_messages:
+    if not status.lag_messages:
         return "messages, how many is not known"
-    return f"at least {counted(said.lag_messages, 'message')}"
+    return f"at least {counted(status.lag_messages, 'message')}"
 
 
-def _fenced(where: str, said: Replication) -> Iterator[Finding]:
-    own = f"; messages that only it has: {_shown(said.only_here)}" if said.only_here else ""
+def _fenced(where: str, status: Replication) -> Iterator[Finding]:
+    own = f"; messages that only it has: {_shown(status.only_here)}" if status.only_here else ""
     yield error(
         "fenced",
         where,
-        f"it takes no publishes: {said.primary} is primary in epoch {said.fenced_epoch}{own}",
-        f"Start it with --follow={said.primary}: it becomes a "
+        f"it takes no publishes: {status.primary} is primary in epoch {status.fenced_epoch}{own}",
+        f"Start it with --follow={status.primary}: it becomes a "
         "copy, and puts what only it has into aside/ of its data path.",
     )
 
 
-def _primary(where: str, said: Replication) -> Iterator[Finding]:
+def _primary(where: str, status: Replication) -> Iterator[Finding]:
     """Look for the copies that an OK of this primary is to promise."""
-    if not said.trouble:
+    if not status.trouble:
         return
-    copies = "copy follows" if said.replicas_acked == 1 else "copies follow"
-    follow = f"fewer than {said.replicas_acked:,} {copies} as --replicas-acked wants"
+    copies = "copy follows" if status.replicas_acked == 1 else "copies follow"
+    follow = f"fewer than {status.replicas_acked:,} {copies} as --replicas-acked wants"
     remedy = "Start the followers, with --durability=fsync if it has that."
-    if said.trouble == WITHOUT_COPIES:
+    if status.trouble == WITHOUT_COPIES:
         yield warning(
             "without-copies",
             where,
@@ -188,9 +189,9 @@ def _primary(where: str, said: Replication) -> Iterator[Finding]:
         )
 
 
-def _two_primaries(known: Iterable[Known]) -> Iterator[Finding]:
+def _two_primaries(known: Iterable[KnownRole]) -> Iterator[Finding]:
     """Look for nodes of one history that take publishes side by side."""
-    histories: dict[str, list[Known]] = {}
+    histories: dict[str, list[KnownRole]] = {}
     for each in known:
         if each.said.role == PRIMARY and each.said.history:
             histories.setdefault(each.said.history, []).append(each)

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from penstock.admin.rocketmq.brokers import cluster
-from penstock.admin.rocketmq.groups import all_groups
-from penstock.admin.rocketmq.paces import Paces
+from penstock.admin.rocketmq.consumer_groups import all_groups
+from penstock.admin.rocketmq.group_rates import GroupRates
 from penstock.admin.rocketmq.servers import Servers
 from penstock.cli.doctor.report import Finding, Report, error, warning
-from penstock.cluster.errors import NoAnswerError
+from penstock.cluster.upstream_errors import NoAnswerError
 from penstock.core.clock import Clock
 from penstock.core.counted import counted
 
@@ -28,7 +28,7 @@ async def examine_name_servers(
     servers = Servers(addresses, options, TIMEOUT_S, TIMEOUT_S, clock)
     try:
         whole = await cluster(servers)
-        groups = await all_groups(servers, Paces())
+        groups = await all_groups(servers, GroupRates())
     except NoAnswerError as problem:
         return Report(
             [

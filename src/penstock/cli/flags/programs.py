@@ -8,7 +8,7 @@ from penstock.core.settings.options import Flags
 from penstock.core.settings.options import Option as Declared
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.mqadmin.options import Option as MqadminOption
+    from penstock.rocketmq.mqadmin.posix_parser import Option as MqadminOption
 
 
 class Flag(NamedTuple):
@@ -68,14 +68,14 @@ def mqadmin() -> dict[str, Command]:
 
 def nsq_programs() -> dict[str, type[Flags]]:
     """The declared flags of each program of NSQ: its daemons, then its tools."""
-    from penstock.admin.options import AdminOptions
-    from penstock.nsq.nsqd.options import NsqdOptions
-    from penstock.nsq.nsqlookupd.options import LookupdOptions
-    from penstock.nsq.tools.nsq_to_nsq.options import ToNsqdFlags
+    from penstock.admin.admin_options import AdminOptions
+    from penstock.nsq.nsqd.nsqd_options import NsqdOptions
+    from penstock.nsq.nsqlookupd.lookupd_options import LookupdOptions
+    from penstock.nsq.tools.nsq_to_nsq.command_line import ToNsqdFlags
     from penstock.nsq.tools.stat import StatFlags
     from penstock.nsq.tools.tail import TailFlags
-    from penstock.nsq.tools.to_file.options import ToFileFlags
-    from penstock.nsq.tools.to_http.options import ToHttpFlags
+    from penstock.nsq.tools.to_file.command_line import ToFileFlags
+    from penstock.nsq.tools.to_http.command_line import ToHttpFlags
     from penstock.nsq.tools.to_nsq.program import ToNsqFlags
 
     return {

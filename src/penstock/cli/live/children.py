@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from penstock.cli.live.display import Board, Display
 from penstock.cluster.blocking import Daemon
-from penstock.cluster.errors import UnreachableError
+from penstock.cluster.upstream_errors import UnreachableError
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import PenstockError
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from penstock.cli.live.children import Child, ServiceError, start, wait_for_ping
 from penstock.cli.live.display import Board, Service
-from penstock.cli.live.nodes import HOST, Ports, nodes_of
+from penstock.cli.live.local_nodes import HOST, Ports, nodes_of
 from penstock.cluster.blocking import Daemon
-from penstock.cluster.errors import UpstreamError
+from penstock.cluster.upstream_errors import UpstreamError
 from penstock.log_api.log_client import LogClient
 from penstock.nsq.client.errors import LookupFailed
 from penstock.nsq.client.lookup import lookup

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from penstock.cli.pipeline.nodes import Nodes
+from penstock.cli.pipeline.node_flags import PipelineNodeFlags
 
 Switch = Annotated[bool, Parameter(negative="")]
 
@@ -37,7 +37,7 @@ def run_file(file: Path, /, *, available_now: Switch = False, every: str | None 
 
     wanted = Pipeline.from_file(file)
     require_spark()
-    from penstock.cli.pipeline.run import query_trigger, run_pipeline
+    from penstock.cli.pipeline.run_command import query_trigger, run_pipeline
 
     run_pipeline(wanted, query_trigger("--every", available_now, every))
 
@@ -52,7 +52,7 @@ def archive(
     available_now: Switch = False,
     trigger: str = "1s",
     max_records_per_trigger: int | None = None,
-    nodes: Nodes | None = None,
+    nodes: PipelineNodeFlags | None = None,
 ) -> None:
     """Archive topics in folders of topic, date and hour, each message exactly once.
 
@@ -76,9 +76,9 @@ def archive(
     from penstock.spark.requirements import require_spark
 
     require_spark()
-    from penstock.cli.pipeline.run import run_archive
+    from penstock.cli.pipeline.run_command import run_archive
 
-    source = {"topic": topic, **(nodes or Nodes()).options()}
+    source = {"topic": topic, **(nodes or PipelineNodeFlags()).options()}
     if max_records_per_trigger is not None:
         source["maxRecordsPerTrigger"] = str(max_records_per_trigger)
     run_archive(
@@ -205,7 +205,9 @@ def submit(
 
 
 @pipeline.command
-def sql(statement: str | None = None, /, *, rows: int = 100, nodes: Nodes | None = None) -> None:
+def sql(
+    statement: str | None = None, /, *, rows: int = 100, nodes: PipelineNodeFlags | None = None
+) -> None:
     """Ask topics in SQL: each is a view of what its log holds now, with the body as text.
 
     Without a statement a shell reads statements, each up to a semicolon; `show topics` lists them.
@@ -222,7 +224,7 @@ def sql(statement: str | None = None, /, *, rows: int = 100, nodes: Nodes | None
     require_packages()
     from penstock.cli.pipeline.sql import run_sql
 
-    run_sql((nodes or Nodes()).options(), statement, rows)
+    run_sql((nodes or PipelineNodeFlags()).options(), statement, rows)
 
 
 @pipeline.command

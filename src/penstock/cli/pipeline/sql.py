@@ -13,7 +13,7 @@ from penstock.core.errors import PenstockError
 from penstock.spark.access import close_connections
 from penstock.spark.errors import explain
 from penstock.spark.nodes.bounds import Cluster
-from penstock.spark.settings import Settings
+from penstock.spark.source_settings import SourceSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,7 +115,7 @@ def listed(found: Mapping[str, Sequence[str]], names: Iterable[str]) -> list[str
 
 def _topics(nodes: Mapping[str, str]) -> list[str]:
     try:
-        bounds = Cluster(Settings.parse({**nodes, "topic": "*"})).bounds()
+        bounds = Cluster(SourceSettings.parse({**nodes, "topic": "*"})).bounds()
     finally:
         close_connections()
     return sorted({place.topic for place in bounds})

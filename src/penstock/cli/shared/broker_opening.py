@@ -19,8 +19,8 @@ from penstock.node.ports import Ports, check_ports
 from penstock.replication.port import ReplicationPort
 from penstock.replication.primary import Primary
 from penstock.replication.standby_api import serve
-from penstock.replication.standing import Role, Standing, check_primary, read_standing
 from penstock.replication.starting import standby_for
+from penstock.replication.state import ReplicationState, Role, check_primary, read_state
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.slaves import master_address
 from penstock.storage.files.disk import OsDisk
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from penstock.net.gate import ProtocolFactory
     from penstock.net.vitals.vitals import Vitals
     from penstock.node.node import Node
-    from penstock.node.options import NodeOptions
+    from penstock.node.node_options import NodeOptions
     from penstock.replication.standby import EndRole, Standby
-    from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.rocketmq.broker.broker_settings import BrokerSettings
     from penstock.storage.store import Store
 
 PROGRAM: Final = "mqbroker"
@@ -97,11 +97,11 @@ class Opening:
 
     def _check_standing(self) -> None:
         """Raise PenstockError for the store of a slave, which no master opens."""
-        standing = _standing_of(self._settings)
-        if standing is not None and standing.role is Role.FOLLOWER:
+        state = _state_of(self._settings)
+        if state is not None and state.role is Role.FOLLOWER:
             raise PenstockError(
                 f"the store {self._settings.store_path_root_dir} is a slave's, a copy of the "
-                f"broker at {standing.primary}: start it with brokerRole=SLAVE and a brokerId "
+                f"broker at {state.primary}: start it with brokerRole=SLAVE and a brokerId "
                 "greater than 0; then `penstock promote` makes it master"
             )
 
@@ -112,11 +112,11 @@ class Opening:
         settings = self._settings
         if settings.ha_master_address:
             return settings.ha_master_address
-        standing = _standing_of(settings)
-        known = standing.primary if standing is not None else ""
+        state = _state_of(settings)
+        known = state.primary if state is not None else ""
         if not known:
             return await master_address.wait_for_master(settings)
-        if standing is not None and standing.role is Role.PRIMARY and self._is_turn:
+        if state is not None and state.role is Role.PRIMARY and self._is_turn:
             return known
         return await master_address.master(settings) or known
 
@@ -152,7 +152,7 @@ class Opening:
         it was.
         """
         address = self._settings.ha_url(address)
-        followed, pulling = standby.standing.primary, standby.pulling
+        followed, pulling = standby.state.primary, standby.pulling
         is_young = standby.clock.monotonic_ns() - self._opened_ns < TRY_NS
         if pulling is None or pulling.error is None or is_young:
             return
@@ -181,7 +181,7 @@ class Opening:
         """The node with NSQ's ports over it, and the one for slaves."""
         from penstock.nsq.nsqd.daemon import Nsqd, log_versions
         from penstock.nsq.nsqd.data_path import open_node
-        from penstock.nsq.nsqd.options import NsqdOptions
+        from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 
         assert isinstance(options, NsqdOptions)
         log_versions(options)
@@ -245,6 +245,6 @@ def prepare_store(options: NodeOptions, store: Store) -> None:
         import_queues(store, SYSTEM_CLOCK, options.node_id, options.max_msg_size)
 
 
-def _standing_of(settings: BrokerSettings) -> Standing | None:
+def _state_of(settings: BrokerSettings) -> ReplicationState | None:
     """Raise StorageError or ConfigError for a file that is damaged."""
-    return read_standing(OsDisk(), settings.store_path_root_dir)
+    return read_state(OsDisk(), settings.store_path_root_dir)

@@ -11,7 +11,7 @@ from penstock.nsq.nsqd.http.staged_parts import FOLDER as STAGED
 from penstock.nsq.takeover.diskqueue import find_queues
 from penstock.nsq.takeover.importer import IMPORTED
 from penstock.replication.copy import ASIDE, TABLES
-from penstock.replication.standing import FILE_NAME as REPLICATION
+from penstock.replication.state import FILE_NAME as REPLICATION
 from penstock.rocketmq.broker.state.files import TOPICS as TOPIC_TABLE
 from penstock.rocketmq.broker.store.serials import FILE as SERIALS
 from penstock.storage.epochs import EPOCHS_FILE

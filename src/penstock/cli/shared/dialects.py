@@ -51,7 +51,7 @@ def _nsq_writer() -> Writer:
 
 
 def nsq_letters(frames: Sequence[memoryview], note: bytes) -> Records:
-    """``penstock.nsq.protocol.letters``, for the node of a broker without NSQ's ports."""
-    from penstock.nsq.protocol.letters import Letters
+    """``penstock.nsq.protocol.dead_letters``, for the node of a broker without NSQ's ports."""
+    from penstock.nsq.protocol.dead_letters import DeadLetterFrames
 
-    return Letters(frames, note)
+    return DeadLetterFrames(frames, note)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 from penstock.core.errors import ConfigError
 from penstock.core.settings.tls_kinds import TlsRequired
 from penstock.net.address import split_host_port
-from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.rocketmq.broker.broker_settings import BrokerSettings
 
 if TYPE_CHECKING:
-    from penstock.nsq.nsqd.options import NsqdOptions
+    from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 
 logger = logging.getLogger("penstock.nsqd")
 

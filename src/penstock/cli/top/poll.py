@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from penstock.cli.shared.nodes import Where
+from penstock.cli.shared.node_selection import NodeSelection
 from penstock.cli.top.all_nodes import Cluster
-from penstock.cluster.asker import Asker
-from penstock.cluster.errors import UpstreamError
 from penstock.cluster.exchange import of_lookupd
-from penstock.cluster.figures import TARGET, NodeFigures, ToldNode, figures_of
-from penstock.cluster.producers import ToldBareNodes
+from penstock.cluster.figures import TARGET, NodeFigures, ReportedNode, figures_of
+from penstock.cluster.http_client import HttpClient
+from penstock.cluster.producers import AdvertisedNodes
+from penstock.cluster.upstream_errors import UpstreamError
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.redaction import without_secrets
 from penstock.core.units import SECOND
@@ -32,14 +32,14 @@ class Poller:
 
     def __init__(
         self,
-        asker: Asker,
+        http: HttpClient,
         cluster: Cluster,
-        where: Where,
+        where: NodeSelection,
         interval_s: float,
         changed: Callable[[], None] = lambda: None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._asker = asker
+        self._http = http
         self._cluster = cluster
         self._direct = list(where.nsqds)
         self._lookupds = list(where.lookupds)
@@ -95,7 +95,7 @@ class Poller:
     async def _nodes_of(self, lookupd: str) -> set[str] | str:
         """The nodes that one nsqlookupd knows, or why it does not say."""
         try:
-            told = await self._asker.get(of_lookupd(lookupd), "/nodes", ToldBareNodes)
+            told = await self._http.get(of_lookupd(lookupd), "/nodes", AdvertisedNodes)
         except UpstreamError as error:
             return f"nsqlookupd {without_secrets(lookupd)}: {error.short}"
         return {node.http_address for node in told.producers or ()}
@@ -124,7 +124,7 @@ class Poller:
     async def _figures(self, address: str) -> NodeFigures:
         shown = without_secrets(address)
         try:
-            told = await self._asker.get(address, TARGET, ToldNode)
+            told = await self._http.get(address, TARGET, ReportedNode)
         except UpstreamError as error:
             return NodeFigures(shown, self._clock.monotonic_ns(), error=error.short)
         return figures_of(shown, self._clock.monotonic_ns(), told)

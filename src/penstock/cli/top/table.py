@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from penstock.cluster.figures import CHANNEL, NodeFigures, Reader, Topic
+from penstock.cluster.figures import CHANNEL, NodeFigures, ReaderFigures, TopicFigures
 from penstock.cluster.rates import History, Series, summed
 from penstock.cluster.stats import ClientStats
 
@@ -93,11 +93,11 @@ def total(rows: Sequence[Row]) -> Row:
     return _sum([replace(row, name="total", node=ALL_NODES, kind="") for row in rows])
 
 
-def _is_of(reader: Reader, node: str, row: Row) -> bool:
+def _is_of(reader: ReaderFigures, node: str, row: Row) -> bool:
     return (reader.name, reader.kind) == (row.name, row.kind) and row.node in (ALL_NODES, node)
 
 
-def _topic_row(node: str, topic: Topic, history: History) -> Row:
+def _topic_row(node: str, topic: TopicFigures, history: History) -> Row:
     readers, series = topic.readers, history.of(node, topic.name)
     out = [history.of(node, topic.name, reader.key).rate_out for reader in readers]
     row = Row(
@@ -118,7 +118,7 @@ def _topic_row(node: str, topic: Topic, history: History) -> Row:
     return row
 
 
-def _reader_row(node: str, reader: Reader, series: Series) -> Row:
+def _reader_row(node: str, reader: ReaderFigures, series: Series) -> Row:
     row = Row(
         reader.name,
         reader.kind,
@@ -136,7 +136,7 @@ def _reader_row(node: str, reader: Reader, series: Series) -> Row:
     return row
 
 
-def _is_idle(reader: Reader) -> bool:
+def _is_idle(reader: ReaderFigures) -> bool:
     """True if a channel's messages wait for nobody; groups of the log come and go unconnected."""
     return reader.kind == CHANNEL and not reader.clients and reader.depth > 0
 
@@ -172,7 +172,7 @@ def _sum(rows: Sequence[Row]) -> Row:
     return whole
 
 
-def _add_up(row: Row, parts: Sequence[Reader | Row]) -> None:
+def _add_up(row: Row, parts: Sequence[ReaderFigures | Row]) -> None:
     """Set the counts of a row to the sums of these."""
     for name in _COUNTS:
         setattr(row, name, sum(getattr(each, name) for each in parts))

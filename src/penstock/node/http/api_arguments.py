@@ -10,8 +10,8 @@ from penstock.broker.channels.channel import Channel
 from penstock.broker.topic import Topic
 from penstock.core.errors import OffsetOutOfRangeError, StorageError
 from penstock.core.units import parse_duration
-from penstock.net.http.server.api import ApiError, Query, json_response
 from penstock.net.http.server.service import Request, Response
+from penstock.net.http.server.v1_api import ApiError, Query, json_response
 
 # ``int`` alone would take signs, blanks and underscores.
 _NUMBER = re.compile(r"[0-9]{1,19}")

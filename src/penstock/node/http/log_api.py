@@ -14,8 +14,8 @@ from typing import Any, Final
 from penstock.broker.topic import Topic
 from penstock.core.errors import OffsetOutOfRangeError, StorageError
 from penstock.net.address import join_host_port
-from penstock.net.http.server.api import NSQ_HEADER, ApiError, ApiRouter, Query, all_values
 from penstock.net.http.server.service import Request, Response
+from penstock.net.http.server.v1_api import NSQ_HEADER, ApiError, ApiRouter, Query, all_values
 from penstock.node.dialect import Dialect, LogView
 from penstock.node.http.api_arguments import number, out_of_range, topic_named
 from penstock.node.http.log_views import NSQ_VIEW, queue_named, view_for

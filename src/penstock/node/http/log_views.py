@@ -11,7 +11,7 @@ from typing import Final
 
 from penstock.broker.dialects import nsq_raw
 from penstock.broker.topic import Topic
-from penstock.net.http.server.api import ApiError, Query
+from penstock.net.http.server.v1_api import ApiError, Query
 from penstock.node.dialect import Dialect, Extent, LogView
 from penstock.node.http.api_arguments import offset_at
 from penstock.storage.batch import Buffer

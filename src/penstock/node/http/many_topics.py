@@ -14,8 +14,8 @@ from msgspec import UNSET, Struct, UnsetType
 
 from penstock.broker.topic import Topic
 from penstock.core.malformed import MALFORMED
-from penstock.net.http.server.api import ApiError, Query
 from penstock.net.http.server.service import Request
+from penstock.net.http.server.v1_api import ApiError, Query
 
 TOPICS_MAX: Final = 1000
 """The most topics of one request: with a few groups each, nsqd answers it within some 10 ms."""

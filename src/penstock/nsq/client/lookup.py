@@ -9,12 +9,12 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlsplit
 
 from penstock.cluster.blocking import Daemon
-from penstock.cluster.errors import UnreachableError
 from penstock.cluster.exchange import ACCEPT
 from penstock.cluster.reasons import go_reason
+from penstock.cluster.upstream_errors import UnreachableError
 from penstock.core.redaction import without_secrets
 from penstock.net.address import join_host_port
-from penstock.net.http.client.kept import Tls
+from penstock.net.http.client.keep_alive import Tls
 from penstock.nsq.client.errors import LookupFailed
 
 ANSWER_MAX = 16 << 20

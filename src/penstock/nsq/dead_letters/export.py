@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.cluster.asker import Asker
-from penstock.nsq.dead_letters.letters import open_runs
+from penstock.cluster.http_client import HttpClient
+from penstock.nsq.dead_letters.listing import open_runs
 from penstock.nsq.log_reader import LogReader
 from penstock.nsq.stored import Stored, as_object
 
@@ -30,9 +30,11 @@ FORMS: Final[dict[str, Callable[[str, str, Stored], bytes]]] = {"json": _json, "
 """Functions that turn a letter into a line: JSON with where it came from, or the body alone."""
 
 
-async def stored_letters(asker: Asker, address: str, topic: str) -> AsyncGenerator[Stored, None]:
+async def stored_letters(
+    http: HttpClient, address: str, topic: str
+) -> AsyncGenerator[Stored, None]:
     """The letters that are left on a node, whole and in order. Raises UpstreamError."""
-    log = LogReader(asker, address, topic)
-    async for runs in open_runs(asker, address, topic):
+    log = LogReader(http, address, topic)
+    async for runs in open_runs(http, address, topic):
         async for letter in log.messages(runs):
             yield letter

@@ -13,9 +13,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from penstock.cluster.asker import Asker
-from penstock.cluster.errors import RefusedError, UpstreamError
 from penstock.cluster.exchange import target
+from penstock.cluster.http_client import HttpClient
+from penstock.cluster.upstream_errors import RefusedError, UpstreamError
 from penstock.core.counted import counted
 from penstock.core.errors import PenstockError
 from penstock.nsq.client.aio import Consumer, Producer
@@ -117,9 +117,9 @@ class LetterChannel:
     """The channel of one node's dead-letter topic; ``config`` is that of its clients."""
 
     def __init__(
-        self, asker: Asker, http_address: str, topic: str, config: Config | None = None
+        self, http: HttpClient, http_address: str, topic: str, config: Config | None = None
     ) -> None:
-        self._asker = asker
+        self._http = http
         self._address = http_address
         self._topic = topic
         self._config = config or Config()
@@ -179,7 +179,7 @@ class LetterChannel:
 
     async def _post(self, path: str, **query: str) -> None:
         asked = target(path, topic=self._topic, channel=CHANNEL, **query)
-        await self._asker.post(self._address, asked)
+        await self._http.post(self._address, asked)
 
 
 async def send(resending: Resending, letters: Sequence[Message], producer: Producer) -> None:

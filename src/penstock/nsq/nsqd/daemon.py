@@ -20,10 +20,10 @@ from penstock.node.node import Node
 from penstock.node.ports import Ports, server_tls
 from penstock.node.registry import Observer
 from penstock.nsq.nsqd import lookup
-from penstock.nsq.nsqd.http.api import NsqdApi
 from penstock.nsq.nsqd.http.https import TlsRequiredRouter
+from penstock.nsq.nsqd.http.nsqd_api import NsqdApi
 from penstock.nsq.nsqd.http.staged_parts import StagedParts
-from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 from penstock.nsq.nsqd.stats.pipelines import GroupsHere, Pipelines
 from penstock.nsq.nsqd.stats.prometheus import NsqdMetrics
 from penstock.nsq.nsqd.stats.stat_sources import StatSources

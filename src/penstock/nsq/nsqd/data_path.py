@@ -6,11 +6,11 @@ from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.node import opening
 from penstock.node.node import Node
 from penstock.node.ports import server_tls
-from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 from penstock.nsq.nsqd.tcp.auth_servers import AuthServers
-from penstock.nsq.protocol.letters import Letters
+from penstock.nsq.protocol.dead_letters import DeadLetterFrames
 from penstock.nsq.takeover.importer import import_queues
-from penstock.replication.standing import check_primary
+from penstock.replication.state import check_primary
 from penstock.storage.store import Store
 
 
@@ -25,4 +25,4 @@ async def open_node(
 
     server_tls(options)
     AuthServers.of(options)
-    return await opening.open_node(options, prepare, Letters, clock, program)
+    return await opening.open_node(options, prepare, DeadLetterFrames, clock, program)

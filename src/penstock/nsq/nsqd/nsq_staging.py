@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.broker.publish.commit import Spot, Stamp, unplaced
+from penstock.broker.publish.commit import BatchPlace, Stamp, unplaced
 from penstock.broker.topic import Topic
 from penstock.core.names import is_valid_name
 from penstock.node.dialect import StagingError
@@ -48,7 +48,7 @@ class NsqStaging:
         return stamped
 
 
-def stamped(batch: Batch, spot: Spot) -> int:
+def stamped(batch: Batch, spot: BatchPlace) -> int:
     """Write ids and times into the frames of a batch; the bytes of their bodies."""
     stamp(batch.frames, batch.stride or batch.positions()[:-1], spot.first_id, spot.timestamp_ns)
     return len(batch.frames) - batch.count * BODY_AT

@@ -9,13 +9,13 @@ from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.gojson import dumps
 from penstock.core.settings.version import NSQ_VERSION, version_line
 from penstock.net import tcp
-from penstock.net.budget import Memory, Turns
+from penstock.net.budget import Memory, MemoryQueue
 from penstock.net.http.server.guard import Guard
 from penstock.net.http.server.service import HttpServer
 from penstock.net.vitals.vitals import Vitals
 from penstock.nsq.nsqlookupd.http import LookupApi
+from penstock.nsq.nsqlookupd.lookupd_options import LookupdOptions
 from penstock.nsq.nsqlookupd.metrics import LookupdMetrics
-from penstock.nsq.nsqlookupd.options import LookupdOptions
 from penstock.nsq.nsqlookupd.registry import Registry
 from penstock.nsq.nsqlookupd.tcp import LookupServer
 
@@ -31,7 +31,7 @@ class Nsqlookupd:
             clock, options.inactive_producer_timeout, options.tombstone_lifetime
         )
         memory = Memory.of(options)
-        self._lookups = LookupServer(self._registry, self._describe, Turns(memory.requests))
+        self._lookups = LookupServer(self._registry, self._describe, MemoryQueue(memory.requests))
         guard = Guard.of(options, options.broadcast_address)
         metrics = LookupdMetrics(self._registry, self._lookups.sessions)
         router = LookupApi(self._registry, guard, metrics.lookups).router()

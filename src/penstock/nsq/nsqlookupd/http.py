@@ -6,9 +6,9 @@ from typing import Any
 
 from penstock import __version__
 from penstock.core.settings.version import NSQ_VERSION
-from penstock.net.http.server.api import ApiError, ApiRouter, Query
 from penstock.net.http.server.guard import Guard
 from penstock.net.http.server.service import Request
+from penstock.net.http.server.v1_api import ApiError, ApiRouter, Query
 from penstock.nsq.debug_pages import add_debug_pages
 from penstock.nsq.nsqlookupd.metrics import LookupCounts
 from penstock.nsq.nsqlookupd.registry import Producer, Registration, Registry

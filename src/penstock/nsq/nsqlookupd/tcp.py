@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 
 from penstock.net.address import show_address
-from penstock.net.budget import MemoryTurn, Turns
+from penstock.net.budget import MemoryQueue, MemoryTurn
 from penstock.nsq.nsqlookupd.protocol import (
     OK,
     Command,
@@ -33,7 +33,9 @@ logger = logging.getLogger("penstock.nsqlookupd")
 class LookupServer:
     """State that connections share; its instance is the protocol factory for ``net.tcp.listen``."""
 
-    def __init__(self, registry: Registry, describe: Callable[[], bytes], turns: Turns) -> None:
+    def __init__(
+        self, registry: Registry, describe: Callable[[], bytes], turns: MemoryQueue
+    ) -> None:
         self.registry = registry
         self.turns = turns
         self.describe = describe

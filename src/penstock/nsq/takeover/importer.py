@@ -27,7 +27,7 @@ from penstock.core.errors import ConfigError, PenstockError, StorageError
 from penstock.core.names import is_ephemeral, is_valid_name
 from penstock.core.units import SECOND
 from penstock.node import metadata
-from penstock.nsq.takeover import cursors, moves, sharing
+from penstock.nsq.takeover import cursors, moves, shared_records
 from penstock.nsq.takeover.data_file import Records, batches
 from penstock.nsq.takeover.diskqueue import find_queues
 from penstock.nsq.takeover.moves import STAGING, Move
@@ -234,7 +234,7 @@ class _Import:
         if owners:
             nbytes = max(CHUNK_BYTES_MIN, min(CHUNK_BYTES_MAX, MEMORY_BYTES // len(owners)))
             queues = [reader.chunks(nbytes) for _, reader in owners]
-            for share in sharing.merge(queues):
+            for share in shared_records.merge(queues):
                 first = log.next_offset
                 self._append(log, share.records, len(share.lanes))
                 for lane in share.lanes:

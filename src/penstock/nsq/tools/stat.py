@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TextIO
 
-from penstock.cluster.asker import Asker
 from penstock.cluster.cluster import Addresses, Cluster
-from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.exchange import Timeouts
 from penstock.cluster.fanout import Strict
+from penstock.cluster.http_client import HttpClient
 from penstock.cluster.stats import ChannelStats, channels_named, whole_channel
+from penstock.cluster.upstream_errors import NoAnswerError
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.quote import quote
 from penstock.core.settings.option_kinds import DURATION, Kind
@@ -24,7 +24,7 @@ from penstock.core.units import SECOND
 from penstock.net.descriptors import make_output_wait
 from penstock.nsq.tools.errors import ToolError, writing_stdout
 from penstock.nsq.tools.flags import ToolFlags, check_addresses, parse, user_agent
-from penstock.nsq.tools.run import STOP_SIGNALS, Stop, run_tool, until
+from penstock.nsq.tools.lifecycle import STOP_SIGNALS, Stop, run_tool, until
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -247,8 +247,8 @@ def check(flags: StatFlags) -> None:
 async def report(flags: StatFlags, stop: Stop) -> None:
     """Print until the count is reached or the user has seen enough. Raises ToolError."""
     timeouts = Timeouts(flags.connect_timeout / SECOND, flags.request_timeout / SECOND)
-    async with Asker(timeouts, agent=user_agent("nsq_stat")) as asker, until(stop):
-        cluster = Cluster(asker, Addresses(flags.lookupds, flags.nsqds), SYSTEM_CLOCK)
+    async with HttpClient(timeouts, agent=user_agent("nsq_stat")) as http, until(stop):
+        cluster = Cluster(http, Addresses(flags.lookupds, flags.nsqds), SYSTEM_CLOCK)
         await _report(cluster, flags)
 
 

@@ -25,7 +25,7 @@ from penstock.nsq.tools.flags import (
     consumer_config,
     parse,
 )
-from penstock.nsq.tools.run import Stop, closed_on, run_tool
+from penstock.nsq.tools.lifecycle import Stop, closed_on, run_tool
 
 if TYPE_CHECKING:
     from rich.console import Console

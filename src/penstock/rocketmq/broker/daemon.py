@@ -15,12 +15,12 @@ from penstock.net.address import join_host_port, preferred
 from penstock.node.node import Node
 from penstock.node.registry import Observer
 from penstock.rocketmq.broker import names
+from penstock.rocketmq.broker.broker_settings import BrokerSettings
 from penstock.rocketmq.broker.processor import Processor
 from penstock.rocketmq.broker.services import Services
-from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.broker.state import files
 from penstock.rocketmq.broker.state.files import StateFiles
-from penstock.rocketmq.broker.state.groups import GroupConfig
+from penstock.rocketmq.broker.state.group_table import GroupConfig
 from penstock.rocketmq.protocol import ids
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.registration import VIP_DISTANCE, TopicConfig

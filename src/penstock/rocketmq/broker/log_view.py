@@ -16,8 +16,8 @@ from penstock.storage.batch import Buffer
 if TYPE_CHECKING:
     from penstock.broker.topic import Topic
     from penstock.rocketmq.broker.clients.group_topics import GroupTopics
-    from penstock.rocketmq.broker.state.offsets import ConsumerOffsets
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.state.consumer_offsets import ConsumerOffsets
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
     from penstock.rocketmq.broker.store.message_store import MessageStore
     from penstock.rocketmq.broker.store.retention import TopicRetention
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.state.topics import READ, WRITE
+from penstock.rocketmq.broker.state.topic_table import READ, WRITE
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.registration import TopicConfig
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.settings import BrokerSettings
-    from penstock.rocketmq.broker.state.groups import GroupConfig
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.broker_settings import BrokerSettings
+    from penstock.rocketmq.broker.state.group_table import GroupConfig
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
 
 _DOING: Final = {READ: "pulling", WRITE: "sending"}
 

@@ -18,7 +18,7 @@ from zlib import crc32
 from penstock.core.errors import PenstockError
 from penstock.net.address import join_host_port
 from penstock.net.tasks import spawn
-from penstock.rocketmq.broker.state.topics import READ_WRITE
+from penstock.rocketmq.broker.state.topic_table import READ_WRITE
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol import registration as bodies
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
@@ -30,8 +30,8 @@ from penstock.rocketmq.remoting_client import connect, tls_to
 if TYPE_CHECKING:
     import ssl
 
-    from penstock.rocketmq.broker.settings import BrokerSettings
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.broker_settings import BrokerSettings
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
     from penstock.rocketmq.remoting import Connection
 
 # The bounds that Java's broker keeps its period in, whatever the property says.

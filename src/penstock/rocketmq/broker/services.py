@@ -21,17 +21,18 @@ from penstock.rocketmq.broker.admin import runtime_info
 from penstock.rocketmq.broker.admin.broker_metrics import BrokerMetrics
 from penstock.rocketmq.broker.admin.cleaning import Cleaning
 from penstock.rocketmq.broker.admin.client_relays import ClientRelays
-from penstock.rocketmq.broker.admin.config import ConfigCommands
+from penstock.rocketmq.broker.admin.config_commands import ConfigCommands
 from penstock.rocketmq.broker.admin.connections import ConnectionLists
 from penstock.rocketmq.broker.admin.consume_stats import ConsumeStats
-from penstock.rocketmq.broker.admin.groups import GroupCommands
+from penstock.rocketmq.broker.admin.group_commands import GroupCommands
 from penstock.rocketmq.broker.admin.message_queries import MessageQueries
 from penstock.rocketmq.broker.admin.offset_reset import OffsetReset
 from penstock.rocketmq.broker.admin.queue_view import QueueView
 from penstock.rocketmq.broker.admin.runtime_info import RuntimeInfo
+from penstock.rocketmq.broker.admin.topic_commands import TopicCommands
 from penstock.rocketmq.broker.admin.topic_stats import TopicStats
-from penstock.rocketmq.broker.admin.topics import TopicCommands
 from penstock.rocketmq.broker.answering import AnswerTable
+from penstock.rocketmq.broker.broker_settings import BrokerSettings
 from penstock.rocketmq.broker.clients import heartbeats, orderly
 from penstock.rocketmq.broker.clients.group_figures import GroupFigures
 from penstock.rocketmq.broker.clients.group_topics import GroupTopics
@@ -63,18 +64,17 @@ from penstock.rocketmq.broker.send.request_reply import Replies
 from penstock.rocketmq.broker.send.retries import Retries
 from penstock.rocketmq.broker.send.send_back import SendBacks
 from penstock.rocketmq.broker.send.sending import Sends
-from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.broker.slaves.acks import SlaveAcks
 from penstock.rocketmq.broker.slaves.slave import Slave
 from penstock.rocketmq.broker.staging import RocketStaging
 from penstock.rocketmq.broker.state.clients import Clients
+from penstock.rocketmq.broker.state.consumer_offsets import ConsumerOffsets
 from penstock.rocketmq.broker.state.files import GROUPS, OFFSETS, TOPICS, StateFiles
-from penstock.rocketmq.broker.state.groups import GroupTable
+from penstock.rocketmq.broker.state.group_table import GroupTable
 from penstock.rocketmq.broker.state.levels import DelayLevels
-from penstock.rocketmq.broker.state.offsets import ConsumerOffsets
 from penstock.rocketmq.broker.state.queue_locks import QueueLocks
 from penstock.rocketmq.broker.state.stats import Stats
-from penstock.rocketmq.broker.state.topics import DataVersion, TopicTable
+from penstock.rocketmq.broker.state.topic_table import DataVersion, TopicTable
 from penstock.rocketmq.broker.store import retention
 from penstock.rocketmq.broker.store.key_index import KeyIndex
 from penstock.rocketmq.broker.store.message_store import MessageStore

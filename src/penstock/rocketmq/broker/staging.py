@@ -10,13 +10,13 @@ import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from penstock.broker.publish.commit import Spot, Stamp, unplaced
+from penstock.broker.publish.commit import BatchPlace, Stamp, unplaced
 from penstock.core.clock import wall_ms
 from penstock.core.units import MILLISECOND
 from penstock.node.dialect import StagingError
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.state.topics import WRITE
+from penstock.rocketmq.broker.state.topic_table import WRITE
 from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.broker.store.mixed_batch import Sent
 from penstock.rocketmq.protocol.errors import BodyError
@@ -27,10 +27,10 @@ from penstock.storage.batch import Batch, Dialect
 if TYPE_CHECKING:
     from penstock.broker.topic import Topic
     from penstock.core.clock import Clock
+    from penstock.rocketmq.broker.broker_settings import BrokerSettings
     from penstock.rocketmq.broker.registration import NameServers
     from penstock.rocketmq.broker.send.sending import Sends
-    from penstock.rocketmq.broker.settings import BrokerSettings
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
     from penstock.rocketmq.broker.store.message_store import AnyRecords, MessageStore
 
 SECTIONS_MAX: Final = 1024
@@ -95,7 +95,7 @@ class RocketStaging:
     def stamp(self, topic: Topic) -> Stamp:
         base = self._store.base(topic.name)
 
-        def write(batch: Batch, spot: Spot) -> int:
+        def write(batch: Batch, spot: BatchPlace) -> int:
             return stamp(
                 batch.frames,
                 batch.positions()[:-1],

@@ -19,8 +19,8 @@ from penstock.core.errors import PenstockError
 from penstock.core.nearest import did_you_mean
 from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.mqadmin.errors import UsageWanted
-from penstock.rocketmq.mqadmin.options import BadUsage, Given, SubCommand, parse, usage
 from penstock.rocketmq.mqadmin.output import Output
+from penstock.rocketmq.mqadmin.posix_parser import BadUsage, ParsedOptions, SubCommand, parse, usage
 from penstock.rocketmq.mqadmin.sub_commands import SUB_COMMANDS, find
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _run(words: list[str]) -> int:
     return execute(command, given)
 
 
-def execute(command: SubCommand, given: Given) -> int:
+def execute(command: SubCommand, given: ParsedOptions) -> int:
     """Run a sub-command; the exit code."""
     as_json = "json" in given
     out = Output(sys.stdout.write, as_json=as_json)
@@ -109,7 +109,7 @@ def _complain(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def _call(command: SubCommand, given: Given, out: Output) -> None:
+def _call(command: SubCommand, given: ParsedOptions, out: Output) -> None:
     from penstock.rocketmq.client.events import LOGGER
     from penstock.rocketmq.mqadmin.admin import Admin
 
@@ -123,7 +123,7 @@ def _call(command: SubCommand, given: Given, out: Output) -> None:
         admin.close()
 
 
-def config_of(given: Given) -> Config:
+def config_of(given: ParsedOptions) -> Config:
     """The options of the client: ``--client-opt``, and the account. Raises ConfigError.
 
     The account stands in ``conf/tools.yml`` under ROCKETMQ_HOME, where upstream's tool has it too.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.rocketmq.mqadmin.options import Option, SubCommand, either, flag, may, must
+from penstock.rocketmq.mqadmin.posix_parser import Option, SubCommand, either, flag, may, must
 
 
 def _command(name: str, home: str, help: str, *options: Option, alias: str = "") -> SubCommand:

@@ -18,9 +18,9 @@ from penstock.net.tasks import spawn
 from penstock.net.vitals.monitoring_port import MonitoringPort
 from penstock.net.vitals.vitals import Vitals
 from penstock.rocketmq.namesrv.kv_config import KvConfig
+from penstock.rocketmq.namesrv.namesrv_settings import NamesrvSettings
 from penstock.rocketmq.namesrv.processor import Processor
 from penstock.rocketmq.namesrv.routes import Routes
-from penstock.rocketmq.namesrv.settings import NamesrvSettings
 from penstock.rocketmq.remoting import RemotingServer
 from penstock.storage.files.disk import Disk, OsDisk
 

@@ -9,8 +9,8 @@ from zlib import crc32
 
 from penstock.rocketmq import config_file
 from penstock.rocketmq.namesrv.kv_config import ORDER_TOPICS, KvConfig
-from penstock.rocketmq.namesrv.routes import EXPIRY_MS, Routes, Who
-from penstock.rocketmq.namesrv.settings import NamesrvSettings
+from penstock.rocketmq.namesrv.namesrv_settings import NamesrvSettings
+from penstock.rocketmq.namesrv.routes import EXPIRY_MS, BrokerIdentity, Routes
 from penstock.rocketmq.protocol import fastjson, registration
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
@@ -228,8 +228,8 @@ class Processor:
         return request.answer(body=self._settings.as_text().encode())
 
 
-def _who(request: Command) -> Who:
-    return Who(
+def _who(request: Command) -> BrokerIdentity:
+    return BrokerIdentity(
         request.text("clusterName"),
         request.text("brokerName"),
         request.text("brokerAddr"),

@@ -73,7 +73,7 @@ class LiveBroker:
 
 
 @dataclass(frozen=True, slots=True)
-class Who:
+class BrokerIdentity:
     """A broker's identity as it registers."""
 
     cluster: str
@@ -103,7 +103,7 @@ class Routes:
 
     def register(
         self,
-        who: Who,
+        who: BrokerIdentity,
         registration: Registration,
         connection: object,
         expiry_ms: int = EXPIRY_MS,
@@ -139,7 +139,7 @@ class Routes:
         master = broker.addresses.get(MASTER, "") if who.id != MASTER else ""
         return master, self.live[master].ha_address if master in self.live else ""
 
-    def _broker_of(self, who: Who) -> Broker:
+    def _broker_of(self, who: BrokerIdentity) -> Broker:
         """The entry of a broker name, which may have been in another cluster so far, and its
         address with another name.
         """

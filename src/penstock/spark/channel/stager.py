@@ -19,8 +19,8 @@ from penstock.core.units import MILLISECOND, SECOND
 from penstock.nsq.client.blocking import Consumer
 from penstock.nsq.client.consume.delivery import Delivery
 from penstock.spark.access import why
+from penstock.spark.channel.channel_settings import ChannelSettings
 from penstock.spark.channel.folder import Folder, StagedFile
-from penstock.spark.channel.settings import ChannelSettings
 from penstock.spark.errors import SourceError
 from penstock.spark.read.decode import TYPES
 

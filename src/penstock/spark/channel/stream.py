@@ -28,11 +28,11 @@ from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import LockedError
 from penstock.core.units import SECOND
 from penstock.spark.channel import folder as staging
+from penstock.spark.channel.channel_settings import ChannelSettings
 from penstock.spark.channel.folder import Folder, StagedFile
-from penstock.spark.channel.settings import ChannelSettings
 from penstock.spark.errors import LostError, SourceError
-from penstock.spark.once import Once
 from penstock.spark.read.decode import arrow_schema
+from penstock.spark.warn_once import WarnOnce
 
 if TYPE_CHECKING:
     from penstock.spark.channel.stager import Stager
@@ -43,7 +43,7 @@ _LOCK_POLL_S: Final = 0.05
 QUIET_S: Final = 5.0
 """A channel that gave nothing for this time counts as empty in a run of AvailableNow."""
 # Of this process: a Python worker of Spark serves many tasks.
-_once = Once()
+_once = WarnOnce()
 
 
 class FilesPartition(InputPartition):

@@ -17,10 +17,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from penstock.spark.channel.settings import ChannelSettings
+from penstock.spark.channel.channel_settings import ChannelSettings
 from penstock.spark.errors import OptionError
 from penstock.spark.schema import CHANNEL_SCHEMA, SCHEMA
-from penstock.spark.settings import Settings, is_channel
+from penstock.spark.source_settings import SourceSettings, is_channel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,13 +38,13 @@ class NsqDataSource(DataSource):
         return "nsq"
 
     def schema(self) -> StructType:
-        kind = ChannelSettings if is_channel(self.options) else Settings
+        kind = ChannelSettings if is_channel(self.options) else SourceSettings
         return StructType([SCHEMA[name] for name in kind.columns_in(self.options)])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from penstock.spark.read.batch import BatchReader
 
-        settings = Settings.parse(self.options, "batch")
+        settings = SourceSettings.parse(self.options, "batch")
         return BatchReader(settings, columns_of(schema, SCHEMA, settings))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -56,7 +56,7 @@ class NsqDataSource(DataSource):
             return ChannelStreamReader(channel, asked)
         from penstock.spark.read.stream import StreamReader
 
-        settings = Settings.parse(self.options, "stream")
+        settings = SourceSettings.parse(self.options, "stream")
         return StreamReader(settings, columns_of(schema, SCHEMA, settings))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -71,7 +71,7 @@ class NsqDataSource(DataSource):
 
 
 def columns_of(
-    schema: StructType, all_columns: StructType, settings: Settings | ChannelSettings
+    schema: StructType, all_columns: StructType, settings: SourceSettings | ChannelSettings
 ) -> Sequence[str]:
     """The asked columns. Raises OptionError when one is unknown or has another type, and when the
     options ask for others.

@@ -15,8 +15,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock.spark.formats.nsq import columns_of
+from penstock.spark.rocketmq.rocketmq_settings import RocketmqSettings
 from penstock.spark.rocketmq.schema import SCHEMA
-from penstock.spark.rocketmq.settings import RocketmqSettings
 
 
 class RocketmqDataSource(DataSource):

@@ -26,10 +26,10 @@ from penstock.core.counted import counted
 from penstock.core.redaction import without_secrets
 from penstock.core.units import SECOND
 from penstock.net.address import join_host_port
-from penstock.net.http.client.kept import AnswerTooLongError, KeptConnection, Tls
+from penstock.net.http.client.keep_alive import AnswerTooLongError, KeepAliveConnection, Tls
 from penstock.spark.access import why
 from penstock.spark.errors import OptionError, SinkError
-from penstock.spark.http.settings import Settings, require_url
+from penstock.spark.http.http_settings import HttpSettings, require_url
 from penstock.spark.sink.idle import Idle
 
 logger = logging.getLogger("penstock.spark")
@@ -124,7 +124,7 @@ class Refused:
 class Poster:
     """A poster to any endpoints; a context manager. Connections are kept for the next requests."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: HttpSettings) -> None:
         self._settings = settings
         self._headers = {"Content-Type": settings.content_type, **settings.headers}
         self._connections = Idle(self._connect)
@@ -216,14 +216,14 @@ class Poster:
         except (OSError, http.client.HTTPException) as error:
             return _Answer(0, why(error))
 
-    def _connect(self, origin: str) -> KeptConnection:
+    def _connect(self, origin: str) -> KeepAliveConnection:
         """A connection to what an URL begins with: scheme, user, host and port."""
         scheme, host, port, _, authorization = require_url(origin)
         tls = Tls(ssl.create_default_context()) if scheme == "https" else None
         headers = dict(self._headers)
         if authorization and "authorization" not in map(str.lower, headers):
             headers["Authorization"] = authorization
-        return KeptConnection(
+        return KeepAliveConnection(
             host, port, self._settings.request_s, _ANSWER_MAX, tls=tls, headers=headers
         )
 

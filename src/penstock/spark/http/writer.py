@@ -17,14 +17,14 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import BinaryType, StringType, StructType
 
+from penstock.spark.cluster_options import cluster_options_of
 from penstock.spark.errors import OptionError, SinkError
+from penstock.spark.http.http_settings import HttpSettings
 from penstock.spark.http.posting import Poster, Refused
-from penstock.spark.http.settings import Settings
-from penstock.spark.reach import access_of
 from penstock.spark.sink.columns import Columns
 from penstock.spark.sink.publishing import publish_rows
 from penstock.spark.sink.rows import RowReader
-from penstock.spark.sink.settings import Settings as NsqSettings
+from penstock.spark.sink.sink_settings import SinkSettings as NsqSettings
 
 _BODIES = ("body", "value")
 _CHUNK = 1000
@@ -38,7 +38,7 @@ class HttpDataSource(DataSource):
         return "http"
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        settings = Settings.parse(self.options)
+        settings = HttpSettings.parse(self.options)
         return HttpStreamWriter(settings, dict(self.options), body_column(schema, settings.url))
 
 
@@ -72,7 +72,7 @@ class Posted(WriterCommitMessage):
 class HttpStreamWriter(DataSourceStreamArrowWriter):
     """A micro-batch at a time; ``write`` runs in each task."""
 
-    def __init__(self, settings: Settings, options: Mapping[str, str], body: str) -> None:
+    def __init__(self, settings: HttpSettings, options: Mapping[str, str], body: str) -> None:
         self._settings = settings
         self._options = options
         self._body = body
@@ -135,4 +135,4 @@ def letter(refused: Refused) -> bytes:
 
 
 def _nsq_settings(options: Mapping[str, str], topic: str) -> NsqSettings:
-    return NsqSettings.parse({**access_of(options), "topic": topic})
+    return NsqSettings.parse({**cluster_options_of(options), "topic": topic})

@@ -23,10 +23,10 @@ from penstock.spark.access import bounds_in, client, no_dialect, no_log, persist
 from penstock.spark.errors import GroupTakenError, SourceError
 from penstock.spark.nodes.at_once import at_once
 from penstock.spark.nodes.directory import Directory
-from penstock.spark.nodes.strays import Strays
+from penstock.spark.nodes.lost_places import LostPlaces
 from penstock.spark.offsets import Bounds, Place, renames
-from penstock.spark.once import Once
-from penstock.spark.settings import Settings
+from penstock.spark.source_settings import SourceSettings
+from penstock.spark.warn_once import WarnOnce
 
 # Nothing is read there any more, so a query does not wait long: a warning says what is left.
 _GIVE_UP_S: Final = 2.0
@@ -37,13 +37,13 @@ _Commit: TypeAlias = Callable[[str, Mapping[str, Mapping[int, int]]], dict[str, 
 class Cluster:
     """The nodes behind one source's options. Made lazily: it is never pickled."""
 
-    def __init__(self, settings: Settings, directory: Directory | None = None) -> None:
+    def __init__(self, settings: SourceSettings, directory: Directory | None = None) -> None:
         self._settings = settings
         self._access = settings.access
         self._directory = directory or Directory(settings)
         self._address_of: dict[str, str] = {}
-        self._once = Once()
-        self._strays = Strays(settings, self._once)
+        self._once = WarnOnce()
+        self._strays = LostPlaces(settings, self._once)
 
     def bounds(
         self,

@@ -16,8 +16,8 @@ from penstock.nsq.client.lookup import lookup, topics_of_nodes
 from penstock.spark.access import client, no_log, persist, secured, why
 from penstock.spark.errors import SourceError
 from penstock.spark.nodes.at_once import at_once
-from penstock.spark.once import Once
-from penstock.spark.settings import Settings
+from penstock.spark.source_settings import SourceSettings
+from penstock.spark.warn_once import WarnOnce
 
 LOOKUP_EVERY_NS = 5_000_000_000
 _BRIEFLY_S: Final = 2.0
@@ -27,7 +27,7 @@ _Answer = TypeVar("_Answer")
 class LastAnswer(Generic[_Answer]):
     """The last answer of a directory, which serves on while there is no other."""
 
-    def __init__(self, once: Once) -> None:
+    def __init__(self, once: WarnOnce) -> None:
         self._once = once
         self._answers: list[_Answer] = []
 
@@ -52,11 +52,11 @@ class LastAnswer(Generic[_Answer]):
 class Directory:
     """Addresses of nodes (``host:port`` of plain HTTP, as nsqlookupd has them) and their topics."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SourceSettings) -> None:
         self._settings = settings
         self._topics_at: dict[str, list[str]] = {}
         self._looked_up_ns = 0
-        self._once = Once()
+        self._once = WarnOnce()
         self._last: dict[str, LastAnswer[dict[str, set[str]]]] = {}
 
     def topics_at(self) -> Mapping[str, list[str]]:

@@ -24,7 +24,7 @@ from penstock.spark.offsets import (
 )
 from penstock.spark.pipelines import own
 from penstock.spark.read.positions import starting
-from penstock.spark.settings import Settings
+from penstock.spark.source_settings import SourceSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +40,7 @@ def fixed(
     The second begins where the first does; one that is new beside a query that has begun, where
     that stands. Raises SourceError when nodes do not answer.
     """
-    settings = Settings.parse(options, "stream")
+    settings = SourceSettings.parse(options, "stream")
     if own.last_planned(spark, bad_checkpoint) >= 0 or not _moves(settings):
         return options, options
     bounds = Cluster(settings).bounds(required=False)
@@ -81,7 +81,7 @@ def offsets_there(stands: Position, bounds: Mapping[Place, Bounds]) -> dict[Plac
     }
 
 
-def _moves(settings: Settings) -> bool:
+def _moves(settings: SourceSettings) -> bool:
     """True for a start that is another one a moment later."""
     if settings.starting_time is not None:
         return settings.starting_time.relative

@@ -46,16 +46,16 @@ def check_sink(spark: SparkSession, sink: Sink, schema: StructType) -> None:
     """
     if sink.format == "nsq":
         from penstock.spark.sink.columns import Columns
-        from penstock.spark.sink.settings import Settings
+        from penstock.spark.sink.sink_settings import SinkSettings
 
-        Columns.of(schema, Settings.parse(sink.options).topic)
+        Columns.of(schema, SinkSettings.parse(sink.options).topic)
     elif sink.format == "rocketmq":
         from penstock.spark.sink.rocketmq.writer import output
         from penstock.spark.sink.writer import StreamWriter
 
         StreamWriter(output(sink.options, schema))
     elif sink.format == "http":
-        from penstock.spark.http.settings import Settings as HttpSettings
+        from penstock.spark.http.http_settings import HttpSettings as HttpSettings
         from penstock.spark.http.writer import body_column
 
         body_column(schema, HttpSettings.parse(sink.options).url)

@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from penstock.spark.cluster_options import cluster_options_of
 from penstock.spark.errors import OptionError
-from penstock.spark.pipelines import ends, needed, own, parse, pinned, told
+from penstock.spark.pipelines import column_pruning, ends, own, parse, reports, sink_nodes
 from penstock.spark.pipelines.document import Document
 from penstock.spark.pipelines.spec import Source, Spec, read
-from penstock.spark.reach import access_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -73,8 +73,8 @@ class Pipeline:
         run = self.spec.run
         listener = attach(spark)
         if listener is not None:
-            listener.expect(self.spec.name, told.about(self.spec))
-            listener.expect(f"{self.spec.name}.bad", told.about_bad(self.spec))
+            listener.expect(self.spec.name, reports.about(self.spec))
+            listener.expect(f"{self.spec.name}.bad", reports.about_bad(self.spec))
         own.finish_compaction(self.spec.sink)
         own.require(spark, self.spec.sink.options.get("path"), run.checkpoint)
         main, bad = self._sources(spark)
@@ -121,7 +121,7 @@ class Pipeline:
         if source.format == "nsq" and not chosen:
             source = replace(source, schema=self._needed(spark))
         frame = self.transformed(spark, self._source(spark, source))
-        if source.reads_log and needed.sources(frame) > 1:
+        if source.reads_log and column_pruning.sources(frame) > 1:
             frame = self.transformed(spark, self._source(spark, self._with_groups(source)))
         return frame
 
@@ -157,7 +157,7 @@ class Pipeline:
     def _needed(self, spark: SparkSession) -> str:
         """The columns of the messages that parse and SQL use, as DDL; at least one."""
         schema = self.source_schema(spark)
-        names = needed.columns(spark, schema, lambda frame: self.transformed(spark, frame))
+        names = column_pruning.columns(spark, schema, lambda frame: self.transformed(spark, frame))
         if self.spec.parse.watermark is not None:
             names.append(self.spec.parse.watermark[0].lower())  # as Spark, whatever its letters
         fields = [field for field in schema if field.name in (names or schema.fieldNames()[-1:])]
@@ -210,13 +210,13 @@ class Pipeline:
             frame.sparkSession.dataSource.register(HttpDataSource)
         options = sink.options
         if sink.format == "nsq":
-            options = pinned.fixed(frame.sparkSession, options, checkpoint)
+            options = sink_nodes.fixed(frame.sparkSession, options, checkpoint)
         elif sink.format == "rocketmq":
-            from penstock.spark.sink.rocketmq.settings import Settings
+            from penstock.spark.sink.rocketmq.rocketmq_sink_settings import RocketmqSinkSettings
 
-            parsed = Settings.parse(options)
+            parsed = RocketmqSinkSettings.parse(options)
             if parsed.exactly_once:
-                pinned.require_same(frame.sparkSession, parsed.nodes, checkpoint)
+                sink_nodes.require_same(frame.sparkSession, parsed.nodes, checkpoint)
         counted = frame.observe(OUTPUT, F.count(F.lit(1)).alias("rows"))
         writer = counted.writeStream.format(sink.format).outputMode(sink.output_mode)
         if sink.partition_by:
@@ -239,11 +239,13 @@ class Pipeline:
         assert self.spec.parse.json is not None
         bad = parse.bad_rows(self._source(spark, source, ".bad"), self.spec.parse.json)
         checkpoint = _bad_checkpoint(self.spec.run.checkpoint)
-        given = access_of(self.spec.source.options) | {"topic": topic} | self._exactly_once()
+        given = (
+            cluster_options_of(self.spec.source.options) | {"topic": topic} | self._exactly_once()
+        )
         return (
             parse.letters(bad)
             .writeStream.format("nsq")
-            .options(**pinned.fixed(spark, given, checkpoint))
+            .options(**sink_nodes.fixed(spark, given, checkpoint))
             .option("checkpointLocation", checkpoint)
             .queryName(f"{self.spec.name}.bad")
         )

@@ -12,16 +12,18 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from penstock.core.units import DURATION_FORM, parse_duration
-from penstock.spark.channel.settings import ChannelSettings
+from penstock.spark.channel.channel_settings import ChannelSettings
+from penstock.spark.cluster_options import cluster_options_of
 from penstock.spark.errors import OptionError
-from penstock.spark.http.settings import Settings as HttpSettings
-from penstock.spark.options import named
+from penstock.spark.http.http_settings import HttpSettings as HttpSettings
+from penstock.spark.option_declarations import named
 from penstock.spark.pipelines.document import Document, filled, nearest
-from penstock.spark.reach import access_of
-from penstock.spark.rocketmq.settings import RocketmqSettings
-from penstock.spark.settings import Settings, is_channel
-from penstock.spark.sink.rocketmq.settings import Settings as RocketmqSinkSettings
-from penstock.spark.sink.settings import Settings as SinkSettings
+from penstock.spark.rocketmq.rocketmq_settings import RocketmqSettings
+from penstock.spark.sink.rocketmq.rocketmq_sink_settings import (
+    RocketmqSinkSettings as RocketmqSinkSettings,
+)
+from penstock.spark.sink.sink_settings import SinkSettings as SinkSettings
+from penstock.spark.source_settings import SourceSettings, is_channel
 
 
 class Format(NamedTuple):
@@ -42,7 +44,7 @@ def _check_rocketmq_sink(options: Mapping[str, str]) -> None:
 
 # Formats of ours, whose options are checked here. Those of other formats are Spark's to check.
 SOURCES: Final = {
-    "nsq": Format(Settings, partial(Settings.parse, read="stream")),
+    "nsq": Format(SourceSettings, partial(SourceSettings.parse, read="stream")),
     "rocketmq": Format(RocketmqSettings, partial(RocketmqSettings.parse, read="stream")),
 }
 _CHANNEL: Final = Format(ChannelSettings, ChannelSettings.parse)
@@ -180,7 +182,7 @@ class _Reader:
                 "bad",
                 'bad is a topic on the nodes of the source, so with format = "nsq" and its log',
             )
-        if spec.parse.bad and Settings.parse(source.options).reads(spec.parse.bad):
+        if spec.parse.bad and SourceSettings.parse(source.options).reads(spec.parse.bad):
             raise self._document.error(
                 "parse",
                 "bad",
@@ -217,8 +219,8 @@ class _Reader:
         mode = self._text("sink", table, "outputMode") or "append"
         self._require_mode(format, mode)
         if by and format in SINKS:
-            said = f"partitionBy makes folders, and format {format} has none: leave it out"
-            raise self._document.error("sink", "partitionBy", said)
+            problem = f"partitionBy makes folders, and format {format} has none: leave it out"
+            raise self._document.error("sink", "partitionBy", problem)
         for key in ("partitionBy", "outputMode"):
             table.pop(key, None)
         options = self._options("sink", table)
@@ -227,16 +229,16 @@ class _Reader:
             raise self._document.error("sink", None, f"path is missing: the folder of the {format}")
         needs_nodes = format == "nsq" or (format == "http" and "deadletters" in given)
         if needs_nodes and source.format == "nsq" and not given & {*_ADDRESSES}:
-            options = access_of(source.options) | options
+            options = cluster_options_of(source.options) | options
         return Sink(format, self._checked("sink", SINKS.get(format), options), by, mode)
 
     def _require_mode(self, format: str, mode: str) -> None:
         """Raise PipelineFileError for a mode that there is not, or that the format cannot have."""
         for of, modes in (("", _OUTPUT_MODES), (f" of format {format}", _MODES_OF.get(format))):
             if modes and mode not in modes:
-                said = f"outputMode{of} is {' or '.join(modes)}, not {mode!r}"
+                problem = f"outputMode{of} is {' or '.join(modes)}, not {mode!r}"
                 more = _UPDATE if of and mode == "update" else ""
-                raise self._document.error("sink", "outputMode", said + more)
+                raise self._document.error("sink", "outputMode", problem + more)
 
     def _parse(self) -> Parse:
         table = self._known("parse", ("json", "watermark", "unique", "bad"))
@@ -246,13 +248,13 @@ class _Reader:
         given = self._text("parse", table, "watermark")
         column, _, delay = (given or "").strip().partition(" ")
         if given is not None and not delay.strip():
-            said = f'watermark is a column and a delay, such as "ts 2 minutes", not {given!r}'
-            raise self._document.error("parse", "watermark", said)
+            problem = f'watermark is a column and a delay, such as "ts 2 minutes", not {given!r}'
+            raise self._document.error("parse", "watermark", problem)
         if bad and not json:
             raise self._document.error("parse", "bad", "bad is for rows that do not parse as json")
         if unique and not given:
-            said = "unique needs a watermark, which says how long a copy may be recognised"
-            raise self._document.error("parse", "unique", said)
+            problem = "unique needs a watermark, which says how long a copy may be recognised"
+            raise self._document.error("parse", "unique", problem)
         return Parse(json, (column, delay.strip()) if given else None, unique, bad)
 
     def _query(self) -> str | None:
@@ -262,14 +264,14 @@ class _Reader:
         table = self._known("run", ("every", "checkpoint", "packages", "settings"))
         settings = table.get("settings", {})
         if not isinstance(settings, dict):
-            said = 'settings is a table of Spark\'s, such as {"spark.driver.memory" = "2g"}'
-            raise self._document.error("run", "settings", said)
+            problem = 'settings is a table of Spark\'s, such as {"spark.driver.memory" = "2g"}'
+            raise self._document.error("run", "settings", problem)
         every = self._text("run", table, "every") or "1s"
         try:
             every_ms = parse_duration(every) // 1_000_000
         except ValueError:
-            said = f"every = {every!r}: give {DURATION_FORM}"
-            raise self._document.error("run", "every", said) from None
+            problem = f"every = {every!r}: give {DURATION_FORM}"
+            raise self._document.error("run", "every", problem) from None
         if every_ms < 0:
             raise self._document.error("run", "every", f"every is no time: {every!r}")
         return Run(
@@ -351,8 +353,8 @@ class _Reader:
         try:
             return self._filled(name, key, option_text(value))
         except TypeError:
-            said = f"{key} is a text, a number, true or false, or a list of these"
-            raise self._document.error(name, key, said) from None
+            problem = f"{key} is a text, a number, true or false, or a list of these"
+            raise self._document.error(name, key, problem) from None
 
     def _filled(self, name: str, key: str, text: str) -> str:
         if name in ("sql", "parse") or name.startswith("tests#"):
@@ -360,8 +362,8 @@ class _Reader:
         try:
             return filled(text, self._variables)
         except KeyError as error:
-            said = f"{key}: the environment has no variable {error.args[0]}"
-            raise self._document.error(name, key, said) from None
+            problem = f"{key}: the environment has no variable {error.args[0]}"
+            raise self._document.error(name, key, problem) from None
 
     def _checked(self, name: str, format: Format | None, options: dict[str, str]) -> dict[str, str]:
         """The options, by their own names where the format is ours."""
@@ -371,11 +373,11 @@ class _Reader:
             format.check(options)
             return named(format.settings, options)
         except OptionError as error:
-            said = str(error)
+            problem = str(error)
             # The parser knows no lines: the key is the longest that its sentence names.
             keys = sorted(options, key=len, reverse=True)
-            key = next((each for each in keys if each.lower() in said.lower()), None)
-            raise self._document.error(name, key, said) from None
+            key = next((each for each in keys if each.lower() in problem.lower()), None)
+            raise self._document.error(name, key, problem) from None
 
 
 def option_text(value: Any) -> str:

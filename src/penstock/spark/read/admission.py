@@ -16,7 +16,7 @@ from pyspark.sql.streaming.datasource import (
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.spark import planning
 from penstock.spark.offsets import Bounds, Offsets, Place
-from penstock.spark.settings import Settings
+from penstock.spark.source_settings import SourceSettings
 
 _ALL: Final = ReadAllAvailable()
 
@@ -24,7 +24,7 @@ _ALL: Final = ReadAllAvailable()
 class Admission:
     """The limits of one query, and since when messages wait for company."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SourceSettings) -> None:
         self._settings = settings
         self._waiting_since_ns: int | None = None
 

@@ -11,7 +11,7 @@ from penstock.spark import planning
 from penstock.spark.planning import Split
 from penstock.spark.read.positions import span
 from penstock.spark.read.reader import NSQ, Log, restrict
-from penstock.spark.settings import Settings
+from penstock.spark.source_settings import SourceSettings
 
 
 class SplitPartition(InputPartition):
@@ -25,7 +25,7 @@ class SplitPartition(InputPartition):
 class BatchReader(DataSourceReader):
     """A reader that plans beside the driver; a copy of it reads in each task."""
 
-    def __init__(self, settings: Settings, columns: Sequence[str], log: Log = NSQ) -> None:
+    def __init__(self, settings: SourceSettings, columns: Sequence[str], log: Log = NSQ) -> None:
         self.settings = settings
         self.columns = columns
         self.log = log

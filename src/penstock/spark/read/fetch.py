@@ -12,10 +12,10 @@ from penstock.spark.access import client, persist, why
 from penstock.spark.errors import LostError, SourceError
 from penstock.spark.offsets import Place
 from penstock.spark.planning import Split
-from penstock.spark.settings import Settings
+from penstock.spark.source_settings import SourceSettings
 
 
-def fetch(split: Split, offset: int, max_bytes: int, settings: Settings) -> bytes:
+def fetch(split: Split, offset: int, max_bytes: int, settings: SourceSettings) -> bytes:
     """Whole batches of the split's place, the first of which contains ``offset``.
 
     Raises SourceError that names topic, node and offset: a LostError if what was planned is there
@@ -42,7 +42,7 @@ def fetch(split: Split, offset: int, max_bytes: int, settings: Settings) -> byte
     return found.data
 
 
-def offset_at(place: Place, address: str, timestamp_ns: int, settings: Settings) -> int:
+def offset_at(place: Place, address: str, timestamp_ns: int, settings: SourceSettings) -> int:
     """The offset of the first message of a place published at this time or later.
 
     Raises SourceError that names topic and node.
@@ -61,7 +61,7 @@ def offset_at(place: Place, address: str, timestamp_ns: int, settings: Settings)
 
 
 def group_offsets(
-    address: str, group: str, topics: Sequence[str], settings: Settings
+    address: str, group: str, topics: Sequence[str], settings: SourceSettings
 ) -> dict[str, dict[int, int]]:
     """The offsets of a group in these topics, by queue, where a node has it.
 
@@ -78,7 +78,7 @@ def group_offsets(
         raise SourceError(f"{what}: {why(error)}") from error
 
 
-def _ask(split: Split, offset: int, max_bytes: int, settings: Settings) -> Fetched:
+def _ask(split: Split, offset: int, max_bytes: int, settings: SourceSettings) -> Fetched:
     place = split.place
     return client(split.address, settings.access).fetch(
         place.topic, offset, queue=place.queue, max_bytes=max_bytes

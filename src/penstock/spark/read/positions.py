@@ -9,10 +9,10 @@ from penstock.spark.errors import OptionError, SourceError
 from penstock.spark.nodes.at_once import at_once
 from penstock.spark.offsets import GROUP, Bounds, Offsets, Place, resolve
 from penstock.spark.read.fetch import group_offsets, offset_at
-from penstock.spark.settings import Settings
+from penstock.spark.source_settings import SourceSettings
 
 
-def span(settings: Settings, bounds: Mapping[Place, Bounds]) -> tuple[Offsets, Offsets]:
+def span(settings: SourceSettings, bounds: Mapping[Place, Bounds]) -> tuple[Offsets, Offsets]:
     """The start and end of a batch read. Raises OptionError and SourceError."""
     now_ns = SYSTEM_CLOCK.wall_ns()
     since, until = settings.starting_time, settings.ending_time
@@ -25,7 +25,10 @@ def span(settings: Settings, bounds: Mapping[Place, Bounds]) -> tuple[Offsets, O
 
 
 def starting(
-    settings: Settings, bounds: Mapping[Place, Bounds], default: str, now_ns: int | None = None
+    settings: SourceSettings,
+    bounds: Mapping[Place, Bounds],
+    default: str,
+    now_ns: int | None = None,
 ) -> Offsets:
     """The start of a read. Raises OptionError and SourceError."""
     if settings.starting == GROUP:
@@ -37,7 +40,9 @@ def starting(
     return offsets_at(at_ns, bounds, settings)
 
 
-def offsets_at(timestamp_ns: int, bounds: Mapping[Place, Bounds], settings: Settings) -> Offsets:
+def offsets_at(
+    timestamp_ns: int, bounds: Mapping[Place, Bounds], settings: SourceSettings
+) -> Offsets:
     """The first offset of each place published at this time or later, within the bounds.
 
     Nodes are asked all at once, each for one place after the other. Raises SourceError.
@@ -56,7 +61,7 @@ def offsets_at(timestamp_ns: int, bounds: Mapping[Place, Bounds], settings: Sett
     }
 
 
-def offsets_of_group(bounds: Mapping[Place, Bounds], settings: Settings) -> Offsets:
+def offsets_of_group(bounds: Mapping[Place, Bounds], settings: SourceSettings) -> Offsets:
     """The place of the options' group in each log; nodes are asked all at once.
 
     A node that the topic came to later knows no group: it is read from its start. Raises

@@ -14,21 +14,21 @@ from penstock.spark import planning
 from penstock.spark.errors import LostError, OptionError, SourceError
 from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.offsets import Bounds, Offsets, Place
-from penstock.spark.once import Once
 from penstock.spark.planning import Split
 from penstock.spark.read.decode import Part, record_batch, wanted_parts
 from penstock.spark.read.fetch import fetch
-from penstock.spark.settings import Settings
+from penstock.spark.source_settings import SourceSettings
+from penstock.spark.warn_once import WarnOnce
 
 _FETCH_BYTES_MIN = 64 << 10
 Decoded: TypeAlias = tuple[pa.RecordBatch, int]
 """Messages of a split, and the offset behind them."""
 # Of this process: a Python worker of Spark serves many tasks.
-_once = Once()
+_once = WarnOnce()
 
 
 def restrict(
-    start: Offsets, end: Offsets, bounds: Mapping[Place, Bounds], settings: Settings
+    start: Offsets, end: Offsets, bounds: Mapping[Place, Bounds], settings: SourceSettings
 ) -> tuple[Offsets, Offsets]:
     """The positions, if the log holds both; without failOnDataLoss the nearest that it holds.
 
@@ -50,7 +50,7 @@ def restrict(
 
 
 def read_split(
-    split: Split | None, columns: Sequence[str], settings: Settings
+    split: Split | None, columns: Sequence[str], settings: SourceSettings
 ) -> Iterator[pa.RecordBatch]:
     """The messages of a split, one record batch a fetch. Raises SourceError."""
 
@@ -67,7 +67,7 @@ def read_split(
 
 def walk(
     split: Split | None,
-    settings: Settings,
+    settings: SourceSettings,
     decode: Callable[[bytes, int, Split], Decoded | None],
 ) -> Iterator[pa.RecordBatch]:
     """Fetch a split piece by piece. ``decode`` gives the messages of a piece and the offset behind
@@ -90,7 +90,7 @@ def walk(
         yield batch
 
 
-def fetch_bytes(split: Split, position: int, settings: Settings) -> int:
+def fetch_bytes(split: Split, position: int, settings: SourceSettings) -> int:
     """About what is left of the split, so that a small split does not fetch far beyond its end."""
     # `record_bytes` is an average: with a little more, the last messages need no second request.
     left = int((split.end - position) * split.record_bytes * 1.05) + _FETCH_BYTES_MIN
@@ -108,7 +108,7 @@ def _holes(split: Split, position: int, parts: Sequence[Part]) -> Iterator[str]:
         position = first + part.rows
 
 
-def miss(holes: Iterable[str], settings: Settings) -> None:
+def miss(holes: Iterable[str], settings: SourceSettings) -> None:
     """Raise SourceError for the first of these; without failOnDataLoss warn of each."""
     for said in holes:
         if settings.fail_on_data_loss:

@@ -44,13 +44,13 @@ from penstock.spark.offsets import (
     renames,
     to_checkpoint,
 )
-from penstock.spark.once import Once
 from penstock.spark.read.admission import Admission
 from penstock.spark.read.batch import SplitPartition
-from penstock.spark.read.holding import Holding
 from penstock.spark.read.positions import starting
 from penstock.spark.read.reader import NSQ, Log
-from penstock.spark.settings import Settings
+from penstock.spark.read.retention_hold import RetentionHold
+from penstock.spark.source_settings import SourceSettings
+from penstock.spark.warn_once import WarnOnce
 
 # An idle query asks every 13 ms; waiting here makes that 10 times a second and costs no latency
 # worth the name beside the 150 ms of a micro-batch.
@@ -60,14 +60,14 @@ _IDLE_WAIT_S = 0.1
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """One lives in the planner process for the whole query; copies of it read in the tasks."""
 
-    def __init__(self, settings: Settings, columns: Sequence[str], log: Log = NSQ) -> None:
+    def __init__(self, settings: SourceSettings, columns: Sequence[str], log: Log = NSQ) -> None:
         self.settings = settings
         self.columns = columns
         self.log = log
         self._cluster: Cluster | None = None
-        self._holding: Holding | None = None
+        self._holding: RetentionHold | None = None
         self._admission = Admission(settings)
-        self._once = Once()
+        self._once = WarnOnce()
         self._initial: dict[str, Any] | None = None
         self._target: Offsets | None = None
         self._waits = False
@@ -84,9 +84,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._cluster
 
     @property
-    def holding(self) -> Holding:
+    def holding(self) -> RetentionHold:
         if self._holding is None:
-            self._holding = Holding(self.cluster, self._once)
+            self._holding = RetentionHold(self.cluster, self._once)
         return self._holding
 
     def initialOffset(self) -> dict[str, Any]:

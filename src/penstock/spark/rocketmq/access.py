@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from penstock.net.http.client.kept import Tls
+from penstock.net.http.client.keep_alive import Tls
 from penstock.rocketmq.blocking import Account, RemotingLink
 from penstock.spark.access import Access, LogNode
 from penstock.spark.rocketmq.broker_log import BrokerLog

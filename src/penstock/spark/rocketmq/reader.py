@@ -11,8 +11,8 @@ import pyarrow as pa
 from penstock.spark.planning import Split
 from penstock.spark.read.reader import Decoded, Log, miss, missing, walk
 from penstock.spark.rocketmq.decode import record_batch
+from penstock.spark.rocketmq.rocketmq_settings import RocketmqSettings
 from penstock.spark.rocketmq.routes import cluster_of
-from penstock.spark.rocketmq.settings import RocketmqSettings
 from penstock.spark.rocketmq.stored import Stored
 
 

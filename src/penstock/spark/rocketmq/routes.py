@@ -16,7 +16,7 @@ from penstock.spark.errors import SourceError
 from penstock.spark.nodes.bounds import Cluster
 from penstock.spark.nodes.directory import Directory, LastAnswer
 from penstock.spark.rocketmq.access import BrokerAccess
-from penstock.spark.rocketmq.settings import RocketmqSettings
+from penstock.spark.rocketmq.rocketmq_settings import RocketmqSettings
 
 _READ = 4
 _OWN_TOPICS = Request(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS, {})

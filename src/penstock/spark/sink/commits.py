@@ -41,7 +41,7 @@ from penstock.log_api.write_client import Committed, Decision, Part, WriteClient
 from penstock.spark.access import Access, persist, why
 from penstock.spark.errors import SinkError, SourceError
 from penstock.spark.nodes.at_once import at_once
-from penstock.spark.sink.nodes import Connections
+from penstock.spark.sink.node_rotation import Connections
 from penstock.spark.sink.staging import Batch, Place, StagedRows
 
 # Spark waits for an abort, and what a silent node has staged expires there anyway.

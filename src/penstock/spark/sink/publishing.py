@@ -11,19 +11,21 @@ from penstock.log_api.errors import LogError, NodeUnreachable, TlsNeeded
 from penstock.log_api.write_client import WriteClient
 from penstock.spark.access import tls_needed, why
 from penstock.spark.errors import OptionError, SinkError, SourceError
-from penstock.spark.sink.nodes import Connections, Nodes
+from penstock.spark.sink.node_rotation import Connections, NodeRotation
 from penstock.spark.sink.pieces import Piece, groups
 from penstock.spark.sink.refusals import refusal, too_big
 from penstock.spark.sink.request_bodies import publish_body
 from penstock.spark.sink.rows import RowReader
-from penstock.spark.sink.sending import Patience, send_rows
-from penstock.spark.sink.settings import Settings
+from penstock.spark.sink.sending import RetryTime, send_rows
+from penstock.spark.sink.sink_settings import SinkSettings
 
 # A node that is down is left to the next before its HTTPS port is asked for again and again.
 _PORT_S = 1.0
 
 
-def publish_rows(batches: Iterable[pa.RecordBatch], reader: RowReader, settings: Settings) -> int:
+def publish_rows(
+    batches: Iterable[pa.RecordBatch], reader: RowReader, settings: SinkSettings
+) -> int:
     """Publish all rows of a partition; their number. Raises SinkError."""
     with Connections(settings.access, _PORT_S) as connections:
         publisher = Publisher(settings, reader.partition, connections)
@@ -54,12 +56,12 @@ def _by_delay(
 class Publisher:
     """A publisher to the nodes by turns; for several threads."""
 
-    def __init__(self, settings: Settings, partition: int, connections: Connections) -> None:
+    def __init__(self, settings: SinkSettings, partition: int, connections: Connections) -> None:
         self._settings = settings
         self._partition = partition
         self._connections = connections
         # A first turn by chance: else the tasks of a batch would all begin with the same node.
-        self._nodes = Nodes(settings, SystemChance().below(1 << 16))
+        self._nodes = NodeRotation(settings, SystemChance().below(1 << 16))
         self._delays_many: dict[str, bool] = {}
 
     def publish(self, topic: str, delay_ms: int, piece: Piece) -> int:
@@ -67,7 +69,7 @@ class Publisher:
 
         Raises SinkError when one refuses them, and when none has answered for ``timeout``.
         """
-        patience = Patience(self._settings.timeout_s)
+        patience = RetryTime(self._settings.timeout_s)
         while True:
             failures: dict[str, str] = {}
             for address in self._nodes.by_turns():

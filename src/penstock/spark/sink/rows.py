@@ -15,7 +15,7 @@ from penstock.spark.errors import SinkError
 from penstock.spark.sink.columns import Columns
 from penstock.spark.sink.packing import packed
 from penstock.spark.sink.pieces import Longs, Piece, edges, groups
-from penstock.spark.sink.settings import invalid_topic
+from penstock.spark.sink.sink_settings import invalid_topic
 
 _BODY_BYTES_MAX: Final = 1 << 30
 _DELAY_MS_MAX: Final = (1 << 32) - 1

@@ -16,8 +16,8 @@ from penstock.core.counted import counted
 from penstock.spark.errors import SinkError
 from penstock.spark.sink.in_flight import InFlight
 from penstock.spark.sink.pieces import Piece
-from penstock.spark.sink.piles import in_requests
-from penstock.spark.sink.settings import Writing
+from penstock.spark.sink.request_buffers import in_requests
+from penstock.spark.sink.sink_settings import WriteOptions
 
 _Key = TypeVar("_Key", bound=Hashable)
 _PAUSE_S: Final = 0.1
@@ -25,7 +25,7 @@ _PAUSE_S_MAX: Final = 1.0
 
 
 def send_rows(
-    rows: Iterable[tuple[_Key, Piece]], send: Callable[[_Key, Piece], int], settings: Writing
+    rows: Iterable[tuple[_Key, Piece]], send: Callable[[_Key, Piece], int], settings: WriteOptions
 ) -> int:
     """Send messages under keys, those of one key together; their number.
 
@@ -49,7 +49,7 @@ def published(count: int) -> str:
     return f"; {rows}, and again when it is tried again"
 
 
-class Patience:
+class RetryTime:
     """Pauses between tries, for ``timeout_s`` seconds from the first one that failed."""
 
     def __init__(self, timeout_s: float) -> None:

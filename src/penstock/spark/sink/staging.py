@@ -30,13 +30,13 @@ from penstock.log_api.write_client import Part
 from penstock.spark.access import Access, no_dialect, persist
 from penstock.spark.errors import SinkError, SourceError
 from penstock.spark.sink.in_flight import InFlight
-from penstock.spark.sink.nodes import Connections
+from penstock.spark.sink.node_rotation import Connections
 from penstock.spark.sink.pieces import Longs, Piece, groups
-from penstock.spark.sink.piles import in_requests
 from penstock.spark.sink.refusals import refusal, too_big
 from penstock.spark.sink.request_bodies import staged_body
+from penstock.spark.sink.request_buffers import in_requests
 from penstock.spark.sink.rows import RowReader
-from penstock.spark.sink.settings import Settings
+from penstock.spark.sink.sink_settings import SinkSettings
 
 
 class Batch(NamedTuple):
@@ -68,7 +68,7 @@ class StagedRows:
 
 
 def stage_rows(
-    batches: Iterable[pa.RecordBatch], reader: RowReader, settings: Settings, batch: Batch
+    batches: Iterable[pa.RecordBatch], reader: RowReader, settings: SinkSettings, batch: Batch
 ) -> StagedRows:
     """Stage all rows of a partition. Raises SinkError, or SourceError for a silent node."""
     rows = (each for some in batches for each in reader.read(some))
@@ -76,7 +76,11 @@ def stage_rows(
 
 
 def stage_pieces(
-    rows: Iterable[tuple[str, Piece]], partition: int, settings: Settings, batch: Batch, form: Form
+    rows: Iterable[tuple[str, Piece]],
+    partition: int,
+    settings: SinkSettings,
+    batch: Batch,
+    form: Form,
 ) -> StagedRows:
     """Stage messages of topics. Raises SinkError, or SourceError for a silent node."""
     with Connections(form.access) as connections, InFlight(settings.in_flight) as requests:
@@ -131,7 +135,7 @@ class Stager:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: SinkSettings,
         partition: int,
         batch: Batch,
         connections: Connections,

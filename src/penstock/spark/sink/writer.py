@@ -23,7 +23,7 @@ from penstock.spark.sink import commits
 from penstock.spark.sink.columns import Columns
 from penstock.spark.sink.publishing import publish_rows
 from penstock.spark.sink.rows import RowReader
-from penstock.spark.sink.settings import Settings
+from penstock.spark.sink.sink_settings import SinkSettings
 from penstock.spark.sink.staging import Batch, StagedRows, stage_rows
 
 # Local properties of Spark's tasks: nothing else tells a sink which query it works for.
@@ -43,7 +43,7 @@ class Output(Protocol):
     """The way of a task's rows to the nodes."""
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> SinkSettings:
         """The place and the name under which rows are staged, if they are."""
         ...
 
@@ -63,7 +63,7 @@ class Output(Protocol):
 class NsqOutput:
     """Rows as messages of NSQ's topics."""
 
-    settings: Settings
+    settings: SinkSettings
     columns: Columns
 
     @property
@@ -155,6 +155,6 @@ def _micro_batch(task: TaskContext) -> Batch:
 
 def output(options: Mapping[str, str], schema: StructType) -> NsqOutput:
     """The output of rows with this schema. Raises OptionError."""
-    settings = Settings.parse(options)
+    settings = SinkSettings.parse(options)
     settings.require_fixed_nodes()
     return NsqOutput(settings, Columns.of(schema, settings.topic))

@@ -30,7 +30,7 @@ _LOST_AND_FOUND: Final = "lost+found"
 _SEGMENT: Final = ".log"
 
 
-class Taken(NamedTuple):
+class Backup(NamedTuple):
     """A backup: its name, its files, and the bytes that were new."""
 
     moment: str
@@ -40,7 +40,7 @@ class Taken(NamedTuple):
 
 def take(
     disk: Disk, data_path: str, folder: str, wall_ns: int, others: Sequence[str], keep: int = 0
-) -> Taken:
+) -> Backup:
     """Back up the topics of a data path and, before them, the files and folders ``others``.
 
     With ``keep``, only that number of backups stay, this one included. Raises StorageError.
@@ -63,7 +63,7 @@ def take(
         manifests.save(disk, folder, moment, made)
         if keep:
             _forget(disk, folder, {**earlier, moment: made}, keep, vault)
-        return Taken(moment, made, vault.copied)
+        return Backup(moment, made, vault.copied)
     finally:
         lock.release()
 

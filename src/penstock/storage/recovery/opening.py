@@ -37,7 +37,7 @@ from penstock.storage.index import BlockIndex
 from penstock.storage.log import Log, LogOptions
 from penstock.storage.recovery.damage import Damage, DamageRecord
 from penstock.storage.recovery.scan import BadBytes, scan
-from penstock.storage.recovery.torn_commit import Place, TornCommit
+from penstock.storage.recovery.torn_commit import CommitStart, TornCommit
 from penstock.storage.segment import STEPPED_OVER, Segment, index_path, logger, segment_name
 
 WINDOW_BYTES: Final = 16 * 1024 * 1024
@@ -247,7 +247,7 @@ class _Recovery:
                 self._judge_tail(segment, position, data, bad, following)
         return (segment.size if last_window else position + found.end), expected
 
-    def _cut(self, segment: Segment, torn: Place) -> int:
+    def _cut(self, segment: Segment, torn: CommitStart) -> int:
         """Cut off a commit that is not whole; returns the segment's new end. Raises StorageError.
 
         Its writer still has it, and commits it again.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from penstock.storage.batch import Batch
 
 
-class Place(NamedTuple):
+class CommitStart(NamedTuple):
     """The place in a segment where something begins, and how far the segment had come there."""
 
     position: int
@@ -27,14 +27,14 @@ class TornCommit:
     """
 
     def __init__(self) -> None:
-        self.found: Place | None = None
+        self.found: CommitStart | None = None
         """The place behind the last whole commit, if what follows is a part of one."""
         self._next_offset = 0
         self.is_open = False
         """True if the next batch should belong to the same commit as the last."""
-        self._whole: Place | None = None
+        self._whole: CommitStart | None = None
 
-    def look(self, batch: Batch, place: Place) -> None:
+    def look(self, batch: Batch, place: CommitStart) -> None:
         """Take the next batch; ``place`` is where the batch before it ended."""
         if not self.is_open or self._whole is None:
             self._whole = place
@@ -45,7 +45,7 @@ class TornCommit:
         self.is_open = batch.goes_on
         self._next_offset = batch.next_offset
 
-    def end(self) -> Place | None:
+    def end(self) -> CommitStart | None:
         """The segment ends; where the first commit began that is not whole, None if all are."""
         if self.is_open:
             self.found = self.found or self._whole

@@ -8,15 +8,21 @@ from urllib.parse import quote
 
 import pytest
 
+from penstock.admin.messages.known_nodes import KnownNodes, answered, refusal
 from penstock.admin.messages.logs import Logs, begin, logs_of
-from penstock.admin.messages.nodes import Nodes, answered, refusal
-from penstock.cluster.asker import Asker
-from penstock.cluster.errors import GO, Asked, NoAnswerError, RefusedError, UpstreamError
 from penstock.cluster.exchange import Endpoint
 from penstock.cluster.fanout import Warnings
+from penstock.cluster.http_client import HttpClient
+from penstock.cluster.upstream_errors import (
+    GO,
+    NoAnswerError,
+    RefusedError,
+    SentRequest,
+    UpstreamError,
+)
 from penstock.log_api.bounds import Bounds
-from penstock.net.http.server.api import ApiError, json_response
-from penstock.net.http.server.service import Later, Response
+from penstock.net.http.server.service import DeferredResponse, Response
+from penstock.net.http.server.v1_api import ApiError, json_response
 from penstock.nsq.dead_letters.topics import CHANNEL
 from penstock.testing.daemons import Daemon
 from tests.programs.admin.messages.conftest import Pair, Site, message
@@ -61,14 +67,14 @@ async def test_a_resend_is_told(dead: Daemon, fake: StartFake, admin: StartAdmin
 
 
 def refused(status: int, body: bytes) -> RefusedError:
-    return RefusedError(GO, Asked("GET", Endpoint.of("h:1"), "/"), status, body)
+    return RefusedError(GO, SentRequest("GET", Endpoint.of("h:1"), "/"), status, body)
 
 
 async def test_only_nodes_of_the_cluster(two: Two) -> None:
-    nodes, known = Nodes(two.cluster), two.nsqds[0].address
+    nodes, known = KnownNodes(two.cluster), two.nsqds[0].address
     warnings = Warnings()
     # One that was given is known without asking.
-    assert await Nodes(two.direct).address(known, warnings) == known
+    assert await KnownNodes(two.direct).address(known, warnings) == known
     assert two.nsqds[0].asked == []
     assert (await nodes.named(known, warnings)).http_address == known
     assert await nodes.address(known, warnings) == known
@@ -97,9 +103,9 @@ def test_what_nodes_refuse(error: UpstreamError, status: int, code: str) -> None
     assert (found.status, found.code[: len(code)]) == (status, code)
 
 
-async def test_answered(asker: Asker) -> None:
+async def test_answered(http: HttpClient) -> None:
     with pytest.raises(ApiError, match="UPSTREAM_ERROR: Get "):
-        await answered(asker.get("127.0.0.1:9", "/", dict))
+        await answered(http.get("127.0.0.1:9", "/", dict))
 
 
 PAGE = {"messages": [message(3)], "next": 4}
@@ -131,10 +137,10 @@ async def test_a_node_that_talks_nonsense(site: Site, answer: object) -> None:
 
 async def test_a_node_that_hangs(site: Site) -> None:
     site.ours.answers["/topic/peek"] = hang()
-    nodes, site.lookupd.answers["/nodes"] = site.lookupd.answers["/nodes"], Later()
+    nodes, site.lookupd.answers["/nodes"] = site.lookupd.answers["/nodes"], DeferredResponse()
     asked = asyncio.ensure_future(site.get(f"/api/messages?topic=t&node={site.node}"))
     await until(lambda: bool(site.lookupd.asked))
-    site.running.admin.asker._seconds = 0.2  # from the next request on, which is the node's
+    site.running.admin.http._seconds = 0.2  # from the next request on, which is the node's
     site.lookupd.answers["/nodes"].complete(json_response(nodes))
     status, found = await asked
     assert status == 502
@@ -173,12 +179,12 @@ async def test_cancel_and_release(site: Site, action: str, done: str) -> None:
     assert site.ours.bodies[-2:] == [f'["{ID}"]'.encode(), b""]
 
 
-def told(two: Two, *, ours: object) -> Nodes:
+def told(two: Two, *, ours: object) -> KnownNodes:
     """Both nodes have the topic `t`; the second one answers as Go's."""
     for each in two.nsqds:
         each.answers |= {"/info": each.told(), "/stats": {"topics": [topic("t")]}}
     two.nsqds[0].answers["/log/offsets"] = ours
-    return Nodes(two.direct)
+    return KnownNodes(two.direct)
 
 
 async def test_the_logs_of_those_that_keep_one(two: Two) -> None:
@@ -194,21 +200,21 @@ async def test_the_logs_of_those_that_keep_one(two: Two) -> None:
 
 
 async def test_where_to_begin(two: Two) -> None:
-    asker = two.direct.asker
+    http = two.direct.http
     one, other = (each.address for each in two.nsqds)
     logs = Logs("t", {one: Bounds(3, 9), other: Bounds(0, 0)})
-    assert await begin(asker, logs, "oldest", Warnings()) == {one: 3, other: 0}
-    assert await begin(asker, logs, "newest", Warnings()) == {one: 9, other: 0}
+    assert await begin(http, logs, "oldest", Warnings()) == {one: 3, other: 0}
+    assert await begin(http, logs, "newest", Warnings()) == {one: 9, other: 0}
     two.nsqds[0].answers["/log/offset_at"] = {"offset": 5}
     warnings = Warnings()
-    assert await begin(asker, logs, "time:1700000000000", warnings) == {one: 5}
+    assert await begin(http, logs, "time:1700000000000", warnings) == {one: 5}
     assert len(warnings.errors) == 1
     assert f"GET /log/offset_at?topic=t&timestamp_ns={1700000000000 * 10**6}" in two.nsqds[0].asked
     for text in ("7", "", "before:x", "time:", "time:-1", "\N{ARABIC-INDIC DIGIT ONE}"):
         with pytest.raises(ApiError, match="INVALID_ARG_FROM"):
-            await begin(asker, logs, text, Warnings())
+            await begin(http, logs, text, Warnings())
     alone = Logs("t", {one: Bounds(3, 9)})
-    assert [(await begin(asker, alone, text, Warnings()))[one] for text in ("0", "7", "99")] == [
+    assert [(await begin(http, alone, text, Warnings()))[one] for text in ("0", "7", "99")] == [
         3, 7, 9]  # fmt: skip
 
 

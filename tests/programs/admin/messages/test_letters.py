@@ -8,15 +8,15 @@ import re
 
 import pytest
 
-from penstock.admin.messages import letters as module
+from penstock.admin.messages import dead_letters as module
 from penstock.admin.messages import resend
-from penstock.admin.messages.letters import lines
-from penstock.admin.messages.resend import Outcome, Sending, Wish
-from penstock.cluster.asker import Asker
-from penstock.cluster.errors import UpstreamError
-from penstock.net.http.server.api import error_response, json_response
-from penstock.net.http.server.service import Later, Response
-from penstock.nsq.dead_letters import letters
+from penstock.admin.messages.dead_letters import lines
+from penstock.admin.messages.resend import Outcome, ResendRequest, Sending
+from penstock.cluster.http_client import HttpClient
+from penstock.cluster.upstream_errors import UpstreamError
+from penstock.net.http.server.service import DeferredResponse, Response
+from penstock.net.http.server.v1_api import error_response, json_response
+from penstock.nsq.dead_letters import listing
 from penstock.nsq.dead_letters import resend as letter_channel
 from penstock.nsq.dead_letters.topics import CHANNEL
 from penstock.testing.daemons import Daemon
@@ -81,14 +81,14 @@ async def test_a_page_from_a_time_on(site: Site) -> None:
     ]
 
 
-async def exported(asker: Asker, nsqd: Daemon, form: str = "raw") -> list[bytes]:
-    pieces = [piece async for piece in lines(asker, nsqd.http, "orders.dead", form)]
+async def exported(http: HttpClient, nsqd: Daemon, form: str = "raw") -> list[bytes]:
+    pieces = [piece async for piece in lines(http, nsqd.http, "orders.dead", form)]
     return b"".join(pieces).splitlines()
 
 
-async def test_what_is_left_as_lines(dead: Daemon, asker: Asker) -> None:
-    assert await exported(asker, dead) == BODIES
-    found = [json.loads(line) for line in await exported(asker, dead, "json")]
+async def test_what_is_left_as_lines(dead: Daemon, http: HttpClient) -> None:
+    assert await exported(http, dead) == BODIES
+    found = [json.loads(line) for line in await exported(http, dead, "json")]
     assert [(each["node"], each["topic"], each["offset"]) for each in found] == [
         (dead.http, "orders.dead", offset) for offset in range(6)
     ]
@@ -96,21 +96,21 @@ async def test_what_is_left_as_lines(dead: Daemon, asker: Asker) -> None:
 
 
 async def test_without_what_was_dealt_with(
-    dead: Daemon, asker: Asker, monkeypatch: pytest.MonkeyPatch
+    dead: Daemon, http: HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(letters, "_PAGE", 2)
+    monkeypatch.setattr(listing, "_PAGE", 2)
     ask(dead, "POST", f"/channel/create?topic=orders.dead&channel={CHANNEL}&from=oldest")
-    assert await exported(asker, dead) == BODIES
+    assert await exported(http, dead) == BODIES
     consume(dead, "orders.dead", CHANNEL, 2)
     async with asyncio.timeout(TIMEOUT_S):
-        while await exported(asker, dead) != BODIES[2:]:
+        while await exported(http, dead) != BODIES[2:]:
             pass
 
 
-async def test_many_letters_in_small_pieces(dead: Daemon, asker: Asker) -> None:
+async def test_many_letters_in_small_pieces(dead: Daemon, http: HttpClient) -> None:
     many = [b"%d" % number * 100 for number in range(5000)]
     publish(dead, "orders.dead", many)
-    pieces = [piece async for piece in lines(asker, dead.http, "orders.dead", "raw")]
+    pieces = [piece async for piece in lines(http, dead.http, "orders.dead", "raw")]
     assert b"".join(pieces).splitlines() == [*BODIES, *many]
     assert max(map(len, pieces)) < 70_000
 
@@ -151,14 +151,14 @@ async def test_a_node_that_fails_midway_cuts_the_file_off(site: Site) -> None:
     await until(lambda: "GET /log/fetch?topic=t.dead&offset=0&max_bytes=262144" in site.asked())
 
 
-async def test_a_node_that_leads_in_circles(fake: StartFake, asker: Asker) -> None:
+async def test_a_node_that_leads_in_circles(fake: StartFake, http: HttpClient) -> None:
     node = await fake()
     node.answers = {
         "/log/offsets": {"queues": [{"start": 0, "end": 9}]},
         "/channel/peek": {"messages": [], "next": 0},
     }
     with pytest.raises(UpstreamError, match="the page after 0 is that of 0"):
-        async for _ in lines(asker, node.address, "t.dead", "raw"):
+        async for _ in lines(http, node.address, "t.dead", "raw"):
             pass
 
 
@@ -166,12 +166,12 @@ DEAD = "orders.dead"
 
 
 async def send(
-    asker: Asker, nsqd: Daemon, *ids: str, to: str = "", seconds: float = LONG_S, count: int = 6
+    http: HttpClient, nsqd: Daemon, *ids: str, to: str = "", seconds: float = LONG_S, count: int = 6
 ) -> Outcome:
     outcome = Outcome()
     ends_at = asyncio.get_running_loop().time() + seconds
-    wish = Wish(DEAD, ids, to)
-    await Sending(asker, producer_of(nsqd), wish, outcome, ends_at).run(count)
+    wish = ResendRequest(DEAD, ids, to)
+    await Sending(http, producer_of(nsqd), wish, outcome, ends_at).run(count)
     return outcome
 
 
@@ -179,85 +179,85 @@ def left(nsqd: Daemon) -> int:
     return depths(nsqd, DEAD)[CHANNEL]
 
 
-async def test_all_of_them(dead: Daemon, asker: Asker) -> None:
-    assert await send(asker, dead) == Outcome(sent=6)
+async def test_all_of_them(dead: Daemon, http: HttpClient) -> None:
+    assert await send(http, dead) == Outcome(sent=6)
     assert consume(dead, "orders", "bill", 6) == BODIES
     assert left(dead) == 0
-    assert await send(asker, dead, count=0) == Outcome()
+    assert await send(http, dead, count=0) == Outcome()
 
 
-async def test_some_of_them_and_the_others_stay_at_hand(dead: Daemon, asker: Asker) -> None:
+async def test_some_of_them_and_the_others_stay_at_hand(dead: Daemon, http: HttpClient) -> None:
     make(dead, "elsewhere", "c")
     ids = [each["id"] for each in letters_in(dead, DEAD)]
-    outcome = await send(asker, dead, ids[4], "0" * 16, ids[1], "f" * 16, to="elsewhere")
+    outcome = await send(http, dead, ids[4], "0" * 16, ids[1], "f" * 16, to="elsewhere")
     assert outcome == Outcome(sent=2, not_found=["0" * 16, "f" * 16])
     assert sorted(consume(dead, "elsewhere", "c", 2)) == [BODIES[1], BODIES[4]]
     # None of the others is put off any longer, and those that were sent are not found again.
-    assert (await send(asker, dead, ids[4])).not_found == [ids[4]]
+    assert (await send(http, dead, ids[4])).not_found == [ids[4]]
     assert len(consume(dead, DEAD, CHANNEL, 4)) == 4
 
 
-async def test_letters_that_do_not_say_where_they_came_from(dead: Daemon, asker: Asker) -> None:
+async def test_letters_that_do_not_say_where_they_came_from(dead: Daemon, http: HttpClient) -> None:
     publish(dead, DEAD, [b"without origin"])
-    outcome = await send(asker, dead, count=7)
+    outcome = await send(http, dead, count=7)
     assert (outcome.sent, outcome.left) == (6, 0)
     assert outcome.remarks == [f'{dead.http}: 1 letter without an origin; give "to"']
-    assert (await send(asker, dead, to="orders", count=1)).sent == 1
+    assert (await send(http, dead, to="orders", count=1)).sent == 1
 
 
 async def test_a_topic_that_takes_no_more_midway(
-    dead: Daemon, asker: Asker, monkeypatch: pytest.MonkeyPatch
+    dead: Daemon, http: HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resend, "IN_FLIGHT", 2)
     ask(dead, "POST", "/topic/config?topic=orders", b'{"max_depth":3,"overflow":"refuse"}')
-    outcome = await send(asker, dead)
+    outcome = await send(http, dead)
     assert 2 <= outcome.sent <= 3
     assert outcome.left == 6 - outcome.sent
     (remark,) = outcome.remarks
     assert "topic orders did not take the letters: E_MPUB_FAILED" in remark
     assert depths(dead, "orders")["bill"] == outcome.sent
     ask(dead, "POST", "/topic/config?topic=orders", b"{}")
-    again = await send(asker, dead, count=outcome.left)
+    again = await send(http, dead, count=outcome.left)
     assert (again.sent, again.left) == (6 - outcome.sent, 0)
 
 
 async def test_letters_that_somebody_else_holds(
-    dead: Daemon, asker: Asker, monkeypatch: pytest.MonkeyPatch
+    dead: Daemon, http: HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(letter_channel, "WAIT_S", 0.1)
     make(dead, DEAD, CHANNEL)
     ask(dead, "POST", f"/channel/pause?topic={DEAD}&channel={CHANNEL}")
-    outcome = await send(asker, dead)
+    outcome = await send(http, dead)
     assert (outcome.sent, outcome.left) == (0, 6)
     assert "6 letters did not come: another consumer of the channel" in outcome.remarks[0]
 
 
-async def test_when_time_is_up(dead: Daemon, asker: Asker) -> None:
-    outcome = await send(asker, dead, seconds=0)
+async def test_when_time_is_up(dead: Daemon, http: HttpClient) -> None:
+    outcome = await send(http, dead, seconds=0)
     assert (outcome.sent, outcome.left) == (0, 6)
     assert outcome.remarks == [f"{dead.http}: 6 letters left, as time was up: ask again"]
     assert left(dead) == 6
 
 
-async def test_a_node_that_is_gone(dead: Daemon, asker: Asker) -> None:
+async def test_a_node_that_is_gone(dead: Daemon, http: HttpClient) -> None:
     node = producer_of(dead)
     node.tcp_port = 1
     outcome = Outcome()
-    await Sending(asker, node, Wish(DEAD, (), ""), outcome, 1e12).run(6)
+    await Sending(http, node, ResendRequest(DEAD, (), ""), outcome, 1e12).run(6)
     assert (outcome.sent, outcome.left) == (0, 6)
     assert "127.0.0.1:1" in outcome.remarks[0]
     dead.kill()
-    outcome = await send(asker, dead)
+    outcome = await send(http, dead)
     assert (outcome.sent, outcome.left) == (0, 6)
     # The end of the kept connection may not have been noticed yet.
     assert re.search("connection refused|EOF$", outcome.remarks[0])
 
 
-async def test_many_in_more_than_one_batch(dead: Daemon, asker: Asker) -> None:
+async def test_many_in_more_than_one_batch(dead: Daemon, http: HttpClient) -> None:
     kill_letters(dead, "other", "c", [b"%d" % number for number in range(700)])
     outcome = Outcome()
-    wish = Wish("other.dead", (), "")
-    await Sending(asker, producer_of(dead), wish, outcome, 1e12).run(700)
+    wish = ResendRequest("other.dead", (), "")
+    await Sending(http, producer_of(dead), wish, outcome, 1e12).run(700)
     assert outcome == Outcome(sent=700)
     assert depths(dead, "other")["c"] == 700
 
@@ -269,7 +269,7 @@ ALL = {"action": "resend", "all": True}
 async def test_one_request_for_a_topic_at_a_time(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    late = Later()
+    late = DeferredResponse()
     site.ours.answers["/deadletters/topics"] = late
     first = asyncio.ensure_future(site.post(PATH, ALL))
     await until(lambda: "GET /deadletters/topics" in site.asked())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.net.http.server.api import error_response
+from penstock.net.http.server.v1_api import error_response
 from tests.programs.admin.messages.conftest import Pair, Site
 from tests.unit.cli.nodes_at_work import depths
 

@@ -11,22 +11,22 @@ from typing import Any
 
 import pytest
 
+from penstock.admin.messages.known_nodes import KnownNodes
 from penstock.admin.messages.logs import Place
-from penstock.admin.messages.nodes import Nodes
 from penstock.admin.messages.search import conditions, replay
 from penstock.admin.messages.search import walk as module
 from penstock.admin.messages.search.request import WalkBody, places
 from penstock.admin.messages.search.walk import COUNTING, Budget, Hit, Scan, Walk
 from penstock.cluster.fanout import Warnings
-from penstock.net.http.server.api import ApiError, error_response
-from penstock.net.http.server.service import Later
+from penstock.net.http.server.service import DeferredResponse
+from penstock.net.http.server.v1_api import ApiError, error_response
 from tests.programs.admin.messages.conftest import Pair, Site
 from tests.unit.admin.conftest import until
 from tests.unit.cli.nodes_at_work import publish
 
 
 async def test_all_that_is_kept_unless_told(pair: Pair) -> None:
-    nodes, warnings = Nodes(pair.running.admin.cluster), Warnings()
+    nodes, warnings = KnownNodes(pair.running.admin.cluster), Warnings()
     assert await places(nodes, WalkBody("t", kind="all"), warnings) == [
         Place(each, 0, 20) for each in pair.names
     ]
@@ -35,7 +35,7 @@ async def test_all_that_is_kept_unless_told(pair: Pair) -> None:
 
 
 async def test_where_an_answer_ended_within_what_is_held(pair: Pair) -> None:
-    nodes, warnings = Nodes(pair.running.admin.cluster), Warnings()
+    nodes, warnings = KnownNodes(pair.running.admin.cluster), Warnings()
     text = f"scan:{pair.names[0]}@3-99,gone:1@0-9"
     assert await places(nodes, WalkBody("t", from_=text), warnings) == [Place(pair.names[0], 3, 20)]
     assert warnings.errors == ["gone:1 is not searched any further: its log cannot be asked for"]
@@ -45,7 +45,7 @@ async def test_where_an_answer_ended_within_what_is_held(pair: Pair) -> None:
 
 async def bodies(pair: Pair, *places: Place) -> list[list[bytes]]:
     """Of each piece."""
-    reading = Scan(pair.running.admin.asker, "t", places)
+    reading = Scan(pair.running.admin.http, "t", places)
     return [
         [body for run in piece for body in run.stretch.bodies()] async for piece in reading.pieces()
     ]
@@ -66,14 +66,14 @@ async def test_in_small_pieces(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 async def test_a_node_that_cannot_be_read_is_named(pair: Pair) -> None:
-    reading = Scan(pair.running.admin.asker, "t", [Place(pair.go.address, 0, 9),
+    reading = Scan(pair.running.admin.http, "t", [Place(pair.go.address, 0, 9),
                                                    Place(pair.names[0], 0, 3)])  # fmt: skip
     assert [sum(run.size for run in piece) async for piece in reading.pieces()] == [3]
     assert list(reading.failed) == [pair.go.address]
 
 
 def walk_of(pair: Pair) -> Walk:
-    return Walk(pair.running.admin.asker, "t", [Place(node, 0, 20) for node in pair.names])
+    return Walk(pair.running.admin.http, "t", [Place(node, 0, 20) for node in pair.names])
 
 
 async def test_it_stands_behind_the_last_that_it_has_found(pair: Pair) -> None:
@@ -225,7 +225,7 @@ async def test_others_are_served_while_an_expression_takes_its_time(
 
 
 async def test_few_at_the_same_time(site: Site) -> None:
-    late = Later()
+    late = DeferredResponse()
     site.ours.answers["/log/offsets"] = late
     body = {"topic": "t", "kind": "text", "what": "x"}
     searches = [asyncio.ensure_future(site.post(PATH, body)) for _ in range(4)]

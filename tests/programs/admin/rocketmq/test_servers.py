@@ -6,11 +6,11 @@ import inspect
 import pytest
 
 from penstock.admin.rocketmq.servers import ASKED_AT_ONCE, Servers, gathered, name_servers
-from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.fanout import Warnings
+from penstock.cluster.upstream_errors import NoAnswerError
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import ConfigError
-from penstock.net.http.server.api import ApiError
+from penstock.net.http.server.v1_api import ApiError
 from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.client.errors import NotConnected
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.cli.doctor.cluster import examine_cluster
 from penstock.cli.doctor.data_path import USED_MAX
 from penstock.cli.doctor.report import Report
-from penstock.cli.shared.nodes import Where
+from penstock.cli.shared.node_selection import NodeSelection
 from penstock.core.clock import SYSTEM_CLOCK
 from tests.programs.nsq.nsqd.conftest import Running
 
@@ -31,7 +31,9 @@ async def examined(
     *nodes: Running | str, lookupds: tuple[str, ...] = (), used_max: int = USED_MAX
 ) -> Report:
     addresses = tuple(each if isinstance(each, str) else address(each) for each in nodes)
-    return await examine_cluster(Where(addresses, lookupds), SYSTEM_CLOCK, used_max=used_max)
+    return await examine_cluster(
+        NodeSelection(addresses, lookupds), SYSTEM_CLOCK, used_max=used_max
+    )
 
 
 def codes(report: Report) -> list[str]:

@@ -491,7 +491,7 @@ def test_brokers_of_several_versions() -> None:
 
 def test_a_group_that_has_members_and_much_before_it() -> None:
     row: dict[str, Any] = {"group": "g", "lag": 20_000, "topics": ["t"], "members": 1}
-    row["verdicts"] = verdicts.of_group(verdicts.Facts(row["lag"], row["members"]))
+    row["verdicts"] = verdicts.of_group(verdicts.GroupFacts(row["lag"], row["members"]))
     (found,) = name_servers.group(row)
     assert (found.code, found.what) == ("lag", "20,000 messages wait")
 

@@ -17,7 +17,7 @@ from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.net.http.client.once import request
 from penstock.node import opening
 from penstock.nsq.nsqd.daemon import Nsqd
-from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 from penstock.nsq.nsqd.tcp.connection import Connection as Served
 from penstock.nsq.protocol.encode import MAGIC_V2
 from penstock.testing.disk import FaultyDisk, FaultyFile

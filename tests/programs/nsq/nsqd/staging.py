@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.nsq.stored import Stretch
+from penstock.nsq.stored import StoredRange
 from penstock.storage.batch import iter_batches
 from tests.programs.nsq.nsqd.conftest import Running
 
@@ -107,6 +107,6 @@ async def bodies_of(running: Running, topic: str) -> list[bytes]:
         status, data = await running.get(f"/log/fetch?topic={topic}&offset={offset}")
         assert status == 200, data
         for batch in iter_batches(data):
-            found += Stretch(batch, batch.first_offset, batch.next_offset).bodies()
+            found += StoredRange(batch, batch.first_offset, batch.next_offset).bodies()
             offset = batch.next_offset
     return found

@@ -20,7 +20,7 @@ from penstock.net.http.server.service import Handler, HttpServer, Response, Rout
 from penstock.nsq.nsqd import lookup
 from penstock.nsq.nsqd.lookup import Lookup
 from penstock.nsq.nsqlookupd.daemon import Nsqlookupd
-from penstock.nsq.nsqlookupd.options import LookupdOptions
+from penstock.nsq.nsqlookupd.lookupd_options import LookupdOptions
 from tests.programs.nsq.nsqd.conftest import TIMEOUT_S, Running, Start
 from tools.harness.ports import unused_address
 

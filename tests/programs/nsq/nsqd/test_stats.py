@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.net.http.server.api import Query
+from penstock.net.http.server.v1_api import Query
 from penstock.node.dialect import Dialect
 from penstock.nsq.nsqd.stats import stats, statsd_push
 from penstock.nsq.nsqd.stats.statsd import StatsdLines

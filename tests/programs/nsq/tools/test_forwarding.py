@@ -12,10 +12,10 @@ import pytest
 from penstock.nsq.client import Config
 from penstock.nsq.client.errors import BadMessage, ClientError, Unauthorized
 from penstock.nsq.tools.errors import ToolError
+from penstock.nsq.tools.lifecycle import Stop
+from penstock.nsq.tools.nsq_to_nsq.command_line import parse_options
 from penstock.nsq.tools.nsq_to_nsq.destinations import Destinations
-from penstock.nsq.tools.nsq_to_nsq.options import parse_options
 from penstock.nsq.tools.nsq_to_nsq.program import forward
-from penstock.nsq.tools.run import Stop
 from penstock.nsq.tools.to_http.hops import Endpoint
 from penstock.nsq.tools.to_http.publisher import Publisher, PublishFailed
 from penstock.testing.daemons import Daemon, run_nsqd

@@ -40,7 +40,7 @@ def nsqd(nsqds: list[Daemon]) -> Daemon:
 
 ENDING = """
 import asyncio, sys
-from penstock.nsq.tools.run import run_tool
+from penstock.nsq.tools.lifecycle import run_tool
 async def main(stop):
     print("ready", flush=True)
     {body}

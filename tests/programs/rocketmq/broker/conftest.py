@@ -16,7 +16,7 @@ from penstock.rocketmq.broker.send import request_reply
 from penstock.rocketmq.broker.slaves import master_address
 from penstock.rocketmq.broker.store import key_index
 from penstock.rocketmq.namesrv.daemon import NameServer
-from penstock.rocketmq.namesrv.settings import NamesrvSettings
+from penstock.rocketmq.namesrv.namesrv_settings import NamesrvSettings
 from tests.unit.rocketmq.broker.conftest import clock, connect, rocket, services, settings
 from tests.unit.rocketmq.conftest import LoopThread
 from tools.harness.rocketmq.raw_client import RawClient

@@ -17,12 +17,12 @@ import pytest
 from penstock.core.errors import ConfigError, DiskFullError, PenstockError, StorageError
 from penstock.core.units import HOUR
 from penstock.node.node import Node
+from penstock.rocketmq.broker.broker_settings import BrokerSettings
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.registration import NameServers
 from penstock.rocketmq.broker.services import Services
-from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.namesrv.daemon import NameServer
-from penstock.rocketmq.namesrv.settings import NamesrvSettings
+from penstock.rocketmq.namesrv.namesrv_settings import NamesrvSettings
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.retention import Retention

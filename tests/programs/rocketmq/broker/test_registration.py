@@ -11,12 +11,12 @@ import pytest
 
 from penstock.net import tcp
 from penstock.rocketmq.broker import registration
+from penstock.rocketmq.broker.broker_settings import BrokerSettings
 from penstock.rocketmq.broker.registration import Introduction, NameServers
-from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.broker.slaves import master_address
-from penstock.rocketmq.broker.state.topics import TopicTable
+from penstock.rocketmq.broker.state.topic_table import TopicTable
 from penstock.rocketmq.namesrv.daemon import NameServer
-from penstock.rocketmq.namesrv.settings import NamesrvSettings
+from penstock.rocketmq.namesrv.namesrv_settings import NamesrvSettings
 from penstock.rocketmq.protocol import registration as bodies
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.registration import TopicConfig

@@ -22,8 +22,8 @@ from penstock.rocketmq.mqadmin import admin, rounds
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.commands.messages import finding, sending, traces
 from penstock.rocketmq.mqadmin.errors import CommandFailed
-from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output
+from penstock.rocketmq.mqadmin.posix_parser import ParsedOptions
 from penstock.rocketmq.mqadmin.program import config_of, run
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from tests.programs.rocketmq.client.secured import run_with_tls
@@ -123,13 +123,13 @@ def test_the_account_of_tools_yml_and_options_of_the_client(
     text = "# for tools\naccessKey: 'rocketmq2'\nsecretKey: \"12345678\"\n"
     (tmp_path / "conf" / "tools.yml").write_text(text)
     monkeypatch.setenv("ROCKETMQ_HOME", str(tmp_path))
-    config = config_of(Given({"client-opt": "vip_channel_enabled\0connect_timeout,7s"}))
+    config = config_of(ParsedOptions({"client-opt": "vip_channel_enabled\0connect_timeout,7s"}))
     assert (config.access_key, config.secret_key) == ("rocketmq2", "12345678")
     assert (config.vip_channel_enabled, config.connect_timeout) == (True, 7.0)
     with pytest.raises(ConfigError, match="nosuch"):
-        config_of(Given({"client-opt": "nosuch,1"}))
+        config_of(ParsedOptions({"client-opt": "nosuch,1"}))
     monkeypatch.setenv("ROCKETMQ_HOME", str(tmp_path / "none"))
-    assert config_of(Given()).access_key == ""
+    assert config_of(ParsedOptions()).access_key == ""
 
 
 def test_access_rules_are_not_told_to_anybody(
@@ -196,7 +196,7 @@ def test_times_of_sends(tool: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [each["isSent"] for each in found["times"]] == [True] * 3
     monkeypatch.setattr(rounds, "pause", interrupted)
     texts: list[str] = []
-    given = Given({"amount": "2", "print log": "true"})
+    given = ParsedOptions({"amount": "2", "print log": "true"})
     with pytest.raises(KeyboardInterrupt):
         tool.do(sending.cluster_rt(tool, given, Output(texts.append)))
     assert "|noname|DefaultCluster|broker-a|" in "".join(texts)

@@ -12,7 +12,7 @@ import pytest
 from penstock.core.errors import PenstockError
 from penstock.net.tls import layered
 from penstock.rocketmq.namesrv.daemon import NameServer
-from penstock.rocketmq.namesrv.settings import NamesrvSettings
+from penstock.rocketmq.namesrv.namesrv_settings import NamesrvSettings
 from tests.unit.rocketmq.conftest import LoopThread
 from tools.harness.certificates import Certificates
 from tools.harness.rocketmq.raw_client import RawClient

@@ -10,7 +10,7 @@ from zlib import crc32
 
 import pytest
 
-from penstock.rocketmq.namesrv.settings import NamesrvSettings
+from penstock.rocketmq.namesrv.namesrv_settings import NamesrvSettings
 from penstock.rocketmq.protocol import registration
 from penstock.rocketmq.protocol.codes import COMMANDS
 from penstock.rocketmq.protocol.codes import RequestCode as Q

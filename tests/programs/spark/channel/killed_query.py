@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from penstock.spark.channel.settings import ChannelSettings
+from penstock.spark.channel.channel_settings import ChannelSettings
 from penstock.spark.channel.stream import ChannelStreamReader
 
 COLUMNS = ("id", "body", "attempts")

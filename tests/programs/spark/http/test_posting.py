@@ -13,8 +13,8 @@ import pytest
 from penstock.core.units import SECOND
 from penstock.spark.errors import SinkError
 from penstock.spark.http import posting
+from penstock.spark.http.http_settings import HttpSettings
 from penstock.spark.http.posting import Outage, Poster, Refused
-from penstock.spark.http.settings import Settings
 from penstock.testing.clock import FakeClock
 from tests.programs.spark.http.endpoint import Endpoint
 from tools.harness.ports import unused_address
@@ -30,7 +30,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
 
 
 def post(url: str, *bodies: str, **options: str) -> list[Refused]:
-    with Poster(Settings.parse({"url": url, "requestTimeout": "60", **options})) as poster:
+    with Poster(HttpSettings.parse({"url": url, "requestTimeout": "60", **options})) as poster:
         return list(poster.post_all((url, body.encode()) for body in bodies))
 
 
@@ -110,7 +110,7 @@ def test_all_requests_wait_as_long_as_the_endpoint_says(
 
     monkeypatch.setattr(posting, "Outage", partial(Outage, clock))
     monkeypatch.setattr(posting, "SYSTEM_CLOCK", clock)
-    with Poster(Settings.parse({"url": endpoint.url, "concurrency": "1"})) as poster:
+    with Poster(HttpSettings.parse({"url": endpoint.url, "concurrency": "1"})) as poster:
         poster._ending = Ending()
         assert list(poster.post_all([(endpoint.url, b"503 2"), (endpoint.url, b"x")])) == []
     assert waited == [7.0, 7.0]
@@ -120,7 +120,7 @@ def test_all_requests_wait_as_long_as_the_endpoint_says(
 def test_the_end_of_a_task_ends_the_wait(endpoint: Endpoint) -> None:
     endpoint.retry_after = "3000"
     rows = [(endpoint.url, b"503 9"), (endpoint.url, b"400 1")]
-    with Poster(Settings.parse({"url": endpoint.url, "concurrency": "2"})) as poster:
+    with Poster(HttpSettings.parse({"url": endpoint.url, "concurrency": "2"})) as poster:
         pending = poster._pool.submit(lambda: list(poster.post_all(rows)))
         while not endpoint.tries.get("503 9"):
             time.sleep(0.01)
@@ -161,7 +161,7 @@ def test_a_row_whose_url_cannot_be_asked_is_refused_at_once_and_the_others_go(
     endpoint: Endpoint,
 ) -> None:
     rows = [("nowhere", b"a"), (f"{endpoint.url}?q=b c", b"b"), (endpoint.url, b"c")]
-    with Poster(Settings()) as poster:
+    with Poster(HttpSettings()) as poster:
         refused = list(poster.post_all(rows))
     assert [(each.body, each.reason) for each in refused] == [
         (b"a", "url must be http:// or https:// and a host, not 'nowhere'"),

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 
 from penstock.spark.errors import SinkError, SourceError
 from penstock.spark.sink import commits
-from penstock.spark.sink.settings import Settings
+from penstock.spark.sink.sink_settings import SinkSettings
 from penstock.spark.sink.staging import Batch, StagedRows, stage_rows
 from tests.unit.spark.sink.fake_node import Answer, FakeNode
 from tests.unit.spark.sink.making import batch, reader, settings
@@ -295,7 +295,7 @@ def test_another_run_that_decides_meanwhile_is_told(node: FakeNode) -> None:
 
 def test_two_names_of_one_node_are_refused(node: FakeNode) -> None:
     alias = node.address.replace("127.0.0.1", "localhost")
-    wanted = Settings.parse(
+    wanted = SinkSettings.parse(
         {"nsqd_http_address": f"{node.address},{alias}", "exactlyOnce": "true", "timeout": "60"}
     )
     staged = stage_rows([batch(BODIES)], reader("t"), wanted, BATCH)

@@ -19,8 +19,8 @@ from penstock.spark.sink import sending
 from penstock.spark.sink import writer as writers
 from penstock.spark.sink.commits import commit
 from penstock.spark.sink.rocketmq.publishing import publish_rows
+from penstock.spark.sink.rocketmq.rocketmq_sink_settings import RocketmqSinkSettings
 from penstock.spark.sink.rocketmq.rows import RocketmqRows
-from penstock.spark.sink.rocketmq.settings import Settings
 from penstock.spark.sink.rocketmq.writer import SHARDS, output, stage_rows
 from penstock.spark.sink.staging import Batch, StagedRows
 from penstock.spark.sink.writer import StreamWriter
@@ -125,7 +125,7 @@ def test_of_delayed_messages_those_that_are_stored_do_not_go_again(
     monkeypatch.setattr(sending, "_PAUSE_S", 0.001)
     bodies, broker = BODIES[:100], BusyBroker()
     with broker:
-        wanted = Settings.parse({"namesrvAddr": broker.address, "topic": "t"})
+        wanted = RocketmqSinkSettings.parse({"namesrvAddr": broker.address, "topic": "t"})
         assert publish_rows([batch(bodies, delay_level=[1] * 100)], rows(), wanted) == 100
         assert sorted(broker.took) == bodies
 
@@ -203,7 +203,7 @@ def two() -> Iterator[Brokers]:
         yield running
 
 
-def stage(given: pa.RecordBatch, settings: Settings, number: int = 0) -> StagedRows:
+def stage(given: pa.RecordBatch, settings: RocketmqSinkSettings, number: int = 0) -> StagedRows:
     rows = RocketmqRows("body", settings.topic, 3, SHARDS)
     batch = Batch("w", number, settings.topic or "")
     return stage_rows([given], rows, settings.staging(), batch)

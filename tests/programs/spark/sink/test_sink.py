@@ -11,13 +11,13 @@ import pytest
 from pyspark import TaskContext
 
 from penstock.spark.errors import SinkError, SourceError
-from penstock.spark.sink import nodes as module
+from penstock.spark.sink import node_rotation as module
 from penstock.spark.sink import writer as writer_module
-from penstock.spark.sink.nodes import Connections, Nodes, known_nodes
+from penstock.spark.sink.node_rotation import Connections, NodeRotation, known_nodes
 from penstock.spark.sink.pieces import Piece
 from penstock.spark.sink.publishing import publish_rows
 from penstock.spark.sink.sending import published
-from penstock.spark.sink.settings import Settings
+from penstock.spark.sink.sink_settings import SinkSettings
 from penstock.spark.sink.staging import Batch, Place, StagedRows, by_node, stage_rows
 from penstock.spark.sink.writer import BatchWriter, StreamWriter, output
 from tests.unit.spark.sink.fake_node import Answer, FakeNode, Query, unpacked
@@ -28,7 +28,7 @@ NOWHERE = "127.0.0.1:9"
 
 def test_nodes_take_turns_and_one_that_failed_comes_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_AVOID_NS", 1 << 62)
-    nodes = Nodes(Settings.parse({"nsqd_http_address": "a:1,b:1,c:1"}), turn=0)
+    nodes = NodeRotation(SinkSettings.parse({"nsqd_http_address": "a:1,b:1,c:1"}), turn=0)
     assert nodes.by_turns() == ["b:1", "c:1", "a:1"]
     assert nodes.by_turns() == ["c:1", "a:1", "b:1"]
     nodes.failed("a:1")
@@ -37,8 +37,8 @@ def test_nodes_take_turns_and_one_that_failed_comes_last(monkeypatch: pytest.Mon
 
 
 def test_nsqlookupd_names_the_nodes(node: FakeNode) -> None:
-    found = Nodes(
-        Settings.parse({"lookupd_http_address": node.address, "auth_secret": "s"}), turn=0
+    found = NodeRotation(
+        SinkSettings.parse({"lookupd_http_address": node.address, "auth_secret": "s"}), turn=0
     )
     assert found.by_turns() == [node.address]
     assert node.headers[-1]["Authorization"] == "Bearer s"
@@ -52,22 +52,22 @@ def test_an_nsqlookupd_without_nodes_or_without_an_answer(node: FakeNode) -> Non
     options = {"lookupd_http_address": node.address, "timeout": "60"}
     node.refuse = lambda *_: (200, {"producers": []})
     with pytest.raises(SinkError) as none:
-        Nodes(Settings.parse(options), turn=0)
+        NodeRotation(SinkSettings.parse(options), turn=0)
     assert str(none.value) == f"nsqlookupd {node.address} knows no nsqd to write to"
     node.refuse = lambda *_: (500, {})
     with pytest.raises(SourceError, match="no nsqlookupd answers: "):
-        Nodes(Settings.parse(options), turn=0)
+        NodeRotation(SinkSettings.parse(options), turn=0)
 
 
 def test_a_task_goes_to_the_nodes_that_nsqlookupd_named_before(
     node: FakeNode, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = Settings.parse({"lookupd_http_address": node.address, "timeout": "60"})
-    assert Nodes(given, turn=0).by_turns() == [node.address]
+    given = SinkSettings.parse({"lookupd_http_address": node.address, "timeout": "60"})
+    assert NodeRotation(given, turn=0).by_turns() == [node.address]
     answers: tuple[tuple[int, Any], ...] = ((500, {}), (200, {"producers": []}))
     for answer in answers:
         monkeypatch.setattr(node, "refuse", lambda *_, told=answer: told)
-        assert Nodes(given, turn=0).by_turns() == [node.address]
+        assert NodeRotation(given, turn=0).by_turns() == [node.address]
     assert [each.partition(":")[0] for each in caplog.messages] == [
         "no nsqlookupd answers",
         f"nsqlookupd {node.address.partition(':')[0]}",
@@ -77,7 +77,7 @@ def test_a_task_goes_to_the_nodes_that_nsqlookupd_named_before(
 
 
 def test_a_silent_node_is_asked_for_its_https_port_as_long_as_wanted() -> None:
-    access = Settings.parse(
+    access = SinkSettings.parse(
         {"nsqd_http_address": NOWHERE, "tls_v1": "true", "timeout": "60"}
     ).access
     with (
@@ -100,7 +100,7 @@ def test_connections_are_kept_and_not_shared(start_node: Callable[..., FakeNode]
     assert node.headers[-1]["Authorization"] == "Bearer s"
 
 
-def publish(batches: Iterable[pa.RecordBatch], to: Settings, delay: bool = False) -> int:
+def publish(batches: Iterable[pa.RecordBatch], to: SinkSettings, delay: bool = False) -> int:
     return publish_rows(batches, reader(to.topic, delay=delay), to)
 
 
@@ -151,7 +151,7 @@ def test_go_takes_one_delayed_message_at_a_time(
 def test_a_node_that_is_down_is_followed_by_the_next(node: FakeNode) -> None:
     options = {"nsqd_http_address": f"{NOWHERE},{node.address}", "topic": "t", "requestBytes": "1"}
     bodies = [b"%03d" % number for number in range(20)]
-    assert publish([batch(bodies)], Settings.parse(options)) == 20
+    assert publish([batch(bodies)], SinkSettings.parse(options)) == 20
     assert sorted(node.bodies) == bodies
 
 
@@ -171,7 +171,7 @@ def test_no_node_takes_them(node: FakeNode) -> None:
         f"row 0 of partition 3: no node takes messages of topic t ({node.address}: 503 DISK_FULL; "
         "tried for 60 s, option timeout)"
     )
-    wanted = Settings.parse({"nsqd_http_address": f"{NOWHERE},localhost:9", "timeout": "1"})
+    wanted = SinkSettings.parse({"nsqd_http_address": f"{NOWHERE},localhost:9", "timeout": "1"})
     with pytest.raises(SinkError) as none:
         publish([batch([b"a", b"b"], topic=["t", "t"])], wanted)
     assert str(none.value).startswith("rows 0 to 1 of partition 3: no node takes messages of topic")
@@ -248,11 +248,13 @@ def test_a_node_that_wants_tls(node: FakeNode) -> None:
 BODIES = [b"%03d" % number for number in range(100)]
 
 
-def exact(*nodes: FakeNode, **options: str) -> Settings:
+def exact(*nodes: FakeNode, **options: str) -> SinkSettings:
     return settings(*nodes, topic="t", exactlyOnce="true", **options)
 
 
-def stage(to: Settings, bodies: list[bytes], number: int = 7, **columns: list[int]) -> StagedRows:
+def stage(
+    to: SinkSettings, bodies: list[bytes], number: int = 7, **columns: list[int]
+) -> StagedRows:
     rows = reader(to.topic, partition=3, delay="defer_ms" in columns)
     return stage_rows([batch(bodies, **columns)], rows, to, Batch("w", number))
 
@@ -348,7 +350,7 @@ def test_a_node_without_room(node: FakeNode) -> None:
 
 
 def test_a_node_that_is_down_has_no_substitute(node: FakeNode) -> None:
-    wanted = Settings.parse(
+    wanted = SinkSettings.parse(
         {"nsqd_http_address": NOWHERE, "exactlyOnce": "true", "topic": "t", "timeout": "1"}
     )
     with pytest.raises(SourceError) as failed:

@@ -6,14 +6,14 @@ import pytest
 
 from penstock.admin.rocketmq.answers import required, said, time_of
 from penstock.admin.rocketmq.configuration import HIDDEN, accounts, configuration
+from penstock.admin.rocketmq.group_rates import APART_S, GroupRates
 from penstock.admin.rocketmq.group_settings import known_settings, shown
 from penstock.admin.rocketmq.lags import Reading, readings
 from penstock.admin.rocketmq.names import group_of, is_system_group, kind_of
-from penstock.admin.rocketmq.paces import APART_S, Paces
 from penstock.admin.verdicts.trend import WINDOW_S
 from penstock.cluster.fanout import Warnings
 from penstock.core.gojson import dumps
-from penstock.net.http.server.api import ApiError, Query
+from penstock.net.http.server.v1_api import ApiError, Query
 from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.client.errors import NotConnected
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
@@ -87,12 +87,12 @@ def reading(end: int, consumed: int, queues: int = 1) -> Reading:
 
 def looked(*looks: tuple[float, int, int]) -> tuple[float | None, float | None]:
     """The pace after looks at these times."""
-    paces = Paces()
+    rates = GroupRates()
     for time_s, end, consumed in looks:
-        paces.take(time_s, [reading(end, consumed)])
-    pace = paces.of("g")
-    assert pace
-    return pace.growth, pace.out
+        rates.take(time_s, [reading(end, consumed)])
+    rate = rates.of("g")
+    assert rate
+    return rate.growth, rate.out
 
 
 LATER_S = WINDOW_S + 10
@@ -120,19 +120,19 @@ def test_the_pace_of_a_group(
 
 
 def test_a_broker_that_answers_again_is_no_growth() -> None:
-    paces = Paces()
+    rates = GroupRates()
     for time_s, queues in ((0, 2), (10, 1), (20, 1), (30, 1), (40, 2), (50, 2), (60, 2)):
-        paces.take(time_s, [reading(queues * 1000 + time_s, time_s, queues)])
-    pace = paces.of("g")
-    assert pace
-    assert (pace.growth, pace.out) == (0, 1)
+        rates.take(time_s, [reading(queues * 1000 + time_s, time_s, queues)])
+    rate = rates.of("g")
+    assert rate
+    assert (rate.growth, rate.out) == (0, 1)
 
 
 def test_a_group_that_is_gone_is_forgotten() -> None:
-    paces = Paces()
-    paces.take(0, [reading(1, 1)])
-    paces.take(5, [])
-    assert paces.of("g") is None
+    rates = GroupRates()
+    rates.take(0, [reading(1, 1)])
+    rates.take(5, [])
+    assert rates.of("g") is None
 
 
 GROUPS = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG

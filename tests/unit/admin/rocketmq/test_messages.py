@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from penstock.admin.rocketmq.messages.finding import Wish, by_id, find, record
+from penstock.admin.rocketmq.messages.finding import MessageQuery, by_id, find, record
 from penstock.admin.rocketmq.messages.pulls import PULLS_MAX, backward, onward, pull, queues_of
 from penstock.admin.rocketmq.messages.resend import _retry, hand_over, resend
 from penstock.admin.rocketmq.messages.traces import trace, tracks
 from penstock.cluster.fanout import Warnings
-from penstock.net.http.server.api import ApiError
+from penstock.net.http.server.v1_api import ApiError
 from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.client.produce.trace import entry
@@ -47,11 +47,13 @@ def found(*messages: bytes) -> Command:
 )
 def test_what_cannot_be_looked_for_is_refused(query: bytes, code: str) -> None:
     with pytest.raises(ApiError, match=code):
-        Wish.parse(query)
+        MessageQuery.parse(query)
 
 
 def test_a_limit_has_bounds() -> None:
-    limits = [Wish.parse(b"topic=t&limit=" + each).limit for each in (b"", b"0", b"5", b"9999")]
+    limits = [
+        MessageQuery.parse(b"topic=t&limit=" + each).limit for each in (b"", b"0", b"5", b"9999")
+    ]
     assert limits == [32, 1, 5, 64]
 
 
@@ -73,9 +75,9 @@ async def test_an_id_of_a_broker_asks_that_broker() -> None:
 async def test_an_index_may_know_other_keys_of_the_same_hash() -> None:
     answer = found(message(1, 10), message(2, 20))
     scripted = Scripted({ROUTE: route(), RequestCode.QUERY_MESSAGE: answer})
-    told = await find(scripted, Wish("t", 10, key="key"))
+    told = await find(scripted, MessageQuery("t", 10, key="key"))
     assert [each["id"] for each in told["messages"]] == ["id-2", "id-2", "id-1", "id-1"]
-    assert (await find(scripted, Wish("t", 10, key="else")))["messages"] == []
+    assert (await find(scripted, MessageQuery("t", 10, key="else")))["messages"] == []
 
 
 async def test_messages_with_a_key_that_have_no_room_are_told_of(
@@ -84,23 +86,23 @@ async def test_messages_with_a_key_that_have_no_room_are_told_of(
     monkeypatch.setattr("penstock.admin.rocketmq.messages.finding.ROOM", 2 * len(b"tea"))
     answer = found(message(2, 20), message(1, 10))
     scripted = Scripted({ROUTE: route(), RequestCode.QUERY_MESSAGE: answer})
-    told = await find(scripted, Wish("t", 10, key="key"))
+    told = await find(scripted, MessageQuery("t", 10, key="key"))
     assert [each["id"] for each in told["messages"]] == ["id-2", "id-2"]
     assert told["message"].count("only the first 1 have room") == 2
 
 
 async def test_a_time_goes_on_where_the_page_ends() -> None:
     keeping = Keeping({A: [10, 20, 30, 40]})
-    told = await find(keeping, Wish("t", 2, begin_ms=10, end_ms=40))
+    told = await find(keeping, MessageQuery("t", 2, begin_ms=10, end_ms=40))
     assert [each["stored_ms"] for each in told["messages"]] == [10, 20]
     assert told["next_ms"] == 20
-    told = await find(keeping, Wish("t", 2, begin_ms=30, end_ms=40))
+    told = await find(keeping, MessageQuery("t", 2, begin_ms=30, end_ms=40))
     assert ([each["stored_ms"] for each in told["messages"]], told["next_ms"]) == ([30, 40], None)
 
 
 async def test_a_time_within_which_more_came_than_a_page_holds_still_goes_on() -> None:
     keeping = Keeping({A: [10] * 5, B: [10] * 5})
-    assert (await find(keeping, Wish("t", 2, begin_ms=10)))["next_ms"] == 11
+    assert (await find(keeping, MessageQuery("t", 2, begin_ms=10)))["next_ms"] == 11
 
 
 @pytest.mark.parametrize("size", [3, 300, 3000])
@@ -112,7 +114,7 @@ async def test_a_time_leaves_nothing_out_of_what_brokers_give_in_parts(
     seen: list[int] = []
     at: int | None = 0
     while at is not None:
-        told = await find(keeping, Wish("t", limit, begin_ms=at, end_ms=150))
+        told = await find(keeping, MessageQuery("t", limit, begin_ms=at, end_ms=150))
         page = [each["stored_ms"] for each in told["messages"]]
         assert page == sorted(page)
         assert len(page) <= limit
@@ -127,10 +129,10 @@ async def test_the_newest_are_the_newest_whatever_a_broker_gives_at_once(
     size: int, limit: int
 ) -> None:
     keeping = Keeping({A: list(range(0, 200, 2)), B: list(range(1, 60, 2))}, size)
-    told = await find(keeping, Wish("t", limit))
+    told = await find(keeping, MessageQuery("t", limit))
     newest = [*range(198, 58, -2), *range(59, -1, -1)]
     assert [each["stored_ms"] for each in told["messages"]] == newest[:limit]
-    told = await find(keeping, Wish("t", limit, broker="b"))
+    told = await find(keeping, MessageQuery("t", limit, broker="b"))
     assert [each["stored_ms"] for each in told["messages"]] == [*range(59, -1, -2)][:limit]
 
 
@@ -139,18 +141,18 @@ async def test_what_does_not_fit_is_left_out_at_the_far_end(
 ) -> None:
     monkeypatch.setattr("penstock.admin.rocketmq.messages.finding.ROOM", 12_000)
     keeping = Keeping({A: [*range(100)], B: [*range(90, 100)]}, 2400)
-    told = await find(keeping, Wish("t", 32))
+    told = await find(keeping, MessageQuery("t", 32))
     assert [each["stored_ms"] for each in told["messages"]] == [99, 99, 98, 98, 97, 97]
-    told = await find(keeping, Wish("t", 32, offset=0))
+    told = await find(keeping, MessageQuery("t", 32, offset=0))
     assert [each["offset"] for each in told["messages"]] == [0, 0, 1, 1, 2, 2]
-    told = await find(keeping, Wish("t", 32, begin_ms=90))
+    told = await find(keeping, MessageQuery("t", 32, begin_ms=90))
     assert [each["stored_ms"] for each in told["messages"]] == [90, 90, 91, 91, 92, 92]
     assert told["next_ms"] == 92
 
 
 async def test_a_place_has_as_many_as_are_wished_for() -> None:
     keeping = Keeping({A: [*range(100)], B: []}, 300)
-    told = await find(keeping, Wish("t", 64, queue=0, offset=10))
+    told = await find(keeping, MessageQuery("t", 64, queue=0, offset=10))
     assert [each["offset"] for each in told["messages"]] == [*range(10, 74)]
 
 

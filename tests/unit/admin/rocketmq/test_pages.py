@@ -8,19 +8,24 @@ import pytest
 
 from penstock.admin.nodes.machines import Machine
 from penstock.admin.rocketmq.attention import attention
-from penstock.admin.rocketmq.beside import Beside
 from penstock.admin.rocketmq.brokers import cluster
-from penstock.admin.rocketmq.groups import Letters, all_groups, all_letters, one_group
+from penstock.admin.rocketmq.consumer_groups import (
+    DeadLetterCount,
+    all_groups,
+    dead_letter_counts,
+    one_group,
+)
+from penstock.admin.rocketmq.group_rates import GroupRate, GroupRates
 from penstock.admin.rocketmq.offsets import preview, reset
-from penstock.admin.rocketmq.paces import Pace, Paces
+from penstock.admin.rocketmq.other_brokers import OtherBrokers
 from penstock.admin.rocketmq.topics import all_topics, groups_of, one_topic, sums_of
-from penstock.admin.rocketmq.verdicts import Facts, of_disk, of_group, of_server
+from penstock.admin.rocketmq.verdicts import GroupFacts, of_disk, of_group, of_server
 from penstock.cluster.cluster import Addresses
-from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.fanout import Warnings
 from penstock.cluster.groups import whole_groups
 from penstock.cluster.producers import Producer
-from penstock.net.http.server.api import ApiError
+from penstock.cluster.upstream_errors import NoAnswerError
+from penstock.net.http.server.v1_api import ApiError
 from penstock.rocketmq.client.admin.errors import Refused
 from penstock.rocketmq.client.admin.offsets import TO_THE_END
 from penstock.rocketmq.client.errors import NotConnected
@@ -232,26 +237,26 @@ def servers(**more: object) -> Scripted:
 
 async def test_the_list_counts_members() -> None:
     scripted = servers()
-    (group,) = (await all_groups(scripted, Paces()))["groups"]
+    (group,) = (await all_groups(scripted, GroupRates()))["groups"]
     assert (group["group"], group["members"], group["lag"]) == ("g", 1, 10)
     assert (group["type"], group["topics"]) == ("CONSUME_PASSIVELY", ["t"])
     scripted.answers[STATS] = {"consumeStatsList": []}  # it has consumed nothing yet
-    (group,) = (await all_groups(scripted, Paces()))["groups"]
+    (group,) = (await all_groups(scripted, GroupRates()))["groups"]
     assert (group["group"], group["lag"]) == ("g", 0)
 
 
 async def test_the_list_and_the_page_give_the_same_verdicts() -> None:
     settings = {"g": {"groupName": "g", "consumeEnable": False}}
-    scripted, paces = servers(), Paces()
+    scripted, rates = servers(), GroupRates()
     scripted.answers[SETTINGS] = {"subscriptionGroupTable": settings}
     scripted.answers[B, STATS] = {"consumeStatsList": [{"g": [progress("b", 3, 3)]}]}
-    (row,) = (await all_groups(scripted, paces))["groups"]
+    (row,) = (await all_groups(scripted, rates))["groups"]
     assert [each["kind"] for each in row["verdicts"]] == ["disabled", "letters"]
-    assert (await one_group(scripted, paces, "g"))["verdicts"] == row["verdicts"]
+    assert (await one_group(scripted, rates, "g"))["verdicts"] == row["verdicts"]
 
 
 async def test_a_group_with_its_members_and_who_has_which_queue() -> None:
-    found = await one_group(servers(), Paces(), "g")
+    found = await one_group(servers(), GroupRates(), "g")
     (member,) = found["members"]
     assert (member["client"], member["language"], member["version"]) == ("c@1", "JAVA", "V4_9_4")
     assert (member["queues"], member["orderly"]) == (1, True)
@@ -268,7 +273,7 @@ async def test_a_member_that_says_nothing_holds_nobody_knows_what() -> None:
     refused = Refused(ResponseCode.SYSTEM_ERROR, "no answer")
     scripted = servers()
     scripted.answers[RequestCode.GET_CONSUMER_RUNNING_INFO] = refused
-    found = await one_group(scripted, Paces(), "g")
+    found = await one_group(scripted, GroupRates(), "g")
     assert found["members"][0]["queues"] is None
     assert found["message"] == ""
 
@@ -282,7 +287,7 @@ async def test_a_group_that_no_broker_knows_is_not_found() -> None:
         }
     )
     with pytest.raises(ApiError, match="GROUP_NOT_FOUND"):
-        await one_group(scripted, Paces(), "g")
+        await one_group(scripted, GroupRates(), "g")
 
 
 async def test_the_letters_of_each_group_are_those_of_all_brokers() -> None:
@@ -294,8 +299,8 @@ async def test_the_letters_of_each_group_are_those_of_all_brokers() -> None:
         }
     )
     warnings = Warnings()
-    found = await all_letters(servers, await servers.brokers(), warnings)
-    assert (found, warnings.message) == ({"g": Letters(3, 5)}, "")
+    found = await dead_letter_counts(servers, await servers.brokers(), warnings)
+    assert (found, warnings.message) == ({"g": DeadLetterCount(3, 5)}, "")
 
 
 class Nodes:
@@ -304,7 +309,7 @@ class Nodes:
     def __init__(self, ports: dict[str, int]) -> None:
         self.addresses = Addresses((), tuple(f"127.0.0.1:{port + 1}" for port in ports.values()))
         self.ports = ports
-        self.asker = self
+        self.http = self
 
     async def get(self, address: str, target: str, kind: type[Machine]) -> Machine:
         assert target == "/node"
@@ -317,9 +322,9 @@ class Nodes:
         ]
 
 
-def beside(scripted: Scripted, **ports: int) -> Beside:
+def beside(scripted: Scripted, **ports: int) -> OtherBrokers:
     nodes: Any = Nodes(ports)
-    return Beside(scripted, nodes)
+    return OtherBrokers(scripted, nodes)
 
 
 async def test_groups_of_brokers_are_as_those_of_nodes() -> None:
@@ -380,7 +385,7 @@ async def test_groups_letters_and_brokers_lead_to_their_pages() -> None:
         (A, RUNTIME): {"table": {"putTps": "20.0 1 1", "getTransferedTps": "18.5 1 1"}},
         (B, RUNTIME): NotConnected(B, "refused"),
     }
-    found = await attention(scripted, Paces(), beside(scripted))
+    found = await attention(scripted, GroupRates(), beside(scripted))
     assert (found["topics"], found["groups"], found["lag"]) == (1, ["g"], 10)
     assert [(each["kind"], each["page"], each["names"]) for each in found["items"]] == [
         ("unattended", "rocketgroup", ["g"]),
@@ -394,16 +399,16 @@ async def test_groups_letters_and_brokers_lead_to_their_pages() -> None:
 async def test_a_broker_that_is_a_node_is_none_beside_the_nodes() -> None:
     scripted = servers()
     scripted.answers[RUNTIME] = {"table": {"putTps": "7 7 7"}}
-    found = await attention(scripted, Paces(), beside(scripted, rocketmq=10911))
+    found = await attention(scripted, GroupRates(), beside(scripted, rocketmq=10911))
     assert (found["beside"]["brokers"], found["beside"]["in"]) == (["b"], 7)
     both = beside(scripted, rocketmq=10911, other=10921)
-    found = await attention(scripted, Paces(), both)
+    found = await attention(scripted, GroupRates(), both)
     assert found["beside"] == {"brokers": [], "topics": [], "in": 0.0, "out": 0.0}
 
 
-def pace(came: int, out: int) -> Pace:
+def rate(came: int, out: int) -> GroupRate:
     """What comes and goes in a second."""
-    found = Pace()
+    found = GroupRate()
     for time_s in range(0, 60, 10):
         found.take(time_s, came * time_s, out * time_s)
     return found
@@ -412,29 +417,29 @@ def pace(came: int, out: int) -> Pace:
 @pytest.mark.parametrize(
     ("facts", "kinds"),
     [
-        (Facts(0, 0), []),
-        (Facts(5, 0), ["unattended warn"]),
-        (Facts(1000, 0), ["unattended bad"]),
-        (Facts(1000, 0, "BROADCASTING"), []),
-        (Facts(999, 1, pace=pace(9, 1)), []),
-        (Facts(1000, 1), ["unknown warn"]),
-        (Facts(1000, 1, pace=pace(9, 1)), ["growing bad"]),
-        (Facts(1000, 1, pace=pace(100, 99)), ["level warn"]),
-        (Facts(1000, 1, pace=pace(1, 2)), []),
-        (Facts(80_000, None, pace=pace(1, 2)), ["catching_up warn"]),
-        (Facts(5, 0, consumes=False), ["disabled warn"]),
-        (Facts(0, 0, consumes=False), []),
-        (Facts(5, 0, letters=2), ["unattended warn", "letters warn"]),
+        (GroupFacts(0, 0), []),
+        (GroupFacts(5, 0), ["unattended warn"]),
+        (GroupFacts(1000, 0), ["unattended bad"]),
+        (GroupFacts(1000, 0, "BROADCASTING"), []),
+        (GroupFacts(999, 1, rate=rate(9, 1)), []),
+        (GroupFacts(1000, 1), ["unknown warn"]),
+        (GroupFacts(1000, 1, rate=rate(9, 1)), ["growing bad"]),
+        (GroupFacts(1000, 1, rate=rate(100, 99)), ["level warn"]),
+        (GroupFacts(1000, 1, rate=rate(1, 2)), []),
+        (GroupFacts(80_000, None, rate=rate(1, 2)), ["catching_up warn"]),
+        (GroupFacts(5, 0, consumes=False), ["disabled warn"]),
+        (GroupFacts(0, 0, consumes=False), []),
+        (GroupFacts(5, 0, letters=2), ["unattended warn", "letters warn"]),
     ],
 )
-def test_groups(facts: Facts, kinds: list[str]) -> None:
+def test_groups(facts: GroupFacts, kinds: list[str]) -> None:
     assert [f"{each['kind']} {each['level']}" for each in of_group(facts)] == kinds
 
 
 def test_the_figures_that_words_are_made_of() -> None:
-    (verdict,) = of_group(Facts(80_000, 1, pace=pace(1, 2)))
+    (verdict,) = of_group(GroupFacts(80_000, 1, rate=rate(1, 2)))
     assert (verdict["depth"], verdict["growth"], verdict["seconds"]) == (80_000, -1, 80_000)
-    (letters,) = of_group(Facts(0, 1, letters=3, letter_ms=9))
+    (letters,) = of_group(GroupFacts(0, 1, letters=3, letter_ms=9))
     assert (letters["letters"], letters["last_ms"]) == (3, 9)
     assert of_server(answers=True) == []
     assert of_server(answers=False)[0]["kind"] == "silent"

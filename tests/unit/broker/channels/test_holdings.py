@@ -15,7 +15,7 @@ from penstock.broker.channels.deferred import (
     Deferred,
     DeferredRange,
 )
-from penstock.broker.channels.flights import Flights, Odd
+from penstock.broker.channels.flights import Flights, SingleFlight
 from penstock.broker.channels.requeued import Requeued, RequeuedRange
 from penstock.core.ranges import RangeSet
 from penstock.core.units import MILLISECOND, SECOND
@@ -37,7 +37,7 @@ class FlightsModel(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.flights = Flights(TIMEOUT)
-        self.held: dict[int, Odd] = {}
+        self.held: dict[int, SingleFlight] = {}
         self.odd: set[int] = set()
         self.now, self.end = NOW, 0
 
@@ -51,7 +51,9 @@ class FlightsModel(RuleBasedStateMachine):
         self.end = first + count
         deadline = self.flights.add(first, self.end, self.now)
         assert 0 <= deadline - self.now - TIMEOUT < GRAIN, "never early, at most a grain late"
-        self.held |= dict.fromkeys(range(first, self.end), Odd(deadline, 1, deadline - TIMEOUT))
+        self.held |= dict.fromkeys(
+            range(first, self.end), SingleFlight(deadline, 1, deadline - TIMEOUT)
+        )
 
     @rule(back=BACK, count=COUNT)
     def finish(self, back: int, count: int) -> None:
@@ -77,7 +79,7 @@ class FlightsModel(RuleBasedStateMachine):
         self.odd.discard(offset)
         if wait is not None:
             self.flights.add_odd(offset, attempts, self.now + wait, self.now)
-            self.held[offset] = Odd(self.now + wait, attempts, self.now)
+            self.held[offset] = SingleFlight(self.now + wait, attempts, self.now)
             self.odd.add(offset)
             self.end = max(self.end, offset + 1)
 

@@ -10,7 +10,7 @@ from penstock.broker.dead_letters import Origins, decode_origins, encode_origins
 from penstock.broker.progress import TopicSettings, WriterRecord
 from penstock.broker.publish import writers
 from penstock.broker.publish.bounds import TopicFullError
-from penstock.broker.publish.commit import Spot, unplaced
+from penstock.broker.publish.commit import BatchPlace, unplaced
 from penstock.broker.publish.writers import CommitNote, decode_commit, encode_commit
 from penstock.broker.topic import Topic
 from penstock.core.errors import DiskFullError, ExitingError, ReadOnlyError, StorageError
@@ -377,7 +377,7 @@ def test_batches_of_a_shard_stay_in_their_queue_and_know_their_offsets(world: Wo
     made = topic.begin_commit("w", 0, 0)
     spots = []
 
-    def note(batch: Batch, spot: Spot) -> int:
+    def note(batch: Batch, spot: BatchPlace) -> int:
         spots.append((spot.queue, spot.queue_offset))
         return 5
 

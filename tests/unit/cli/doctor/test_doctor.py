@@ -19,9 +19,9 @@ from penstock.cli.doctor.data_path import (
     holder_of,
     program_name,
 )
+from penstock.cli.doctor.doctor_command import repair_data_path
 from penstock.cli.doctor.queue import Queue
 from penstock.cli.doctor.report import Finding, Level, Report, error, warning
-from penstock.cli.doctor.run import repair_data_path
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import HOUR
 from penstock.rocketmq.broker.state import seal

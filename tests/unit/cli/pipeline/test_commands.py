@@ -11,7 +11,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from penstock.cli.penstock import app, main
-from penstock.cli.pipeline import run, sql, submit
+from penstock.cli.pipeline import run_command, sql, submit
 from penstock.cli.pipeline.checks import run_tests, run_validate
 from penstock.cli.pipeline.init import template, write_file
 from penstock.cli.pipeline.sql import _Shell, listed, statements, views
@@ -41,7 +41,9 @@ def test_a_file_is_run_with_its_own_pace_or_the_flags(
 ) -> None:
     ran: list[tuple[str, object]] = []
     monkeypatch.setattr(
-        run, "run_pipeline", lambda pipeline, trigger: ran.append((pipeline.spec.name, trigger))
+        run_command,
+        "run_pipeline",
+        lambda pipeline, trigger: ran.append((pipeline.spec.name, trigger)),
     )
     for flags in ([], ["--available-now"], ["--every", "2s"]):
         app(["pipeline", "run", str(file), *flags], result_action="return_value")
@@ -68,7 +70,7 @@ def test_what_is_wrong_is_one_line_before_spark_starts(
         f"penstock: {file}:3: [source] format nsq knows no option topik; did you mean topic?\n"
     )
     monkeypatch.setattr(requirements, "require_spark", lambda: None)
-    monkeypatch.setattr(run, "run_pipeline", lambda *_: None)
+    monkeypatch.setattr(run_command, "run_pipeline", lambda *_: None)
     places = ("--topic=t", "--to=lake", "--checkpoint=c", "--nsqd-http-address=127.0.0.1:4151")
     assert refusal(capsys, "archive", *places, "--max-records-per-trigger=0") == (
         "penstock: --max-records-per-trigger must be a positive whole number, not '0'\n"

@@ -11,10 +11,10 @@ import pytest
 
 from penstock.cli.live.display import Board
 from penstock.cli.penstock import app
-from penstock.cli.pipeline import run
+from penstock.cli.pipeline import run_command
 from penstock.cli.pipeline.local_spark import local_spark
-from penstock.cli.pipeline.nodes import Nodes, seconds
-from penstock.cli.pipeline.run import in_flags, run_archive
+from penstock.cli.pipeline.node_flags import PipelineNodeFlags, seconds
+from penstock.cli.pipeline.run_command import in_flags, run_archive
 from penstock.cli.pipeline.status import StatusFile
 from penstock.cli.pipeline.submit import Submission, command, environment, run_submit, spark_submit
 from penstock.cli.shared.stop import Stop
@@ -23,7 +23,7 @@ from penstock.spark import session as session_module
 from penstock.spark.pipelines import Pipeline, archive, submitted
 from penstock.spark.pipelines.document import Document
 from penstock.spark.pipelines.spec import read
-from penstock.spark.settings import Settings
+from penstock.spark.source_settings import SourceSettings
 
 
 def test_errors_use_the_words_of_the_flags(tmp_path: Path) -> None:
@@ -53,12 +53,12 @@ def test_display_and_ctrl_c_do_not_wait_for_a_node_as_long_as_the_query_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[float] = []
-    monkeypatch.setattr(run, "Cluster", lambda settings: asked.append(settings.timeout_s))
+    monkeypatch.setattr(run_command, "Cluster", lambda settings: asked.append(settings.timeout_s))
     source = {"topic": "t", "nsqd_http_address": "h:1"}
     display: Any = None
     for patient in ("600", "1"):
         spec = archive.pipeline(source | {"timeout": patient}, "lake", "s3a://b/c").spec
-        run._View(spec, Board(""), display, StatusFile("s3a://b/c"), Stop())
+        run_command._View(spec, Board(""), display, StatusFile("s3a://b/c"), Stop())
     assert asked == [3, 1]
 
 
@@ -103,11 +103,11 @@ def test_timeouts_are_whole_seconds() -> None:
     assert seconds("--timeout", "10s") == "10"
     assert seconds("--timeout", "10ms") == "1"
     with pytest.raises(PenstockError, match=r"^--timeout soon: give a duration such as"):
-        Nodes(timeout="soon").options()
+        PipelineNodeFlags(timeout="soon").options()
 
 
 def test_flags_are_options_of_the_source() -> None:
-    nodes = Nodes(
+    nodes = PipelineNodeFlags(
         lookupd_http_address=("l:4161", "m:4161"),
         timeout="1m",
         tls_v1=True,
@@ -118,13 +118,13 @@ def test_flags_are_options_of_the_source() -> None:
         tls_insecure_skip_verify=True,
         auth_secret="secret",
     )
-    settings = Settings.parse({"topic": "t", **nodes.options()})
+    settings = SourceSettings.parse({"topic": "t", **nodes.options()})
     assert settings.lookupd == ("l:4161", "m:4161")
     access = settings.access
     assert (access.timeout_s, access.tls, access.verify) == (60, True, False)
     assert (access.root_ca_file, access.cert, access.key) == ("/ca.pem", "/c.pem", "/k.pem")
     assert (access.server_name, access.auth_secret) == ("name", "secret")
-    assert Nodes(nsqd_http_address=("h:1",)).options() == {
+    assert PipelineNodeFlags(nsqd_http_address=("h:1",)).options() == {
         "nsqd_http_address": "h:1",
         "timeout": "10",
     }
@@ -135,7 +135,7 @@ def test_the_archive_takes_the_flags_of_tls_and_secrets_and_places_of_hadoop(
 ) -> None:
     given: list[Any] = []
     monkeypatch.setattr(
-        run, "run_archive", lambda source, *places, **_: given.extend((source, *places))
+        run_command, "run_archive", lambda source, *places, **_: given.extend((source, *places))
     )
     monkeypatch.setenv("PENSTOCK_AUTH_SECRET", "s3cret")
     app(

@@ -12,8 +12,8 @@ import pytest
 
 from penstock.broker.topic import Topic
 from penstock.core.errors import OffsetOutOfRangeError
-from penstock.net.http.server.api import ApiError, Query
 from penstock.net.http.server.service import Request
+from penstock.net.http.server.v1_api import ApiError, Query
 from penstock.node.dialect import LogView
 from penstock.node.http.api_arguments import number, out_of_range
 from penstock.node.http.log_views import NSQ_VIEW, queue_named, view_for

@@ -17,7 +17,7 @@ from penstock.core.errors import ConfigError
 from penstock.net.tls.tls_layer import ServerTls, TlsError
 from penstock.nsq.client.aio.connection import Outflow
 from penstock.nsq.client.config import Config
-from penstock.nsq.client.connect.handshake import ANSWER_MAX, AnswerReader, Ask, Handshake
+from penstock.nsq.client.connect.handshake import ANSWER_MAX, AnswerReader, Handshake, HandshakeStep
 from penstock.nsq.client.connect.server_info import ServerInfo, StrangeAnswerError
 from penstock.nsq.client.connect.tls import context_of, layer_of
 from penstock.nsq.client.errors import BadTlsOptions
@@ -85,10 +85,12 @@ def test_a_producer() -> None:
 def test_a_consumer_with_auth_and_heartbeats() -> None:
     handshake = begun(Config(auth_secret="s"), "t", "c")
     assert handshake.receive(Response(b"_heartbeat_")) is None
-    assert handshake.receive(Response(b'{"auth_required":true}')) == Ask("AUTH", b"AUTH\n\0\0\0\1s")
-    assert handshake.receive(Response(b"_heartbeat_")) == Ask("AUTH", b"NOP\n")
+    assert handshake.receive(Response(b'{"auth_required":true}')) == HandshakeStep(
+        "AUTH", b"AUTH\n\0\0\0\1s"
+    )
+    assert handshake.receive(Response(b"_heartbeat_")) == HandshakeStep("AUTH", b"NOP\n")
     assert handshake.awaited == "AUTH"
-    assert handshake.receive(Response(b"{}")) == Ask("SUB", b"SUB t c\n")
+    assert handshake.receive(Response(b"{}")) == HandshakeStep("SUB", b"SUB t c\n")
     assert not handshake.done
     assert handshake.receive(Response(b"OK")) is None
     assert handshake.done

@@ -302,7 +302,7 @@ class Node(FakeLink):
 class Bare(Subscription[Node]):
     """A shell that does nothing."""
 
-    def _dial(self, address: str) -> None: ...
+    def _connect_to(self, address: str) -> None: ...
 
     def _ask(self, url: str) -> None: ...
 
@@ -328,7 +328,7 @@ class Shell(Subscription[Node]):
             **more,
         )
 
-    def _dial(self, address: str) -> None:
+    def _connect_to(self, address: str) -> None:
         self.dialled.append(address)
 
     def _ask(self, url: str) -> None:
@@ -376,7 +376,7 @@ def test_bad_arguments(
 
 
 def test_a_shell_has_its_duties() -> None:
-    with pytest.raises(TypeError, match="_ask, _dial, _soon"):
+    with pytest.raises(TypeError, match="_ask, _connect_to, _soon"):
         Subscription("t", "c", nsqd_tcp_addresses=["n:1"])  # type: ignore[abstract]
 
 

@@ -22,7 +22,7 @@ from penstock.core.settings.tls_kinds import TlsRequired
 from penstock.core.units import HOUR, MILLISECOND, SECOND
 from penstock.nsq.nsqd.data_path import open_node
 from penstock.nsq.nsqd.http.refusals import refusal
-from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 from penstock.storage.durability import Durability
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.broker.group_figures import ConsumerGroup, GroupMember, ProducerGroup
 from penstock.core.units import HOUR, SECOND
-from penstock.log_api.pipeline_status import PipelineStatus, ToldStatus
+from penstock.log_api.pipeline_status import PipelineStatus, ReportedStatus
 from penstock.net.tls.tls_layer import TlsLayer
 from penstock.node.dialect import Dialect
 from penstock.node.log_groups import LogGroup
@@ -190,8 +190,8 @@ def test_their_number_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_each_figure_of_each_pipeline() -> None:
     told_pipelines = [
-        ToldStatus("1", "a", "running", rows_read=5, read_per_s=2.5, batch_ms=1500, lag=7),
-        ToldStatus("2", "a", "failed", error="e", error_at=1.5, age=3.25, state_bytes=9),
+        ReportedStatus("1", "a", "running", rows_read=5, read_per_s=2.5, batch_ms=1500, lag=7),
+        ReportedStatus("2", "a", "failed", error="e", error_at=1.5, age=3.25, state_bytes=9),
     ]
     text = "".join(metric.text() for metric in of_pipelines(told_pipelines))
     for line in (
@@ -207,8 +207,8 @@ def test_each_figure_of_each_pipeline() -> None:
 
 def test_a_lag_is_told_where_it_is_so_that_those_of_nodes_add_up() -> None:
     groups = [("orders", "lake")]
-    here = ToldStatus("1", "a", "running", groups=groups, lag=7, lag_is_here=True)
-    elsewhere = ToldStatus("1", "a", "running", groups=groups, lag=9)
+    here = ReportedStatus("1", "a", "running", groups=groups, lag=7, lag_is_here=True)
+    elsewhere = ReportedStatus("1", "a", "running", groups=groups, lag=9)
     lags = [
         "nsqd_pipeline_lag{" in "".join(metric.text() for metric in of_pipelines([each]))
         for each in (here, elsewhere)

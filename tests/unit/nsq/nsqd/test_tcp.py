@@ -15,8 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from penstock.broker.channels.consumer import Delivery, Locality
 from penstock.core.clock import SYSTEM_CLOCK
-from penstock.net.budget import Memory, Turns
-from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.net.budget import Memory, MemoryQueue
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 from penstock.nsq.nsqd.tcp import connection, refusal_port
 from penstock.nsq.nsqd.tcp.connection import Connection, Pause, Phase
 from penstock.nsq.nsqd.tcp.outbox import Outbox, frames_of
@@ -122,7 +122,7 @@ class Phases(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         options = NsqdOptions()
-        node = SimpleNamespace(clock=SYSTEM_CLOCK, turns=Turns(Memory.of().requests))
+        node = SimpleNamespace(clock=SYSTEM_CLOCK, turns=MemoryQueue(Memory.of().requests))
         context: Any = SimpleNamespace(
             node=node,
             options=options,

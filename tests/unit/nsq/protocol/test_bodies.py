@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from penstock.broker.publish.commit import unplaced
 from penstock.core.units import MILLISECOND
 from penstock.nsq.protocol.bodies import Bodies
+from penstock.nsq.protocol.dead_letters import DeadLetterFrames
 from penstock.nsq.protocol.encode import multi_body
 from penstock.nsq.protocol.errors import ProtocolError
-from penstock.nsq.protocol.letters import Letters
 from penstock.nsq.protocol.mpub import MpubScanner
 from penstock.nsq.protocol.staged import read_staged
 from penstock.nsq.protocol.stamps import stamp
@@ -123,7 +123,7 @@ def test_dead_letters_keep_time_and_body_and_get_new_ids_and_attempts() -> None:
         for body, time in ((b"one", 1111), (b"second", 2222))
     )
     struct.pack_into(">H", second, 16, 5)
-    letters = Letters([memoryview(first), memoryview(second)], b"note")
+    letters = DeadLetterFrames([memoryview(first), memoryview(second)], b"note")
     assert (letters.count, letters.nbytes, letters.stride, letters.note) == (2, 9, 0, b"note")
     frames, positions = letters.encode(1000, 3333)
     assert positions is not None

@@ -31,7 +31,7 @@ from penstock.nsq.takeover.diskqueue import (
     pieces,
 )
 from penstock.nsq.takeover.reader import QueueReader
-from penstock.nsq.takeover.sharing import KINDS_MAX, Share, merge
+from penstock.nsq.takeover.shared_records import KINDS_MAX, SharedRecords, merge
 from penstock.testing.disk import FaultyDisk
 from tools.harness.go_files import DATA, MESSAGE_MAX, NOW, Message, data, disk_with, messages, queue
 
@@ -350,11 +350,11 @@ def chunks(held: Held, count: int) -> Iterator[Records]:
         yield cut(data(held[start : start + count]), 10_000).records
 
 
-def merged(*queues: Held, count: int = 10) -> list[Share]:
+def merged(*queues: Held, count: int = 10) -> list[SharedRecords]:
     return list(merge([chunks(held, count) for held in queues]))
 
 
-def contents(shares: list[Share], lane: int) -> Counter[tuple[bytes, int]]:
+def contents(shares: list[SharedRecords], lane: int) -> Counter[tuple[bytes, int]]:
     return Counter(
         (identity, share.attempts)
         for share in shares
@@ -363,7 +363,7 @@ def contents(shares: list[Share], lane: int) -> Counter[tuple[bytes, int]]:
     )
 
 
-def check(shares: list[Share], queues: tuple[Held, ...]) -> int:
+def check(shares: list[SharedRecords], queues: tuple[Held, ...]) -> int:
     """Every queue gets back what it held; how many messages are stored."""
     for lane, held in enumerate(queues):
         records = cut(data(held), 10_000).records

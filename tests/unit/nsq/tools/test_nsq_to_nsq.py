@@ -17,9 +17,9 @@ from penstock.nsq.client.consume.backoff import Backoff
 from penstock.nsq.client.consume.replies import Link, Replies
 from penstock.nsq.client.errors import BadBody, BadMessage, ClientError, NotConnected, Unauthorized
 from penstock.nsq.tools.nsq_to_nsq import forwarder
+from penstock.nsq.tools.nsq_to_nsq.command_line import parse_options
 from penstock.nsq.tools.nsq_to_nsq.forwarder import Forwarder, Picked, Run
 from penstock.nsq.tools.nsq_to_nsq.json_filter import JsonFilter, Missing, NoObject, decode_object
-from penstock.nsq.tools.nsq_to_nsq.options import parse_options
 from tests.unit.nsq.client.links import FakeLink, block
 
 BODIES = [b"%d" % number for number in range(7)]

@@ -10,6 +10,7 @@ from penstock.core.clock import SYSTEM_CLOCK
 from penstock.net.http.client.link import Origin
 from penstock.nsq.client import Message
 from penstock.nsq.tools.errors import ToolError
+from penstock.nsq.tools.to_http.command_line import header_values, parse_options
 from penstock.nsq.tools.to_http.hops import (
     Endpoint,
     Hop,
@@ -19,7 +20,6 @@ from penstock.nsq.tools.to_http.hops import (
     header_fields,
     is_template,
 )
-from penstock.nsq.tools.to_http.options import header_values, parse_options
 from penstock.nsq.tools.to_http.program import Forwarder
 from penstock.nsq.tools.to_http.publisher import Publisher, PublishFailed
 from penstock.nsq.tools.to_http.urls import BadUrl, Unusable, parse_url

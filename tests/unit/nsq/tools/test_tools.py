@@ -35,8 +35,8 @@ from penstock.nsq.tools.errors import (
 )
 from penstock.nsq.tools.flags import ConsumerFlags, parse
 from penstock.nsq.tools.forwarding import Report, Timings, percentile, summary, upstream_hosts
+from penstock.nsq.tools.lifecycle import Stop, closed_on, until
 from penstock.nsq.tools.lines import ClientFormatter
-from penstock.nsq.tools.run import Stop, closed_on, until
 from penstock.nsq.tools.stat import ColourTable, PlainTable, Row, StatFlags, report
 from penstock.nsq.tools.tail import ColourView, PlainView, Stdout
 from penstock.testing.clock import FakeClock
@@ -219,7 +219,7 @@ async def test_consumers_are_closed_when_asked_to_end_and_only_then() -> None:
 
 
 async def test_a_body_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.nsq.tools.run._LINGER_S", 0.01)
+    monkeypatch.setattr("penstock.nsq.tools.lifecycle._LINGER_S", 0.01)
     stop = Stop()
     async with closed_on(stop, Closable()):
         stop.request()

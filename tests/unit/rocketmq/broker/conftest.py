@@ -14,7 +14,7 @@ from penstock.broker.publish.records import Records
 from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
 from penstock.core.clock import SYSTEM_CLOCK
-from penstock.net.budget import Memory, Turns
+from penstock.net.budget import Memory, MemoryQueue
 from penstock.net.vitals.vitals import Vitals
 from penstock.node.commits import Commits
 from penstock.node.dialect import Dialect
@@ -22,9 +22,9 @@ from penstock.node.followers import Followers
 from penstock.node.log_groups import LogGroups
 from penstock.node.node import Node
 from penstock.node.registry import Registry
+from penstock.rocketmq.broker.broker_settings import BrokerSettings
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.services import Services
-from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.broker.state.files import StateFiles
 from penstock.rocketmq.protocol import ids
 from penstock.rocketmq.protocol.registration import TopicConfig
@@ -79,8 +79,8 @@ class FakeNode:
 
     def __init__(self, path: Path, clock: FakeClock | None = None) -> None:
         self.clock = clock or SYSTEM_CLOCK
-        self.turns = Turns(Memory.of().requests)
-        self.answer_turns = Turns(Memory.of().answers)
+        self.turns = MemoryQueue(Memory.of().requests)
+        self.answer_turns = MemoryQueue(Memory.of().answers)
         store = Store(OsDisk(), str(path), LogOptions())
         self.broker = Broker(store, self.clock, SystemChance(7), BrokerOptions())
         self.commits = FakeCommits()

@@ -8,8 +8,8 @@ from typing import Any
 
 from penstock.core.errors import StorageError
 from penstock.rocketmq.broker.services import Services
-from penstock.rocketmq.broker.state.groups import GroupConfig
-from penstock.rocketmq.broker.state.topics import WRITE
+from penstock.rocketmq.broker.state.group_table import GroupConfig
+from penstock.rocketmq.broker.state.topic_table import WRITE
 from penstock.rocketmq.broker.store.draft import Draft, Placed
 from penstock.rocketmq.protocol.fastjson import ObjectKey
 from penstock.rocketmq.protocol.messages import properties

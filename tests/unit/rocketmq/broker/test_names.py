@@ -9,7 +9,7 @@ import pytest
 from penstock.rocketmq.broker import attributes, names, permissions
 from penstock.rocketmq.broker.answering import AnswerTable, answers
 from penstock.rocketmq.broker.services import Services
-from penstock.rocketmq.broker.state.topics import READ, WRITE
+from penstock.rocketmq.broker.state.topic_table import READ, WRITE
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.publish.commit import Spot
+from penstock.broker.publish.commit import BatchPlace
 from penstock.core.errors import ConfigError, OffsetOutOfRangeError, StorageError, TooManyFilesError
 from penstock.core.units import MILLISECOND
 from penstock.node.dialect import StagingError
+from penstock.rocketmq.broker.broker_settings import BrokerSettings
 from penstock.rocketmq.broker.periodic import Periodic
 from penstock.rocketmq.broker.services import Services
-from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.broker.staging import SECTIONS_MAX, RocketStaging
 from penstock.rocketmq.broker.state.files import TOPICS, StateFiles
-from penstock.rocketmq.broker.state.topics import TopicTable
+from penstock.rocketmq.broker.state.topic_table import TopicTable
 from penstock.rocketmq.protocol.messages import batch_body
 from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage
 from penstock.rocketmq.protocol.messages.message import decode_all
@@ -220,7 +220,7 @@ async def test_a_section_is_a_batch_that_gets_its_place(
     batch, other = staging.read(topic, section(7, *bodies, text="TAGS\1T\2") + section(0, b"y"))
     assert (batch.queue, batch.count, other.queue, other.count) == (7, len(sizes), 0, 1)
     writable = Batch.parse(memoryview(bytearray(batch.raw)))
-    spot = Spot(topic.log.id_base + 11, 2, 5, 9_000_000)
+    spot = BatchPlace(topic.log.id_base + 11, 2, 5, 9_000_000)
     assert staging.stamp(topic)(writable, spot) == sum(sizes)
     for number, message in enumerate(decode_all(writable.frames)):
         assert (message.topic, message.queue, message.queue_offset) == ("t", 2, 5 + number)

@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 
 from penstock.rocketmq.client.admin.client import successful
 from penstock.rocketmq.mqadmin.admin import Admin
-from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output
+from penstock.rocketmq.mqadmin.posix_parser import ParsedOptions
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from penstock.rocketmq.protocol.command import RESPONSE, Command, Language
@@ -20,7 +20,7 @@ BROKER = "127.0.0.1:10911"
 QUEUE = (("brokerName", "a"), ("queueId", 0), ("topic", "T"))
 NAME_SERVER = "127.0.0.1:9876"
 Answer = Command | Exception | Callable[[dict[str, Any]], Any]
-Work = Callable[[Admin, Given, Output], Coroutine[Any, None, None]]
+Work = Callable[[Admin, ParsedOptions, Output], Coroutine[Any, None, None]]
 
 
 def answer(body: Any = None, **ext: object) -> Command:
@@ -107,7 +107,7 @@ class FakeAdmin(Admin):
 def printed(work: Work, admin: Admin, **given: str) -> str:
     """What a sub-command prints for people."""
     texts: list[str] = []
-    admin.do(work(admin, Given(given), Output(texts.append)))
+    admin.do(work(admin, ParsedOptions(given), Output(texts.append)))
     return "".join(texts)
 
 
@@ -115,7 +115,7 @@ def in_json(work: Work, admin: Admin, **given: str) -> dict[str, Any]:
     """What a sub-command prints as JSON."""
     texts: list[str] = []
     out = Output(texts.append, as_json=True)
-    admin.do(work(admin, Given(given), out))
+    admin.do(work(admin, ParsedOptions(given), out))
     out.finish()
     found = json.loads("".join(texts))
     assert isinstance(found, dict)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.rocketmq.mqadmin.errors import CommandFailed
-from penstock.rocketmq.mqadmin.options import (
+from penstock.rocketmq.mqadmin.posix_parser import (
     BadUsage,
-    Given,
+    ParsedOptions,
     SubCommand,
     either,
     flag,
@@ -63,11 +63,11 @@ def test_exactly_one_of_a_group_is_given() -> None:
 def test_an_option_of_the_client_may_be_repeated() -> None:
     given = parse(COMMAND, ["-tT", "--client-opt", "a,1", "--client-opt=b"])
     assert given.all("client-opt") == ["a,1", "b"]
-    assert Given().all("client-opt") == []
+    assert ParsedOptions().all("client-opt") == []
 
 
 def test_values_are_read_as_java_reads_them() -> None:
-    given = Given({"yes": " TRUE ", "one": "1", "text": " x ", "number": "7"})
+    given = ParsedOptions({"yes": " TRUE ", "one": "1", "text": " x ", "number": "7"})
     assert given.is_true("yes")
     assert not given.is_true("one")
     assert given.is_true("missing", True)

@@ -7,13 +7,13 @@ import pytest
 from penstock.core.metrics import mqnamesrv as metrics
 from penstock.core.units import SECOND
 from penstock.rocketmq.namesrv.daemon import PATIENCE_S, NamesrvVitals
-from penstock.rocketmq.namesrv.routes import Routes, Who
+from penstock.rocketmq.namesrv.routes import BrokerIdentity, Routes
 from penstock.rocketmq.protocol.registration import Registration, TopicConfig
 from penstock.testing.clock import FakeClock
 from tests.metrics_pages import parse
 
-A = Who("C", "a", "1.1.1.1:1", 0, "1.1.1.1:2")
-B = Who("C", "b", "1.1.1.2:1", 0)
+A = BrokerIdentity("C", "a", "1.1.1.1:1", 0, "1.1.1.1:2")
+B = BrokerIdentity("C", "b", "1.1.1.2:1", 0)
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_topics_change_only_with_their_version(routes: Routes) -> None:
 
 
 def test_only_masters_tell_of_topics(routes: Routes) -> None:
-    slave = Who("C", "a", "1.1.1.3:1", 1)
+    slave = BrokerIdentity("C", "a", "1.1.1.3:1", 1)
     assert routes.register(slave, topics("T"), 1) == ("", "")
     assert routes.route("T") is None
     routes.register(A, topics("T"), 2)
@@ -50,15 +50,15 @@ def test_only_masters_tell_of_topics(routes: Routes) -> None:
 
 def test_a_slave_that_takes_the_place_of_its_master_tells_of_its_own_topics(routes: Routes) -> None:
     routes.register(A, topics("T", read_queues=4), 1)
-    routes.register(Who("C", "a", "1.1.1.3:1", 1), topics("T", read_queues=4), 2)
+    routes.register(BrokerIdentity("C", "a", "1.1.1.3:1", 1), topics("T", read_queues=4), 2)
     routes.register(A, topics("T", read_queues=8, counter=2), 1)  # and hangs, before that is copied
-    routes.register(Who("C", "a", "1.1.1.3:1", 0), topics("T", read_queues=4), 2)
+    routes.register(BrokerIdentity("C", "a", "1.1.1.3:1", 0), topics("T", read_queues=4), 2)
     assert routes.brokers["a"].addresses == {0: "1.1.1.3:1"}
     assert routes.topics["T"]["a"].read_queues == 4
 
 
 def test_an_address_has_one_id(routes: Routes) -> None:
-    routes.register(Who("C", "a", "1.1.1.1:1", 1), topics(), 1)
+    routes.register(BrokerIdentity("C", "a", "1.1.1.1:1", 1), topics(), 1)
     routes.register(A, topics("T"), 1)
     assert routes.brokers["a"].addresses == {0: "1.1.1.1:1"}
 
@@ -86,10 +86,10 @@ def test_a_new_connection_takes_a_broker_over(routes: Routes) -> None:
 
 def test_a_broker_that_moves_leaves_nothing_behind(routes: Routes) -> None:
     routes.register(A, topics("T"), 1)
-    routes.register(Who("D", "a", A.address, 0), topics("T"), 1)
+    routes.register(BrokerIdentity("D", "a", A.address, 0), topics("T"), 1)
     assert routes.clusters == {"D": {"a": None}}
     assert routes.brokers["a"].cluster == "D"
-    routes.register(Who("D", "renamed", A.address, 0), topics("T"), 1)
+    routes.register(BrokerIdentity("D", "renamed", A.address, 0), topics("T"), 1)
     assert routes.clusters == {"D": {"renamed": None}}
     assert list(routes.topics["T"]) == ["renamed"]
     routes.disconnected(1)

@@ -16,13 +16,13 @@ from penstock.spark import compaction
 from penstock.spark.compaction import compact
 from penstock.spark.compaction.swap import staging_of
 from penstock.spark.errors import OptionError, SinkError, SourceError
-from penstock.spark.pipelines import archive, needed, own, pinned
+from penstock.spark.pipelines import archive, column_pruning, own, sink_nodes
 from penstock.spark.pipelines.ends import check_sink, check_source
 from penstock.spark.pipelines.own import alone, group_name, local_folder, require_own
 from penstock.spark.pipelines.pipeline import Pipeline
+from penstock.spark.pipelines.reports import about, about_bad
 from penstock.spark.pipelines.spec import Parse, Run, Sink, Source, Spec
-from penstock.spark.pipelines.told import about, about_bad
-from penstock.spark.settings import Settings
+from penstock.spark.source_settings import SourceSettings
 from tests.unit.spark.compaction import lake
 
 NODE = {"topic": "t", "nsqd_http_address": "h:1"}
@@ -54,10 +54,10 @@ def test_columns_are_found_unless_the_file_chooses(
     monkeypatch.setattr(Pipeline, "_needed", lambda *_: "found by the optimiser")
     monkeypatch.setattr(Pipeline, "_source", lambda _, spark, source: asked.append(source))
     monkeypatch.setattr(Pipeline, "transformed", lambda *_: None)
-    monkeypatch.setattr(needed, "sources", lambda _: 1)
+    monkeypatch.setattr(column_pruning, "sources", lambda _: 1)
     pipeline(source).frame(SPARK)
     assert [each.schema for each in asked] == [schema]
-    monkeypatch.setattr(needed, "sources", lambda _: 2)
+    monkeypatch.setattr(column_pruning, "sources", lambda _: 2)
     grouped = Source("nsq", NODE | {"group": "g"}, "body binary")
     with pytest.raises(OptionError, match="give groupIdPrefix in place of group"):
         pipeline(grouped).frame(SPARK)
@@ -66,7 +66,7 @@ def test_columns_are_found_unless_the_file_chooses(
 def test_a_watermark_finds_its_column_whatever_its_letters(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(needed, "columns", lambda *_: ["body"])
+    monkeypatch.setattr(column_pruning, "columns", lambda *_: ["body"])
     parse = Parse("n int", ("Timestamp", "1 minute"), ("n",))
     made = Pipeline(Spec("n", Source("nsq", NODE), Sink("console", {}), Run(1000, "c"), parse))
     assert made._needed(SPARK) == "body binary, timestamp timestamp"
@@ -95,7 +95,7 @@ def test_a_group_of_its_own_unless_the_file_names_one(
     )
     source = Source("nsq", NODE | given)
     pipeline(source)._source(spark, source)
-    group = Settings.parse(asked, "stream").group
+    group = SourceSettings.parse(asked, "stream").group
     assert group is None if begins is None else str(group).startswith(begins)
 
 
@@ -236,20 +236,20 @@ def checkpoint(monkeypatch: pytest.MonkeyPatch) -> Checkpoint:
 
     monkeypatch.setattr(own, "text", lambda *_: json.dumps(made.kept) if made.kept else None)
     monkeypatch.setattr(own, "has_unfinished_batch", lambda *_: made.unfinished)
-    monkeypatch.setattr(pinned, "_keep", keep)
+    monkeypatch.setattr(sink_nodes, "_keep", keep)
     return made
 
 
 def fixed(nodes: str) -> str:
     options = GIVEN | {"nsqd_http_address": nodes}
-    return pinned.fixed(SPARK, options, "run")["nsqd_http_address"]
+    return sink_nodes.fixed(SPARK, options, "run")["nsqd_http_address"]
 
 
 def test_a_list_that_is_given_may_change_when_no_batch_is_unfinished(
     checkpoint: Checkpoint,
 ) -> None:
     at_least_once = {"topic": "t", "nsqd_http_address": "a:1"}
-    assert pinned.fixed(SPARK, at_least_once, "run") == at_least_once
+    assert sink_nodes.fixed(SPARK, at_least_once, "run") == at_least_once
     assert checkpoint.kept == []
     checkpoint.unfinished = True
     assert fixed("a:1,b:1") == "a:1,b:1"  # of a query that has had no list

@@ -21,7 +21,7 @@ from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import StoredMessage, SysFlag, encode
 from penstock.spark.errors import OptionError, SourceError
 from penstock.spark.offsets import Place
-from penstock.spark.options import table
+from penstock.spark.option_declarations import table
 from penstock.spark.rocketmq import decode
 from penstock.spark.rocketmq.access import BrokerAccess
 from penstock.spark.rocketmq.arrays import binaries, texts
@@ -32,10 +32,10 @@ from penstock.spark.rocketmq.decode import (
     decompressed,
     record_batch,
 )
+from penstock.spark.rocketmq.rocketmq_settings import COLUMNS, RocketmqSettings, is_system
 from penstock.spark.rocketmq.schema import SCHEMA
-from penstock.spark.rocketmq.settings import COLUMNS, RocketmqSettings, is_system
 from penstock.spark.rocketmq.stored import Spans, Stored
-from penstock.spark.settings import Settings
+from penstock.spark.source_settings import SourceSettings
 from tests.unit.spark.rocketmq.scripted_broker import STORED_MS, stored
 
 NAMESRV = {"topic": "t", "namesrvaddr": "a:9876; b:9876"}
@@ -99,7 +99,7 @@ def test_wrong_options(given: dict[str, str], said: str) -> None:
 
 
 def test_the_page_lists_the_options_that_differ_and_columns_are_those_of_the_decoder() -> None:
-    shown = table(RocketmqSettings, beside=Settings)
+    shown = table(RocketmqSettings, beside=SourceSettings)
     named = [line.split("`")[1] for line in shown.strip().splitlines()[2:]]
     assert named == ["group", "namesrvAddr", "accessKey", "secretKey"]
     assert SCHEMA.fieldNames() == list(COLUMNS) == list(TYPES)

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 from penstock.spark.sink.columns import Columns
 from penstock.spark.sink.pieces import Piece
 from penstock.spark.sink.rows import RowReader
-from penstock.spark.sink.settings import Settings
+from penstock.spark.sink.sink_settings import SinkSettings
 from tests.unit.spark.sink.fake_node import FakeNode
 
 
@@ -57,6 +57,6 @@ def reader(topic: str | None = "t", partition: int = 3, delay: bool = False) -> 
     return RowReader(columns, topic, partition)
 
 
-def settings(*nodes: FakeNode, **options: str) -> Settings:
+def settings(*nodes: FakeNode, **options: str) -> SinkSettings:
     addresses = ",".join(node.address for node in nodes)
-    return Settings.parse({"nsqd_http_address": addresses, "timeout": "60", **options})
+    return SinkSettings.parse({"nsqd_http_address": addresses, "timeout": "60", **options})

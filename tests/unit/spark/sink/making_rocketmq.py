@@ -8,8 +8,8 @@ from penstock.rocketmq.blocking import RemotingLink
 from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import decode_all
 from penstock.spark.rocketmq.broker_log import BrokerLog
+from penstock.spark.sink.rocketmq.rocketmq_sink_settings import RocketmqSinkSettings
 from penstock.spark.sink.rocketmq.rows import RocketmqRows
-from penstock.spark.sink.rocketmq.settings import Settings
 from tests.spark.rocketmq_brokers import Brokers
 
 
@@ -17,15 +17,17 @@ def rows(topic: str | None = "t") -> RocketmqRows:
     return RocketmqRows("body", topic, 3)
 
 
-def settings(brokers: Brokers, **options: str) -> Settings:
-    return Settings.parse({"namesrvAddr": brokers.namesrv.rocketmq, "timeout": "60", **options})
+def settings(brokers: Brokers, **options: str) -> RocketmqSinkSettings:
+    return RocketmqSinkSettings.parse(
+        {"namesrvAddr": brokers.namesrv.rocketmq, "timeout": "60", **options}
+    )
 
 
-def exact(*brokers: Brokers, **options: str) -> Settings:
+def exact(*brokers: Brokers, **options: str) -> RocketmqSinkSettings:
     """Exactly once, at these brokers."""
     addresses = ",".join(each.broker.http for each in brokers)
     given = {"exactlyOnce": "true", "nsqd_http_address": addresses, "timeout": "60"}
-    return Settings.parse({**given, **options})
+    return RocketmqSinkSettings.parse({**given, **options})
 
 
 def stored(brokers: Brokers, topic: str) -> list[tuple[int, bytes, Mapping[str, str]]]:

@@ -16,8 +16,12 @@ from penstock.spark.formats.rocketmq import RocketmqDataSource
 from penstock.spark.rocketmq.access import BrokerAccess
 from penstock.spark.rocketmq.schema import SCHEMA
 from penstock.spark.sink.rocketmq.queues import Queue, Queues, queue_numbered, queues_in
+from penstock.spark.sink.rocketmq.rocketmq_sink_settings import (
+    TOPIC,
+    RocketmqSinkSettings,
+    invalid_topic,
+)
 from penstock.spark.sink.rocketmq.rows import ANY_QUEUE, Key, RocketmqRows, body_column
-from penstock.spark.sink.rocketmq.settings import TOPIC, Settings, invalid_topic
 from tests.unit.spark.sink.making import batch, bodies_of, schema
 from tests.unit.spark.sink.making_rocketmq import rows
 
@@ -26,7 +30,7 @@ EXACT = {"exactlyOnce": "true", "nsqd_http_address": "a:1,b:2"}
 
 
 def test_brokers_are_found_as_a_source_does_and_rows_staged_over_http() -> None:
-    settings = Settings.parse(
+    settings = RocketmqSinkSettings.parse(
         {**SERVERS, "path": "t", "accessKey": "k", "secretKey": "s", "tls_server_name": "n"}
     )
     assert settings.topic == "t"
@@ -36,7 +40,9 @@ def test_brokers_are_found_as_a_source_does_and_rows_staged_over_http() -> None:
     access = directory.access
     assert isinstance(access, BrokerAccess)
     assert (access.account, access.tls, access.server_name) == (Account("k", "s"), True, "n")
-    exact = Settings.parse({**EXACT, "timeout": "3", "writerId": "w", "writerBatch": "5"})
+    exact = RocketmqSinkSettings.parse(
+        {**EXACT, "timeout": "3", "writerId": "w", "writerBatch": "5"}
+    )
     staging = exact.staging()
     assert (staging.nodes, staging.access.timeout_s) == (("a:1", "b:2"), 3.0)
     assert (staging.writer, staging.writer_batch) == ("w", 5)
@@ -64,7 +70,7 @@ def test_brokers_are_found_as_a_source_does_and_rows_staged_over_http() -> None:
 )
 def test_refused(options: dict[str, str], said: str) -> None:
     with pytest.raises(OptionError) as refused:
-        Settings.parse(options)
+        RocketmqSinkSettings.parse(options)
     assert said in str(refused.value)
 
 

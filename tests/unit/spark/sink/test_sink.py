@@ -45,11 +45,11 @@ from penstock.spark.sink.idle import KEPT_MAX, Idle
 from penstock.spark.sink.in_flight import InFlight
 from penstock.spark.sink.packing import packed, require_packable
 from penstock.spark.sink.pieces import Piece, cut, edges, groups, joined, nbytes
-from penstock.spark.sink.piles import Piles
 from penstock.spark.sink.refusals import refusal, too_big
 from penstock.spark.sink.request_bodies import batch_of, publish_body, staged_body
+from penstock.spark.sink.request_buffers import RequestBuffers
 from penstock.spark.sink.rows import RowReader
-from penstock.spark.sink.settings import Settings
+from penstock.spark.sink.sink_settings import SinkSettings
 from tests.unit.spark.sink.making import batch, bodies_of, piece, reader, schema
 
 NODE = {"nsqd_http_address": "h:1"}
@@ -58,10 +58,10 @@ EXACT = {**NODE, "exactlyOnce": "true"}
 
 def test_options_as_spark_hands_them_over() -> None:
     given = {"checkpointlocation": "/c", "queryname": "q", "path": "t", "EXACTLYONCE": "True"}
-    settings = Settings.parse(NODE | given | {"writerid": "w", "writerbatch": "0"})
+    settings = SinkSettings.parse(NODE | given | {"writerid": "w", "writerbatch": "0"})
     assert (settings.topic, settings.exactly_once) == ("t", True)
     assert (settings.writer, settings.writer_batch) == ("w", 0)
-    assert Settings.parse({**NODE, "path": "p", "Topic": "t"}).topic == "t"
+    assert SinkSettings.parse({**NODE, "path": "p", "Topic": "t"}).topic == "t"
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_options_as_spark_hands_them_over() -> None:
 )
 def test_refused(options: dict[str, str], said: str) -> None:
     with pytest.raises(OptionError) as refused:
-        Settings.parse(options)
+        SinkSettings.parse(options)
     assert said in str(refused.value)
 
 
@@ -96,7 +96,7 @@ def test_refused(options: dict[str, str], said: str) -> None:
     ],
 )
 def test_the_name_of_a_writer(options: dict[str, str], streaming: bool, said: str) -> None:
-    settings = Settings.parse(options)
+    settings = SinkSettings.parse(options)
     with pytest.raises(OptionError, match=said) if said else nullcontext():
         settings.require_writer(streaming=streaming)
 
@@ -342,7 +342,7 @@ def shown(sent: list[tuple[str, Piece]]) -> list[tuple[str, list[bytes]]]:
 
 
 def test_small_pieces_wait_for_each_other() -> None:
-    piles: Piles[str] = Piles(4000)
+    piles: RequestBuffers[str] = RequestBuffers(4000)
     assert list(piles.add("a", piece([b"1", b"2"]))) == []
     assert list(piles.add("b", piece([b"3"]))) == []
     assert list(piles.add("a", piece([b"4"]))) == []
@@ -351,14 +351,14 @@ def test_small_pieces_wait_for_each_other() -> None:
 
 
 def test_a_full_pile_goes_but_for_its_end() -> None:
-    piles: Piles[str] = Piles(4000)
+    piles: RequestBuffers[str] = RequestBuffers(4000)
     bodies = [b"%03d" % number * 300 for number in range(10)]
     assert shown(list(piles.add("a", piece(bodies)))) == [("a", bodies[:4]), ("a", bodies[4:8])]
     assert shown(list(piles.rest())) == [("a", bodies[8:])]
 
 
 def test_what_is_held_is_bounded() -> None:
-    piles: Piles[str] = Piles(3000)
+    piles: RequestBuffers[str] = RequestBuffers(3000)
     sent = []
     for number in range(200):
         sent += list(piles.add(f"k{number}", piece([b"x"])))

@@ -18,7 +18,7 @@ from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import LockedError, StorageError
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.backup import manifest as manifests
-from penstock.storage.backup.backup import Taken, put_back, take
+from penstock.storage.backup.backup import Backup, put_back, take
 from penstock.storage.backup.manifest import Entry, Manifest
 from penstock.storage.backup.vault import TAIL_BYTES, Vault
 from penstock.storage.epochs import EPOCHS_FILE
@@ -47,7 +47,7 @@ def backups(path: Path) -> str:
     return str(path.parent / "backups")
 
 
-def taken(path: Path, keep: int = 0, *, disk: OsDisk = DISK) -> Taken:
+def taken(path: Path, keep: int = 0, *, disk: OsDisk = DISK) -> Backup:
     return take(disk, str(path), backups(path), SYSTEM_CLOCK.wall_ns(), OTHERS, keep)
 
 

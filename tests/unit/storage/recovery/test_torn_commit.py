@@ -12,7 +12,7 @@ from penstock.storage.extent import Extent
 from penstock.storage.log import Log, LogOptions
 from penstock.storage.recovery.damage import DamageRecord
 from penstock.storage.recovery.opening import recover
-from penstock.storage.recovery.torn_commit import Place, TornCommit
+from penstock.storage.recovery.torn_commit import CommitStart, TornCommit
 from penstock.testing.disk import FaultyDisk
 from tests.unit.storage.logs import DIRECTORY, ID_BASE, everything, fill, frames, new_disk, new_log
 from tests.unit.storage.logs import reopen as reopen_without_journal
@@ -33,12 +33,12 @@ def commit(first: int, *counts: int) -> list[Batch]:
     return batches
 
 
-def look(*batches: Batch) -> Place | None:
+def look(*batches: Batch) -> CommitStart | None:
     """Look at a segment of these batches."""
     torn = TornCommit()
     position, next_offset = 0, 0
     for batch in batches:
-        torn.look(batch, Place(position, next_offset, 0, 0))
+        torn.look(batch, CommitStart(position, next_offset, 0, 0))
         position += len(batch.raw)
         next_offset = batch.next_offset
     return torn.end()

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from penstock.core.malformed import MALFORMED
-from penstock.net.http.server.api import ApiError
+from penstock.net.http.server.v1_api import ApiError
 
 Condition = Callable[[bytes], bool]
 

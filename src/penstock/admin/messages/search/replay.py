@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct, field
 
 from penstock.admin.messages.choice import IDS_MAX, read_body
+from penstock.admin.messages.known_nodes import KnownNodes
 from penstock.admin.messages.logs import Place, text_of
-from penstock.admin.messages.nodes import Nodes
-from penstock.admin.messages.search.request import SCAN, Room, WalkBody, condition, places
+from penstock.admin.messages.search.request import SCAN, RequestLimit, WalkBody, condition, places
 from penstock.admin.notifications import Action, Notifier
 from penstock.admin.permissions import Access
-from penstock.cluster.asker import Asker
-from penstock.cluster.errors import UpstreamError
 from penstock.cluster.exchange import target
 from penstock.cluster.fanout import Warnings
+from penstock.cluster.http_client import HttpClient
+from penstock.cluster.upstream_errors import UpstreamError
 from penstock.core.names import is_valid_name
 from penstock.log_api.bounds import bounds_of
-from penstock.net.http.server.api import ApiError
 from penstock.net.http.server.service import Request
+from penstock.net.http.server.v1_api import ApiError
 from penstock.nsq.pieces import PIECE_MESSAGES, pieces
 from penstock.nsq.protocol.encode import multi_body
 
@@ -57,7 +57,9 @@ class ReplayBody(WalkBody):
 class Replay:
     """The endpoint."""
 
-    def __init__(self, nodes: Nodes, room: Room, access: Access, notifier: Notifier) -> None:
+    def __init__(
+        self, nodes: KnownNodes, room: RequestLimit, access: Access, notifier: Notifier
+    ) -> None:
         self._nodes = nodes
         self._room = room
         self._access = access
@@ -69,7 +71,7 @@ class Replay:
         body, warnings = read_body(request, ReplayBody), Warnings()
         if not is_valid_name(body.to):
             raise ApiError(400, "INVALID_TO")
-        sender = _Sender(self._nodes.asker, body.to)
+        sender = _Sender(self._nodes.http, body.to)
         with self._room.taken():
             try:
                 if body.chosen:
@@ -88,7 +90,7 @@ class Replay:
         from penstock.admin.messages.search.walk import COUNTING, Budget, Walk  # loads numpy
 
         takes, refused = condition(body), list[str]()
-        walk = Walk(self._nodes.asker, body.topic, await places(self._nodes, body, warnings))
+        walk = Walk(self._nodes.http, body.topic, await places(self._nodes, body, warnings))
         try:
             await walk.run(takes, Budget(COUNTING, seconds=SECONDS), sender.send)
         except UpstreamError as error:
@@ -120,7 +122,7 @@ class Replay:
         ends_at = now() + CHOSEN_SECONDS
         for node, chosen in by_node.items():
             try:
-                found = _looked_up(self._nodes.asker, addresses[node], body.topic, chosen)
+                found = _looked_up(self._nodes.http, addresses[node], body.topic, chosen)
                 async for identifier, message in found:
                     if now() >= ends_at:
                         break
@@ -142,8 +144,8 @@ class Replay:
 class _Sender:
     """A publisher to one topic. NSQ has no empty messages, so these are counted and left out."""
 
-    def __init__(self, asker: Asker, topic: str) -> None:
-        self._asker = asker
+    def __init__(self, http: HttpClient, topic: str) -> None:
+        self._http = http
         self._target = target("/mpub", topic=topic, binary="true")
         self._sent_to: dict[str, int] = {}
         self.sent = 0
@@ -156,7 +158,7 @@ class _Sender:
             for piece in pieces(messages, PIECE_MESSAGES):
                 bodies = [message.body for message in piece if message.body]
                 if bodies:
-                    await self._asker.post(node, self._target, multi_body(bodies))
+                    await self._http.post(node, self._target, multi_body(bodies))
                 self.sent += len(bodies)
                 self.empty += len(piece) - len(bodies)
                 self._sent_to[node] = piece[-1].offset + 1
@@ -168,18 +170,18 @@ class _Sender:
 
 
 async def _looked_up(
-    asker: Asker, address: str, topic: str, chosen: Sequence[Chosen]
+    http: HttpClient, address: str, topic: str, chosen: Sequence[Chosen]
 ) -> AsyncGenerator[tuple[str, Stored | None], None]:
     """Messages of a node's log, in its order; None for what it does not hold any more."""
     from penstock.nsq.log_reader import LogReader
-    from penstock.nsq.stored import Stretch
+    from penstock.nsq.stored import StoredRange
 
-    log, held = LogReader(asker, address, topic), await bounds_of(asker, address, topic)
+    log, held = LogReader(http, address, topic), await bounds_of(http, address, topic)
     for each in sorted(chosen, key=lambda one: one.offset):
         is_held = held.start <= each.offset < held.end
         batch = await log.batch(each.offset) if is_held else None
         if batch is None or not batch.first_offset <= each.offset < batch.next_offset:
             yield each.id, None
             continue
-        (message,) = Stretch(batch, each.offset, each.offset + 1).messages()
+        (message,) = StoredRange(batch, each.offset, each.offset + 1).messages()
         yield each.id, message if message.id == each.id else None

@@ -8,11 +8,11 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from penstock.admin.messages.known_nodes import KnownNodes
 from penstock.admin.messages.logs import Place, begin, logs_of, read_text
-from penstock.admin.messages.nodes import Nodes
 from penstock.admin.messages.search.conditions import Condition, condition_of
 from penstock.cluster.fanout import Warnings
-from penstock.net.http.server.api import ApiError
+from penstock.net.http.server.v1_api import ApiError
 
 SCAN: Final = "scan"
 """The kind of the text that says where a walk goes on, and where it ends."""
@@ -39,7 +39,7 @@ def condition(body: WalkBody) -> Condition | None:
     return None if body.kind == ALL else condition_of(body.kind, body.what)
 
 
-async def places(nodes: Nodes, body: WalkBody, warnings: Warnings) -> list[Place]:
+async def places(nodes: KnownNodes, body: WalkBody, warnings: Warnings) -> list[Place]:
     """The offsets to be read on each node, of those that its log holds.
 
     ApiError 400, 404, 501; raises NoAnswerError.
@@ -49,8 +49,8 @@ async def places(nodes: Nodes, body: WalkBody, warnings: Warnings) -> list[Place
     known = read_text(SCAN, body.from_)
     logs = await logs_of(nodes, body.topic, body.node, warnings, known)
     if known is None:
-        first = await begin(nodes.asker, logs, body.from_, warnings)
-        last = await begin(nodes.asker, logs, body.until, warnings)
+        first = await begin(nodes.http, logs, body.from_, warnings)
+        last = await begin(nodes.http, logs, body.until, warnings)
         return [Place(node, at, last[node]) for node, at in first.items() if node in last]
     warnings.add(
         f"{node} is not searched any further: its log cannot be asked for"
@@ -64,7 +64,7 @@ async def places(nodes: Nodes, body: WalkBody, warnings: Warnings) -> list[Place
     ]
 
 
-class Room:
+class RequestLimit:
     """Room for ``most`` requests at the same time; ApiError 503 with ``code`` for another."""
 
     def __init__(self, most: int, code: str) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.admin.messages.choice import read_body
+from penstock.admin.messages.known_nodes import KnownNodes
 from penstock.admin.messages.logs import text_of
-from penstock.admin.messages.nodes import Nodes
-from penstock.admin.messages.search.request import SCAN, Room, WalkBody, condition, places
+from penstock.admin.messages.search.request import SCAN, RequestLimit, WalkBody, condition, places
 from penstock.cluster.fanout import Warnings
 from penstock.net.http.server.service import Request
 from penstock.nsq.page import shown_body
@@ -30,7 +30,7 @@ class SearchBody(WalkBody):
 class Search:
     """The endpoint. One request looks for a second; its answer says where the next one goes on."""
 
-    def __init__(self, nodes: Nodes, room: Room) -> None:
+    def __init__(self, nodes: KnownNodes, room: RequestLimit) -> None:
         self._nodes = nodes
         self._room = room
 
@@ -48,7 +48,7 @@ class Search:
 
         with self._room.taken():
             begun = await places(self._nodes, body, warnings)
-            walk = Walk(self._nodes.asker, body.topic, begun)
+            walk = Walk(self._nodes.http, body.topic, begun)
             most = min(body.limit, LIMIT_MAX) if body.limit > 0 else COUNTING
             await walk.run(takes, Budget(most), show)
         warnings.add(

@@ -14,11 +14,11 @@ from typing import Final, NamedTuple
 
 from penstock.admin.messages.logs import Place
 from penstock.admin.messages.search.conditions import Condition
-from penstock.cluster.asker import Asker
-from penstock.cluster.errors import UpstreamError
 from penstock.cluster.fanout import try_all
+from penstock.cluster.http_client import HttpClient
+from penstock.cluster.upstream_errors import UpstreamError
 from penstock.nsq.log_reader import LogReader
-from penstock.nsq.stored import Stored, Stretch
+from penstock.nsq.stored import Stored, StoredRange
 
 PIECE_BYTES: Final = 256 * 1024
 PIECE_MESSAGES: Final = 4096
@@ -28,7 +28,7 @@ class Run(NamedTuple):
     """Messages of one node that follow each other."""
 
     node: str
-    stretch: Stretch
+    stretch: StoredRange
 
     @property
     def size(self) -> int:
@@ -41,8 +41,8 @@ class Scan:
     further.
     """
 
-    def __init__(self, asker: Asker, topic: str, places: Sequence[Place]) -> None:
-        self._logs = {each.node: LogReader(asker, each.node, topic) for each in places}
+    def __init__(self, http: HttpClient, topic: str, places: Sequence[Place]) -> None:
+        self._logs = {each.node: LogReader(http, each.node, topic) for each in places}
         self._places = {each.node: each for each in places}
         self.failed: dict[str, str] = {}
 
@@ -73,7 +73,7 @@ class Scan:
         if piece:
             yield piece
 
-    async def _next(self, node: str) -> Stretch | None:
+    async def _next(self, node: str) -> StoredRange | None:
         """The wanted part of a node's next batch; None at the end."""
         try:
             place = self._places[node]
@@ -84,20 +84,20 @@ class Scan:
         if batch is None or batch.first_offset >= place.end:
             self._places[node] = place._replace(at=place.end)
             return None
-        stretch = Stretch(
+        stretch = StoredRange(
             batch, max(place.at, batch.first_offset), min(place.end, batch.next_offset)
         )
         self._places[node] = place._replace(at=stretch.next)
         return stretch
 
 
-def _size(stretch: Stretch) -> int:
+def _size(stretch: StoredRange) -> int:
     """About how many bytes its messages have."""
     batch = stretch.batch
     return len(batch.frames) * (stretch.next - stretch.first) // batch.count
 
 
-def _cut(stretch: Stretch) -> Iterator[Stretch]:
+def _cut(stretch: StoredRange) -> Iterator[StoredRange]:
     """Parts of a large batch that are no larger than a piece is to be."""
     parts = max(1, _size(stretch) // PIECE_BYTES)
     step = min(PIECE_MESSAGES, -(-(stretch.next - stretch.first) // parts))
@@ -131,8 +131,8 @@ Handle = Callable[[Sequence[Hit]], Awaitable[None]]
 class Walk:
     """One request's part of a walk. Its figures are right also after an exception."""
 
-    def __init__(self, asker: Asker, topic: str, places: Sequence[Place]) -> None:
-        self._scan = Scan(asker, topic, places)
+    def __init__(self, http: HttpClient, topic: str, places: Sequence[Place]) -> None:
+        self._scan = Scan(http, topic, places)
         self._places = {each.node: each for each in places}
         self.looked_at = 0
         self.nbytes = 0

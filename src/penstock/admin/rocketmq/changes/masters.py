@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection
 
 from penstock.admin.rocketmq.servers import Servers, gathered
-from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.fanout import Warnings
-from penstock.net.http.server.api import ApiError
+from penstock.cluster.upstream_errors import NoAnswerError
+from penstock.net.http.server.v1_api import ApiError
 from penstock.rocketmq.client.admin.topology import Broker
 
 

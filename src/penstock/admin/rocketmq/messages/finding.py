@@ -20,7 +20,7 @@ from penstock.admin.rocketmq.messages.pulls import (
 )
 from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.cluster.fanout import Warnings
-from penstock.net.http.server.api import ApiError, Query
+from penstock.net.http.server.v1_api import ApiError, Query
 from penstock.rocketmq.client.admin.messages import END_OF_TIME, KeyQuery, at_offset, with_key
 from penstock.rocketmq.client.admin.offsets import offset_at
 from penstock.rocketmq.client.admin.topology import Broker
@@ -42,7 +42,7 @@ _NOT_FOUND: Final = (
 )
 
 
-class Wish(NamedTuple):
+class MessageQuery(NamedTuple):
     """The messages of a topic that are looked for; without any of the rest the newest ones."""
 
     topic: str
@@ -56,7 +56,7 @@ class Wish(NamedTuple):
     end_ms: int | None = None
 
     @classmethod
-    def parse(cls, raw: bytes) -> Wish:
+    def parse(cls, raw: bytes) -> MessageQuery:
         """From a query. Raises ApiError 400."""
         query = Query.parse(raw)
         topic = required(said(query, "topic"), "topic")
@@ -76,26 +76,26 @@ def _number(query: Query, name: str) -> int | None:
     return int(text)
 
 
-async def find(servers: Servers, wish: Wish) -> dict[str, Any]:
+async def find(servers: Servers, query: MessageQuery) -> dict[str, Any]:
     """The messages, newest first, but for those from a time or place on: these are in order.
 
     ``next_ms`` is the time at which a look at a range goes on; null when that is all. Raises
     ApiError 404 where nobody has the topic.
     """
     warnings, next_ms = Warnings(), None
-    if wish.id:
-        found = await by_id(servers, wish.topic, wish.id, warnings)
-    elif wish.key:
-        found = await by_key(servers, wish.topic, wish.key, warnings)
-    elif wish.offset is not None:
-        found = await _by_place(servers, wish, warnings)
-    elif wish.begin_ms is not None or wish.end_ms is not None:
-        found, next_ms = await _by_time(servers, wish, warnings)
+    if query.id:
+        messages = await by_id(servers, query.topic, query.id, warnings)
+    elif query.key:
+        messages = await by_key(servers, query.topic, query.key, warnings)
+    elif query.offset is not None:
+        messages = await _by_place(servers, query, warnings)
+    elif query.begin_ms is not None or query.end_ms is not None:
+        messages, next_ms = await _by_time(servers, query, warnings)
     else:
-        found = await _newest(servers, wish, warnings)
-    body_max = WHOLE_MAX if len(found) == 1 else BODY_MAX
+        messages = await _newest(servers, query, warnings)
+    body_max = WHOLE_MAX if len(messages) == 1 else BODY_MAX
     return {
-        "messages": [record(each, body_max) for each in found],
+        "messages": [record(each, body_max) for each in messages],
         "next_ms": next_ms,
         "message": warnings.message,
     }
@@ -130,15 +130,15 @@ async def _view(
     async def ask(address: str) -> list[Received]:
         return await at_offset(servers, address, place.offset, topic, broker.name)
 
-    told = await gathered([str(place.host)], ask, warnings, but=_NOT_FOUND)
-    return [each for _, found in told for each in found if each.stored.topic == topic]
+    answers = await gathered([str(place.host)], ask, warnings, but=_NOT_FOUND)
+    return [each for _, messages in answers for each in messages if each.stored.topic == topic]
 
 
-def the_one(found: list[Received]) -> Received:
+def the_one(messages: list[Received]) -> Received:
     """The only message that is meant. Raises ApiError 404 where there is none."""
-    if not found:
+    if not messages:
         raise ApiError(404, "MESSAGE_NOT_FOUND")
-    return found[0]
+    return messages[0]
 
 
 async def by_key(servers: Servers, topic: str, key: str, warnings: Warnings) -> list[Received]:
@@ -164,19 +164,21 @@ async def _indexed(servers: Servers, query: KeyQuery, warnings: Warnings) -> lis
     return _newest_first([each for _, found in told for each in found])
 
 
-def _newest_first(found: list[Received]) -> list[Received]:
-    return sorted(found, key=lambda each: (each.stored.store_ms, each.queue_offset), reverse=True)
+def _newest_first(messages: list[Received]) -> list[Received]:
+    return sorted(
+        messages, key=lambda each: (each.stored.store_ms, each.queue_offset), reverse=True
+    )
 
 
 # --- by place and time ---------------------------------------------------------------------------
 
 
-async def _queues(servers: Servers, wish: Wish) -> list[Queue]:
+async def _queues(servers: Servers, query: MessageQuery) -> list[Queue]:
     """The topic's queues that were asked for."""
     return [
         each
-        for each in queues_of(await servers.route(wish.topic), wish.topic)
-        if wish.broker in ("", each.broker.name) and wish.queue in (None, each.number)
+        for each in queues_of(await servers.route(query.topic), query.topic)
+        if query.broker in ("", each.broker.name) and query.queue in (None, each.number)
     ]
 
 
@@ -192,52 +194,52 @@ async def _parts(
     return [part for _, part in await gathered(queues, ask, warnings) if part.messages]
 
 
-async def _by_place(servers: Servers, wish: Wish, warnings: Warnings) -> list[Received]:
+async def _by_place(servers: Servers, query: MessageQuery, warnings: Warnings) -> list[Received]:
     async def look(queue: Queue, room: int) -> Part:
-        return await onward(servers, queue, wish.offset or 0, wish.limit, room)
+        return await onward(servers, queue, query.offset or 0, query.limit, room)
 
-    parts = await _parts(await _queues(servers, wish), look, warnings)
+    parts = await _parts(await _queues(servers, query), look, warnings)
     # Beyond the end of a part there may be more in its queue: what others have there waits.
     last = min(
         (each.messages[-1].queue_offset for each in parts if not each.is_all), default=END_OF_TIME
     )
-    found = [each for part in parts for each in part.messages if each.queue_offset <= last]
-    return sorted(found, key=lambda each: (each.queue_offset, each.queue))[: wish.limit]
+    messages = [each for part in parts for each in part.messages if each.queue_offset <= last]
+    return sorted(messages, key=lambda each: (each.queue_offset, each.queue))[: query.limit]
 
 
-async def _newest(servers: Servers, wish: Wish, warnings: Warnings) -> list[Received]:
+async def _newest(servers: Servers, query: MessageQuery, warnings: Warnings) -> list[Received]:
     async def look(queue: Queue, room: int) -> Part:
-        return await backward(servers, queue, wish.limit, room)
+        return await backward(servers, queue, query.limit, room)
 
-    parts = await _parts(await _queues(servers, wish), look, warnings)
+    parts = await _parts(await _queues(servers, query), look, warnings)
     oldest = max((each.messages[0].stored.store_ms for each in parts if not each.is_all), default=0)
     found = [each for part in parts for each in part.messages if each.stored.store_ms >= oldest]
-    return _newest_first(found)[: wish.limit]
+    return _newest_first(found)[: query.limit]
 
 
 async def _by_time(
-    servers: Servers, wish: Wish, warnings: Warnings
+    servers: Servers, query: MessageQuery, warnings: Warnings
 ) -> tuple[list[Received], int | None]:
     """Messages that were stored within a time, in that order, and where to go on."""
-    begin = wish.begin_ms or 0
-    end = wish.end_ms if wish.end_ms is not None else END_OF_TIME
+    begin = query.begin_ms or 0
+    end = query.end_ms if query.end_ms is not None else END_OF_TIME
 
     async def look(queue: Queue, room: int) -> Part:
         start = await offset_at(servers, queue.address, queue.place, begin)
         # One more than is shown tells whether there is more.
-        return await onward(servers, queue, start, wish.limit + 1, room)
+        return await onward(servers, queue, start, query.limit + 1, room)
 
-    parts = await _parts(await _queues(servers, wish), look, warnings)
+    parts = await _parts(await _queues(servers, query), look, warnings)
     ends = [each.messages[-1].stored.store_ms for each in parts if not each.is_all]
     last = min([each for each in ends if each <= end], default=None)
     until = end if last is None else last
-    found = [
+    messages = [
         each for part in parts for each in part.messages if begin <= each.stored.store_ms <= until
     ]
-    found.sort(key=lambda each: (each.stored.store_ms, each.queue_offset))
-    if last is None and len(found) <= wish.limit:
-        return found, None
-    shown = found[: wish.limit]
+    messages.sort(key=lambda each: (each.stored.store_ms, each.queue_offset))
+    if last is None and len(messages) <= query.limit:
+        return messages, None
+    shown = messages[: query.limit]
     # Of one millisecond there may be more than are shown: then it goes on behind it.
     return shown, max(shown[-1].stored.store_ms if shown else begin, begin + 1)
 

@@ -8,7 +8,7 @@ from penstock.admin.rocketmq.messages.finding import by_id, by_key, the_one
 from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.admin.rocketmq.topics import consumers, groups_of
 from penstock.cluster.fanout import Warnings
-from penstock.net.http.server.api import ApiError
+from penstock.net.http.server.v1_api import ApiError
 from penstock.rocketmq.client.admin.consume_stats import ConsumeStats, group_stats
 from penstock.rocketmq.client.admin.messages import is_wanted
 from penstock.rocketmq.client.admin.trace_entries import AFTER, BEFORE, ENDED, SENT, Entry, entries

@@ -1,8 +1,8 @@
 """One client's connection to the HTTP server, on a plain asyncio protocol.
 
-A handler returns a ``Response``, which costs no task and no future; or a ``Later`` or an awaitable,
-and the answers still leave in the order of their requests, in one write for each read. After a
-``Stream`` the connection answers nothing else.
+A handler returns a ``Response``, which costs no task and no future; or a ``DeferredResponse`` or an
+awaitable, and the answers still leave in the order of their requests, in one write for each read.
+After a ``StreamingResponse`` the connection answers nothing else.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from penstock.core.errors import StorageError
 from penstock.core.units import format_duration
 from penstock.net.address import show_address
 from penstock.net.budget import SMALL, Memory
-from penstock.net.http.server.endless import Stream
+from penstock.net.http.server.deferred_response import DeferredResponse, deferred_response_of
 from penstock.net.http.server.head import Head
 from penstock.net.http.server.intake import Intake
 from penstock.net.http.server.known_heads import LONGEST, Known
-from penstock.net.http.server.later import Later, later_of
 from penstock.net.http.server.load import Load
 from penstock.net.http.server.message import Bare, DateLine, Response, encode
 from penstock.net.http.server.reader import Event, RequestReader
 from penstock.net.http.server.router import Router
+from penstock.net.http.server.streaming import StreamingResponse
 
 MAX_PIPELINED = 64
 """Requests of one connection that may wait for their answers before reading pauses."""
@@ -46,7 +46,7 @@ _FLUSH_BYTES = 16 * 1024
 class _Slot(Struct, eq=False):
     """The place of one answer among those of its connection."""
 
-    later: Later
+    later: DeferredResponse
     head: Head | None
     started: int
     size: int = 0
@@ -80,7 +80,7 @@ class Connection(Intake, asyncio.Protocol):
         self.slots: list[_Slot] = []
         self._out: list[bytes | memoryview] = []
         self._timer: asyncio.TimerHandle | None = None
-        self._stream: Stream | None = None
+        self._stream: StreamingResponse | None = None
         self._eof = False
         self._has_body = False  # part of one, which counts in the budget of requests
         self.paused = False
@@ -162,7 +162,7 @@ class Connection(Intake, asyncio.Protocol):
         """End the connection after what was written."""
         self._transport.close()
 
-    def close_after(self, answers: Container[Later]) -> bool:
+    def close_after(self, answers: Container[DeferredResponse]) -> bool:
         """Take no more requests if the next answer is one of these, and close after it; False if it
         is not.
         """
@@ -209,15 +209,15 @@ class Connection(Intake, asyncio.Protocol):
         if type(answer) is Response and not self.slots:
             return self._write(answer, head, started)
         later = answer
-        if not isinstance(later, Later):
-            later = later_of(answer, partial(self._failed, head))
+        if not isinstance(later, DeferredResponse):
+            later = deferred_response_of(answer, partial(self._failed, head))
         size = 0 if later.response is None else self._queue(later)
         self.slots.append(_Slot(later, head, started, size))
         if later.response is None or len(self.slots) == 1:
             later.when_ready(self._settle)
         self._pause_if_needed()
 
-    def _queue(self, later: Later) -> int:
+    def _queue(self, later: DeferredResponse) -> int:
         """Count an answer that has to wait, or replace it by a refusal; the bytes to write."""
         assert later.response is not None
         size = later.response.body_size()
@@ -240,7 +240,7 @@ class Connection(Intake, asyncio.Protocol):
         slots = self.slots
         while slots and (response := slots[0].later.response) is not None:
             slot = slots.pop(0)
-            if isinstance(response, Stream) and slot.head is not None:
+            if isinstance(response, StreamingResponse) and slot.head is not None:
                 self._begin_stream(response, slot.head, slot.started)
                 break
             self._write(response, slot.head, slot.started, slot.size)
@@ -306,7 +306,7 @@ class Connection(Intake, asyncio.Protocol):
         if is_last:
             self._linger()
 
-    def _begin_stream(self, stream: Stream, head: Head, started: int) -> None:
+    def _begin_stream(self, stream: StreamingResponse, head: Head, started: int) -> None:
         """From now on the connection is the stream's; what else was asked for is not answered."""
         self.reader.ended = True
         self.reader.events.clear()
@@ -321,7 +321,7 @@ class Connection(Intake, asyncio.Protocol):
     def _drop_slots(self) -> None:
         """Give up the answers that wait for their turn, and end the streams among them."""
         for slot in self.slots:
-            if isinstance(slot.later.response, Stream):
+            if isinstance(slot.later.response, StreamingResponse):
                 slot.later.response.lost()
         self.slots.clear()
 

@@ -15,8 +15,8 @@ from contextlib import aclosing
 from typing import Any, Final
 
 from penstock.core.errors import PenstockError
-from penstock.net.http.server.endless import Stream
 from penstock.net.http.server.message import Headers
+from penstock.net.http.server.streaming import StreamingResponse
 from penstock.net.tasks import spawn
 
 logger = logging.getLogger("penstock.net.http.server.service")
@@ -25,7 +25,7 @@ STALL_S: Final = 60.0
 """A client that takes nothing for this time is let go."""
 
 
-class Download(Stream):
+class Download(StreamingResponse):
     """A response whose body is what ``pieces`` gives; a PenstockError of theirs cuts it off."""
 
     __slots__ = ("_has_room", "_is_chunked", "_pieces", "_task")

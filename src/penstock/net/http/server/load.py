@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from penstock.net.budget import SMALL, UNREAD_S, Budget, Memory, Share
+from penstock.net.budget import SMALL, UNREAD_S, Budget, Memory, MemoryShare
 from penstock.net.http.server.message import Response
 from penstock.net.http.server.router import ErrorPages
 
@@ -18,8 +18,8 @@ class Load:
     def __init__(self, memory: Memory, pages: ErrorPages) -> None:
         self._memory = memory
         self._pages = pages
-        self._body = Share(memory.requests)
-        self._answers = Share(memory.answers)
+        self._body = MemoryShare(memory.requests)
+        self._answers = MemoryShare(memory.answers)
         self._queued = 0  # bytes of answers that wait for earlier ones
         self._written = 0  # of those that the transport keeps, whole until it has sent all
         self._timer: asyncio.TimerHandle | None = None

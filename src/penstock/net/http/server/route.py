@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from penstock.core.errors import StorageError
-from penstock.net.http.server.later import Later
+from penstock.net.http.server.deferred_response import DeferredResponse
 from penstock.net.http.server.message import Request, Response
 
-Handler = Callable[[Request], "Response | Later | Awaitable[Response]"]
+Handler = Callable[[Request], "Response | DeferredResponse | Awaitable[Response]"]
 Begin = Callable[[Request], object]
 """Called once with a request whose body is still on the way; the result becomes the request's
 ``begun`` and must be true."""

@@ -19,26 +19,26 @@ from penstock import lane
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.net.budget import Memory
 from penstock.net.http.server.connection import Connection
+from penstock.net.http.server.deferred_response import DeferredResponse
 from penstock.net.http.server.download import Download
-from penstock.net.http.server.endless import Stream
-from penstock.net.http.server.later import Later
 from penstock.net.http.server.message import DateLine, Headers, Request, Response, text
 from penstock.net.http.server.route import Begin, Handler
 from penstock.net.http.server.router import DEFAULT_MAX_BODY, ErrorPages, Router
+from penstock.net.http.server.streaming import StreamingResponse
 
 __all__ = [
     "DEFAULT_MAX_BODY",
     "Begin",
+    "DeferredResponse",
     "Download",
     "ErrorPages",
     "Handler",
     "Headers",
     "HttpServer",
-    "Later",
     "Request",
     "Response",
     "Router",
-    "Stream",
+    "StreamingResponse",
     "text",
 ]
 
@@ -69,7 +69,7 @@ class HttpServer:
     def __call__(self) -> asyncio.Protocol:
         return Connection(self)
 
-    def close_connections(self, but_for: Container[Later] = ()) -> None:
+    def close_connections(self, but_for: Container[DeferredResponse] = ()) -> None:
         """Close every open connection after what was written to it, or after its next answer if
         that is one of these; for shutdown.
         """

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, cast
 
 from penstock.core.reasons import reason as reason_of
-from penstock.net.dial import dial_reason, dial_target, local_target
+from penstock.net.outgoing import connect_error_text, connect_target, local_target
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.connect.server_info import ServerInfo
 from penstock.nsq.client.connect.wire import Wire
@@ -73,7 +73,7 @@ class Connection(asyncio.Protocol):
         trying again would not help.
         """
         opened = cls(Wire(address, config, topic, channel), config, on_frame, on_lost)
-        await opened._dial(config)
+        await opened._connect_socket(config)
         try:
             async with asyncio.timeout(config.read_timeout):
                 await opened._shaken
@@ -88,8 +88,8 @@ class Connection(asyncio.Protocol):
             raise
         return opened
 
-    async def _dial(self, config: Config) -> None:
-        host, port = dial_target(self.address)
+    async def _connect_socket(self, config: Config) -> None:
+        host, port = connect_target(self.address)
         local = local_target(config.local_addr)
         try:
             async with asyncio.timeout(config.dial_timeout or None):
@@ -99,7 +99,7 @@ class Connection(asyncio.Protocol):
             if not isinstance(error, OSError | UnicodeError):
                 raise
             kind = TimedOut if isinstance(error, TimeoutError) else NotConnected
-            raise kind(self.address, dial_reason(self.address, error)) from error
+            raise kind(self.address, connect_error_text(self.address, error)) from error
 
     def _forget(self) -> None:
         """Dialling ended while the connection was being made: uvloop closes it and tells nobody."""

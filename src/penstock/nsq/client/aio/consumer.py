@@ -260,7 +260,7 @@ class Consumer(Subscription[Connection]):
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _dial(self, address: str) -> None:
+    def _connect_to(self, address: str) -> None:
         self._spawn(self._connect(address), address)
 
     async def _connect(self, address: str) -> None:

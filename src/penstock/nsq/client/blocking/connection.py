@@ -15,7 +15,7 @@ from collections import deque
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.reasons import reason as reason_of
 from penstock.core.units import SECOND
-from penstock.net.dial import dial_reason, dial_target, local_target
+from penstock.net.outgoing import connect_error_text, connect_target, local_target
 from penstock.nsq.client.blocking import forks
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.connect.server_info import ServerInfo
@@ -46,7 +46,7 @@ class Connection:
         self.config = config or Config()
         self._wire = Wire(address, self.config, topic, channel)
         self._frames: deque[Frame] = deque()
-        self._socket: socket.socket | None = self._dial()
+        self._socket: socket.socket | None = self._connect_socket()
         forks.watch(self)
         # ``select`` would refuse descriptors above 1023.
         self._readable, self._writable = select.poll(), select.poll()
@@ -58,13 +58,13 @@ class Connection:
             self.close()
             raise
 
-    def _dial(self) -> socket.socket:
-        target, local = dial_target(self.address), local_target(self.config.local_addr)
+    def _connect_socket(self) -> socket.socket:
+        target, local = connect_target(self.address), local_target(self.config.local_addr)
         try:
             opened = socket.create_connection(target, self.config.dial_timeout or None, local)
         except (OSError, UnicodeError) as error:
             kind = TimedOut if isinstance(error, TimeoutError) else NotConnected
-            raise kind(self.address, dial_reason(self.address, error)) from error
+            raise kind(self.address, connect_error_text(self.address, error)) from error
         # Commands are gathered here already, so Nagle's algorithm would only delay them.
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         # All waiting is done by ``poll``, so that each wait has its own time-out.

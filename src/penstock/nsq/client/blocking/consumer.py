@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Final, TypeVar, cast
 
-from penstock.cluster.errors import UnreachableError
+from penstock.cluster.upstream_errors import UnreachableError
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.nsq.client.blocking import forks
 from penstock.nsq.client.blocking.connection import Connection
@@ -241,7 +241,7 @@ class Consumer(Subscription[Connection]):
         # A daemon: the program may end while a node that hangs is dialled.
         Thread(target=do, daemon=True, name=f"nsq consumer {self.topic}/{self.channel}").start()
 
-    def _dial(self, address: str) -> None:
+    def _connect_to(self, address: str) -> None:
         def dial() -> Callable[[], None]:
             try:
                 connection = Connection(address, self._config, self.topic, self.channel)

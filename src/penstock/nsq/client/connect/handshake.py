@@ -66,7 +66,7 @@ class AnswerReader:
 _SHOWN = {"tls": "TLS", "deflate": "Deflate", "snappy": "Snappy"}
 
 
-class Ask(NamedTuple):
+class HandshakeStep(NamedTuple):
     """One thing to ask of the node: send ``command``, or put ``layer`` on, and take the answer."""
 
     what: str
@@ -85,19 +85,19 @@ class Handshake:
         self._topic = topic
         self._channel = channel
         self._conversation = self._talk()
-        self._ask = Ask("")
+        self._ask = HandshakeStep("")
 
     @property
     def awaited(self) -> str:
         """The request that the node has not answered yet."""
         return self._ask.what
 
-    def begin(self) -> Ask:
+    def begin(self) -> HandshakeStep:
         """The first request."""
         self._ask = next(self._conversation)
         return self._ask
 
-    def receive(self, frame: Frame) -> Ask | None:
+    def receive(self, frame: Frame) -> HandshakeStep | None:
         """The request that follows this answer; None when there is nothing more, or not yet.
 
         Raises the ServerError of a refusal, and HandshakeFailed.
@@ -110,7 +110,7 @@ class Handshake:
         if frame.is_heartbeat:
             # Before an upgrade the server may swallow what it did not ask for (NSQ spec 1.6).
             early = self._ask.layer or self.awaited == "IDENTIFY"
-            return None if early else Ask(self.awaited, encode.NOP)
+            return None if early else HandshakeStep(self.awaited, encode.NOP)
         try:
             self._ask = self._conversation.send(frame.data)
         except StopIteration:
@@ -118,23 +118,25 @@ class Handshake:
             return None
         return self._ask
 
-    def _talk(self) -> Generator[Ask, bytes, None]:
+    def _talk(self) -> Generator[HandshakeStep, bytes, None]:
         body = self._config.identify_body()
-        answer = yield Ask("IDENTIFY", encode.MAGIC_V2 + encode.identify(body))
+        answer = yield HandshakeStep("IDENTIFY", encode.MAGIC_V2 + encode.identify(body))
         self._learn(answer)
         # nsqd puts TLS on first, then the compression, and says OK behind each.
         for layer in self.server.layers:
             shown = _SHOWN[layer]
             self._tell(logging.INFO, "protocol", f"upgrading to {shown}")
-            if (yield Ask(f"{shown} upgrade", layer=layer)) != b"OK":
+            if (yield HandshakeStep(f"{shown} upgrade", layer=layer)) != b"OK":
                 raise self._failed(f"invalid response from {shown} upgrade")
         if self.server.auth_required:
             if not self._config.auth_secret:
                 text = "Auth Required: the server requires authentication, there is no auth_secret"
                 raise self._failed(text)
-            self._authorized((yield Ask("AUTH", encode.auth(self._config.auth_secret.encode()))))
+            self._authorized(
+                (yield HandshakeStep("AUTH", encode.auth(self._config.auth_secret.encode())))
+            )
         if self._topic:
-            yield Ask("SUB", encode.subscribe(self._topic, self._channel))
+            yield HandshakeStep("SUB", encode.subscribe(self._topic, self._channel))
 
     def _learn(self, answer: bytes) -> None:
         try:

@@ -24,7 +24,7 @@ from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.units import SECOND
 from penstock.net.tls.layers import Layer, LayerError, Layers
 from penstock.nsq.client.config import Config
-from penstock.nsq.client.connect.handshake import AnswerReader, Ask, Handshake, NotNsq
+from penstock.nsq.client.connect.handshake import AnswerReader, Handshake, HandshakeStep, NotNsq
 from penstock.nsq.client.connect.server_info import ServerInfo
 from penstock.nsq.client.errors import HandshakeFailed, NotConnected
 from penstock.nsq.client.events import tell
@@ -180,7 +180,7 @@ class Wire:
         self._settle()
         return True
 
-    def _ask(self, ask: Ask) -> None:
+    def _ask(self, ask: HandshakeStep) -> None:
         if ask.command:
             self.send(ask.command)
         elif ask.layer == "tls":

@@ -153,7 +153,7 @@ class Subscription(ABC, Generic[LinkT]):
     # --- what a shell does -----------------------------------------------------------------------
 
     @abstractmethod
-    def _dial(self, address: str) -> None:
+    def _connect_to(self, address: str) -> None:
         """Connect; tell ``_joined`` or ``_failed``."""
 
     @abstractmethod
@@ -190,7 +190,7 @@ class Subscription(ABC, Generic[LinkT]):
         self._send(self._flow.tick())
         for address in self._nodes.begin():
             self._tell(logging.INFO, "connecting", "connecting to nsqd", address=address)
-            self._dial(address)
+            self._connect_to(address)
         for url in self._discovery.begin():
             shown = without_secrets(url)
             self._tell(logging.INFO, "lookup", f"querying nsqlookupd {shown}", url=shown)

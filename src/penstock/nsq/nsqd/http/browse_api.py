@@ -16,7 +16,7 @@ import msgspec
 from penstock.broker import browse
 from penstock.broker.browse import PageEndError, State
 from penstock.broker.channels.deferred import DeferredRange
-from penstock.broker.dead_letters import are_letters, decode_origins
+from penstock.broker.dead_letters import are_dead_letters, decode_origins
 from penstock.broker.dialects import nsq_view
 from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
@@ -24,8 +24,8 @@ from penstock.core.errors import StorageError
 from penstock.core.ids import format_id
 from penstock.core.malformed import MALFORMED
 from penstock.core.units import MILLISECOND
-from penstock.net.http.server.api import ApiError, ApiRouter, Query, all_values
 from penstock.net.http.server.service import Request
+from penstock.net.http.server.v1_api import ApiError, ApiRouter, Query, all_values
 from penstock.node.http.api_arguments import (
     existing_channel,
     existing_topic,
@@ -215,7 +215,7 @@ class _Page:
 
     def _read(self, reader: browse.PageReader, found: Found, now: int, wall: int) -> None:
         batch = reader.batch(found.offset)
-        if batch is not None and (are_letters(batch) or not self._dead_letters):
+        if batch is not None and (are_dead_letters(batch) or not self._dead_letters):
             message = self._shown(batch, found)
             if found.deadline is not None:
                 message["deadline"] = found.deadline - now + wall

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.broker.topic import Topic
-from penstock.net.http.server.api import ApiError, ApiRouter, Query
 from penstock.net.http.server.service import Request
+from penstock.net.http.server.v1_api import ApiError, ApiRouter, Query
 from penstock.node.http.api_arguments import topic_named
 
 logger = logging.getLogger("penstock.nsqd")

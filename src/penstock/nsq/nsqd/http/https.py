@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.net.http.server.api import NSQ_HEADER, ApiRouter
 from penstock.net.http.server.route import Route
 from penstock.net.http.server.service import Request, Response
+from penstock.net.http.server.v1_api import NSQ_HEADER, ApiRouter
 
 _JSON = "application/json; charset=utf-8"
 

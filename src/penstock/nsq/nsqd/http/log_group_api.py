@@ -12,8 +12,8 @@ import msgspec
 
 from penstock.broker.topic import Topic
 from penstock.core.malformed import MALFORMED
-from penstock.net.http.server.api import ApiError, ApiRouter, Query
 from penstock.net.http.server.service import Request
+from penstock.net.http.server.v1_api import ApiError, ApiRouter, Query
 from penstock.node.dialect import LogView
 from penstock.node.http.api_arguments import topic_named
 from penstock.node.http.log_views import queue_named, view_for
@@ -85,9 +85,11 @@ class LogGroupApi:
         is_new = group not in topic.groups
         if is_new and len(topic.groups) >= GROUPS_MAX:
             raise ApiError(400, "TOO_MANY_GROUPS")
-        rival = self._groups.rival(topic, group, owner)
-        if rival is not None:
-            raise ApiError(409, "GROUP_IN_USE", owner=rival.owner, seconds=rival.seconds)
+        other_owner = self._groups.other_owner(topic, group, owner)
+        if other_owner is not None:
+            raise ApiError(
+                409, "GROUP_IN_USE", owner=other_owner.owner, seconds=other_owner.seconds
+            )
         given = _checked(view, topic, offsets)
         try:
             topic.commit_group(group, view.commit(topic, group, given))

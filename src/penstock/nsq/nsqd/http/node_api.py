@@ -12,8 +12,8 @@ from penstock.core.malformed import MALFORMED
 from penstock.core.units import SECOND
 from penstock.log_api.pipeline_status import PipelineStatus
 from penstock.net import process
-from penstock.net.http.server.api import ApiError, ApiRouter
 from penstock.net.http.server.service import Request
+from penstock.net.http.server.v1_api import ApiError, ApiRouter
 from penstock.node.ports import Ports
 from penstock.nsq.nsqd.stats.pipelines import Pipelines
 from penstock.nsq.nsqd.stats.stat_sources import StatSources

@@ -13,7 +13,7 @@ from penstock.core.errors import (
     StorageError,
     TooManyFilesError,
 )
-from penstock.net.http.server.api import ApiError
+from penstock.net.http.server.v1_api import ApiError
 
 _REFUSALS: Final[dict[type[StorageError], str]] = {
     ExitingError: "EXITING",

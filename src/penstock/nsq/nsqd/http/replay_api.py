@@ -7,8 +7,8 @@ from typing import Any
 
 from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
-from penstock.net.http.server.api import ApiError, ApiRouter, Query
 from penstock.net.http.server.service import Request
+from penstock.net.http.server.v1_api import ApiError, ApiRouter, Query
 from penstock.node.http.api_arguments import (
     existing_channel,
     existing_topic,

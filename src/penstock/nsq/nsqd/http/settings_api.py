@@ -21,14 +21,14 @@ from penstock.broker.publish.fill import fill_of
 from penstock.broker.topic import Topic
 from penstock.core.malformed import MALFORMED
 from penstock.core.names import is_valid_name
-from penstock.net.http.server.api import ApiError, ApiRouter, Query
 from penstock.net.http.server.service import Request
+from penstock.net.http.server.v1_api import ApiError, ApiRouter, Query
 from penstock.node.http.api_arguments import existing_channel, existing_topic
 from penstock.node.ports import Ports
 from penstock.nsq.config_page import ConfigPage
 from penstock.nsq.nsqd.http.write_down import check_written
 from penstock.nsq.nsqd.lookup import Lookup
-from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 from penstock.nsq.nsqd.stats.statsd import resolved_prefix
 
 _HIDDEN: Final = frozenset(("version", "config", "verbose", "worker_id"))

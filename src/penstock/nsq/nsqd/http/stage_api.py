@@ -33,8 +33,8 @@ from penstock.core.clock import Clock
 from penstock.core.errors import StorageError
 from penstock.core.malformed import MALFORMED
 from penstock.core.units import SECOND
-from penstock.net.http.server.api import ApiError, ApiRouter, Query
 from penstock.net.http.server.service import Request
+from penstock.net.http.server.v1_api import ApiError, ApiRouter, Query
 from penstock.node.dialect import StagingError
 from penstock.node.http.api_arguments import NUMBER_MAX, number, topic_named
 from penstock.node.http.many_topics import TOPICS_MAX, check_number

@@ -52,7 +52,7 @@ from penstock.core.units import MINUTE, SECOND, format_duration
 from penstock.net.tasks import spawn
 from penstock.node.dialect import Staging
 from penstock.nsq.nsqd.nsq_staging import NsqStaging
-from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 from penstock.storage.durability import Durability
 from penstock.storage.files.decision_files import DecisionFiles
 from penstock.storage.files.part_files import Found, PartFiles

@@ -9,7 +9,7 @@ from typing import Final
 
 from penstock.broker.topic import Topic
 from penstock.core.errors import StorageError
-from penstock.net.http.server.api import ApiError
+from penstock.net.http.server.v1_api import ApiError
 from penstock.node.registry import TopicList
 from penstock.storage.store import Store
 

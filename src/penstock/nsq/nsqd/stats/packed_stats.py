@@ -25,8 +25,8 @@ from penstock.broker.topic import Topic
 from penstock.core.gojson import dumps
 from penstock.core.settings.version import NSQ_VERSION
 from penstock.core.units import SECOND
-from penstock.net.http.server.api import NSQ_HEADER, Query
 from penstock.net.http.server.service import Request, Response
+from penstock.net.http.server.v1_api import NSQ_HEADER, Query
 from penstock.nsq.nsqd.stats import group_stats, stats
 from penstock.nsq.nsqd.stats.stat_sources import StatSources
 

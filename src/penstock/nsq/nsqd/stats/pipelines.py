@@ -10,7 +10,7 @@ from msgspec import structs
 from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
 from penstock.core.units import HOUR, SECOND
-from penstock.log_api.pipeline_status import ANY_TOPIC, PipelineStatus, ToldStatus
+from penstock.log_api.pipeline_status import ANY_TOPIC, PipelineStatus, ReportedStatus
 
 PIPELINES_MAX: Final = 500
 """The most pipelines that are kept; then the one that was silent for longest goes."""
@@ -49,12 +49,12 @@ class Pipelines:
     def __init__(self, clock: Clock, groups: GroupsHere) -> None:
         self._clock = clock
         self._groups = groups
-        self._known: dict[str, tuple[int, ToldStatus]] = {}
+        self._known: dict[str, tuple[int, ReportedStatus]] = {}
 
     def told(self, status: PipelineStatus) -> None:
         """A pipeline has told its status. The last error stays until there is another."""
         _, before = self._known.pop(status.id, (0, None))
-        kept = ToldStatus(**structs.asdict(status))
+        kept = ReportedStatus(**structs.asdict(status))
         if status.error and (before is None or status.error != before.error):
             kept.error_at = round(self._clock.wall_ns() / SECOND, 3)
         elif before is not None:
@@ -66,7 +66,7 @@ class Pipelines:
         if len(self._known) > PIPELINES_MAX:
             del self._known[next(iter(self._known))]
 
-    def all(self) -> list[ToldStatus]:
+    def all(self) -> list[ReportedStatus]:
         """Every pipeline, with its age and its lag as they are now."""
         now = self._clock.monotonic_ns()
         for id, (at, _) in list(self._known.items()):
@@ -76,7 +76,7 @@ class Pipelines:
             del self._known[id]
         return [self._now(status, now - at) for at, status in self._known.values()]
 
-    def _now(self, status: ToldStatus, age_ns: int) -> ToldStatus:
+    def _now(self, status: ReportedStatus, age_ns: int) -> ReportedStatus:
         groups = [pair for each in status.groups for pair in self._groups.meant(*each)]
         here = [lag for each in groups if (lag := self._groups.lag(*each)) is not None]
         return structs.replace(

@@ -15,31 +15,31 @@ from penstock.core.metrics import nsqd as metrics
 from penstock.core.metrics.declared import Metric
 from penstock.core.metrics.exposition import Samples, labels
 from penstock.core.settings.version import NSQ_VERSION
-from penstock.log_api.pipeline_status import ToldStatus
+from penstock.log_api.pipeline_status import ReportedStatus
 from penstock.nsq.nsqd.lookup import Lookup
 from penstock.nsq.nsqd.stats.stat_sources import StatSources
 
 
-def _lag_here(told: ToldStatus) -> float | None:
+def _lag_here(status: ReportedStatus) -> float | None:
     """The lag that is this node's; none where a pipeline reads from others and writes here."""
-    return told.lag if told.lag_is_here or not told.groups else None
+    return status.lag if status.lag_is_here or not status.groups else None
 
 
-_PIPELINE_FIGURES: Final[tuple[tuple[Metric, Callable[[ToldStatus], float | None]], ...]] = (
-    (metrics.PIPELINE_RUNNING, lambda told: told.state == "running"),
-    (metrics.PIPELINE_FAILED, lambda told: told.state == "failed"),
-    (metrics.PIPELINE_AGE, lambda told: told.age),
-    (metrics.PIPELINE_ROWS_READ, lambda told: told.rows_read),
-    (metrics.PIPELINE_ROWS_WRITTEN, lambda told: told.rows_written),
-    (metrics.PIPELINE_ROWS_BAD, lambda told: told.rows_bad),
-    (metrics.PIPELINE_READ_RATE, lambda told: told.read_per_s),
-    (metrics.PIPELINE_WRITTEN_RATE, lambda told: told.written_per_s),
+_PIPELINE_FIGURES: Final[tuple[tuple[Metric, Callable[[ReportedStatus], float | None]], ...]] = (
+    (metrics.PIPELINE_RUNNING, lambda status: status.state == "running"),
+    (metrics.PIPELINE_FAILED, lambda status: status.state == "failed"),
+    (metrics.PIPELINE_AGE, lambda status: status.age),
+    (metrics.PIPELINE_ROWS_READ, lambda status: status.rows_read),
+    (metrics.PIPELINE_ROWS_WRITTEN, lambda status: status.rows_written),
+    (metrics.PIPELINE_ROWS_BAD, lambda status: status.rows_bad),
+    (metrics.PIPELINE_READ_RATE, lambda status: status.read_per_s),
+    (metrics.PIPELINE_WRITTEN_RATE, lambda status: status.written_per_s),
     (metrics.PIPELINE_LAG, _lag_here),
-    (metrics.PIPELINE_BATCHES, lambda told: told.batches),
-    (metrics.PIPELINE_BATCH_SECONDS, lambda told: told.batch_ms / 1000),
-    (metrics.PIPELINE_STATE_ROWS, lambda told: told.state_rows),
-    (metrics.PIPELINE_STATE_BYTES, lambda told: told.state_bytes),
-    (metrics.PIPELINE_ERROR_TIME, lambda told: told.error_at),
+    (metrics.PIPELINE_BATCHES, lambda status: status.batches),
+    (metrics.PIPELINE_BATCH_SECONDS, lambda status: status.batch_ms / 1000),
+    (metrics.PIPELINE_STATE_ROWS, lambda status: status.state_rows),
+    (metrics.PIPELINE_STATE_BYTES, lambda status: status.state_bytes),
+    (metrics.PIPELINE_ERROR_TIME, lambda status: status.error_at),
 )
 
 
@@ -92,18 +92,18 @@ class NsqdMetrics:
             yield Samples.single(metrics.AUTH_DENIALS, servers.denial_count)
 
 
-def of_pipelines(pipelines: Iterable[ToldStatus]) -> list[Samples]:
+def of_pipelines(pipelines: Iterable[ReportedStatus]) -> list[Samples]:
     """The metrics of the pipelines that tell this node how they are, each by its name and id.
 
     A pipeline tells every node that it reads from. Its lag is that on the node, so that lags of
     several nodes add up; all else is the pipeline's as a whole, and the same on each.
     """
-    shown = [(labels({"pipeline": told.name, "id": told.id}), told) for told in pipelines]
+    shown = [(labels({"pipeline": status.name, "id": status.id}), status) for status in pipelines]
     found = []
     for metric, value in _PIPELINE_FIGURES:
         samples = Samples(metric)
-        for pair, told in shown:
-            if (figure := value(told)) is not None:
+        for pair, status in shown:
+            if (figure := value(status)) is not None:
                 samples.add(figure, pair)
         found.append(samples)
     return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from penstock.node.node import Node
     from penstock.nsq.nsqd.http.staged_parts import StagedParts
-    from penstock.nsq.nsqd.options import NsqdOptions
+    from penstock.nsq.nsqd.nsqd_options import NsqdOptions
     from penstock.nsq.nsqd.stats.pipelines import Pipelines
     from penstock.nsq.nsqd.tcp.auth_servers import AuthServers
     from penstock.nsq.nsqd.tcp.session import Session

@@ -15,8 +15,8 @@ from penstock.core.quantiles import Summary
 from penstock.core.settings.version import NSQ_VERSION, version_line
 from penstock.core.units import MICROSECOND, MILLISECOND, SECOND, format_duration
 from penstock.net.budget import Memory
-from penstock.net.http.server.api import Query, json_response, text_response
 from penstock.net.http.server.service import Request, Response
+from penstock.net.http.server.v1_api import Query, json_response, text_response
 from penstock.net.tls.tls_layer import TlsLayer
 from penstock.nsq.nsqd.http.damage_api import damage_of
 from penstock.nsq.nsqd.stats import group_stats

@@ -9,7 +9,7 @@ from typing import Final
 from penstock.core.reasons import reason
 from penstock.core.units import SECOND
 from penstock.net.address import split_host_port
-from penstock.net.http.server.api import Query
+from penstock.net.http.server.v1_api import Query
 from penstock.net.tasks import spawn
 from penstock.node.ports import Ports
 from penstock.nsq.nsqd.stats import stats

@@ -18,7 +18,7 @@ from penstock.core.redaction import without_secrets
 from penstock.core.units import MINUTE, SECOND, format_duration
 from penstock.net.http.client import once as http_client
 from penstock.net.tls.tls_layer import client_context
-from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 from penstock.nsq.protocol.auth import (
     AuthError,
     Credentials,

@@ -13,7 +13,7 @@ from penstock.nsq.protocol.identify import Features
 if TYPE_CHECKING:
     from penstock.net.tls.tls_layer import ServerTls
     from penstock.node.node import Node
-    from penstock.nsq.nsqd.options import NsqdOptions
+    from penstock.nsq.nsqd.nsqd_options import NsqdOptions
     from penstock.nsq.protocol.limits import Limits
 
 

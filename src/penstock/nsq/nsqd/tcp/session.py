@@ -19,7 +19,7 @@ from penstock.broker.topic import Topic
 from penstock.core.errors import StorageError
 from penstock.core.log_limit import LogLimit
 from penstock.core.units import format_duration
-from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 from penstock.nsq.nsqd.tcp.connection import ENDED, Connection, Handlers
 from penstock.nsq.nsqd.tcp.outbox import frames_of
 from penstock.nsq.nsqd.tcp.upgrade import Layering

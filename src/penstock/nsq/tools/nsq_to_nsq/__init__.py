@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.nsq.tools.nsq_to_nsq.options import parse_options
-from penstock.nsq.tools.run import run_tool
+from penstock.nsq.tools.lifecycle import run_tool
+from penstock.nsq.tools.nsq_to_nsq.command_line import parse_options
 
 __all__ = ["run"]
 

@@ -11,11 +11,11 @@ from penstock.nsq.tools.consumers import new_consumer
 from penstock.nsq.tools.errors import say
 from penstock.nsq.tools.flags import check_nsqds, consumer_config, producer_config
 from penstock.nsq.tools.forwarding import ROUND_ROBIN
+from penstock.nsq.tools.lifecycle import Stop, closed_on
+from penstock.nsq.tools.nsq_to_nsq.command_line import ToNsqdFlags
 from penstock.nsq.tools.nsq_to_nsq.destinations import Destinations
 from penstock.nsq.tools.nsq_to_nsq.forwarder import Forwarder
 from penstock.nsq.tools.nsq_to_nsq.json_filter import JsonFilter
-from penstock.nsq.tools.nsq_to_nsq.options import ToNsqdFlags
-from penstock.nsq.tools.run import Stop, closed_on
 
 
 async def forward(flags: ToNsqdFlags, stop: Stop) -> None:

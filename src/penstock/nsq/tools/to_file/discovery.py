@@ -9,11 +9,11 @@ import socket
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from penstock.cluster.asker import Asker
 from penstock.cluster.cluster import Addresses, Cluster
-from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.exchange import Timeouts
 from penstock.cluster.fanout import Strict
+from penstock.cluster.http_client import HttpClient
+from penstock.cluster.upstream_errors import NoAnswerError
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import PenstockError
 from penstock.core.units import SECOND
@@ -22,9 +22,9 @@ from penstock.nsq.client.errors import ClientError
 from penstock.nsq.tools.consumers import new_consumer
 from penstock.nsq.tools.errors import describe
 from penstock.nsq.tools.flags import check_names, user_agent
-from penstock.nsq.tools.run import Stop
+from penstock.nsq.tools.lifecycle import Stop
+from penstock.nsq.tools.to_file.command_line import ToFileFlags
 from penstock.nsq.tools.to_file.filename import Filenames, host_name
-from penstock.nsq.tools.to_file.options import ToFileFlags
 from penstock.nsq.tools.to_file.pattern import matcher
 from penstock.nsq.tools.to_file.topic import Topic
 from penstock.nsq.tools.to_file.topic_files import Writer
@@ -77,19 +77,19 @@ class Topics:
         timeouts = Timeouts(
             flags.http_client_connect_timeout / SECOND, flags.http_client_request_timeout / SECOND
         )
-        async with Asker(timeouts, agent=user_agent("nsq_to_file")) as asker:
+        async with HttpClient(timeouts, agent=user_agent("nsq_to_file")) as http:
             addresses = Addresses(flags.lookupd_http_addresses, ())
-            cluster = Cluster(asker, addresses, SYSTEM_CLOCK)
+            cluster = Cluster(http, addresses, SYSTEM_CLOCK)
             while not await self._ends_within(flags.topic_refresh / SECOND):
                 try:
                     self.start(await cluster.topics(Strict()))
                 except NoAnswerError as error:
                     logger.error("could not retrieve topic list: %s", error)
 
-    def hang_up(self) -> None:
+    def close_file(self) -> None:
         """Every topic closes its file; the next message opens another."""
         for name, topic in self._running.items():
-            spawn(topic.hang_up(), name=f"hang up {name}")
+            spawn(topic.close_file(), name=f"hang up {name}")
 
     async def _ends_within(self, seconds: float) -> bool:
         try:

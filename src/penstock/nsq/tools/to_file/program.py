@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from penstock.core.logs import NsqFormatter, parse_level
 from penstock.core.units import MINUTE, SECOND, format_duration
 from penstock.nsq.tools.flags import consumer_config
-from penstock.nsq.tools.run import Stop, run_tool
-from penstock.nsq.tools.to_file.options import NAME, ToFileFlags, parse_options
+from penstock.nsq.tools.lifecycle import Stop, run_tool
+from penstock.nsq.tools.to_file.command_line import NAME, ToFileFlags, parse_options
 
 if TYPE_CHECKING:
     from penstock.nsq.client import Config
@@ -41,7 +41,7 @@ async def _serve(flags: ToFileFlags, config: Config, stop: Stop) -> int:
 
     async with asyncio.TaskGroup() as group:
         topics = Topics(flags, config, stop, group)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, topics.hang_up)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, topics.close_file)
         if flags.topics:
             topics.start(flags.topics)
         else:

@@ -13,7 +13,7 @@ from penstock.core.units import SECOND
 from penstock.net.tasks import spawn
 from penstock.nsq.client.errors import ClientError
 from penstock.nsq.tools.errors import ToolError
-from penstock.nsq.tools.run import Stop, closed_on
+from penstock.nsq.tools.lifecycle import Stop, closed_on
 from penstock.nsq.tools.to_file.topic_files import Say, WriteFailed, Writer
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Topic:
         finally:
             self._ending.set()
         await ticking
-        await self._work(self._writer.hang_up)
+        await self._work(self._writer.close_file)
         if self._broken:
             raise ToolError
         if refusal is not None:
@@ -62,9 +62,9 @@ class Topic:
         self._ending.set()
         await asyncio.gather(self._consumer.close(grace=grace), self._work(self._writer.sync))
 
-    async def hang_up(self) -> None:
+    async def close_file(self) -> None:
         """Sync and close the file; the next message opens another."""
-        await self._work(self._writer.hang_up)
+        await self._work(self._writer.close_file)
 
     async def _consume(self) -> ClientError | None:
         """Run until the consumer is closed, or a node refuses for good, which is returned."""

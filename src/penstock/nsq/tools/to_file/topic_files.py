@@ -201,7 +201,7 @@ class Writer:
         if due and self._settings.skip_empty_files:
             self.close()
 
-    def hang_up(self) -> None:
+    def close_file(self) -> None:
         """Sync and end the file; the next message opens another."""
         self.sync()
         self.close()

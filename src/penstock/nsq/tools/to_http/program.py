@@ -12,9 +12,9 @@ from penstock.nsq.tools.consumers import new_consumer
 from penstock.nsq.tools.errors import say
 from penstock.nsq.tools.flags import consumer_config
 from penstock.nsq.tools.forwarding import Report, upstream_hosts
-from penstock.nsq.tools.run import Stop, closed_on
+from penstock.nsq.tools.lifecycle import Stop, closed_on
+from penstock.nsq.tools.to_http.command_line import ToHttpFlags
 from penstock.nsq.tools.to_http.hops import Endpoint, header_fields
-from penstock.nsq.tools.to_http.options import ToHttpFlags
 from penstock.nsq.tools.to_http.publisher import Publisher, PublishFailed
 
 USER_AGENT = f"nsq_to_http v{NSQ_VERSION}"

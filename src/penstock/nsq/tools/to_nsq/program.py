@@ -24,7 +24,7 @@ from penstock.nsq.tools.flags import (
     parse,
     producer_config,
 )
-from penstock.nsq.tools.run import GRACE_S, Stop, run_tool, until
+from penstock.nsq.tools.lifecycle import GRACE_S, Stop, run_tool, until
 from penstock.nsq.tools.to_nsq.records import records
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from penstock.rocketmq.protocol.command import Command
 
 if TYPE_CHECKING:
     from penstock.rocketmq.broker.acl.check import Acl
-    from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.rocketmq.broker.broker_settings import BrokerSettings
     from penstock.rocketmq.protocol.ids import Host
     from penstock.rocketmq.remoting import Connection
 

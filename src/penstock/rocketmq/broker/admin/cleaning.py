@@ -19,7 +19,7 @@ from penstock.storage.batch import Dialect
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
     from penstock.broker.topic import Topic
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
     from penstock.rocketmq.broker.store.message_store import MessageStore
     from penstock.rocketmq.remoting import Connection
 

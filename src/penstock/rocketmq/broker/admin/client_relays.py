@@ -15,7 +15,7 @@ from penstock.rocketmq.protocol.signing import CREDENTIALS
 from penstock.rocketmq.remoting import LateAnswerError, NoAnswerError
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.rocketmq.broker.broker_settings import BrokerSettings
     from penstock.rocketmq.broker.state.clients import Clients
     from penstock.rocketmq.broker.store.message_store import MessageStore
     from penstock.rocketmq.remoting import Connection

@@ -17,13 +17,13 @@ from penstock.rocketmq.protocol.message_queue import MessageQueue
 
 if TYPE_CHECKING:
     from penstock.core.clock import Clock
-    from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.rocketmq.broker.broker_settings import BrokerSettings
     from penstock.rocketmq.broker.state.clients import Clients
+    from penstock.rocketmq.broker.state.consumer_offsets import ConsumerOffsets
     from penstock.rocketmq.broker.state.files import StateFiles
-    from penstock.rocketmq.broker.state.groups import GroupTable
-    from penstock.rocketmq.broker.state.offsets import ConsumerOffsets
+    from penstock.rocketmq.broker.state.group_table import GroupTable
     from penstock.rocketmq.broker.state.stats import Stats
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
     from penstock.rocketmq.broker.store.message_store import MessageStore
     from penstock.rocketmq.protocol.ids import Host
     from penstock.rocketmq.protocol.registration import TopicConfig

@@ -14,7 +14,7 @@ from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import decode
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.rocketmq.broker.broker_settings import BrokerSettings
     from penstock.rocketmq.broker.store.key_index import KeyIndex
     from penstock.rocketmq.broker.store.message_store import MessageStore
     from penstock.rocketmq.remoting import Connection

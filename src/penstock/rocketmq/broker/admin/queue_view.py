@@ -19,7 +19,7 @@ from penstock.storage.batch import Buffer
 if TYPE_CHECKING:
     from penstock.rocketmq.broker.state.clients import Clients
     from penstock.rocketmq.broker.state.levels import DelayLevels
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
     from penstock.rocketmq.broker.store.message_store import MessageStore
     from penstock.rocketmq.protocol.messages.message import StoredMessage
     from penstock.rocketmq.remoting import Connection

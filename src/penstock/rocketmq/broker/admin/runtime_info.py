@@ -21,8 +21,8 @@ from penstock.storage.log import Log
 
 if TYPE_CHECKING:
     from penstock.core.clock import Clock
+    from penstock.rocketmq.broker.broker_settings import BrokerSettings
     from penstock.rocketmq.broker.delays.schedule import Schedule
-    from penstock.rocketmq.broker.settings import BrokerSettings
     from penstock.rocketmq.broker.state.stats import Stats
     from penstock.rocketmq.broker.state.totals import Totals
     from penstock.rocketmq.broker.store.message_store import MessageStore

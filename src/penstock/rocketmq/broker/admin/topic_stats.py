@@ -11,10 +11,10 @@ from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.rocketmq.broker.broker_settings import BrokerSettings
     from penstock.rocketmq.broker.state.clients import Clients
-    from penstock.rocketmq.broker.state.offsets import ConsumerOffsets
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.state.consumer_offsets import ConsumerOffsets
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
     from penstock.rocketmq.broker.store.message_store import MessageStore
     from penstock.rocketmq.protocol.ids import Host
     from penstock.rocketmq.protocol.registration import TopicConfig

@@ -11,9 +11,9 @@ from penstock.rocketmq.broker.state.clients import MESSAGE_MODELS
 
 if TYPE_CHECKING:
     from penstock.rocketmq.broker.state.clients import Clients, Member
-    from penstock.rocketmq.broker.state.offsets import ConsumerOffsets
+    from penstock.rocketmq.broker.state.consumer_offsets import ConsumerOffsets
     from penstock.rocketmq.broker.state.stats import Stats
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
     from penstock.rocketmq.broker.store.message_store import MessageStore
     from penstock.rocketmq.remoting import Connection
 

@@ -15,9 +15,9 @@ from penstock.rocketmq.protocol.codes import ResponseCode
 
 if TYPE_CHECKING:
     from penstock.core.clock import Clock
-    from penstock.rocketmq.broker.settings import BrokerSettings
-    from penstock.rocketmq.broker.state.groups import GroupConfig, GroupTable
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.broker_settings import BrokerSettings
+    from penstock.rocketmq.broker.state.group_table import GroupConfig, GroupTable
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
     from penstock.rocketmq.protocol.registration import TopicConfig
 
 DEAD_LETTER_QUEUES: Final = 1

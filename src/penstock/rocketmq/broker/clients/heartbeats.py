@@ -25,12 +25,12 @@ from penstock.rocketmq.protocol.signing import ACCESS_KEY
 
 if TYPE_CHECKING:
     from penstock.core.clock import Clock
+    from penstock.rocketmq.broker.broker_settings import BrokerSettings
     from penstock.rocketmq.broker.clients.group_topics import GroupTopics
     from penstock.rocketmq.broker.registration import NameServers
-    from penstock.rocketmq.broker.settings import BrokerSettings
     from penstock.rocketmq.broker.state.clients import Clients
-    from penstock.rocketmq.broker.state.groups import GroupTable
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.state.group_table import GroupTable
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
     from penstock.rocketmq.remoting import Connection
 
 logger = logging.getLogger("penstock.mqbroker")

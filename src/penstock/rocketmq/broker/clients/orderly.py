@@ -23,7 +23,7 @@ QUEUES_MAX: Final = 10_000
 EXPIRY_SCAN_S: Final = 60.0
 
 
-class Asked(NamedTuple):
+class LockRequest(NamedTuple):
     """A client of a group, and the queues it speaks of."""
 
     group: str
@@ -54,7 +54,7 @@ class OrderlyLocks:
         self.locks.forget_expired(self.clock.monotonic_ns())
 
 
-def asked(body: bytes) -> Asked:
+def asked(body: bytes) -> LockRequest:
     """The content of a request's body. Raises BodyError."""
     value = fastjson.loads(body)
     if not isinstance(value, dict):
@@ -62,7 +62,7 @@ def asked(body: bytes) -> Asked:
     queues = value.get("mqSet") or []
     if not isinstance(queues, list) or len(queues) > QUEUES_MAX:
         raise BodyError(f"mqSet is no list of at most {QUEUES_MAX} queues")
-    return Asked(
+    return LockRequest(
         _text(value, "consumerGroup", names.GROUP_LENGTH_MAX),
         _text(value, "clientId", names.CLIENT_ID_LENGTH_MAX),
         [MessageQueue.from_json(each) for each in queues],

@@ -19,7 +19,7 @@ from penstock.core.errors import StorageError
 from penstock.rocketmq.broker import names, permissions
 from penstock.rocketmq.broker.answering import RefusedError, answers
 from penstock.rocketmq.broker.delays.timers import QUEUE, RECALLED
-from penstock.rocketmq.broker.state.topics import WRITE
+from penstock.rocketmq.broker.state.topic_table import WRITE
 from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
@@ -28,9 +28,9 @@ from penstock.rocketmq.protocol.messages.message import decode
 
 if TYPE_CHECKING:
     from penstock.core.clock import Clock
+    from penstock.rocketmq.broker.broker_settings import BrokerSettings
     from penstock.rocketmq.broker.delays.timers import Timers
-    from penstock.rocketmq.broker.settings import BrokerSettings
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
     from penstock.rocketmq.broker.store.key_index import KeyIndex
     from penstock.rocketmq.broker.store.message_store import MessageStore
     from penstock.rocketmq.remoting import Connection

@@ -23,7 +23,7 @@ from penstock.rocketmq.protocol.messages.message import StoredMessage
 if TYPE_CHECKING:
     from penstock.broker.topic import Topic
     from penstock.rocketmq.broker.state.levels import DelayLevels
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
     from penstock.rocketmq.broker.store.message_store import MessageStore
 
 HOLDER: Final = f"{ROCKETMQ_PREFIX}waiting"

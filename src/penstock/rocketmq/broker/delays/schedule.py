@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from penstock.core.clock import Clock
     from penstock.rocketmq.broker.state.files import StateFiles
     from penstock.rocketmq.broker.state.levels import DelayLevels
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
     from penstock.rocketmq.broker.store.message_store import Found, MessageStore
     from penstock.rocketmq.remoting import Connection
     from penstock.storage.batch import Batch

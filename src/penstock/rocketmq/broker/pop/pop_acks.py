@@ -21,7 +21,7 @@ from penstock.rocketmq.protocol.pop_info import BatchAck, Receipt
 if TYPE_CHECKING:
     from penstock.core.clock import Clock
     from penstock.rocketmq.broker.pop.pops import Pops
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
     from penstock.rocketmq.broker.store.message_store import MessageStore
     from penstock.rocketmq.remoting import Connection
 

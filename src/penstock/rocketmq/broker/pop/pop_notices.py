@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock.core.clock import Clock
     from penstock.rocketmq.broker.pop.pops import Pops
     from penstock.rocketmq.broker.pull.arrivals import Arrivals
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
     from penstock.rocketmq.remoting import Connection
 
 _AGAIN_S: Final = 0.01

@@ -18,7 +18,7 @@ from penstock.rocketmq.broker.pop.ordered_pops import OrderedRequest
 from penstock.rocketmq.broker.pop.pop_channel import ANSWER_BYTES_MAX, PopChannel, Popped
 from penstock.rocketmq.broker.state.sql92 import ExpressionError
 from penstock.rocketmq.broker.state.subscriptions import SQL92, Subscription
-from penstock.rocketmq.broker.state.topics import READ
+from penstock.rocketmq.broker.state.topic_table import READ
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
@@ -27,11 +27,11 @@ from penstock.rocketmq.protocol.pop_info import message_offset_info, start_offse
 
 if TYPE_CHECKING:
     from penstock.core.clock import Clock
+    from penstock.rocketmq.broker.broker_settings import BrokerSettings
     from penstock.rocketmq.broker.clients.group_topics import GroupTopics
     from penstock.rocketmq.broker.pop.pops import Pops
-    from penstock.rocketmq.broker.settings import BrokerSettings
     from penstock.rocketmq.broker.state.stats import Stats
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
     from penstock.rocketmq.remoting import Connection
 
 # Java's own limit (RocketMQ spec 2.7).

@@ -18,7 +18,7 @@ from penstock.rocketmq.broker.delays.publisher import Publisher
 from penstock.rocketmq.broker.pop.ordered_pops import OrderedPops
 from penstock.rocketmq.broker.pop.pop_channel import PopChannel, Popped, popped
 from penstock.rocketmq.broker.pull.offsets_api import YOUNG_BYTES_MAX
-from penstock.rocketmq.broker.state.groups import GroupConfig
+from penstock.rocketmq.broker.state.group_table import GroupConfig
 from penstock.rocketmq.broker.store.retention import TopicRetention
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.messages.message import decode
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from penstock.core.clock import Clock
     from penstock.core.errors import StorageError
     from penstock.node.registry import Registry
+    from penstock.rocketmq.broker.broker_settings import BrokerSettings
     from penstock.rocketmq.broker.send.retries import Retries
-    from penstock.rocketmq.broker.settings import BrokerSettings
-    from penstock.rocketmq.broker.state.groups import GroupTable
-    from penstock.rocketmq.broker.state.offsets import ConsumerOffsets
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.state.consumer_offsets import ConsumerOffsets
+    from penstock.rocketmq.broker.state.group_table import GroupTable
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
     from penstock.rocketmq.broker.store.draft import Placed
     from penstock.rocketmq.broker.store.message_store import MessageStore
     from penstock.rocketmq.remoting import Connection

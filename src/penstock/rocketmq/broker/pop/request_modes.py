@@ -14,7 +14,7 @@ from penstock.core.errors import PenstockError
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError, answers, json_answer
 from penstock.rocketmq.broker.pop.request_mode_table import FILE, POP, text_of, wanted
-from penstock.rocketmq.broker.state.topics import QUEUES_MAX, READ
+from penstock.rocketmq.broker.state.topic_table import QUEUES_MAX, READ
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
@@ -22,13 +22,13 @@ from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 
 if TYPE_CHECKING:
+    from penstock.rocketmq.broker.broker_settings import BrokerSettings
     from penstock.rocketmq.broker.clients.group_topics import GroupTopics
     from penstock.rocketmq.broker.pop.request_mode_table import RequestModes
     from penstock.rocketmq.broker.registration import NameServers
-    from penstock.rocketmq.broker.settings import BrokerSettings
     from penstock.rocketmq.broker.state.clients import Clients
     from penstock.rocketmq.broker.state.files import StateFiles
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
     from penstock.rocketmq.remoting import Connection
 
 _ANY_QUEUE: Final = -1

@@ -24,10 +24,10 @@ from penstock.rocketmq.protocol.command import Command
 from penstock.storage.batch import Batch
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.rocketmq.broker.broker_settings import BrokerSettings
     from penstock.rocketmq.broker.state.clients import Clients
-    from penstock.rocketmq.broker.state.groups import GroupTable
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.state.group_table import GroupTable
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
     from penstock.rocketmq.remoting import Connection
 
 HELD_MAX: Final = 200_000

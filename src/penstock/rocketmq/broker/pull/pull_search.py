@@ -17,7 +17,7 @@ from penstock.rocketmq.protocol.messages.message import properties_text
 from penstock.storage.batch import Buffer
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.rocketmq.broker.broker_settings import BrokerSettings
     from penstock.rocketmq.broker.state.stats import Stats
     from penstock.rocketmq.broker.store.message_store import MessageStore
     from penstock.rocketmq.remoting import Connection

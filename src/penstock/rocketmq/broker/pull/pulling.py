@@ -21,19 +21,19 @@ from penstock.rocketmq.broker.pull.pull_search import (
 )
 from penstock.rocketmq.broker.state.sql92 import ExpressionError
 from penstock.rocketmq.broker.state.subscriptions import SQL92, Subscription
-from penstock.rocketmq.broker.state.topics import READ
+from penstock.rocketmq.broker.state.topic_table import READ
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 
 if TYPE_CHECKING:
+    from penstock.rocketmq.broker.broker_settings import BrokerSettings
     from penstock.rocketmq.broker.clients.group_topics import GroupTopics
     from penstock.rocketmq.broker.pull.long_poll import HeldPulls
-    from penstock.rocketmq.broker.settings import BrokerSettings
     from penstock.rocketmq.broker.state.clients import Clients
-    from penstock.rocketmq.broker.state.groups import GroupTable
-    from penstock.rocketmq.broker.state.offsets import ConsumerOffsets
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.state.consumer_offsets import ConsumerOffsets
+    from penstock.rocketmq.broker.state.group_table import GroupTable
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
     from penstock.rocketmq.broker.store.message_store import MessageStore
     from penstock.rocketmq.remoting import Connection
 

@@ -23,12 +23,12 @@ from penstock.rocketmq.remoting import NoAnswerError
 if TYPE_CHECKING:
     from penstock.core.chance import Chance
     from penstock.core.clock import Clock
+    from penstock.rocketmq.broker.broker_settings import BrokerSettings
     from penstock.rocketmq.broker.delays.publisher import Publisher
     from penstock.rocketmq.broker.registration import NameServers
     from penstock.rocketmq.broker.send.sending import Sends
-    from penstock.rocketmq.broker.settings import BrokerSettings
     from penstock.rocketmq.broker.state.clients import Clients
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
     from penstock.rocketmq.protocol.ids import Host
     from penstock.rocketmq.remoting import Connection
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.delays.timers import DELAY_MS_MAX
-from penstock.rocketmq.broker.state.groups import GroupConfig
+from penstock.rocketmq.broker.state.group_table import GroupConfig
 from penstock.rocketmq.broker.state.levels import RETRY_BASE
 from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.protocol.codes import ResponseCode

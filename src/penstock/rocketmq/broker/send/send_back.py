@@ -19,17 +19,17 @@ from penstock.rocketmq.broker.send.retries import (
     set_delay,
     set_policy_delay,
 )
-from penstock.rocketmq.broker.state.topics import WRITE
+from penstock.rocketmq.broker.state.topic_table import WRITE
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 
 if TYPE_CHECKING:
+    from penstock.rocketmq.broker.broker_settings import BrokerSettings
     from penstock.rocketmq.broker.clients.group_topics import GroupTopics
     from penstock.rocketmq.broker.delays.publisher import Publisher
     from penstock.rocketmq.broker.registration import NameServers
-    from penstock.rocketmq.broker.settings import BrokerSettings
     from penstock.rocketmq.broker.state.stats import Stats
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
     from penstock.rocketmq.broker.store.message_store import MessageStore
     from penstock.rocketmq.remoting import Connection
 

@@ -25,7 +25,7 @@ from penstock.rocketmq.broker import names, permissions
 from penstock.rocketmq.broker.answering import RefusedError, answers
 from penstock.rocketmq.broker.delays.recalls import handle_of
 from penstock.rocketmq.broker.send.send_header import SendHeader
-from penstock.rocketmq.broker.state.topics import WRITE
+from penstock.rocketmq.broker.state.topic_table import WRITE
 from penstock.rocketmq.broker.store import serials
 from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.broker.store.mixed_batch import MixedBatch, Sent, with_more
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
     from penstock.broker.publish.batching import Outcome
     from penstock.core.chance import Chance
     from penstock.core.clock import Clock
+    from penstock.rocketmq.broker.broker_settings import BrokerSettings
     from penstock.rocketmq.broker.delays.publisher import Publisher
     from penstock.rocketmq.broker.registration import NameServers
     from penstock.rocketmq.broker.send.flush_timeouts import FlushTimeouts
     from penstock.rocketmq.broker.send.retries import Retries
-    from penstock.rocketmq.broker.settings import BrokerSettings
     from penstock.rocketmq.broker.slaves.acks import SlaveAcks
     from penstock.rocketmq.broker.state.stats import Stats
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
     from penstock.rocketmq.broker.store.message_store import AnyRecords, MessageStore
     from penstock.rocketmq.broker.transactions.ending import Transactions
     from penstock.rocketmq.remoting import Connection

@@ -20,7 +20,7 @@ from penstock.node.followers import Followers
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.storage.log import Log
 
-Told = Callable[[ResponseCode], None]
+AckCallback = Callable[[ResponseCode], None]
 
 NEAR: Final = 16
 """Messages that a slave may lack without being measured in bytes: they are its next answer."""
@@ -32,7 +32,7 @@ class _Waiting(Struct):
     log: Log
     end: int
     until_ns: int
-    told: Told
+    told: AckCallback
     is_told: bool = False
 
     def tell(self, code: ResponseCode) -> None:
@@ -64,7 +64,7 @@ class SlaveAcks:
         self._timer: asyncio.TimerHandle | None = None
         self._asks = False
 
-    def wait(self, topic: str, end: int, told: Told) -> None:
+    def wait(self, topic: str, end: int, told: AckCallback) -> None:
         """Tell when a slave has a topic up to a log offset, or that none has."""
         found = self._topics.get(topic)
         log = found.log if found is not None else None

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import PenstockError
 from penstock.rocketmq.broker.registration import Introduction
-from penstock.rocketmq.broker.state.topics import TopicTable
+from penstock.rocketmq.broker.state.topic_table import TopicTable
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.remoting_client import connect, tls_to
 
 if TYPE_CHECKING:
     import ssl
 
-    from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.rocketmq.broker.broker_settings import BrokerSettings
 
 ASK_S: Final = 3.0
 AGAIN_S: Final = 0.5

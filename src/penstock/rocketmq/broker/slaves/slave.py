@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock.replication.copied_node import CopiedBroker
     from penstock.rocketmq.broker.registration import NameServers
     from penstock.rocketmq.broker.state.files import StateFiles
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
     from penstock.rocketmq.broker.store.key_index import KeyIndex
     from penstock.rocketmq.broker.store.message_store import MessageStore
 

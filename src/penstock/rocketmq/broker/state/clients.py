@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from penstock.core.units import SECOND
 from penstock.rocketmq.broker import names
-from penstock.rocketmq.broker.state.groups import GROUPS_MAX
+from penstock.rocketmq.broker.state.group_table import GROUPS_MAX
 from penstock.rocketmq.broker.state.subscriptions import Subscription
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.command import Language

@@ -52,21 +52,21 @@ def hashes_of(keys: npt.NDArray[np.uint8]) -> Words:
         for number in range(stripes):
             lanes = _rotated(lanes + columns[:, 4 * number : 4 * number + 4] * _PRIME_2, 13)
             lanes *= _PRIME_1
-        found = _rotated(lanes[:, 0], 1) + _rotated(lanes[:, 1], 7)
-        found += _rotated(lanes[:, 2], 12) + _rotated(lanes[:, 3], 18)
+        hashes = _rotated(lanes[:, 0], 1) + _rotated(lanes[:, 1], 7)
+        hashes += _rotated(lanes[:, 2], 12) + _rotated(lanes[:, 3], 18)
     else:
-        found = np.full(len(keys), _PRIME_5, np.uint32)
-    found += np.uint32(length)
+        hashes = np.full(len(keys), _PRIME_5, np.uint32)
+    hashes += np.uint32(length)
     for number in range(4 * stripes, words):
-        found = _rotated(found + columns[:, number] * _PRIME_3, 17) * _PRIME_4
+        hashes = _rotated(hashes + columns[:, number] * _PRIME_3, 17) * _PRIME_4
     for number in range(4 * words, length):
-        found = _rotated(found + keys[:, number].astype(np.uint32) * _PRIME_5, 11) * _PRIME_1
-    found ^= found >> np.uint32(15)
-    found *= _PRIME_2
-    found ^= found >> np.uint32(13)
-    found *= _PRIME_3
-    found ^= found >> np.uint32(16)
-    return found
+        hashes = _rotated(hashes + keys[:, number].astype(np.uint32) * _PRIME_5, 11) * _PRIME_1
+    hashes ^= hashes >> np.uint32(15)
+    hashes *= _PRIME_2
+    hashes ^= hashes >> np.uint32(13)
+    hashes *= _PRIME_3
+    hashes ^= hashes >> np.uint32(16)
+    return hashes
 
 
 def _rotated(words: Words, bits: int) -> Words:
@@ -146,8 +146,8 @@ def _add_alike(
     if any(_VALUE_END in text or b" " in text for text in texts):
         return False
     if values:
-        found = np.stack([hashes_of(value) for value in values], axis=1)
-        hashes.frombytes(found.tobytes())
+        columns = np.stack([hashes_of(value) for value in values], axis=1)
+        hashes.frombytes(columns.tobytes())
         offsets = np.arange(start - first, end - first, dtype=np.uint32)
         numbers.frombytes(offsets.repeat(len(values)).tobytes())
     return True
@@ -184,21 +184,21 @@ def _add_each(
             else:
                 place = start + _BODY_AT + body_length
                 place += 3 + data[place]
-                found = find(_UNIQUE, place, end)
-                if found > place and data[found - 1] != 2:
-                    found = _find(data, _UNIQUE, place, end)
-                if found >= 0:
-                    found += _UNIQUE_LENGTH
-                    stop = find(_VALUE_END, found, end)
-                    add_hash(hash_of(data[found : end if stop < 0 else stop]))
+                at = find(_UNIQUE, place, end)
+                if at > place and data[at - 1] != 2:
+                    at = _find(data, _UNIQUE, place, end)
+                if at >= 0:
+                    at += _UNIQUE_LENGTH
+                    stop = find(_VALUE_END, at, end)
+                    add_hash(hash_of(data[at : end if stop < 0 else stop]))
                     add_number(number)
-                found = find(_KEYS, place, end)
-                if found > place and data[found - 1] != 2:
-                    found = _find(data, _KEYS, place, end)
-                if found >= 0:
-                    found += _KEYS_LENGTH
-                    stop = find(_VALUE_END, found, end)
-                    words = data[found : end if stop < 0 else stop]
+                at = find(_KEYS, place, end)
+                if at > place and data[at - 1] != 2:
+                    at = _find(data, _KEYS, place, end)
+                if at >= 0:
+                    at += _KEYS_LENGTH
+                    stop = find(_VALUE_END, at, end)
+                    words = data[at : end if stop < 0 else stop]
                     for word in words.split(b" ") if b" " in words else (words,):
                         add_hash(hash_of(word))
                         add_number(number)

@@ -18,8 +18,8 @@ from penstock.broker.publish.batching import Outcome
 from penstock.broker.topic import Topic
 from penstock.core.errors import DiskFullError, StorageError
 from penstock.core.units import MILLISECOND
-from penstock.rocketmq.broker.state.offsets import ConsumerOffsets
-from penstock.rocketmq.broker.state.topics import TopicTable
+from penstock.rocketmq.broker.state.consumer_offsets import ConsumerOffsets
+from penstock.rocketmq.broker.state.topic_table import TopicTable
 from penstock.rocketmq.broker.store import nsq_messages
 from penstock.rocketmq.broker.store.draft import Draft, Placed
 from penstock.rocketmq.broker.store.even_batch import EvenBatch, encode_together, even_batch

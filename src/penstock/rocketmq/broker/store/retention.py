@@ -19,10 +19,10 @@ from penstock.storage.retention import Retention
 
 if TYPE_CHECKING:
     from penstock.broker.topic import Topic
-    from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.rocketmq.broker.broker_settings import BrokerSettings
+    from penstock.rocketmq.broker.state.consumer_offsets import ConsumerOffsets
     from penstock.rocketmq.broker.state.files import StateFiles
-    from penstock.rocketmq.broker.state.offsets import ConsumerOffsets
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
     from penstock.rocketmq.broker.store.message_store import MessageStore
 
 FILE: Final = "nsqTopics.json"

@@ -44,7 +44,7 @@ class Decision:
     op_min: int = 0
 
 
-class Book:
+class TransactionBook:
     """The transactions of one queue of half messages."""
 
     def __init__(self, first: int) -> None:

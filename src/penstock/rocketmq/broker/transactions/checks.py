@@ -29,7 +29,7 @@ from penstock.rocketmq.protocol.messages.message import StoredMessage, encode
 if TYPE_CHECKING:
     from penstock.core.clock import Clock
     from penstock.rocketmq.broker.acl.check import Acl
-    from penstock.rocketmq.broker.settings import BrokerSettings
+    from penstock.rocketmq.broker.broker_settings import BrokerSettings
     from penstock.rocketmq.broker.state.clients import Clients
     from penstock.rocketmq.broker.store.message_store import MessageStore
     from penstock.rocketmq.broker.transactions.ending import Transactions

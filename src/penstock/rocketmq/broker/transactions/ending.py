@@ -31,15 +31,20 @@ from penstock.rocketmq.broker.delays import release
 from penstock.rocketmq.broker.delays.publisher import Publisher
 from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.broker.transactions import recovery
-from penstock.rocketmq.broker.transactions.book import WINDOW_MAX, Book, Decision, Outcome
+from penstock.rocketmq.broker.transactions.book import (
+    WINDOW_MAX,
+    Decision,
+    Outcome,
+    TransactionBook,
+)
 from penstock.rocketmq.broker.transactions.half_messages import QUEUE, Op, as_half, final, root_of
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.messages.message import StoredMessage
 
 if TYPE_CHECKING:
     from penstock.core.clock import Clock
-    from penstock.rocketmq.broker.state.offsets import ConsumerOffsets
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.state.consumer_offsets import ConsumerOffsets
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
     from penstock.rocketmq.broker.store.message_store import MessageStore
 
 RETRY_S: Final = 1.0
@@ -67,7 +72,7 @@ class Transactions:
         self._store = store
         self._publisher = publisher
         self._clock = clock
-        self.book = Book(recovery.settled(store, offsets, names.HALF_TOPIC))
+        self.book = TransactionBook(recovery.settled(store, offsets, names.HALF_TOPIC))
         self.ready = asyncio.Event()
         """Set when the book says what the topics say; until then requests wait."""
         self._acting: dict[int, asyncio.Event] = {}
@@ -98,7 +103,7 @@ class Transactions:
     def deleted(self, topic: str) -> None:
         """Forget all transactions if the half topic itself is gone."""
         if topic == names.HALF_TOPIC:
-            self.book = Book(0)
+            self.book = TransactionBook(0)
             self._owed = {}
 
     def is_under_way(self, root: int) -> bool:
@@ -213,7 +218,7 @@ class Transactions:
                 logger.exception("cannot read the transactions, trying again")
             if not self.ready.is_set():
                 # A fresh one: the next try would add to what this one has read.
-                self.book = Book(first)
+                self.book = TransactionBook(first)
                 await asyncio.sleep(RETRY_S)
         self._owed = dict.fromkeys(root for root, _ in self.book.undone())
         if self._owed:

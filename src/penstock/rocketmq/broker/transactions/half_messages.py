@@ -28,7 +28,7 @@ from penstock.rocketmq.protocol.messages.message import (
 )
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
     from penstock.rocketmq.broker.store.message_store import MessageStore
 
 QUEUE: Final = 0

@@ -13,15 +13,20 @@ from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.delays.publisher import Publisher
 from penstock.rocketmq.broker.delays.timers import QUEUE as TIMER_QUEUE
 from penstock.rocketmq.broker.store.draft import Draft
-from penstock.rocketmq.broker.transactions.book import RECENT_MAX, Book, Decision, Outcome
+from penstock.rocketmq.broker.transactions.book import (
+    RECENT_MAX,
+    Decision,
+    Outcome,
+    TransactionBook,
+)
 from penstock.rocketmq.broker.transactions.half_messages import QUEUE, Op, final, messages, root_of
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import StoredMessage
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.state.offsets import ConsumerOffsets
-    from penstock.rocketmq.broker.state.topics import TopicTable
+    from penstock.rocketmq.broker.state.consumer_offsets import ConsumerOffsets
+    from penstock.rocketmq.broker.state.topic_table import TopicTable
     from penstock.rocketmq.broker.store.message_store import MessageStore
 
 _CLOCK_BACK_MS: Final = 1000
@@ -40,7 +45,7 @@ async def recover(
     offsets: ConsumerOffsets,
     store: MessageStore,
     publisher: Publisher,
-    book: Book,
+    book: TransactionBook,
 ) -> None:
     """Complete a book of which only the window's start is known. Raises StorageError."""
     _, end = store.bounds(names.HALF_TOPIC, QUEUE)
@@ -52,7 +57,7 @@ async def recover(
     await _find_done(topics, store, publisher, book, stored_ms)
 
 
-async def _read_ops(store: MessageStore, start: int, book: Book) -> dict[int, int]:
+async def _read_ops(store: MessageStore, start: int, book: TransactionBook) -> dict[int, int]:
     """Take over what ops record, which is settled below ``start``; when those were stored, in ms,
     by root.
     """
@@ -78,7 +83,7 @@ async def _find_done(
     topics: TopicTable,
     store: MessageStore,
     publisher: Publisher,
-    book: Book,
+    book: TransactionBook,
     stored_ms: dict[int, int],
 ) -> None:
     """Finish the decisions whose messages are where they should be."""

@@ -20,7 +20,7 @@ from penstock.core.chance import Chance
 from penstock.core.clock import Clock
 from penstock.core.reasons import reason
 from penstock.core.units import MILLISECOND, SECOND
-from penstock.rocketmq.client.blocking.dialling import Dialling
+from penstock.rocketmq.client.blocking.pending_connection import PendingConnection
 from penstock.rocketmq.client.config import Config
 from penstock.rocketmq.client.errors import (
     PAGE,
@@ -90,7 +90,7 @@ class BlockingHub(Hub):
         self._process = os.getpid()
         self._links: dict[Wire, Link] = {}
         self._undialled: list[Wire] = []
-        self._dialling: dict[Wire, Dialling] = {}
+        self._pending: dict[Wire, PendingConnection] = {}
         self._left_ns = 0
         self._was_away = False
         self._unsent: dict[Wire, None] = {}
@@ -154,10 +154,10 @@ class BlockingHub(Hub):
             )
         self._look_at_pause()
         # What waits may be done by any of these, and then there is nothing left to wait for here.
-        is_moved = self._dial_all()
+        is_moved = self._connect_all()
         self._flush_all()
         is_moved |= self._tick_if_due()
-        is_moved |= self._dial_all()
+        is_moved |= self._connect_all()
         self._flush_all()
         self._take_in(0 if is_moved else self._patience(seconds))
         self._flush_all()
@@ -174,7 +174,7 @@ class BlockingHub(Hub):
         for key, events in self._selector.select(seconds):
             if key.fileobj is self._bell:
                 self._bell.recv(4096)
-            elif key.data.wire in self._dialling:
+            elif key.data.wire in self._pending:
                 self._go_on(key.data)
             elif key.data.wire in self._links:  # not given up meanwhile
                 self._serve_link(key.data, events)
@@ -183,7 +183,7 @@ class BlockingHub(Hub):
         """Send, and wait while this server takes less than is sent, or is being connected to."""
         self.work(0)
         while (wire := self._wires.get(address)) and (
-            wire in self._dialling or wire.nbytes_said >= _UNSENT_MAX
+            wire in self._pending or wire.nbytes_said >= _UNSENT_MAX
         ):
             self.work(None)
 
@@ -243,68 +243,68 @@ class BlockingHub(Hub):
     def connect(self, wire: Wire) -> None:
         self._undialled.append(wire)  # it has nothing to fail yet
 
-    def _dial_all(self) -> bool:
+    def _connect_all(self) -> bool:
         """Begin the connections that are asked for; False if none is."""
         is_moved = bool(self._undialled)
         while self._undialled:
             wire = self._undialled.pop()
             try:
-                dialling = Dialling(wire, self.config)
+                pending = PendingConnection(wire, self.config)
             except (OSError, ValueError, ClientError) as error:
                 self._not_connected(wire, error)
                 continue
             except BaseException:
                 self._interrupted(wire)
                 raise
-            self._dialling[wire] = dialling
-            self._selector.register(dialling.socket, _WRITE, dialling)
-            self._begin_time(dialling)
+            self._pending[wire] = pending
+            self._selector.register(pending.socket, _WRITE, pending)
+            self._begin_time(pending)
         return is_moved
 
-    def _begin_time(self, dialling: Dialling) -> None:
+    def _begin_time(self, pending: PendingConnection) -> None:
         """Count the time of a connection on its way, and of what waits for it, from now on."""
-        dialling.wire.begin_now()
-        if dialling.timer is not None:
-            dialling.timer.cancel()
-        give_up = partial(self._give_up, dialling.wire)
-        dialling.timer = self.later(self.config.connect_timeout, give_up)
+        pending.wire.begin_now()
+        if pending.timer is not None:
+            pending.timer.cancel()
+        give_up = partial(self._give_up, pending.wire)
+        pending.timer = self.later(self.config.connect_timeout, give_up)
 
-    def _go_on(self, dialling: Dialling) -> None:
+    def _go_on(self, pending: PendingConnection) -> None:
         """Take the next step to a connection, as its socket is ready."""
-        wire = dialling.wire
-        self._selector.unregister(dialling.socket)
+        wire = pending.wire
+        self._selector.unregister(pending.socket)
         try:
-            events = dialling.go_on()
+            events = pending.go_on()
         except (OSError, ValueError) as error:
-            self._end_dialling(wire)
+            self._end_pending(wire)
             self._not_connected(wire, error)
             return
         except BaseException:
             self._interrupted(wire)
             raise
-        connection = dialling.socket
+        connection = pending.socket
         if events:
-            self._selector.register(connection, events, dialling)
+            self._selector.register(connection, events, pending)
             if self._was_away:  # the program did something else: the server is not to blame
-                self._begin_time(dialling)
+                self._begin_time(pending)
             return
-        self._end_dialling(wire, is_connected=True)
+        self._end_pending(wire, is_connected=True)
         self._links[wire] = link = Link(wire, connection)
         self._selector.register(connection, _READ, link)
         version = connection.version() if isinstance(connection, ssl.SSLSocket) else ""
         self.opened(wire, version or "")
 
-    def _end_dialling(self, wire: Wire, *, is_connected: bool = False) -> None:
-        dialling = self._dialling.pop(wire, None)
-        if dialling is None:
+    def _end_pending(self, wire: Wire, *, is_connected: bool = False) -> None:
+        pending = self._pending.pop(wire, None)
+        if pending is None:
             return
-        if dialling.timer is not None:
-            dialling.timer.cancel()
+        if pending.timer is not None:
+            pending.timer.cancel()
         if not is_connected:
             if not self.is_forked:  # the parent's goes on
                 with contextlib.suppress(KeyError, ValueError):  # in a step, or closed by one
-                    self._selector.unregister(dialling.socket)
-            dialling.socket.close()
+                    self._selector.unregister(pending.socket)
+            pending.socket.close()
 
     def _give_up(self, wire: Wire) -> None:
         told = f"no connection within {self.config.connect_timeout:g} s"
@@ -338,7 +338,7 @@ class BlockingHub(Hub):
             self._selector.modify(link.socket, events, link)
 
     def disconnect(self, wire: Wire) -> None:
-        self._end_dialling(wire)
+        self._end_pending(wire)
         link = self._links.pop(wire, None)
         if link is not None:
             if not self.is_forked:  # the parent's connection, and its epoll, go on

@@ -15,7 +15,7 @@ from typing import Any, Final
 from penstock.core.errors import PenstockError
 from penstock.core.units import SECOND
 from penstock.rocketmq.client.consume.group import ConsumerKind, Group
-from penstock.rocketmq.client.consume.held import HeldQueue
+from penstock.rocketmq.client.consume.held_queue import HeldQueue
 from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.client.consume.send_back import SendBack
 from penstock.rocketmq.client.errors import ClientError
@@ -43,8 +43,8 @@ class Unit:
 
     __slots__ = ("held", "is_expired", "messages", "started", "trace_id")
 
-    def __init__(self, held: HeldQueue, messages: list[Received], started: int) -> None:
-        self.held = held
+    def __init__(self, held_queue: HeldQueue, messages: list[Received], started: int) -> None:
+        self.held = held_queue
         self.messages = messages
         self.started = started
         self.is_expired = False
@@ -78,23 +78,27 @@ class Consumption(Group):
 
     # --- what comes ------------------------------------------------------------------------------
 
-    def arrived(self, held: HeldQueue, messages: list[Received]) -> None:
+    def arrived(self, held_queue: HeldQueue, messages: list[Received]) -> None:
         if self.kind.is_orderly:
-            self._queue_up(held)
+            self._queue_up(held_queue)
         else:
-            self._ready.append((held, deque(messages)))
+            self._ready.append((held_queue, deque(messages)))
             self.on_arrival(len(messages))
 
-    def _queue_up(self, held: HeldQueue) -> None:
+    def _queue_up(self, held_queue: HeldQueue) -> None:
         """Queue up a queue in order that has something to handle and is not being handled."""
-        if not held.is_busy and not held.is_dropped and held not in self._waiting_turns:
-            self._waiting_turns.add(held)
-            self._turns.append(held)
+        if (
+            not held_queue.is_busy
+            and not held_queue.is_dropped
+            and held_queue not in self._waiting_turns
+        ):
+            self._waiting_turns.add(held_queue)
+            self._turns.append(held_queue)
             self.on_arrival(1)
 
-    def forgotten(self, held: HeldQueue) -> None:
+    def forgotten(self, held_queue: HeldQueue) -> None:
         if self._ready:
-            self._ready = deque(each for each in self._ready if each[0] is not held)
+            self._ready = deque(each for each in self._ready if each[0] is not held_queue)
 
     # --- what is taken ---------------------------------------------------------------------------
 
@@ -112,27 +116,27 @@ class Consumption(Group):
     def _take_any(self, most: int) -> Unit | None:
         if not self._ready:
             return None
-        held, messages = self._ready[0]
+        held_queue, messages = self._ready[0]
         if len(messages) <= most:
             self._ready.popleft()
             taken = list(messages)
         else:
             taken = [messages.popleft() for _ in range(most)]
-        return Unit(held, taken, self.hub.clock.monotonic_ns())
+        return Unit(held_queue, taken, self.hub.clock.monotonic_ns())
 
     def _take_in_order(self, most: int) -> Unit | None:
         now = self.hub.clock.monotonic_ns()
         while self._turns:
-            held = self._turns.popleft()
-            self._waiting_turns.discard(held)
+            held_queue = self._turns.popleft()
+            self._waiting_turns.discard(held_queue)
             # It was queued up a while ago, and all of that may have changed.
-            if held.is_dropped or held.is_busy or not held.count:
+            if held_queue.is_dropped or held_queue.is_busy or not held_queue.count:
                 continue
-            if self.is_locking and not held.is_locked(now):
-                self._lock_lost(held)
+            if self.is_locking and not held_queue.is_locked(now):
+                self._lock_lost(held_queue)
                 continue
-            held.is_busy = True
-            return Unit(held, held.first(most), now)
+            held_queue.is_busy = True
+            return Unit(held_queue, held_queue.first(most), now)
         return None
 
     # --- what became of it -----------------------------------------------------------------------
@@ -144,13 +148,13 @@ class Consumption(Group):
     def give_back(self, unit: Unit) -> None:
         """Hand out again what was taken: whoever handled it was stopped in the middle."""
         self.dismiss(unit)
-        held = unit.held
+        held_queue = unit.held
         # A seek or a time-out may have taken some of them elsewhere.
-        left = deque(message for message in unit.messages if held.holds(message))
+        left = deque(message for message in unit.messages if held_queue.holds(message))
         if self.kind.is_orderly:
             self._next_turn(unit)
-        elif left and not held.is_dropped and not unit.is_expired:
-            self._ready.appendleft((held, left))
+        elif left and not held_queue.is_dropped and not unit.is_expired:
+            self._ready.appendleft((held_queue, left))
             self.on_arrival(len(left))
 
     def finished(self, unit: Unit) -> None:
@@ -189,10 +193,10 @@ class Consumption(Group):
         """Send back what still belongs to this member: the rest goes to the queue's new owner, or
         was skipped by a seek.
         """
-        held = unit.held
+        held_queue = unit.held
         for message in unit.messages:
-            if held.holds(message) and not held.is_dropped:
-                self.hub.spawn(self._send_back(held, message, level), "send back")
+            if held_queue.holds(message) and not held_queue.is_dropped:
+                self.hub.spawn(self._send_back(held_queue, message, level), "send back")
 
     def _ended(self, unit: Unit, *, succeeded: bool) -> bool:
         self._working.pop(unit, None)
@@ -208,13 +212,13 @@ class Consumption(Group):
         return not unit.is_expired
 
     def _next_turn(self, unit: Unit) -> None:
-        held = unit.held
+        held_queue = unit.held
         if self.kind.is_orderly:
-            held.rest()
-            if held.count:
-                self._queue_up(held)
+            held_queue.rest()
+            if held_queue.count:
+                self._queue_up(held_queue)
 
-    async def _send_back(self, held: HeldQueue, message: Received, level: int) -> None:
+    async def _send_back(self, held_queue: HeldQueue, message: Received, level: int) -> None:
         try:
             await self._back.send(message, level)
         except ClientError as error:
@@ -226,11 +230,11 @@ class Consumption(Group):
             # As the broker would have counted it, so that it does not come back for ever.
             message.reconsume_times += 1
             await self.hub.sleep(_AGAIN_S)
-            if held.holds(message) and not held.is_dropped:
-                self._ready.append((held, deque([message])))
+            if held_queue.holds(message) and not held_queue.is_dropped:
+                self._ready.append((held_queue, deque([message])))
                 self.on_arrival(1)
         else:
-            held.done([message])
+            held_queue.done([message])
 
     async def _wait_in_order(self, unit: Unit, level: int) -> None:
         """The queue waits with these, or goes on without those that have waited for too long."""
@@ -248,7 +252,7 @@ class Consumption(Group):
         most = self.hub.config.max_reconsume_times
         return not self.is_broadcast and (level < 0 or 0 <= most <= message.reconsume_times)
 
-    async def _send_aside(self, held: HeldQueue, message: Received, level: int) -> None:
+    async def _send_aside(self, held_queue: HeldQueue, message: Received, level: int) -> None:
         """Let the queue go on without it; while no broker takes it, the queue waits."""
         try:
             await (self._back.send(message, level) if level < 0 else self._back.send_aside(message))
@@ -257,7 +261,7 @@ class Consumption(Group):
                 logging.ERROR, "send-back-failed", f"sendMessageBack exception, {message}: {error}"
             )
         else:
-            held.done([message])
+            held_queue.done([message])
 
     async def _expire_for_ever(self) -> None:
         timeout = self.hub.config.consume_timeout
@@ -292,11 +296,11 @@ class Consumption(Group):
 
     async def leave(self) -> None:
         worked_on = {unit.held for unit in self._working}
-        for held in self.held.values():
+        for held_queue in self.held.values():
             # What waits out a failure in order is not being handled, and leaving need not wait for
             # it.
-            if held not in worked_on:
-                held.rest()
+            if held_queue not in worked_on:
+                held_queue.rest()
         await super().leave()
         if self._tracer is not None:
             await self._tracer.flush()

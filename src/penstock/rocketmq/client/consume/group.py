@@ -28,7 +28,7 @@ from penstock.rocketmq.client.consume.allocation import Allocate, averagely, sha
 from penstock.rocketmq.client.consume.filters import SQL92, Filter, Subscription
 from penstock.rocketmq.client.consume.handling_rates import HandlingRates
 from penstock.rocketmq.client.consume.heartbeats import Heartbeats
-from penstock.rocketmq.client.consume.held import HeldQueue
+from penstock.rocketmq.client.consume.held_queue import HeldQueue
 from penstock.rocketmq.client.consume.locks import RENEW_S, Locks
 from penstock.rocketmq.client.consume.members import Members
 from penstock.rocketmq.client.consume.offsets import (
@@ -130,11 +130,11 @@ class Group:
 
     # --- what a kind of consumer does ------------------------------------------------------------
 
-    def arrived(self, held: HeldQueue, messages: list[Received]) -> None:
+    def arrived(self, held_queue: HeldQueue, messages: list[Received]) -> None:
         """Count messages that have come as held."""
         raise NotImplementedError
 
-    def forgotten(self, held: HeldQueue) -> None:
+    def forgotten(self, held_queue: HeldQueue) -> None:
         """Forget what was pulled of this queue and not handed out."""
 
     # --- its beginning ---------------------------------------------------------------------------
@@ -354,9 +354,9 @@ class Group:
         # It may have begun to leave meanwhile, and nobody would give this queue up again.
         if self._is_leaving:
             return False
-        held = HeldQueue(queue, offset)
-        held.locked_ns = locked_ns
-        self.held[queue] = held
+        held_queue = HeldQueue(queue, offset)
+        held_queue.locked_ns = locked_ns
+        self.held[queue] = held_queue
         self._tell(
             logging.INFO,
             "queue-added",
@@ -364,7 +364,7 @@ class Group:
             topic=queue.topic,
             queue=queue,
         )
-        self.pull_again(held)
+        self.pull_again(held_queue)
         return True
 
     async def _first_offset(self, queue: MessageQueue) -> int:
@@ -380,8 +380,8 @@ class Group:
 
     def _drop_all(self, queues: list[MessageQueue]) -> None:
         for queue in queues:
-            held = self.held.pop(queue)
-            self._stop(held)
+            held_queue = self.held.pop(queue)
+            self._stop(held_queue)
             self._tell(
                 logging.INFO,
                 "queue-dropped",
@@ -389,38 +389,38 @@ class Group:
                 topic=queue.topic,
                 queue=queue,
             )
-            self._leave_behind(held, self._give_up(held))
+            self._leave_behind(held_queue, self._give_up(held_queue))
 
-    def _stop(self, held: HeldQueue) -> None:
-        held.is_dropped = True
-        if held.pulling is not None:
-            held.pulling.cancel(Stopped())
-        held.wake()
-        self.forgotten(held)
+    def _stop(self, held_queue: HeldQueue) -> None:
+        held_queue.is_dropped = True
+        if held_queue.pulling is not None:
+            held_queue.pulling.cancel(Stopped())
+        held_queue.wake()
+        self.forgotten(held_queue)
 
-    def _leave_behind(self, held: HeldQueue, work: Any) -> None:
+    def _leave_behind(self, held_queue: HeldQueue, work: Any) -> None:
         """Do the rest before the queue may be taken again."""
-        job = self.hub.spawn(work, f"leaving {held.queue}")
+        job = self.hub.spawn(work, f"leaving {held_queue.queue}")
         if not job.is_done:
-            self._leaving[held.queue] = held, job
-            job.then(lambda _: self._left(held))
+            self._leaving[held_queue.queue] = held_queue, job
+            job.then(lambda _: self._left(held_queue))
 
-    def _left(self, held: HeldQueue) -> None:
-        self._leaving.pop(held.queue, None)
+    def _left(self, held_queue: HeldQueue) -> None:
+        self._leaving.pop(held_queue.queue, None)
         self.share_soon(0)
 
-    async def _give_up(self, held: HeldQueue) -> None:
-        while held.is_busy:
-            idle = held.idle()
+    async def _give_up(self, held_queue: HeldQueue) -> None:
+        while held_queue.is_busy:
+            idle = held_queue.idle()
             if self.is_locking:
-                await self._renew([held])
+                await self._renew([held_queue])
                 # The handler may take long, and the lock is to be kept till it ends.
-                self.hub.later(RENEW_S, held.wake_idle)
+                self.hub.later(RENEW_S, held_queue.wake_idle)
             await idle
-        await self._commits.write([held])
+        await self._commits.write([held_queue])
         # After the commit: whoever gets the lock next reads the offset.
-        if self.is_locking and not held.is_abandoned:
-            await self._locks.unlock(held.queue)
+        if self.is_locking and not held_queue.is_abandoned:
+            await self._locks.unlock(held_queue.queue)
 
     # --- locks -----------------------------------------------------------------------------------
 
@@ -430,144 +430,146 @@ class Group:
             await self._renew(list(self.held.values()))
 
     async def _renew(self, queues: list[HeldQueue]) -> None:
-        for broker in {held.queue.brokerName for held in queues}:
-            there = [held for held in queues if held.queue.brokerName == broker]
+        for broker in {held_queue.queue.brokerName for held_queue in queues}:
+            there = [held_queue for held_queue in queues if held_queue.queue.brokerName == broker]
             asked_ns = self.hub.clock.monotonic_ns()
-            granted = await self._locks.lock([held.queue for held in there])
+            granted = await self._locks.lock([held_queue.queue for held_queue in there])
             if granted is None:
                 continue
-            for held in there:
-                if held.queue in granted:
-                    held.locked_ns = asked_ns
+            for held_queue in there:
+                if held_queue.queue in granted:
+                    held_queue.locked_ns = asked_ns
                 else:
-                    self._lock_lost(held)
+                    self._lock_lost(held_queue)
 
     def _broker_lost(self, address: str) -> None:
         """Let go of its queues: a restarted broker knows of no locks, and others may have them."""
-        for held in list(self.held.values()):
-            if self.hub.routes.master(held.queue.brokerName) == address:
-                self._lock_lost(held)
+        for held_queue in list(self.held.values()):
+            if self.hub.routes.master(held_queue.queue.brokerName) == address:
+                self._lock_lost(held_queue)
 
-    def _lock_lost(self, held: HeldQueue) -> None:
+    def _lock_lost(self, held_queue: HeldQueue) -> None:
         """Take it again from the beginning; what is done already is not done twice."""
         # At once: the broker may have given it to somebody else already.
-        held.locked_ns = None
-        if self.held.get(held.queue) is not held:
+        held_queue.locked_ns = None
+        if self.held.get(held_queue.queue) is not held_queue:
             return
-        del self.held[held.queue]
-        self._stop(held)
+        del self.held[held_queue.queue]
+        self._stop(held_queue)
         self._tell(
             logging.WARNING,
             "lock-lost",
-            f"the message queue locked no more, {held.queue}",
-            topic=held.queue.topic,
-            queue=held.queue,
+            f"the message queue locked no more, {held_queue.queue}",
+            topic=held_queue.queue.topic,
+            queue=held_queue.queue,
         )
         # Without a commit, as the queue may be another member's already.
-        self._leave_behind(held, self._remember(held))
+        self._leave_behind(held_queue, self._remember(held_queue))
         self.share_soon()
 
-    async def _remember(self, held: HeldQueue) -> None:
-        while held.is_busy:
-            await held.idle()
-        self._done_before[held.queue] = held.commit_offset
+    async def _remember(self, held_queue: HeldQueue) -> None:
+        while held_queue.is_busy:
+            await held_queue.idle()
+        self._done_before[held_queue.queue] = held_queue.commit_offset
 
     # --- pulling ---------------------------------------------------------------------------------
 
-    def pull_again(self, held: HeldQueue) -> None:
+    def pull_again(self, held_queue: HeldQueue) -> None:
         """Pull from the queue's present offset and drop the pull under way."""
-        if held.pulling is not None:
-            held.pulling.cancel(Stopped())
-        if not held.is_dropped:
-            held.pulling = self.hub.spawn(self._pull_for_ever(held), f"pulling {held.queue}")
+        if held_queue.pulling is not None:
+            held_queue.pulling.cancel(Stopped())
+        if not held_queue.is_dropped:
+            held_queue.pulling = self.hub.spawn(
+                self._pull_for_ever(held_queue), f"pulling {held_queue.queue}"
+            )
 
-    def _has_room(self, held: HeldQueue) -> bool:
+    def _has_room(self, held_queue: HeldQueue) -> bool:
         config = self.hub.config
         return (
-            not held.is_paused
-            and held.count < config.pull_threshold_for_queue
-            and held.nbytes < config.pull_threshold_size_for_queue
+            not held_queue.is_paused
+            and held_queue.count < config.pull_threshold_for_queue
+            and held_queue.nbytes < config.pull_threshold_size_for_queue
             and (
                 self.kind.is_orderly
                 # A message that hangs holds the commit, and all behind it would come twice after a
                 # restart. In order there is nothing ahead of the one at work.
-                or held.span < config.consume_concurrently_max_span
-                or not held.count
+                or held_queue.span < config.consume_concurrently_max_span
+                or not held_queue.count
             )
         )
 
-    async def _pull_for_ever(self, held: HeldQueue) -> None:
+    async def _pull_for_ever(self, held_queue: HeldQueue) -> None:
         config = self.hub.config
-        while not held.is_dropped:
-            if not self._has_room(held):
-                await held.change()
+        while not held_queue.is_dropped:
+            if not self._has_room(held_queue):
+                await held_queue.change()
                 continue
-            subscription = self.subscriptions.get(held.queue.topic)
+            subscription = self.subscriptions.get(held_queue.queue.topic)
             wanted = subscription.filter if subscription is not None else Filter()
             began_ns = self.hub.clock.monotonic_ns()
             try:
                 pulled = await self.puller.pull(
-                    held.queue,
-                    held.next_offset,
+                    held_queue.queue,
+                    held_queue.next_offset,
                     wanted,
                     most=config.pull_batch_size,
                     suspend_s=config.broker_suspend_max_time,
                     timeout_s=config.consumer_pull_timeout,
                     # Each pull commits beside, as Java's does; the task is for queues with nothing
                     # to pull.
-                    commit=0 if self.is_broadcast else held.commit_offset,
+                    commit=0 if self.is_broadcast else held_queue.commit_offset,
                 )
             except ClientError as error:
                 self._tell(
                     logging.WARNING,
                     "pull-failed",
                     f"execute the pull request exception: {error}",
-                    topic=held.queue.topic,
-                    queue=held.queue,
+                    topic=held_queue.queue.topic,
+                    queue=held_queue.queue,
                 )
                 # The broker may have moved, or be gone from the route.
-                self.hub.routes.doubt(held.queue.topic)
+                self.hub.routes.doubt(held_queue.queue.topic)
                 await self.hub.sleep(config.pull_time_delay_when_exception)
             else:
                 if pulled.messages:
                     took_ns = self.hub.clock.monotonic_ns() - began_ns
-                    self.rates.pulled(held.queue.topic, took_ns, len(pulled.messages))
-                self._take_in(held, pulled)
+                    self.rates.pulled(held_queue.queue.topic, took_ns, len(pulled.messages))
+                self._take_in(held_queue, pulled)
                 # Without a long poll this loop would ask as fast as the broker answers.
                 if pulled.status is PullStatus.NO_NEW_MSG and not config.broker_suspend_max_time:
                     await self.hub.sleep(PULL_S)
 
-    def _take_in(self, held: HeldQueue, pulled: Pulled) -> None:
+    def _take_in(self, held_queue: HeldQueue, pulled: Pulled) -> None:
         if pulled.status is PullStatus.OFFSET_ILLEGAL:
             self._tell(
                 logging.WARNING,
                 "offset-illegal",
-                f"the pull request offset illegal, {held.queue}: {held.next_offset}, "
+                f"the pull request offset illegal, {held_queue.queue}: {held_queue.next_offset}, "
                 f"go on at {pulled.next_offset}",
-                topic=held.queue.topic,
-                queue=held.queue,
+                topic=held_queue.queue.topic,
+                queue=held_queue.queue,
             )
-            self.forgotten(held)
-            held.seek(pulled.next_offset)
+            self.forgotten(held_queue)
+            held_queue.seek(pulled.next_offset)
             return
-        held.add(pulled.messages, pulled.next_offset)
+        held_queue.add(pulled.messages, pulled.next_offset)
         if pulled.messages:
-            self.arrived(held, pulled.messages)
+            self.arrived(held_queue, pulled.messages)
 
-    def seek(self, held: HeldQueue, offset: int) -> None:
+    def seek(self, held_queue: HeldQueue, offset: int) -> None:
         """Go on there; what was pulled is forgotten."""
-        self.forgotten(held)
-        held.seek(offset)
-        self.pull_again(held)
+        self.forgotten(held_queue)
+        held_queue.seek(offset)
+        self.pull_again(held_queue)
 
     def pause(self, queues: Collection[MessageQueue], *, is_paused: bool) -> None:
         """Pull no more of these queues, or of all, or go on."""
         namespace = self.hub.config.namespace
         named = {each._replace(topic=wrap(namespace, each.topic)) for each in queues}
-        for queue, held in self.held.items():
+        for queue, held_queue in self.held.items():
             if not named or queue in named:
-                held.is_paused = is_paused
-                held.wake()
+                held_queue.is_paused = is_paused
+                held_queue.wake()
 
     # --- commits ---------------------------------------------------------------------------------
 
@@ -586,9 +588,9 @@ class Group:
         """Pull no more."""
         self._membership = Membership.LEAVING
         self._tell(logging.INFO, "closing", "the consumer shuts down")
-        for held in self.held.values():
-            if held.pulling is not None:
-                held.pulling.cancel(Stopped())
+        for held_queue in self.held.values():
+            if held_queue.pulling is not None:
+                held_queue.pulling.cancel(Stopped())
 
     async def leave(self) -> None:
         """Commit, give the locks back, and tell the brokers, in this order.
@@ -597,9 +599,9 @@ class Group:
         """
         self._drop_all(list(self.held))
         leaving = list(self._leaving.values())
-        for held, _ in leaving:
-            if held.is_busy:
-                held.is_abandoned = True
-                held.rest()
+        for held_queue, _ in leaving:
+            if held_queue.is_busy:
+                held_queue.is_abandoned = True
+                held_queue.rest()
         await all_of([job for _, job in leaving])
         await self.heartbeats.leave(consumerGroup=self.name)

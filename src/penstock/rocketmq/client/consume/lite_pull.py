@@ -14,7 +14,7 @@ from penstock.rocketmq.client.consume.allocation import Allocate, averagely
 from penstock.rocketmq.client.consume.consuming import Consumption, Unit
 from penstock.rocketmq.client.consume.filters import Filter
 from penstock.rocketmq.client.consume.group import ConsumerKind
-from penstock.rocketmq.client.consume.held import HeldQueue
+from penstock.rocketmq.client.consume.held_queue import HeldQueue
 from penstock.rocketmq.client.consume.offsets import QueueBounds
 from penstock.rocketmq.client.consume.pulling import Pulled
 from penstock.rocketmq.client.consume.received import Received

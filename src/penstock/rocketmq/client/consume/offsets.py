@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from penstock.core.errors import ConfigError
 from penstock.core.units import MILLISECOND, MINUTE, SECOND
-from penstock.rocketmq.client.consume.held import HeldQueue
+from penstock.rocketmq.client.consume.held_queue import HeldQueue
 from penstock.rocketmq.client.errors import ClientError, no_broker, refusal
 from penstock.rocketmq.client.events import tell
 from penstock.rocketmq.client.names import RETRY

@@ -7,8 +7,8 @@ from typing import Any, Final
 from penstock.rocketmq.client.admin import acl
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.java_text import to_second, word
-from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Table
+from penstock.rocketmq.mqadmin.posix_parser import ParsedOptions
 from penstock.rocketmq.protocol import fastjson
 
 VERSIONS: Final = Table(
@@ -37,7 +37,7 @@ _ACCOUNT: Final = (
 _SECRET: Final = "secretKey"
 
 
-async def update_acl_config(admin: Admin, given: Given, out: Output) -> None:
+async def update_acl_config(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Make an account, or change it."""
     fields = {name: given.text(name) for name in _ACCOUNT if name in given}
     fields["admin"] = word(given.is_true("admin"))
@@ -50,7 +50,7 @@ async def update_acl_config(admin: Admin, given: Given, out: Output) -> None:
     out.fact("account", shown)
 
 
-async def delete_acl_config(admin: Admin, given: Given, out: Output) -> None:
+async def delete_acl_config(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Delete an account."""
     key = given.text("accessKey")
     for address in await _brokers(admin, given):
@@ -60,7 +60,7 @@ async def delete_acl_config(admin: Admin, given: Given, out: Output) -> None:
     out.fact("accessKey", key)
 
 
-async def update_global_white_addr(admin: Admin, given: Given, out: Output) -> None:
+async def update_global_white_addr(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Set the addresses from which everything is allowed."""
     trusted, file = given.text("globalWhiteRemoteAddresses"), given.text("aclFileFullPath")
     for address in await _brokers(admin, given):
@@ -69,13 +69,13 @@ async def update_global_white_addr(admin: Admin, given: Given, out: Output) -> N
         out.say(text, broker=address)
 
 
-async def _brokers(admin: Admin, given: Given) -> list[str]:
+async def _brokers(admin: Admin, given: ParsedOptions) -> list[str]:
     if "brokerAddr" in given:
         return [given.text("brokerAddr")]
     return (await admin.clusters()).addresses(given.text("clusterName"))
 
 
-async def cluster_acl_config_version(admin: Admin, given: Given, out: Output) -> None:
+async def cluster_acl_config_version(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """The number of changes of the rules by commands, and the time of the last."""
     if "brokerAddr" in given:
         await _show_versions(admin, given.text("brokerAddr"), out)
@@ -103,7 +103,7 @@ async def _show_versions(admin: Admin, address: str, out: Output) -> None:
         )
 
 
-async def get_acl_config(admin: Admin, given: Given, out: Output) -> None:
+async def get_acl_config(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """The accounts and the trusted addresses."""
     masters = (
         [given.text("brokerAddr")]

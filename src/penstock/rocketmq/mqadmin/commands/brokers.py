@@ -10,8 +10,8 @@ from penstock.rocketmq.client.admin.brokers import broker_config, runtime_info, 
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.errors import UsageWanted
 from penstock.rocketmq.mqadmin.java_text import cut, to_second
-from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Table
+from penstock.rocketmq.mqadmin.posix_parser import ParsedOptions
 
 STATUS: Final = Table("figures", "%-32s: %s", "name value")
 STATUS_OF_CLUSTER: Final = Table("figures", "%-24s %-32s: %s", "broker name value")
@@ -27,7 +27,7 @@ _TIMEOUT_MS: Final = 50_000
 _MS_PER_S: Final = 1000
 
 
-async def broker_status(admin: Admin, given: Given, out: Output) -> None:
+async def broker_status(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """The figures of a broker, or of all in a cluster."""
     if "brokerAddr" in given:
         for name, value in sorted((await runtime_info(admin, given.text("brokerAddr"))).items()):
@@ -38,7 +38,7 @@ async def broker_status(admin: Admin, given: Given, out: Output) -> None:
                 out.row(STATUS_OF_CLUSTER, address, name, value)
 
 
-async def get_broker_config(admin: Admin, given: Given, out: Output) -> None:
+async def get_broker_config(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """The settings of a broker, or of all in a cluster."""
     if "brokerAddr" in given:
         address = given.text("brokerAddr")
@@ -64,7 +64,7 @@ async def _show_config(admin: Admin, address: str, title: str, out: Output) -> N
     out.fact(address, found)
 
 
-async def update_broker_config(admin: Admin, given: Given, out: Output) -> None:
+async def update_broker_config(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Change a setting of a broker, or of the masters of a cluster."""
     changed = {given.text("key"): given.text("value")}
     if "brokerAddr" in given:
@@ -83,7 +83,7 @@ async def update_broker_config(admin: Admin, given: Given, out: Output) -> None:
         raise UsageWanted
 
 
-async def broker_consume_stats(admin: Admin, given: Given, out: Output) -> None:
+async def broker_consume_stats(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """The progress of all groups on one broker."""
     seconds = given.number("timeoutMillis", _TIMEOUT_MS) / _MS_PER_S
     found = await consume_stats.broker_consume_stats(

@@ -8,8 +8,8 @@ from typing import Final
 from penstock.core.errors import PenstockError
 from penstock.rocketmq.client.admin.brokers import runtime_info
 from penstock.rocketmq.mqadmin.admin import Admin
-from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Shown, Table
+from penstock.rocketmq.mqadmin.posix_parser import ParsedOptions
 from penstock.rocketmq.mqadmin.rounds import every
 
 BROKERS: Final = Table(
@@ -34,7 +34,7 @@ TOTALS: Final = Table(
 _MS_PER_HOUR: Final = 3_600_000
 
 
-async def list_clusters(admin: Admin, given: Given, out: Output) -> None:
+async def list_clusters(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """All brokers with their load, or with what came and went; again and again on request."""
     show_more = "moreStats" in given
 

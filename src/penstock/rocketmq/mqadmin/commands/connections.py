@@ -7,8 +7,8 @@ from typing import Any, Final
 from penstock.rocketmq.client.admin.clients import producers, producers_of
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.errors import CommandFailed
-from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Table
+from penstock.rocketmq.mqadmin.posix_parser import ParsedOptions
 from penstock.rocketmq.protocol.versions import version_name
 
 PRODUCERS: Final = Table(
@@ -45,7 +45,7 @@ def sorted_connections(found: dict[str, Any]) -> list[dict[str, Any]]:
     return sorted(found.get("connectionSet") or (), key=lambda each: str(each["clientId"]))
 
 
-async def producer_connection(admin: Admin, given: Given, out: Output) -> None:
+async def producer_connection(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """The producers of a group, as the first broker of a topic knows them."""
     address = (await admin.route(given.text("topic"))).addresses[0]
     found = sorted_connections(await producers_of(admin, address, given.text("producerGroup")))
@@ -55,7 +55,7 @@ async def producer_connection(admin: Admin, given: Given, out: Output) -> None:
         out.row(PRODUCERS, number, *columns(each))
 
 
-async def consumer_connection(admin: Admin, given: Given, out: Output) -> None:
+async def consumer_connection(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """The consumers of a group and what they subscribe."""
     found = await admin.connections(given.text("consumerGroup"), given.text("brokerAddr"))
     out.head(CONSUMERS)
@@ -72,7 +72,7 @@ async def consumer_connection(admin: Admin, given: Given, out: Output) -> None:
         out.fact(name, found.get(name))
 
 
-async def producer(admin: Admin, given: Given, out: Output) -> None:
+async def producer(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """All producers of a broker, by group."""
     groups = await producers(admin, given.text("broker"))
     for group in sorted(groups):

@@ -10,8 +10,8 @@ from penstock.rocketmq.client.admin.consume_stats import queue_table
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.commands.connections import columns, sorted_connections
 from penstock.rocketmq.mqadmin.java_text import compact_time, queue_text, word
-from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Table
+from penstock.rocketmq.mqadmin.posix_parser import ParsedOptions
 from penstock.rocketmq.protocol.membership import PUSHES
 
 CLIENTS: Final = Table(
@@ -37,7 +37,7 @@ RATES: Final = Table(
 )  # fmt: skip
 
 
-async def status(admin: Admin, given: Given, out: Output) -> None:
+async def status(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """All members of a group with a file for each, or one member in full."""
     group, jstack = given.text("consumerGroup"), "jstack" in given
     found = await admin.connections(group, given.text("brokerAddr"))

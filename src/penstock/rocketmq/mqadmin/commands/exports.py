@@ -16,8 +16,8 @@ from penstock.rocketmq.mqadmin.commands.connections import sorted_connections
 from penstock.rocketmq.mqadmin.commands.stats import PUT
 from penstock.rocketmq.mqadmin.errors import UsageWanted
 from penstock.rocketmq.mqadmin.java_text import pretty
-from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output
+from penstock.rocketmq.mqadmin.posix_parser import ParsedOptions
 from penstock.rocketmq.protocol.command import PROTOCOL_VERSION
 from penstock.rocketmq.protocol.versions import version_name
 
@@ -40,7 +40,9 @@ _CONFIGS: Final = (
 _HALF, _SCHEDULE = "RMQ_SYS_TRANS_HALF_TOPIC", "SCHEDULE_TOPIC_XXXX"
 
 
-def _write(given: Given, name: str, value: dict[str, Any], out: Output, end: str = "") -> None:
+def _write(
+    given: ParsedOptions, name: str, value: dict[str, Any], out: Output, end: str = ""
+) -> None:
     path = f"{given.text('filePath', FOLDER)}/{name}"
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_text(pretty(value), encoding="utf-8")
@@ -50,7 +52,7 @@ def _write(given: Given, name: str, value: dict[str, Any], out: Output, end: str
 # --- topics and groups ----------------------------------------------------------------------------
 
 
-async def export_metadata(admin: Admin, given: Given, out: Output) -> None:
+async def export_metadata(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """The configuration of topics and groups."""
     if "brokerAddr" in given:
         address = given.text("brokerAddr")
@@ -65,7 +67,7 @@ async def export_metadata(admin: Admin, given: Given, out: Output) -> None:
         raise UsageWanted
 
 
-async def _export_cluster(admin: Admin, given: Given, out: Output) -> None:
+async def _export_cluster(admin: Admin, given: ParsedOptions, out: Output) -> None:
     topics: dict[str, Any] = {}
     groups: dict[str, Any] = {}
     for address in (await admin.clusters()).masters(given.text("clusterName")):
@@ -116,7 +118,7 @@ async def _groups(admin: Admin, address: str) -> dict[str, Any]:
 # --- settings -------------------------------------------------------------------------------------
 
 
-async def export_configs(admin: Admin, given: Given, out: Output) -> None:
+async def export_configs(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """The settings of a cluster's brokers, and how many there are."""
     configs: dict[str, Any] = {}
     masters = replicas = 0
@@ -136,7 +138,7 @@ async def export_configs(admin: Admin, given: Given, out: Output) -> None:
 # --- figures --------------------------------------------------------------------------------------
 
 
-async def export_metrics(admin: Admin, given: Given, out: Output) -> None:
+async def export_metrics(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """The figures of a cluster's brokers, and their sums."""
     reports: dict[str, Any] = {}
     rates: dict[str, float] = {}

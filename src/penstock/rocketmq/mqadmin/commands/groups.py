@@ -9,11 +9,11 @@ from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.commands import topics
 from penstock.rocketmq.mqadmin.errors import UsageWanted
 from penstock.rocketmq.mqadmin.java_text import GROUP_FIELDS, group_config, word
-from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output
+from penstock.rocketmq.mqadmin.posix_parser import ParsedOptions
 
 
-async def update_sub_group(admin: Admin, given: Given, out: Output) -> None:
+async def update_sub_group(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Make a group, or change it."""
     config = {
         "groupName": given.text("groupName"),
@@ -35,7 +35,7 @@ async def update_sub_group(admin: Admin, given: Given, out: Output) -> None:
     out.fact("group", config)
 
 
-async def _brokers(admin: Admin, given: Given) -> list[str]:
+async def _brokers(admin: Admin, given: ParsedOptions) -> list[str]:
     if "brokerAddr" in given:
         return [given.text("brokerAddr")]
     if "clusterName" in given:
@@ -43,7 +43,7 @@ async def _brokers(admin: Admin, given: Given) -> list[str]:
     raise UsageWanted
 
 
-async def delete_sub_group(admin: Admin, given: Given, out: Output) -> None:
+async def delete_sub_group(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Delete a group; of a whole cluster with its retry topic and its dead letters."""
     group = given.text("groupName")
     with_offsets = given.is_true("removeOffset")
@@ -61,7 +61,7 @@ async def delete_sub_group(admin: Admin, given: Given, out: Output) -> None:
             out.say(f"{error}\n")
 
 
-async def get_consumer_config(admin: Admin, given: Given, out: Output) -> None:
+async def get_consumer_config(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """A group's configuration on each broker."""
     group = given.text("groupName")
     clusters = await admin.clusters()

@@ -12,8 +12,8 @@ from penstock.rocketmq.client.names import RETRY
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.commands.connections import sorted_connections
 from penstock.rocketmq.mqadmin.commands.consumers import complaints, is_same_subscription
-from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output
+from penstock.rocketmq.mqadmin.posix_parser import ParsedOptions
 from penstock.rocketmq.mqadmin.queues import Reader
 from penstock.rocketmq.mqadmin.rounds import every
 from penstock.rocketmq.protocol.message_queue import MessageQueue
@@ -24,7 +24,7 @@ _NOTIFY: Final = f"{_PREFIX} [NOTIFY] reportConsumerRunningInfo: "
 _RULE: Final = "=" * 41
 
 
-async def monitor(admin: Admin, given: Given, out: Output) -> None:
+async def monitor(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Look after all groups, once a minute."""
     await every(admin, ROUND_S, lambda: look(admin, out), out)
 

@@ -10,36 +10,38 @@ from penstock.rocketmq.client.admin.client import AdminClient
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.commands import topics
 from penstock.rocketmq.mqadmin.commands.brokers import CONFIG
-from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output
+from penstock.rocketmq.mqadmin.posix_parser import ParsedOptions
 
 Change = Callable[[AdminClient, str, str], Awaitable[int]]
 """A change of a broker's permission at a name server; the result is the number of topics."""
 
 
-async def update_kv_config(admin: Admin, given: Given, out: Output) -> None:
+async def update_kv_config(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Store a value."""
     await topics.put_value(admin, given.text("namespace"), given.text("key"), given.text("value"))
     out.say("create or update kv config to namespace success.\n")
 
 
-async def delete_kv_config(admin: Admin, given: Given, out: Output) -> None:
+async def delete_kv_config(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Forget a value."""
     await topics.delete_value(admin, given.text("namespace"), given.text("key"))
     out.say("delete kv config from namespace success.\n")
 
 
-async def wipe_write_perm(admin: Admin, given: Given, out: Output) -> None:
+async def wipe_write_perm(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Take the topics of a broker out of what producers may write."""
     await _set_perm(admin, given, "wipe", name_servers.wipe_write_perm, out)
 
 
-async def add_write_perm(admin: Admin, given: Given, out: Output) -> None:
+async def add_write_perm(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Let producers write to the topics of a broker again."""
     await _set_perm(admin, given, "add", name_servers.add_write_perm, out)
 
 
-async def _set_perm(admin: Admin, given: Given, verb: str, change: Change, out: Output) -> None:
+async def _set_perm(
+    admin: Admin, given: ParsedOptions, verb: str, change: Change, out: Output
+) -> None:
     broker = given.text("brokerName")
     for address in admin.name_servers:
         told = f"{verb} write perm of broker[{broker}] in name server[{address}]"
@@ -51,7 +53,7 @@ async def _set_perm(admin: Admin, given: Given, verb: str, change: Change, out: 
             out.say(f"{told} OK, {changed}\n", nameServer=address, topics=changed)
 
 
-async def get_namesrv_config(admin: Admin, given: Given, out: Output) -> None:
+async def get_namesrv_config(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """The settings of each name server."""
     rule = "=" * 12
     for address in admin.name_servers:
@@ -62,7 +64,7 @@ async def get_namesrv_config(admin: Admin, given: Given, out: Output) -> None:
         out.fact(address, found)
 
 
-async def update_namesrv_config(admin: Admin, given: Given, out: Output) -> None:
+async def update_namesrv_config(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Change a setting of all name servers."""
     key, value = given.text("key"), given.text("value")
     for address in admin.name_servers:

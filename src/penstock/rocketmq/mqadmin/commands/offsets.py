@@ -16,8 +16,8 @@ from penstock.rocketmq.client.admin.offsets import (
 from penstock.rocketmq.client.names import RETRY
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.java_text import cut, parse_time, word
-from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Table
+from penstock.rocketmq.mqadmin.posix_parser import ParsedOptions
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 
@@ -39,7 +39,7 @@ ROLLED_BACK: Final = Table(
 )
 
 
-class Wish(NamedTuple):
+class OffsetReset(NamedTuple):
     """A group, a topic, the time to go to, and whether to go forth as well as back."""
 
     group: str
@@ -48,20 +48,20 @@ class Wish(NamedTuple):
     force: bool
 
 
-async def reset(admin: Admin, given: Given, out: Output) -> None:
+async def reset(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Let a group go on at a time, while its consumers run or while they do not."""
     text = given.text("timestamp")
     timestamp = TO_THE_END if text == "now" else parse_time(text)
-    wish = _wish(given, timestamp)
+    target = _offset_reset(given, timestamp)
     told = (
-        f"[{wish.group}], topic[{wish.topic}], force[{word(wish.force)}], "
+        f"[{target.group}], topic[{target.topic}], force[{word(target.force)}], "
         f"timestamp(string)[{text}], timestamp(long)[{timestamp}]\n"
     )
     try:
-        found = await _reset_online(admin, wish, is_cpp="cplus" in given)
+        found = await _reset_online(admin, target, is_cpp="cplus" in given)
     except Refused as error:
         _only_offline(error)
-        rows = await _reset_offline(admin, wish)
+        rows = await _reset_offline(admin, target)
         out.text(f"rollback consumer offset by specified consumerGroup{told}")
         _show_offline(rows, out)
         return
@@ -69,19 +69,19 @@ async def reset(admin: Admin, given: Given, out: Output) -> None:
     _show_online(found, out)
 
 
-async def skip(admin: Admin, given: Given, out: Output) -> None:
+async def skip(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Let a group go on at the end of all queues."""
-    wish = _wish(given, TO_THE_END)
+    target = _offset_reset(given, TO_THE_END)
     try:
-        _show_online(await _reset_online(admin, wish), out)
+        _show_online(await _reset_online(admin, target), out)
     except Refused as error:
         _only_offline(error)
-        _show_offline(await _reset_offline(admin, wish), out)
+        _show_offline(await _reset_offline(admin, target), out)
 
 
-def _wish(given: Given, timestamp_ms: int) -> Wish:
+def _offset_reset(given: ParsedOptions, timestamp_ms: int) -> OffsetReset:
     force = given.is_true("force", True)
-    return Wish(given.text("group"), given.text("topic"), timestamp_ms, force)
+    return OffsetReset(given.text("group"), given.text("topic"), timestamp_ms, force)
 
 
 def _only_offline(error: Refused) -> None:
@@ -103,27 +103,33 @@ def _show_offline(rows: list[tuple[Any, ...]], out: Output) -> None:
 
 
 async def _reset_online(
-    admin: Admin, wish: Wish, *, is_cpp: bool = False
+    admin: Admin, target: OffsetReset, *, is_cpp: bool = False
 ) -> dict[MessageQueue, int]:
     """Let the brokers tell the group's consumers where to go on."""
     found: dict[MessageQueue, int] = {}
-    for address in (await admin.route(wish.topic)).addresses:
+    for address in (await admin.route(target.topic)).addresses:
         found |= await reset_members(
-            admin, address, wish.group, wish.topic, wish.timestamp_ms, force=wish.force, cpp=is_cpp
+            admin,
+            address,
+            target.group,
+            target.topic,
+            target.timestamp_ms,
+            force=target.force,
+            cpp=is_cpp,
         )
     return found
 
 
-async def _reset_offline(admin: Admin, wish: Wish) -> list[tuple[Any, ...]]:
+async def _reset_offline(admin: Admin, target: OffsetReset) -> list[tuple[Any, ...]]:
     """Commit the offsets for a group that nobody is in; a row for each queue."""
     rows = []
-    for broker in (await admin.route(wish.topic)).brokers:
+    for broker in (await admin.route(target.topic)).brokers:
         address = broker.any_address()
-        for queue, each in (await progress(admin, address, wish.group, wish.topic)).items():
-            at = await offset_to_go_on_at(admin, address, queue, wish.timestamp_ms)
-            goes = wish.force or at <= each.consumer_offset
+        for queue, each in (await progress(admin, address, target.group, target.topic)).items():
+            at = await offset_to_go_on_at(admin, address, queue, target.timestamp_ms)
+            goes = target.force or at <= each.consumer_offset
             if goes:
-                await commit(admin, address, wish.group, queue, at)
+                await commit(admin, address, target.group, queue, at)
             rows.append(
                 (
                     cut(broker.name, 32),
@@ -137,7 +143,7 @@ async def _reset_offline(admin: Admin, wish: Wish) -> list[tuple[Any, ...]]:
     return rows
 
 
-async def clone(admin: Admin, given: Given, out: Output) -> None:
+async def clone(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Set a group to where another one is."""
     source, target, topic = given.text("srcGroup"), given.text("destGroup"), given.text("topic")
     stats = await consume_stats(admin, source)

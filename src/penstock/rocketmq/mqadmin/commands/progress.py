@@ -11,8 +11,8 @@ from penstock.rocketmq.client.names import RETRY
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.commands.connections import sorted_connections
 from penstock.rocketmq.mqadmin.java_text import cut, to_second
-from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Shown, Table
+from penstock.rocketmq.mqadmin.posix_parser import ParsedOptions
 from penstock.rocketmq.protocol.membership import PULLS, PUSHES
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 from penstock.rocketmq.protocol.versions import version_name
@@ -44,7 +44,7 @@ QUEUES_WITH_CLIENTS: Final = Table(
 )
 
 
-async def progress(admin: Admin, given: Given, out: Output) -> None:
+async def progress(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """The queues of one group, or all groups."""
     if "groupName" in given:
         group = given.text("groupName")

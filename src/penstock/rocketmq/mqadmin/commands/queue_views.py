@@ -8,14 +8,14 @@ from penstock.rocketmq.client.admin.topics import consume_queue
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.errors import CommandFailed
 from penstock.rocketmq.mqadmin.java_text import pretty, word
-from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output
+from penstock.rocketmq.mqadmin.posix_parser import ParsedOptions
 
 _RULE: Final = "=" * 38 + "\n"
 _NUMBERS: Final = ("physicOffset", "physicSize", "tagsCode")
 
 
-async def query(admin: Admin, given: Given, out: Output) -> None:
+async def query(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """The entries of a queue from an index on, and what a group's filter says of each."""
     topic, index = given.text("topic"), given.number("index")
     address = given.text("broker") or (await admin.route(topic)).brokers[0].master

@@ -11,8 +11,8 @@ from penstock.rocketmq.client.admin.consume_stats import consume_stats
 from penstock.rocketmq.client.names import DEAD, RETRY
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.java_text import cut
-from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Shown, Table
+from penstock.rocketmq.mqadmin.posix_parser import ParsedOptions
 
 TOPICS: Final = Table(
     "topics", "%-64s  %-64s %12d %11.2f %11s %14d %14s",
@@ -23,7 +23,7 @@ TOPICS: Final = Table(
 PUT, GET = "TOPIC_PUT_NUMS", "GROUP_GET_NUMS"
 
 
-async def all_stats(admin: Admin, given: Given, out: Output) -> None:
+async def all_stats(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Messages that come and go, by topic and group."""
     out.head(TOPICS)
     for topic in await admin.topics():

@@ -12,8 +12,8 @@ from penstock.rocketmq.client.names import DEAD, RETRY
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.errors import CommandFailed
 from penstock.rocketmq.mqadmin.java_text import cut, pretty, to_millisecond
-from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Shown, Table
+from penstock.rocketmq.mqadmin.posix_parser import ParsedOptions
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.message_queue import MessageQueue, queue_order
 
@@ -41,7 +41,7 @@ ROUTE: Final = Table(
 _RULE: Final = 158
 
 
-async def topic_status(admin: Admin, given: Given, out: Output) -> None:
+async def topic_status(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """The bounds of a topic's queues."""
     topic = given.text("topic")
     table: dict[MessageQueue, Any] = {}
@@ -63,7 +63,7 @@ async def topic_status(admin: Admin, given: Given, out: Output) -> None:
         )
 
 
-async def topic_route(admin: Admin, given: Given, out: Output) -> None:
+async def topic_route(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """The brokers and queues of a topic."""
     route = await admin.route(given.text("topic"))
     if "list" not in given:
@@ -100,7 +100,7 @@ def _as_json(route: TopicRoute) -> dict[str, Any]:
     return {"brokerDatas": brokers, "filterServerTable": {}, **order, "queueDatas": queues}
 
 
-async def topic_cluster_list(admin: Admin, given: Given, out: Output) -> None:
+async def topic_cluster_list(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """The clusters that have a topic."""
     clusters = await admin.clusters()
     brokers = {each.name for each in (await admin.route(given.text("topic"))).brokers}
@@ -109,7 +109,7 @@ async def topic_cluster_list(admin: Admin, given: Given, out: Output) -> None:
             out.row(CLUSTERS, name)
 
 
-async def topic_list(admin: Admin, given: Given, out: Output) -> None:
+async def topic_list(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """All topics, with their clusters and groups where that is asked for."""
     if "clusterModel" not in given:
         for topic in await admin.topics():
@@ -135,7 +135,7 @@ async def _whereabouts(admin: Admin, topic: str, clusters: Clusters) -> tuple[st
         return cluster, []
 
 
-async def allocate(admin: Admin, given: Given, out: Output) -> None:
+async def allocate(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """The queues that each of these clients would have."""
     topic = given.text("topic")
     members = given.text("ipList").split(",")

@@ -10,15 +10,15 @@ from penstock.rocketmq.client.admin.topology import MASTER, QueueData, TopicRout
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.errors import CommandFailed, UsageWanted
 from penstock.rocketmq.mqadmin.java_text import topic_config
-from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output
+from penstock.rocketmq.mqadmin.posix_parser import ParsedOptions
 
 ORDERS: Final = "ORDER_TOPIC_CONFIG"
 """The namespace of the name server's values that order topics' queues."""
 _UNIT, _UNIT_SUB = 1, 2
 
 
-async def update_topic(admin: Admin, given: Given, out: Output) -> None:
+async def update_topic(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Make a topic, or change it."""
     is_order = given.is_true("order")
     sys_flag = _UNIT * given.is_true("unit") + _UNIT_SUB * given.is_true("hasUnitSub")
@@ -71,7 +71,7 @@ async def _order_on(admin: Admin, address: str, fields: dict[str, Any], out: Out
     out.say(f"set broker orderConf. isOrder=true, orderConf=[{order}]", orderConf=order)
 
 
-async def delete_topic(admin: Admin, given: Given, out: Output) -> None:
+async def delete_topic(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Delete a topic on all brokers of a cluster, and at the name servers."""
     await delete(admin, given.text("clusterName"), given.text("topic"), out)
 
@@ -86,7 +86,7 @@ async def delete(admin: Admin, cluster: str, topic: str, out: Output) -> None:
     out.say(f"delete topic [{topic}] from NameServer success.\n", topic=topic)
 
 
-async def update_topic_perm(admin: Admin, given: Given, out: Output) -> None:
+async def update_topic_perm(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Let a topic be read or written, or not."""
     topic, perm = given.text("topic"), given.number("perm")
     route = await admin.route(topic)
@@ -134,7 +134,7 @@ def _tell_perm(old: int, new: int, address: str, out: Output) -> None:
     out.say(text, broker=address, before=old, after=new)
 
 
-async def update_order_conf(admin: Admin, given: Given, out: Output) -> None:
+async def update_order_conf(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Show, set or delete the order of a topic's queues."""
     topic, method = given.text("topic"), given.text("method")
     if method == "get":

@@ -30,9 +30,9 @@ from penstock.spark.sink.rocketmq.queues import (
     Queues,
     queue_numbered,
 )
+from penstock.spark.sink.rocketmq.rocketmq_sink_settings import RocketmqSinkSettings
 from penstock.spark.sink.rocketmq.rows import ANY_QUEUE, Key, RocketmqRows
-from penstock.spark.sink.rocketmq.settings import Settings
-from penstock.spark.sink.sending import Patience, send_rows
+from penstock.spark.sink.sending import RetryTime, send_rows
 
 # Of this process: a Python worker of Spark serves many tasks, for some of which name servers may be
 # silent.
@@ -55,7 +55,7 @@ _ELSEWHERE: Final = (
 
 
 def publish_rows(
-    batches: Iterable[pa.RecordBatch], reader: RocketmqRows, settings: Settings
+    batches: Iterable[pa.RecordBatch], reader: RocketmqRows, settings: RocketmqSinkSettings
 ) -> int:
     """Publish all rows of a partition; their number. Raises SinkError or SourceError."""
     directory = settings.directory()
@@ -72,7 +72,11 @@ class Publisher:
     """A sender to the queues by turns, or to that of a key; for several threads."""
 
     def __init__(
-        self, settings: Settings, partition: int, queues: Queues, links: Idle[RemotingLink]
+        self,
+        settings: RocketmqSinkSettings,
+        partition: int,
+        queues: Queues,
+        links: Idle[RemotingLink],
     ) -> None:
         self._settings = settings
         self._partition = partition
@@ -86,7 +90,7 @@ class Publisher:
 
         Raises SinkError for a refusal and when nobody has taken them for ``timeout``.
         """
-        patience = Patience(self._settings.timeout_s)
+        patience = RetryTime(self._settings.timeout_s)
         done = 0
         while True:
             failures: dict[str, str] = {}

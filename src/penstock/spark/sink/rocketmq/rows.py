@@ -28,7 +28,7 @@ from penstock.spark.errors import OptionError
 from penstock.spark.rocketmq.schema import SCHEMA
 from penstock.spark.sink.columns import is_one_of
 from penstock.spark.sink.pieces import Longs, Piece, edges, groups
-from penstock.spark.sink.rocketmq.settings import TOPIC, invalid_topic
+from penstock.spark.sink.rocketmq.rocketmq_sink_settings import TOPIC, invalid_topic
 from penstock.spark.sink.rows import Checks
 
 _KINDS: Final[dict[str, tuple[type[DataType], ...]]] = {

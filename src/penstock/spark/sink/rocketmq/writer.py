@@ -15,9 +15,9 @@ from penstock.spark.errors import OptionError
 from penstock.spark.sink.pieces import Longs, Piece, groups
 from penstock.spark.sink.request_bodies import batch_of
 from penstock.spark.sink.rocketmq.publishing import publish_rows
+from penstock.spark.sink.rocketmq.rocketmq_sink_settings import RocketmqSinkSettings
 from penstock.spark.sink.rocketmq.rows import ANY_QUEUE, RocketmqRows, body_column
-from penstock.spark.sink.rocketmq.settings import Settings
-from penstock.spark.sink.settings import Settings as Staging
+from penstock.spark.sink.sink_settings import SinkSettings as Staging
 from penstock.spark.sink.staging import Batch, Form, StagedRows, by_body, stage_pieces
 from penstock.spark.sink.writer import Written
 
@@ -63,7 +63,7 @@ def sections(piece: Piece) -> bytes:
 class RocketmqOutput:
     """Rows as messages of RocketMQ's topics."""
 
-    options: Settings
+    options: RocketmqSinkSettings
     body: str
 
     @property
@@ -95,7 +95,7 @@ _NOT_EXACT: Final = {
 
 def output(options: Mapping[str, str], schema: StructType) -> RocketmqOutput:
     """The output of rows with this schema. Raises OptionError."""
-    settings = Settings.parse(options)
+    settings = RocketmqSinkSettings.parse(options)
     for name, reason in _NOT_EXACT.items():
         if settings.exactly_once and name in schema.fieldNames():
             raise OptionError(

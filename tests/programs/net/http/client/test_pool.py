@@ -18,7 +18,7 @@ import trustme
 from penstock.net import tcp
 from penstock.net.http.client import pool as http_pool
 from penstock.net.http.client.answer import AnswerReader
-from penstock.net.http.client.kept import KeptConnection, Tls
+from penstock.net.http.client.keep_alive import KeepAliveConnection, Tls
 from penstock.net.http.client.link import Origin
 from penstock.net.http.client.pool import ConnectError, HttpPool
 from tests.programs.net.conftest import TIMEOUT_S
@@ -298,8 +298,8 @@ def _request(peer: socket.socket) -> bytes:
     return data
 
 
-def connection(serve: Callable[..., list[bytes]]) -> KeptConnection:
-    return KeptConnection("127.0.0.1", serve.port, TIMEOUT_S, 100)  # type: ignore[attr-defined]
+def connection(serve: Callable[..., list[bytes]]) -> KeepAliveConnection:
+    return KeepAliveConnection("127.0.0.1", serve.port, TIMEOUT_S, 100)  # type: ignore[attr-defined]
 
 
 def test_one_connection_for_several_requests(serve: Callable[..., list[bytes]]) -> None:
@@ -379,7 +379,7 @@ def test_a_refusal_that_comes_before_the_body_is_sent_is_read() -> None:
 
         thread = threading.Thread(target=refuse)
         thread.start()
-        kept = KeptConnection("127.0.0.1", server.getsockname()[1], TIMEOUT_S, 100)
+        kept = KeepAliveConnection("127.0.0.1", server.getsockname()[1], TIMEOUT_S, 100)
         reply = kept.ask("POST", "/", bytes(64 << 20))
         thread.join()
         kept.close()
@@ -407,7 +407,7 @@ def test_headers_and_another_name_in_the_certificate(tmp_path: Path) -> None:
         for name in ("example.org", "localhost"):
             tls = Tls(files.context(), name)
             headers = {"X-Name": "v"}
-            kept = KeptConnection("127.0.0.1", port, TIMEOUT_S, 100, tls=tls, headers=headers)
+            kept = KeepAliveConnection("127.0.0.1", port, TIMEOUT_S, 100, tls=tls, headers=headers)
             if name == "localhost":
                 assert kept.ask("GET", "/").body == b"hi"
             else:

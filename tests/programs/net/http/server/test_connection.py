@@ -10,7 +10,14 @@ import pytest
 from penstock.net import tcp
 from penstock.net.http.server import connection as http_connection
 from penstock.net.http.server.connection import MAX_PIPELINED
-from penstock.net.http.server.service import HttpServer, Later, Request, Response, Router, text
+from penstock.net.http.server.service import (
+    DeferredResponse,
+    HttpServer,
+    Request,
+    Response,
+    Router,
+    text,
+)
 from tests.programs.net.conftest import Serve, Wire, until
 
 GET = b"GET /ping HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -173,7 +180,7 @@ class Owed:
     """Handlers whose answers come when a test says so."""
 
     def __init__(self) -> None:
-        self.laters: list[Later] = []
+        self.laters: list[DeferredResponse] = []
         self.futures: list[asyncio.Future[Response]] = []
         self.router = Router()
         self.router.add("GET", "/later", self._later)
@@ -181,8 +188,8 @@ class Owed:
         self.router.add("GET", "/coroutine", self._coroutine)
         self.router.add("GET", "/now", lambda request: text("now"))
 
-    def _later(self, request: Request) -> Later:
-        self.laters.append(Later())
+    def _later(self, request: Request) -> DeferredResponse:
+        self.laters.append(DeferredResponse())
         return self.laters[-1]
 
     def _future(self, request: Request) -> asyncio.Future[Response]:
@@ -217,8 +224,8 @@ async def test_answers_keep_the_order_of_requests(serve: Serve) -> None:
 async def test_what_is_ready_at_once_goes_at_once(serve: Serve) -> None:
     router = Router()
 
-    def ready(request: Request) -> Later:
-        later = Later()
+    def ready(request: Request) -> DeferredResponse:
+        later = DeferredResponse()
         later.complete(text("ready"))
         return later
 
@@ -377,7 +384,7 @@ async def test_a_slow_reader_stops_the_reading(serve: Serve) -> None:
 async def test_whoever_still_works_on_an_answer_hears_that_the_client_is_gone(
     router: Router, serve: Serve, half: bool
 ) -> None:
-    later = Later()
+    later = DeferredResponse()
     gone = asyncio.Event()
     later.abandoned = gone.set
     router.add("GET", "/long", lambda request: later)
@@ -408,7 +415,7 @@ async def test_a_route_hears_of_a_request_before_its_body_and_behind_those_befor
         told.append(f"{request.path} is {request.begun}")
         return Response(200, request.body)
 
-    first = Later()
+    first = DeferredResponse()
     router = Router()
     router.add("POST", "/slow", lambda request: first)
     router.add("POST", "/told", end, begin=begin)

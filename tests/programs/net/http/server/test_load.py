@@ -18,17 +18,17 @@ from penstock.net import tcp
 from penstock.net.budget import SMALL, Memory
 from penstock.net.http.client import once as http_client
 from penstock.net.http.server import download as http_download
-from penstock.net.http.server import endless as http_stream
 from penstock.net.http.server import load as http_load
 from penstock.net.http.server import service as http
+from penstock.net.http.server import streaming as http_stream
 from penstock.net.http.server.service import (
+    DeferredResponse,
     Download,
     HttpServer,
-    Later,
     Request,
     Response,
     Router,
-    Stream,
+    StreamingResponse,
     text,
 )
 from tests.programs.net.conftest import Serve, Wire, until
@@ -43,12 +43,14 @@ class Served:
 
     def __init__(self) -> None:
         self.memory = Memory.of(OPTIONS)
-        self.later = Later()
+        self.later = DeferredResponse()
         router = Router()
         router.add("GET", "/big", lambda request: Response(200, bytes(BIG)))
         router.add("GET", "/small", lambda request: Response(200, bytes(SMALL)))
         router.add("GET", "/later", lambda request: self.later)
-        router.add("GET", "/stream", lambda request: Stream("text/plain", closed=lambda: None))
+        router.add(
+            "GET", "/stream", lambda request: StreamingResponse("text/plain", closed=lambda: None)
+        )
         router.add("POST", "/body", _length, max_body=2 * BIG)
         self._server = HttpServer(router, memory=self.memory)
         self._listener: tcp.Listener
@@ -273,14 +275,14 @@ class Streams:
     """The streams that were asked for, and how many of them were closed."""
 
     def __init__(self) -> None:
-        self.open: list[Stream] = []
+        self.open: list[StreamingResponse] = []
         self.closed = 0
         self.router = Router()
         self.router.add("GET", "/stream", self.begin)
         self.router.add("GET", "/ping", lambda request: text("OK"))
 
     def begin(self, request: Request) -> Response:
-        stream = Stream("text/event-stream", (("X-A", "b"),), closed=self._count)
+        stream = StreamingResponse("text/event-stream", (("X-A", "b"),), closed=self._count)
         stream.send(b"first\n")
         self.open.append(stream)
         return stream
@@ -324,7 +326,7 @@ async def test_after_other_answers_and_before_none(streams: Streams, serve: Serv
 
 async def test_a_client_that_goes_before_its_turn(streams: Streams, serve: Serve) -> None:
     """An answer before it is still to come."""
-    late = Later()
+    late = DeferredResponse()
     streams.router.add("GET", "/late", lambda request: late)
     wire = await (await serve(streams.router))()
     wire.send(b"GET /late HTTP/1.1\r\nHost: h\r\n\r\n" + STREAM)
@@ -336,7 +338,7 @@ async def test_a_client_that_goes_before_its_turn(streams: Streams, serve: Serve
 
 async def test_a_stream_behind_another_is_nobodys(streams: Streams, serve: Serve) -> None:
     """Of a client that asks for both while an answer before them is still to come."""
-    late = Later()
+    late = DeferredResponse()
     streams.router.add("GET", "/late", lambda request: late)
     wire = await (await serve(streams.router))()
     wire.send(b"GET /late HTTP/1.1\r\nHost: h\r\n\r\n" + STREAM + STREAM)
@@ -384,7 +386,12 @@ async def test_close_connections() -> None:
 
 async def test_a_connection_may_outlive_the_others_for_an_answer() -> None:
     """As of a request by which the server ends, and another one takes its place."""
-    router, owed, second, others = pinging(), Later(), Later(), [Later(), Later()]
+    router, owed, second, others = (
+        pinging(),
+        DeferredResponse(),
+        DeferredResponse(),
+        [DeferredResponse(), DeferredResponse()],
+    )
     router.add("GET", "/owed", lambda request: owed)
     router.add("GET", "/second", lambda request: second)
     router.add("GET", "/other", lambda request: others.pop())
@@ -423,7 +430,11 @@ async def test_a_connection_may_outlive_the_others_for_an_answer() -> None:
 
 
 def test_a_handler_may_be_any_of_these() -> None:
-    handlers: list[http.Handler] = [lambda r: Response(), lambda r: Later(), _async_handler]
+    handlers: list[http.Handler] = [
+        lambda r: Response(),
+        lambda r: DeferredResponse(),
+        _async_handler,
+    ]
     assert len(handlers) == 3
 
 

@@ -13,7 +13,7 @@ import pytest
 from penstock import __version__, lane
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.nsq.dead_letters.topics import CHANNEL
-from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.nsqd_options import NsqdOptions
 from penstock.storage.files.disk_space import DiskSpace
 from penstock.testing.clock import FakeClock
 from tests.programs.nsq.nsqd.conftest import Running, Start, mpub, pub

@@ -11,11 +11,11 @@ import pytest
 from penstock.core.errors import DiskFullError, StorageError
 from penstock.core.settings import java_properties
 from penstock.core.units import HOUR
+from penstock.rocketmq.broker.broker_settings import BrokerSettings
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.services import Services
-from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.rocketmq.broker.state.groups import GroupTable
-from penstock.rocketmq.broker.state.topics import TopicTable
+from penstock.rocketmq.broker.state.group_table import GroupTable
+from penstock.rocketmq.broker.state.topic_table import TopicTable
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import Command

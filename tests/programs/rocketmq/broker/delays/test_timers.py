@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from penstock.core.units import MINUTE
+from penstock.rocketmq.broker.broker_settings import BrokerSettings
 from penstock.rocketmq.broker.daemon import RocketBroker
-from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.testing.clock import FakeClock

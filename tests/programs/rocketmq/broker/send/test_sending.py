@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from penstock.rocketmq.broker.broker_settings import BrokerSettings
 from penstock.rocketmq.broker.daemon import RocketBroker
-from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from penstock.rocketmq.protocol.messages import batch_body, properties
 from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage

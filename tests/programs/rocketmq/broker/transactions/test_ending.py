@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.rocketmq.broker.broker_settings import BrokerSettings
 from penstock.rocketmq.protocol.command import Serialization
 from tools.harness.rocketmq.raw_client import RawClient
 

@@ -23,8 +23,8 @@ from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.units import SECOND
 from penstock.rocketmq.client import Message, NotConnected
 from penstock.rocketmq.client.blocking import Producer, PushConsumer
-from penstock.rocketmq.client.blocking.dialling import Dialling
 from penstock.rocketmq.client.blocking.hub import BlockingHub
+from penstock.rocketmq.client.blocking.pending_connection import PendingConnection
 from penstock.rocketmq.client.errors import ClientError, NoNameServer, Stopped
 from penstock.rocketmq.client.network.jobs import Job
 from penstock.rocketmq.protocol import frames
@@ -182,11 +182,11 @@ def test_no_connection_is_late_because_the_program_did_something_else(
 
     with serving(serve) as server, closing(hub_of(clock, **options)) as hub:
         found = hub.asked(server, Command(ASKED, 0))
-        hub._dial_all()
+        hub._connect_all()
         clock.advance(100 * SECOND)
         hub.work(0)
-        for dialling in hub._dialling.values():  # unless the server was as quick
-            select.select([dialling.socket], [], [], 60)
+        for pending in hub._pending.values():  # unless the server was as quick
+            select.select([pending.socket], [], [], 60)
             clock.advance(100 * SECOND)
         assert hub.wait_for(found).code == 0
 
@@ -217,17 +217,17 @@ def test_nobody_waits_for_a_connection_in_whose_midst_a_signal_came(
 ) -> None:
     """Its handler has raised, after a look-up of the name that took too long for instance."""
 
-    def interrupted(_: Dialling) -> None:
+    def interrupted(_: PendingConnection) -> None:
         raise KeyboardInterrupt
 
     with silent() as server, closing(hub_of()) as hub:
         missed = hub.asked(address_of(server), Command(ASKED, 0))
         with monkeypatch.context() as signal:
-            signal.setattr(Dialling, step, interrupted)
+            signal.setattr(PendingConnection, step, interrupted)
             with pytest.raises(KeyboardInterrupt):
                 hub.wait_for(missed)
         assert isinstance(missed.error, NotConnected)
-        assert not hub._dialling
+        assert not hub._pending
         hub.asked(address_of(server), Command(ASKED, 0))
         until_open(hub)
 

@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 from penstock.net.http.fields import is_name
-from penstock.net.http.server.api import (
+from penstock.net.http.server.deferred_response import DeferredResponse, deferred_response_of
+from penstock.net.http.server.head import Head
+from penstock.net.http.server.message import SMALL, DateLine, Request, Response, encode
+from penstock.net.http.server.router import Router
+from penstock.net.http.server.v1_api import (
     EMPTY,
     ApiError,
     ApiRouter,
@@ -19,10 +23,6 @@ from penstock.net.http.server.api import (
     plain_response,
     text_response,
 )
-from penstock.net.http.server.head import Head
-from penstock.net.http.server.later import Later, later_of
-from penstock.net.http.server.message import SMALL, DateLine, Request, Response, encode
-from penstock.net.http.server.router import Router
 from penstock.testing.clock import FakeClock
 from tests.http_heads import parse_head
 
@@ -234,7 +234,7 @@ async def answer(result: Any, method: str = "GET") -> Response:
     found = route.handler(request)
     if isinstance(found, Response):
         return found
-    assert not isinstance(found, Later)
+    assert not isinstance(found, DeferredResponse)
     return await found
 
 
@@ -280,7 +280,7 @@ async def test_pages() -> None:
 
 def test_later() -> None:
     calls = []
-    later = Later()
+    later = DeferredResponse()
     later.when_ready(lambda: calls.append(1))
     assert calls == []
     response = Response()
@@ -294,7 +294,7 @@ def test_later() -> None:
 
 def test_whoever_works_on_it_hears_that_nobody_waits() -> None:
     heard = []
-    later = Later()
+    later = DeferredResponse()
     later.abandon()  # nobody cares
     later.abandoned = lambda: heard.append(1)
     later.abandon()
@@ -320,7 +320,7 @@ async def coroutine(error: Exception | None = None) -> Response:
 
 async def settled(answer: object) -> Response:
     """What `later_of` makes of a handler's answer in the end."""
-    later = later_of(answer, failed)
+    later = deferred_response_of(answer, failed)
     done = asyncio.Event()
     later.when_ready(done.set)
     await asyncio.wait_for(done.wait(), 30)
@@ -331,10 +331,10 @@ async def settled(answer: object) -> Response:
 async def test_what_is_there_needs_no_waiting() -> None:
     future = asyncio.get_running_loop().create_future()
     future.set_result(OK)
-    given = Later()
-    assert later_of(given, failed) is given
-    assert later_of(OK, failed).response is OK
-    assert later_of(future, failed).response is OK
+    given = DeferredResponse()
+    assert deferred_response_of(given, failed) is given
+    assert deferred_response_of(OK, failed).response is OK
+    assert deferred_response_of(future, failed).response is OK
 
 
 async def test_awaitables() -> None:

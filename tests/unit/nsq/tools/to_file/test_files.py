@@ -26,8 +26,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from penstock.core.units import HOUR, SECOND
 from penstock.nsq.tools.to_file import file_system
+from penstock.nsq.tools.to_file.command_line import ToFileFlags
 from penstock.nsq.tools.to_file.filename import Filenames, host_name, strftime, with_revision
-from penstock.nsq.tools.to_file.options import ToFileFlags
 from penstock.nsq.tools.to_file.rotation import Rotation
 from penstock.nsq.tools.to_file.topic_files import GzipOutput, WriteFailed, Writer
 from penstock.testing.clock import FakeClock
@@ -439,7 +439,7 @@ def test_rotation_is_the_same_however_messages_are_grouped(tmp_path: Path, size:
     desks[1].writer.take(bodies[:30])
     desks[1].writer.take(bodies[30:])
     for desk in desks:
-        desk.writer.hang_up()
+        desk.writer.close_file()
         assert desk.writer.durable == len(bodies)
     assert desks[0].files() == desks[1].files()
     assert "".join(desks[0].files().values()).encode() == b"\n".join([*bodies, b""])
@@ -466,7 +466,7 @@ def test_a_name_that_is_taken_meanwhile_is_not_overwritten(moving: Desk) -> None
     moving.writer.take([b"a"])
     for number in range(2):
         (moving.home / "done" / f"a-00000{number}.log").write_text("intruder\n")
-    moving.writer.hang_up()
+    moving.writer.close_file()
     assert moving.files() == {
         "done/a-000000.log": "intruder\n",
         "done/a-000001.log": "intruder\n",
@@ -493,7 +493,7 @@ def test_what_a_crash_left(tmp_path: Path, gzip: bool, files: dict[str, str]) ->
     desk.writer.take([b"a"])
     desk.writer = desk.new_writer()  # the one before was killed
     desk.writer.take([b"b"])
-    desk.writer.hang_up()
+    desk.writer.close_file()
     assert desk.files() == files
 
 
@@ -507,10 +507,10 @@ def test_a_crash_in_the_middle_of_a_move_doubles_and_loses_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(os, "unlink", killed)
         with pytest.raises(KeyboardInterrupt):
-            moving.writer.hang_up()
+            moving.writer.close_file()
     moving.writer = moving.new_writer()
     moving.writer.take([b"b"])
-    moving.writer.hang_up()
+    moving.writer.close_file()
     assert moving.files() == {
         "done/a-000000.log": "a\n",
         "wip/a-000000.log": "a\n",
@@ -529,7 +529,7 @@ def test_to_another_file_system(moving: Desk, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(os, "link", link)
     moving.writer.take([b"a"])
     (moving.home / "done" / "a-000000.log").write_text("intruder\n")
-    moving.writer.hang_up()
+    moving.writer.close_file()
     assert moving.files() == {"done/a-000000.log": "intruder\n", "done/a-000001.log": "a\n"}
     assert "copying wip/a-000000.log to another file system" in moving.said
 
@@ -631,7 +631,7 @@ class Writing(RuleBasedStateMachine):
             assert len(before_the_last) <= flags.rotate_size or not flags.rotate_size
 
     def teardown(self) -> None:
-        self.desk.writer.hang_up()
+        self.desk.writer.close_file()
         self.nothing_is_lost_or_doubled()
         self.patched.stop()
         self.folder.cleanup()

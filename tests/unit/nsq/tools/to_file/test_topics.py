@@ -13,16 +13,16 @@ from typing import Any, cast
 import pytest
 
 from penstock.cluster.cluster import Cluster
-from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.fanout import Warnings
+from penstock.cluster.upstream_errors import NoAnswerError
 from penstock.core.units import HOUR, MILLISECOND
 from penstock.nsq.client import Config, Consumer
 from penstock.nsq.client.errors import ClientError, NotConnected
 from penstock.nsq.tools.errors import ToolError
-from penstock.nsq.tools.run import Stop
+from penstock.nsq.tools.lifecycle import Stop
+from penstock.nsq.tools.to_file.command_line import ToFileFlags, parse_options
 from penstock.nsq.tools.to_file.discovery import Topics
 from penstock.nsq.tools.to_file.filename import Filenames
-from penstock.nsq.tools.to_file.options import ToFileFlags, parse_options
 from penstock.nsq.tools.to_file.pattern import check_pattern, matcher
 from penstock.nsq.tools.to_file.rotation import Rotation
 from penstock.nsq.tools.to_file.topic import Topic
@@ -188,7 +188,7 @@ async def test_hang_up_syncs_closes_and_goes_on(tmp_path: Path) -> None:
     stage = Stage(tmp_path, gzip=True)
     one, two, three = FakeDelivery(b"1"), FakeDelivery(b"2"), FakeDelivery(b"3")
     running = await stage.running(one, two)
-    await stage.topic.hang_up()
+    await stage.topic.close_file()
     assert two.answer == "finished"
     stage.consumer.put(three)
     await three.answered.wait()
@@ -389,14 +389,14 @@ async def test_hang_up_reaches_every_topic(
 ) -> None:
     hung_up = []
 
-    async def hang_up(self: Topic) -> None:
+    async def close_file(self: Topic) -> None:
         hung_up.append(self._consumer.topic)
 
-    monkeypatch.setattr(Topic, "hang_up", hang_up)
+    monkeypatch.setattr(Topic, "close_file", close_file)
     async with asyncio.TaskGroup() as group:
         stage = discovering(group, "--topic=a", NSQD)
         stage.topics.start(["a", "b"])
-        stage.topics.hang_up()
+        stage.topics.close_file()
         await asyncio.sleep(0)
         stage.stop.request()
     assert hung_up == ["a", "b"]

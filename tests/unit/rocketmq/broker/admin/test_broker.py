@@ -12,9 +12,9 @@ import pytest
 from penstock.core.metrics import mqbroker as metrics
 from penstock.core.units import HOUR, MINUTE, SECOND
 from penstock.nsq.protocol.bodies import Bodies
+from penstock.rocketmq.broker.broker_settings import BrokerSettings
 from penstock.rocketmq.broker.names import SCHEDULE_TOPIC
 from penstock.rocketmq.broker.services import Services
-from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.registration import TopicConfig

@@ -10,8 +10,8 @@ from penstock.core.units import SECOND
 from penstock.rocketmq.broker.admin import offset_reset
 from penstock.rocketmq.broker.pop.pop_orders import OpenBatch
 from penstock.rocketmq.broker.services import Services
-from penstock.rocketmq.broker.state.groups import GroupConfig
-from penstock.rocketmq.broker.state.offsets import FAR
+from penstock.rocketmq.broker.state.consumer_offsets import FAR
+from penstock.rocketmq.broker.state.group_table import GroupConfig
 from penstock.rocketmq.broker.store.draft import Draft
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode as Code

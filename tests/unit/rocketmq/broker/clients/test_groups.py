@@ -9,8 +9,8 @@ import pytest
 
 from penstock.rocketmq.broker.clients import orderly
 from penstock.rocketmq.broker.services import Services
-from penstock.rocketmq.broker.state import clients, groups, queue_locks
-from penstock.rocketmq.broker.state.groups import GroupConfig
+from penstock.rocketmq.broker.state import clients, group_table, queue_locks
+from penstock.rocketmq.broker.state.group_table import GroupConfig
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from penstock.rocketmq.protocol.command import Command
@@ -144,7 +144,7 @@ def test_where_groups_are_not_made_a_heartbeat_makes_none(services: Services) ->
 def test_the_number_of_groups_is_bounded(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(groups, "GROUPS_MAX", len(services.groups.configs))
+    monkeypatch.setattr(group_table, "GROUPS_MAX", len(services.groups.configs))
     with pytest.raises(BodyError, match="consumer groups"):
         beat(services, FakePeer(), heartbeat("c1", "one-too-many"))
 

@@ -18,7 +18,7 @@ from penstock.rocketmq.broker.pop.pop_channel import TIMES_MAX
 from penstock.rocketmq.broker.pop.pop_orders import OpenBatch
 from penstock.rocketmq.broker.pull import arrivals
 from penstock.rocketmq.broker.services import Services
-from penstock.rocketmq.broker.state.groups import GroupConfig
+from penstock.rocketmq.broker.state.group_table import GroupConfig
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.errors import BodyError

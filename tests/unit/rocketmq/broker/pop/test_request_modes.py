@@ -14,7 +14,7 @@ from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.pop.request_mode_table import RequestModes
 from penstock.rocketmq.broker.registration import NameServers
 from penstock.rocketmq.broker.services import Services
-from penstock.rocketmq.broker.state.groups import GroupConfig
+from penstock.rocketmq.broker.state.group_table import GroupConfig
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import Command

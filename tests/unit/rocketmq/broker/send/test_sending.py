@@ -27,7 +27,7 @@ from penstock.rocketmq.broker.send import sending as sending_module
 from penstock.rocketmq.broker.send.flush_timeouts import FlushTimeouts, Sending
 from penstock.rocketmq.broker.send.send_header import SendHeader
 from penstock.rocketmq.broker.services import Services
-from penstock.rocketmq.broker.state.groups import GroupConfig
+from penstock.rocketmq.broker.state.group_table import GroupConfig
 from penstock.rocketmq.broker.state.retry_policy import RetryPolicy
 from penstock.rocketmq.broker.store.draft import Draft, Placed
 from penstock.rocketmq.protocol.codes import RequestCode as Code

@@ -14,14 +14,14 @@ from penstock.core.errors import TooManyFilesError
 from penstock.net.budget import Memory
 from penstock.node.followers import Followers
 from penstock.node.node import Node
-from penstock.node.options import NodeOptions
+from penstock.node.node_options import NodeOptions
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.replication.copied_node import CopiedNode
 from penstock.replication.copy import Copy, small_files
-from penstock.replication.feed import Served, Source
+from penstock.replication.feed import CopiedTopic, Source
 from penstock.replication.messages import Batches, Hello
+from penstock.rocketmq.broker.broker_settings import BrokerSettings
 from penstock.rocketmq.broker.services import Services
-from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.broker.slaves import acks
 from penstock.rocketmq.broker.slaves.acks import SlaveAcks
 from penstock.rocketmq.broker.slaves.refusals import refusal
@@ -179,8 +179,8 @@ class Following:
         self._source = Source(self._served, lambda: small_files(master.node.broker.store),
                               Hello("run", "history", 1))  # fmt: skip
 
-    def _served(self) -> list[Served]:
-        return [Served(each.name, each.log, each.journal.file, each.queues)
+    def _served(self) -> list[CopiedTopic]:
+        return [CopiedTopic(each.name, each.log, each.journal.file, each.queues)
                 for each in self.master.node.broker.topics.values()
                 if isinstance(each.log, Log) and each.journal.file is not None]  # fmt: skip
 

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from penstock.core.errors import ConfigError
 from penstock.core.units import HOUR, SECOND
-from penstock.rocketmq.broker.state import groups as groups_module
-from penstock.rocketmq.broker.state import offsets as offsets_module
-from penstock.rocketmq.broker.state.groups import GroupConfig, GroupTable
+from penstock.rocketmq.broker.state import consumer_offsets as offsets_module
+from penstock.rocketmq.broker.state import group_table as groups_module
+from penstock.rocketmq.broker.state.consumer_offsets import FAR, ConsumerOffsets
+from penstock.rocketmq.broker.state.group_table import GroupConfig, GroupTable
 from penstock.rocketmq.broker.state.levels import DelayLevels
-from penstock.rocketmq.broker.state.offsets import FAR, ConsumerOffsets
 from penstock.rocketmq.broker.state.retry_policy import RetryPolicy
-from penstock.rocketmq.broker.state.topics import INHERIT, READ_WRITE, TopicTable
+from penstock.rocketmq.broker.state.topic_table import INHERIT, READ_WRITE, TopicTable
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.registration import TopicConfig

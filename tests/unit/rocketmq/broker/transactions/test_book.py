@@ -5,12 +5,17 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.rocketmq.broker.transactions.book import RECENT_MAX, Book, Decision, Outcome
+from penstock.rocketmq.broker.transactions.book import (
+    RECENT_MAX,
+    Decision,
+    Outcome,
+    TransactionBook,
+)
 
 COMMIT, ROLLBACK, GIVE_UP = Outcome.COMMIT, Outcome.ROLLBACK, Outcome.GIVE_UP
 
 
-def done(book: Book, root: int, outcome: Outcome = COMMIT, op: int = 0) -> None:
+def done(book: TransactionBook, root: int, outcome: Outcome = COMMIT, op: int = 0) -> None:
     book.decide(root, Decision(outcome, root, op))
     book.finish(root)
 
@@ -21,7 +26,7 @@ KINDS = st.sampled_from(["begin", "copy", "decide", "undecide", "finish", "lose"
 @given(st.lists(st.tuples(KINDS, st.integers(0, 99)), max_size=60))
 def test_the_book_is_as_small_as_its_window(history: list[tuple[str, int]]) -> None:
     """Any history of checks and outcomes; the window begins with the first that is not done."""
-    book, end = Book(0), 0
+    book, end = TransactionBook(0), 0
     newest: dict[int, int] = {}  # the newest half of what is not done, by root
     decided: dict[int, Outcome] = {}
     ended: dict[int, Outcome] = {}
@@ -69,7 +74,7 @@ def test_the_book_is_as_small_as_its_window(history: list[tuple[str, int]]) -> N
 
 
 def test_a_copy_of_what_has_ended_holds_nothing_up() -> None:
-    book = Book(0)
+    book = TransactionBook(0)
     done(book, 0)
     book.advance(1)
     book.copied(0, 1)
@@ -78,7 +83,7 @@ def test_a_copy_of_what_has_ended_holds_nothing_up() -> None:
 
 
 def test_repetitions_are_known_for_a_while() -> None:
-    book = Book(0)
+    book = TransactionBook(0)
     done(book, 0, ROLLBACK)
     book.advance(1)
     assert (book.outcome(0), book.is_forgotten(0)) == (ROLLBACK, False)
@@ -89,7 +94,7 @@ def test_repetitions_are_known_for_a_while() -> None:
 
 
 def test_an_outcome_that_could_not_be_recorded() -> None:
-    book = Book(0)
+    book = TransactionBook(0)
     given_up = Decision(GIVE_UP, 0, 1, done=True)
     book.decide(0, given_up)
     before = book.decide(0, Decision(COMMIT, 0))
@@ -99,7 +104,7 @@ def test_an_outcome_that_could_not_be_recorded() -> None:
 
 
 def test_a_late_outcome_behind_the_window_leaves_nothing() -> None:
-    book = Book(0)
+    book = TransactionBook(0)
     done(book, 0, GIVE_UP)
     book.advance(5)
     done(book, 0, COMMIT, 9)
@@ -108,7 +113,7 @@ def test_a_late_outcome_behind_the_window_leaves_nothing() -> None:
 
 
 def test_where_a_start_has_to_read_ops_from() -> None:
-    book = Book(0)
+    book = TransactionBook(0)
     assert book.first_op(50) == 50
     book.lose(4)
     book.decide(3, Decision(COMMIT, 3, op_min=19))

@@ -15,7 +15,7 @@ from penstock.rocketmq.client.consume.consuming import Consumption, RetryLater
 from penstock.rocketmq.client.consume.filters import Filter
 from penstock.rocketmq.client.consume.group import ConsumerKind
 from penstock.rocketmq.client.consume.handling_rates import HandlingRates
-from penstock.rocketmq.client.consume.held import HeldQueue
+from penstock.rocketmq.client.consume.held_queue import HeldQueue
 from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.client.consume.send_back import SendBack
 from penstock.rocketmq.client.errors import BrokerError

@@ -14,7 +14,7 @@ from penstock.core.errors import ConfigError
 from penstock.rocketmq.client import errors
 from penstock.rocketmq.client.consume import offsets
 from penstock.rocketmq.client.consume.filters import Filter, Subscription, filter_of, sql
-from penstock.rocketmq.client.consume.held import HeldQueue
+from penstock.rocketmq.client.consume.held_queue import HeldQueue
 from penstock.rocketmq.client.consume.lite_pull import LitePull
 from penstock.rocketmq.client.consume.pulling import Pulled, Puller, PullStatus
 from penstock.rocketmq.client.consume.received import Received, all_received, unwrapped

@@ -33,8 +33,8 @@ from penstock.rocketmq.mqadmin.commands import (
     topics,
 )
 from penstock.rocketmq.mqadmin.errors import CommandFailed, UsageWanted
-from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output
+from penstock.rocketmq.mqadmin.posix_parser import ParsedOptions
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from penstock.rocketmq.protocol.command import Command, Language
@@ -551,7 +551,7 @@ def test_queues_that_do_not_get_on(told: dict[str, Any], expected: str | None) -
 
 
 def test_a_round_of_the_monitor() -> None:
-    async def look(admin: Any, given: Given, out: Output) -> None:
+    async def look(admin: Any, given: ParsedOptions, out: Output) -> None:
         await monitoring.look(admin, out)
 
     admin = running(info(cachedMsgCount=1) | {"subscriptionSet": []}, "c")

@@ -17,8 +17,8 @@ from penstock.rocketmq.client.errors import ClientError, NotConnected
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.commands.messages.resend import resend
 from penstock.rocketmq.mqadmin.java_text import map_text, to_millisecond, word
-from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Table
+from penstock.rocketmq.mqadmin.posix_parser import ParsedOptions
 from penstock.rocketmq.mqadmin.queues import Reader
 from penstock.rocketmq.mqadmin.tracks import tracks
 from penstock.rocketmq.protocol.codes import ResponseCode
@@ -78,7 +78,7 @@ async def _brokers(admin: Admin, topic: str) -> list[Broker]:
         raise error from None
 
 
-async def query_msg_by_id(admin: Admin, given: Given, out: Output) -> None:
+async def query_msg_by_id(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Show messages, have them consumed, or send them again."""
     for message_id in filter(None, map(str.strip, given.text("msgId").split(","))):
         if "consumerGroup" in given and "clientId" in given:
@@ -90,7 +90,7 @@ async def query_msg_by_id(admin: Admin, given: Given, out: Output) -> None:
             resend(admin, await view(admin, message_id), given.text("unitName"), out)
 
 
-async def query_msg_by_key(admin: Admin, given: Given, out: Output) -> None:
+async def query_msg_by_key(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """List the messages with a key."""
     found = await with_key(admin, given.text("topic"), given.text("msgKey"), _MOST_BY_KEY)
     out.head(BY_KEY)
@@ -98,7 +98,7 @@ async def query_msg_by_key(admin: Admin, given: Given, out: Output) -> None:
         out.row(BY_KEY, each.id, each.stored.queue, each.queue_offset)
 
 
-async def query_msg_by_unique_key(admin: Admin, given: Given, out: Output) -> None:
+async def query_msg_by_unique_key(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Show the message with the id that its producer gave it, or have it consumed."""
     topic, key = given.text("topic"), given.text("msgId")
     found = await with_key(admin, topic, key, _MOST_BY_UNIQUE_KEY, is_unique=True)
@@ -110,7 +110,7 @@ async def query_msg_by_unique_key(admin: Admin, given: Given, out: Output) -> No
         await _show(admin, each, out, number, with_offset_id=False)
 
 
-async def query_msg_by_offset(admin: Admin, given: Given, out: Output) -> None:
+async def query_msg_by_offset(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Show the message at a place of a queue."""
     queue = MessageQueue(given.text("brokerName"), given.number("queueId"), given.text("topic"))
     await admin.route(queue.topic)
@@ -121,7 +121,9 @@ async def query_msg_by_offset(admin: Admin, given: Given, out: Output) -> None:
         await _show(admin, each, out)
 
 
-async def _consume_directly(admin: Admin, given: Given, message: Received, out: Output) -> None:
+async def _consume_directly(
+    admin: Admin, given: ParsedOptions, message: Received, out: Output
+) -> None:
     """Have one consumer handle a message now."""
     group, member = given.text("consumerGroup"), given.text("clientId")
     address, message_id = message.store_host, message.offset_id

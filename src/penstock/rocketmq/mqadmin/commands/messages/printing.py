@@ -11,8 +11,8 @@ from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.commands.messages.finding import record
 from penstock.rocketmq.mqadmin.errors import CommandFailed
 from penstock.rocketmq.mqadmin.java_text import message_text, parse_time, queue_text
-from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Table
+from penstock.rocketmq.mqadmin.posix_parser import ParsedOptions
 from penstock.rocketmq.mqadmin.queues import Reader
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 from penstock.rocketmq.protocol.requests import TOOLS_GROUP
@@ -23,7 +23,7 @@ _RULE: Final = "-" * 56 + "\n"
 _DEFAULT_COUNT: Final = 128
 
 
-async def print_msg(admin: Admin, given: Given, out: Output) -> None:
+async def print_msg(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Print the messages of a topic, queue by queue."""
     reader = Reader(admin)
     with_body = given.is_true("printBody", True)
@@ -48,7 +48,7 @@ def _goes_on(queue: MessageQueue, found: Pulled, out: Output) -> bool:
     return goes_on
 
 
-async def print_msg_by_queue(admin: Admin, given: Given, out: Output) -> None:
+async def print_msg_by_queue(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Print the messages of a queue, or count its tags."""
     reader = Reader(admin)
     queue = MessageQueue(given.text("brokerName"), given.number("queueId"), given.text("topic"))
@@ -65,7 +65,7 @@ async def print_msg_by_queue(admin: Admin, given: Given, out: Output) -> None:
             out.row(TAGS, tag, count)
 
 
-async def _bounds(reader: Reader, queue: MessageQueue, given: Given) -> tuple[int, int]:
+async def _bounds(reader: Reader, queue: MessageQueue, given: ParsedOptions) -> tuple[int, int]:
     """The offsets between the times given, of the whole queue otherwise."""
     start = (
         await reader.at(queue, parse_time(given.text("beginTimestamp")))
@@ -80,11 +80,11 @@ async def _bounds(reader: Reader, queue: MessageQueue, given: Given) -> tuple[in
     return start, end
 
 
-def _expression(given: Given) -> str:
+def _expression(given: ParsedOptions) -> str:
     return given.text("subExpression", "*")
 
 
-def _print_all(found: Pulled, given: Given, out: Output, *, with_body: bool) -> None:
+def _print_all(found: Pulled, given: ParsedOptions, out: Output, *, with_body: bool) -> None:
     charset = given.text("charsetName", "UTF-8")
     for each in found.messages:
         each.properties["MIN_OFFSET"] = str(found.min_offset)
@@ -102,7 +102,7 @@ def _line(message: Received, charset: str, *, with_body: bool) -> str:
     return f"MSGID: {message.id} {message_text(message)} BODY: {body}\n"
 
 
-async def consume_message(admin: Admin, given: Given, out: Output) -> None:
+async def consume_message(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Print the oldest messages of a topic or a queue."""
     count = given.number("MessageNumber", _DEFAULT_COUNT)
     refusal = _contradiction(admin, given, count)
@@ -125,7 +125,7 @@ async def consume_message(admin: Admin, given: Given, out: Output) -> None:
         await _consume(reader, queue, start, end, given, out)
 
 
-def _contradiction(admin: Admin, given: Given, count: int) -> str:
+def _contradiction(admin: Admin, given: ParsedOptions, count: int) -> str:
     """The reason why the options cannot be used together; empty when they can."""
     if count <= 0:
         return "Please input a positive messageNumber!"
@@ -147,7 +147,7 @@ def _contradiction(admin: Admin, given: Given, count: int) -> str:
     return ""
 
 
-async def _consume_queue(reader: Reader, given: Given, count: int, out: Output) -> None:
+async def _consume_queue(reader: Reader, given: ParsedOptions, count: int, out: Output) -> None:
     queue = MessageQueue(given.text("brokerName"), given.number("queueId"), given.text("topic"))
     offset = given.number("offset")
     start, end = await _bounds(reader, queue, given)
@@ -162,7 +162,7 @@ async def _consume_queue(reader: Reader, given: Given, count: int, out: Output) 
 
 
 async def _consume(
-    reader: Reader, queue: MessageQueue, start: int, end: int, given: Given, out: Output
+    reader: Reader, queue: MessageQueue, start: int, end: int, given: ParsedOptions, out: Output
 ) -> None:
     """Print from ``start`` to ``end``, that one included."""
     most = max(1, end - start + 1)

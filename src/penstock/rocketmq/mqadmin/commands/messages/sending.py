@@ -12,8 +12,8 @@ from penstock.rocketmq.client.errors import ClientError
 from penstock.rocketmq.client.message import Message
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.commands.messages.resend import result_text
-from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Shown, Table
+from penstock.rocketmq.mqadmin.posix_parser import ParsedOptions
 from penstock.rocketmq.mqadmin.rounds import every
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 
@@ -45,7 +45,7 @@ def _producer(admin: Admin, group: str = "", *, trace: bool = False) -> Producer
     return Producer(group or str(admin.now_ms), config=config)
 
 
-async def send_message(admin: Admin, given: Given, out: Output) -> None:
+async def send_message(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Send a message."""
     if "qid" in given and "broker" not in given:
         out.say("Broker name must be set if the queue is chosen!")
@@ -61,7 +61,7 @@ async def send_message(admin: Admin, given: Given, out: Output) -> None:
     out.row(SENT, found.brokerName, number, result.status.name, result.id)
 
 
-async def send_msg_status(admin: Admin, given: Given, out: Output) -> None:
+async def send_msg_status(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Send messages to the topic of a broker's name and print the outcome of each."""
     topic = given.text("brokerName")
     with _producer(admin, "PID_SMSC") as producer:
@@ -89,7 +89,7 @@ class Watch:
         return (SYSTEM_CLOCK.monotonic_ns() - self._began_ns) // MILLISECOND
 
 
-async def check_rt(admin: Admin, given: Given, out: Output) -> None:
+async def check_rt(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Send messages to the queues of a topic by turns and tell how long each took."""
     amount = given.number("amount", 100)
     message = Message(given.text("topic"), b"a" * given.number("size", 128))
@@ -116,7 +116,7 @@ async def check_rt(admin: Admin, given: Given, out: Output) -> None:
     out.fact("averageMs", average)
 
 
-async def cluster_rt(admin: Admin, given: Given, out: Output) -> None:
+async def cluster_rt(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """Measure sends to all brokers of clusters, again and again."""
     is_log = given.is_true("print log")
     if not is_log:
@@ -136,7 +136,7 @@ async def cluster_rt(admin: Admin, given: Given, out: Output) -> None:
 def _measure(
     admin: Admin,
     producer: Producer,
-    given: Given,
+    given: ParsedOptions,
     cluster: str,
     broker: str,
     out: Output,

@@ -9,8 +9,8 @@ from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.commands.messages.finding import with_key
 from penstock.rocketmq.mqadmin.java_text import to_second
-from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Shown, Table
+from penstock.rocketmq.mqadmin.posix_parser import ParsedOptions
 
 _FORMAT: Final = "%-10s %-20s %-20s %-20s %-10s %-10s"
 _FIELDS: Final = "type group clientHost time cost status"
@@ -70,7 +70,7 @@ def traces(message: Received, message_id: str) -> list[Trace]:
     ]
 
 
-async def query_trace(admin: Admin, given: Given, out: Output) -> None:
+async def query_trace(admin: Admin, given: ParsedOptions, out: Output) -> None:
     """The sender of a message, the end of its transaction, and its consumers."""
     message_id = given.text("msgId")
     found = [
