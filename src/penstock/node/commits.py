@@ -138,9 +138,11 @@ class Commits:
     ) -> None:
         """Publish with this pass of the loop; ``done`` gets None or the error afterwards."""
         if topic.exiting:
+            # Its deletion has begun: nothing may come behind the log that settles (NSQ spec 3.1).
             done(ExitingError())
             return
         if self._replicas is not None and isinstance(topic.log, Log):
+            # Only logs on disk are copied: a follower has nothing of an #ephemeral topic.
             refusal = self._replicas.refusal
             if refusal is not None:
                 done(refusal)
@@ -154,6 +156,8 @@ class Commits:
             return
         self._dirty[topic] = None
         if self._read is not None:
+            # All of the connection's read is one publish, which ``release`` commits or leaves to
+            # the pass.
             self._read += 1
         elif self._at_once_left:
             self._at_once_left -= 1
@@ -161,6 +165,7 @@ class Commits:
             return
         else:
             if not self._in_pass:
+                # Runs behind what this pass still reads, so all that it brings shares the write.
                 self._loop.call_soon(self._end_pass)
             self._in_pass += 1
         self._uncommitted += 1
@@ -209,6 +214,7 @@ class Commits:
         self._uncommitted = 0
         now = self._clock.monotonic_ns()
         for topic in dirty:
+            # A large write is prepared for the log's present end: publishes wait for ``vacate``.
             if topic in self._occupied:
                 self._dirty[topic] = None
             else:
@@ -232,8 +238,10 @@ class Commits:
             self._note(topic, _WRITE, error)
         log = topic.log
         waits = self._fsync or self._replicas is not None
+        # An #ephemeral topic is memory alone: there is no sync and no copy to wait for.
         if not waits or error is not None or not isinstance(log, Log):
             _answer(topic, log.next_offset - start, outcomes, error, now)
+        # At ``fsync`` the disk comes first: ``_synced`` then waits for copies of what is synced.
         elif self._fsync:
             self._sync_soon(topic, outcomes)
         else:
@@ -273,6 +281,8 @@ class Commits:
         error = None
         try:
             write()
+        # These say nothing about the disk, so they are not noted: ``/ping`` shows failed writes
+        # alone.
         except (TopicFullError, ExitingError) as refusal:
             done(refusal)
             return
@@ -291,6 +301,7 @@ class Commits:
         syncs = self._syncs[topic]
         syncs.waiting += outcomes
         state = syncs.state
+        # The timer bounds the wait, should one of those expected not publish again.
         if isinstance(state, _PutOff) and len(syncs.waiting) < state.expected:
             return
         self.sync(topic)
@@ -298,10 +309,12 @@ class Commits:
     def sync(self, topic: Topic) -> None:
         """Sync a topic's log, unless a sync is under way."""
         syncs = self._syncs[topic]
+        # Whoever waits is served by the next one: ``_gather`` begins it when this one ends.
         if isinstance(syncs.state, SyncJob):
             return
         if syncs.state is not None:
             syncs.state.timer.cancel()
+        # Those who come from now on may be appended behind what this sync covers.
         syncs.state, outcomes, syncs.waiting = None, syncs.waiting, []
         self._moved.set()
         try:
@@ -397,6 +410,8 @@ class Commits:
         self.commit()
         while busy := self._not_at_rest(topic):
             self._moved.clear()
+            # Cleared before: a short sync may end within the call, and its event must not be
+            # missed.
             for each in busy:
                 self.sync(each)
             await self._moved.wait()
@@ -441,6 +456,7 @@ class Commits:
                     if not isinstance(failure, DiskFullError)
                 }
             return
+        # Once for each trouble: a full disk would else log a line for every publish.
         if (topic, action) not in self._failed:
             logger.error("TOPIC(%s): failed to %s - %s", topic.name, action, error)
         self._failed[topic, action] = error

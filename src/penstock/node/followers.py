@@ -61,6 +61,7 @@ class Followers:
     def copied(self, name: str, log: Log, count: int = 1) -> int:
         """The offset up to which at least ``count`` followers have a log."""
         place = name, log.id_base
+        # The ``count``-th largest end: that number of followers is there or further.
         ends = sorted((each.ends.get(place, 0) for each in self._known.values()), reverse=True)
         # Never beyond our own end, whatever a follower says.
         return min(ends[count - 1], log.append_offset) if len(ends) >= count else 0

@@ -132,6 +132,8 @@ class MetadataFile:
 
     async def write(self) -> None:
         """Write now, unless the file is right. Raises StorageError."""
+        # The content is taken within the lock: of two writes in threads, the older content could
+        # otherwise be renamed into place last.
         async with self._lock:
             self._stale = False
             data = describe(self._broker)

@@ -203,6 +203,7 @@ class Registry:
 
     def consumer_left(self, topic: Topic, channel: Channel) -> None:
         """A subscriber is gone: an ephemeral channel goes with its last one."""
+        # A topic that is being deleted closes its consumers, and takes its channels with it.
         last = channel.ephemeral and not channel.consumers and not topic.exiting
         if last and topic.channels.get(channel.name) is channel:
             self.delete_channel(topic, channel)

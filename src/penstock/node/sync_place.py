@@ -35,6 +35,7 @@ class SyncPlace:
         if may_wait and self._mean_ns <= SHORT_NS and began_ns >= self._loop_is_owed:
             threads.run_here(timed, done)
             ended_ns = self._clock.monotonic_ns()
+            # So syncs in the loop take half of its time at most.
             self._loop_is_owed = ended_ns + (ended_ns - began_ns)
         else:
             threads.run(timed, done)

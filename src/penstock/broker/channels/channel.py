@@ -135,6 +135,7 @@ class Channel:
 
     def defer(self, first: int, next_: int, delay_ns: int, now: int) -> None:
         """``[first, next_)`` of what comes or has come is to wait before its first delivery."""
+        # The cursor steps over them: once due they come as requeued ones, with no attempt counted.
         self.state.skips.add(max(first, self.state.cursor), next_)
         self._defer(now + delay_ns, first, next_, 0)
 
@@ -174,6 +175,8 @@ class Channel:
                 continue
             for offset in range(first, next_):
                 if flights.take(offset) is None:
+                    # The session answers E_FIN_FAILED for it, which is not fatal (NSQ spec 1.3, FIN
+                    # 4 and 5).
                     failed.append(offset)
                 else:
                     self._finished(offset, offset + 1)
@@ -200,6 +203,7 @@ class Channel:
         consumer.requeue_count += 1
         self.requeue_count += 1
         attempts = odd.attempts - unseen
+        # REQ 0 goes back to the tail at once; only a delay makes it deferred (NSQ spec 1.8, REQ).
         if delay_ns > 0:
             self._defer(now + delay_ns, offset, offset + 1, attempts)
         else:
@@ -314,11 +318,13 @@ class Channel:
                     deliveries.append(Delivery(batch, first, next_, attempts))
                     # By the batch's mean: exact sizes would cost a look at each message.
                     budget -= (next_ - first) * (len(batch.frames) // batch.count)
+                    # One by one, as a fresh range stands for the first attempt.
                     for offset in range(first, next_):
                         consumer.flights.add_odd(offset, attempts, deadline, now)
                     served += next_ - first
                     rest = next_
             except StorageError:
+                # What was read before the error is in flight already: only the rest waits again.
                 state.requeued.put_back(entry._replace(first=rest))
                 raise
         return served
@@ -410,6 +416,7 @@ class Channel:
             for first, next_, attempts in flights.expire(now):
                 self.timeout_count += next_ - first
                 self._requeue(first, next_, attempts)
+        # Nobody can finish these: they go when the last has timed out.
         state.departed = [flights for flights in state.departed if flights.count]
         for _, first, next_, attempts in state.deferred.due(now):
             self._requeue(first, next_, attempts)

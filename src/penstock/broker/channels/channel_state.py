@@ -239,6 +239,7 @@ class ChannelState:
         again = [part for each in wanted for part in self._not_in_backlog(*each)]
         # Each goes in front of the others, so the last one first.
         for first, next_ in reversed(again):
+            # Attempts begin again: these were asked for once more, not failed.
             self.requeued.put_back(RequeuedRange(first, next_, 0, self.cursor))
         for first, next_ in done:
             self.skips.add(max(first, self.cursor), next_)
