@@ -70,10 +70,12 @@ class BlockCache:
         return self._outlines.get(key)
 
     def put(self, key: BlockKey, new: Kept) -> None:
+        # In one of the two only, or its size would count twice.
         self._outlines.pop(key)
         self._kept.put(key, new)
         while (oldest := self._kept.surplus()) is not None:
             known = self._kept.pop(oldest)
+            # The places alone are a few bytes; a whole block has nothing smaller to leave.
             if isinstance(known, Outline):
                 known.let_go()
                 self._outlines.put(oldest, known)

@@ -81,6 +81,7 @@ class LogEpochs:
 
         Raises StorageError.
         """
+        # Its ends are known only when the logs are opened, so ``opened`` writes them.
         self._write([*self._content.epochs, _Begun(_mark(), restored=True)])
 
     def promoted(self, ends: Ends) -> Callable[[], None]:
@@ -108,6 +109,7 @@ class LogEpochs:
         epochs = []
         for each in self._content.epochs:
             log, first = (each.ends or {}).get(topic, (-1, 0))
+            # A topic that was deleted and made again has another log: its offsets began again.
             if log == id_base:
                 epochs.append(Epoch(place(first) if place else first, each.mark, each.restored))
         return format_log_id(id_base, epochs)

@@ -73,6 +73,7 @@ def read_identity(disk: Disk, directory: str, new_id_base: int) -> QueueIdentity
             logger.error("%s belongs to another queue; taking the ids from the messages", path)
         except MALFORMED as error:
             logger.error("%s: %s; taking the ids from the messages", path, error)
+    # Messages first, then the journal: with another base all of them would pass for strangers.
     found = _id_base_of_messages(disk, directory, firsts)
     if found is None:
         found = _id_base_of_journal(disk, directory)
@@ -125,6 +126,7 @@ def _id_base_of_messages(disk: Disk, directory: str, firsts: Sequence[int]) -> i
         file = disk.open(os.path.join(directory, segment_name(first)))
         size = file.size
         found = scan(file.read(0, WINDOW_BYTES), first, more=size > WINDOW_BYTES)
+        # The first batch may be larger than the window: it must not pass for damage.
         if not found.batches and size > WINDOW_BYTES:
             found = scan(file.read(0, size), first)
         file.close()

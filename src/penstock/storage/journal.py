@@ -69,6 +69,7 @@ class Journal:
         self._report(data, found, is_expected)
         self._wants_rewriting = bool(found.is_old or found.gaps)
         if not found.end:
+            # Never empty from now on: an empty file at a later start is then known to be damage.
             disk.replace_file(path, mark(queue, NOTHING))
         self._file = disk.open(path)
         tail = data[found.end :] if found.end else b""
@@ -133,9 +134,11 @@ class Journal:
 
         This removes the damaged bytes, so the damage record is saved first.
         """
+        # The damaged bytes go with this: what they were must be on record before.
         self._damage.save()
         frames = encode_frames(records, self._queue, extent) + mark(self._queue, extent)
         self._disk.replace_file(self._path, frames)
+        # The old descriptor still leads to the old content, which the rename has unlinked.
         replaced, self._file = self._file, self._disk.open(self._path)
         replaced.close()
         self.rewrites += 1
@@ -152,6 +155,7 @@ class Journal:
     def note_synced(self) -> None:
         """Mark that all records are on stable storage."""
         if not self._is_marked:
+            # Set before the write: a mark that fails is not tried again for each sync.
             self._is_marked = True
             with suppress(StorageError):  # without it, damage at the end looks like a torn tail
                 self._file.append(mark(self._queue, self.extent))

@@ -94,6 +94,7 @@ class MemoryLog:
         batches, place = self.batches_at(offset)
         pieces: list[memoryview] = []
         for batch in batches[place:]:
+            # At least one, as in ``Log.read_raw``, or a small reader would stay where it is.
             if pieces and nbytes < len(batch.raw):
                 break
             pieces.append(batch.raw)

@@ -91,6 +91,7 @@ class Segment:
         if len(batches) == 1:
             self.file.append(batches[0].raw)
         else:
+            # One call for all: a failed write leaves none of them, not a part of a commit.
             self.file.append(b"".join([batch.raw for batch in batches]))
         for batch in batches:
             self.note(batch, position)
@@ -106,6 +107,7 @@ class Segment:
 
     def note(self, batch: Batch, position: int) -> None:
         """Take a batch that stands at a file position into the index."""
+        # Never back, though the system's time may be set: a search by time relies on its order.
         self.last_timestamp_ns = max(self.last_timestamp_ns, batch.timestamp_ns)
         self.index.note(batch.first_offset, position, self.last_timestamp_ns)
         self.next_offset = batch.next_offset
@@ -149,6 +151,7 @@ class Segment:
             raw = self.file.read(start, end - start)
             found = scan(raw, self.index.offsets[number], self.id_base)
             following = self._end_of(number)
+            # Its batches have whole checksums: only their offsets show it.
             found.refuse_from(following)  # another segment's file is in this one's place
             if found.damage or len(raw) < end - start:
                 self._report(found, number, raw, following)

@@ -54,6 +54,7 @@ class Store:
         self.data_path = data_path
         self.options = options
         self._cache = BlockCache()
+        # First: what is tidied away below could be another process's file that is being written.
         self._lock = disk.lock(data_path)
         try:
             self._tidy()
@@ -77,6 +78,7 @@ class Store:
         for topic, queue in self.queues():
             directory = os.path.join(self.data_path, queue_directory(topic, queue))
             if set(self.disk.list(directory)) <= {IDENTITY_FILE}:
+                # Only its identity is there: no message was ever taken by it.
                 self.disk.remove_tree(directory)
 
     def _directories(self) -> Iterator[str]:
@@ -115,6 +117,7 @@ class Store:
         """
         directory = os.path.join(self.data_path, queue_directory(topic, queue))
         self.disk.make_directory(directory)
+        # Before the files are read: damage that is on record is not reported again.
         damage = DamageRecord(self.disk, directory)
         identity = read_identity(self.disk, directory, new_id_base)
         is_expected = identity.has_journal and bool(segments_in(self.disk, directory))
@@ -141,6 +144,7 @@ class Store:
         directory = os.path.join(self.data_path, queue_directory(topic, queue))
         self.disk.remove_tree(directory)  # the rest of an earlier attempt
         self.disk.make_directory(directory)
+        # The segment comes last: from then on a missing journal would be damage.
         write_identity(self.disk, directory, id_base)
         Journal(self.disk, os.path.join(directory, JOURNAL_FILE), id_base).close()
         Segment.create(self.disk, directory, start, id_base).file.close()

@@ -192,6 +192,7 @@ class OsLogFile:
 
     def write(self, position: int, data: bytes | memoryview) -> int:
         end = position + len(data)
+        # Over zeros that are there: the file does not grow, and ``reserve`` writes behind them.
         if end <= self._reserved:
             self._write(position, data)
         else:
@@ -236,6 +237,7 @@ class OsLogFile:
 
     def reserve(self) -> None:
         nbytes = min(self.size, RESERVED_MAX)
+        # A quarter that is left is enough until the next sync asks again.
         if nbytes < RESERVED_MIN or self._reserved - self.size >= nbytes // 4:
             return
         with self._reserving:
@@ -310,6 +312,7 @@ class OsDisk:
         if parent:
             self.make_directory(parent)
         with reported(path):
+            # The parent is synced after it, or a power cut could take the new folder and all in it.
             os.mkdir(path, mode=0o755)
         self.sync_directory(parent)
 
@@ -359,6 +362,8 @@ class OsDisk:
                     f.writelines(data)
                     f.flush()
                     if sync:
+                        # Before the rename: otherwise a power cut may leave the new name with an
+                        # empty file.
                         os.fsync(f.fileno())
                 os.rename(temporary, path)
             except OSError:

@@ -106,6 +106,7 @@ class HashIndex:
         while starts:
             data = disk.read_file(index._path(starts[-1])) or b""
             chunks = list(_chunks(data, starts[-1], log.id_base))
+            # Nothing is synced: a power cut may leave rows of messages that the log has lost.
             while chunks and not _belongs(chunks[-1], log):
                 chunks.pop()
             if chunks:
@@ -147,6 +148,7 @@ class HashIndex:
         base = first - self._first
         assert base < 1 << 31, "an index begins where its log does"
         self._hashes.extend(hashes)
+        # Counted from the chunk's start 32 bits suffice: ``CHUNK_MESSAGES`` bounds them.
         self._offsets.frombytes((np.asarray(numbers, np.uint32) + np.uint32(base)).tobytes())
         self.covered = end
         self._last_ns = last_ns
@@ -192,6 +194,7 @@ class HashIndex:
 
         Raises StorageError.
         """
+        # The log let go of messages that the index never had: it goes on where the log begins.
         if self.covered < start:
             self.rewind(0)
             self.covered = self._first = start
@@ -224,6 +227,7 @@ class HashIndex:
         is added after the first step is not found. Raises StorageError, DamagedIndexError among
         them.
         """
+        # A snapshot: what is written or trimmed between two steps changes the lists.
         starts, end = list(self._starts), self._first
         if self._first < high and low < self.covered:
             hashes, offsets = np.array(self._hashes), np.array(self._offsets)
@@ -239,6 +243,8 @@ class HashIndex:
     ) -> Iterator[list[int]]:
         data = self._disk.read_file(self._path(start))
         if data is None:  # deleted meanwhile, or lost
+            # ``trim`` removes a file and its start together, so a file that is listed must be
+            # there.
             if start in self._starts:
                 raise DamagedIndexError(self._path(start), start)
             return
@@ -279,6 +285,7 @@ def _chunks(data: bytes, first: int, owner: int) -> Iterator[_Chunk]:
         if magic != _MAGIC or chunk_first != first or end <= first or place > len(data):
             return
         checked = memoryview(data)[start - _HEADER.size + _CHECKED_FROM : place]
+        # Earlier versions did not seed it with the log's id base.
         if checksum not in (xxh3_64_intdigest(checked, owner), xxh3_64_intdigest(checked)):
             return
         yield _Chunk(first, end, last_ns, start, rows)

@@ -140,6 +140,7 @@ class QueueIndex:
             return 0, 0
         start, least = self._log.start_offset, found.least
         if least[0] != start:
+            # Kept until the log's start moves: each pull asks, and the search may read a chunk.
             least = found.least = (start, self.search(queue, start))
         return least[1], found.tail_first + len(found.tail)
 
@@ -217,11 +218,13 @@ class QueueIndex:
         if not numbers:
             return
         tails = [q.tail[0] for n, q in self._queues.items() if q.tail and n not in numbers]
+        # Every message below the oldest that is only in memory is in some chunk.
         covered = min(tails, default=self._indexed)
         try:
             for number in numbers:
                 last = number == numbers[-1]
                 self._write_tail(number, self._queues[number], covered if last else 0)
+            # Only when all of them are written: the last chunk alone says so on disk.
             self._covered = max(self._covered, covered)
             self._failing = False
         except StorageError as error:
@@ -341,6 +344,7 @@ class QueueIndex:
         if pieces:
             mark = encode_mark(start, self._id_base)
             self._disk.replace_file(_chunks_path(begun, 0), *pieces, mark)
+        # The folder's name appears with all in it: a start finds all of it or nothing.
         self._disk.rename(begun, self._directory)
         self._disk.sync_directory(os.path.dirname(self._directory))
 

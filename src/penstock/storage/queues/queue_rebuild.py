@@ -151,6 +151,7 @@ class Rebuild:
         """Make a chunk of a run. Raises StorageError; nothing changes then."""
         chunks = self._chunks[queue]
         place = bisect_left(chunks, run.offsets[0], key=_FIRST_LOG)
+        # Backwards from the chunk behind it, but never over what the queue has before.
         if run.first is None:
             backwards = chunks[place].first_offset - len(run.offsets)
             run.first = max(_floor(chunks, run.offsets[0]), backwards)

@@ -92,6 +92,7 @@ def recover(
     _keep_offsets_rising(disk, directory, segments)
     end = recovery.report_missing(starts_there=is_newest, is_copy=is_copy)
     log = Log(disk, directory, segments, id_base, cache, options, damage)
+    # A kill leaves them in the page cache; the next sync makes them durable.
     log.distrust([segment for segment, _ in recovery.unsynced])
     log.skip_to(end)
     log.synced_offset = min(known.synced if known else 0, log.next_offset)
@@ -154,6 +155,7 @@ class _Recovery:
         firsts = segments_in(self._disk, self._directory)
         for first, following in zip_longest(firsts, firsts[1:]):
             path = os.path.join(self._directory, segment_name(first))
+            # The journal says that the log began behind it: it was deleted.
             if following is not None and following <= self._known.start:
                 self._finish_deleting(path)
                 continue
@@ -170,6 +172,7 @@ class _Recovery:
 
         Raises StorageError.
         """
+        # The index first, as in ``Segment.delete``: alone it would be believed.
         self._disk.remove(index_path(path))
         self._disk.remove(path)
 
@@ -187,6 +190,7 @@ class _Recovery:
         while position < segment.size:
             position, expected = self._take_window(segment, position, expected, following)
         torn = self._torn.end()
+        # What was synced was whole and perhaps acknowledged: then a missing part is damage.
         if torn is not None and torn.next_offset >= self._synced:
             position = self._cut(segment, torn)
         if segment.size < indexed:  # else it would be believed once the file has grown again
@@ -199,10 +203,12 @@ class _Recovery:
         if data is None:
             return 0
         try:
+            # The first id says whose index it is: another log has segments of the same names.
             index, size, next_offset, timestamp_ns = BlockIndex.decode(data, segment.first_id)
         except CorruptBatchError as error:
             logger.warning("%s: %s, reading the segment instead", segment.index_path, error)
             return 0
+        # An index is written after its segment's sync, so the log did reach this far.
         self._promised = max(self._promised, next_offset)
         if size > segment.size:
             logger.error(
@@ -235,6 +241,7 @@ class _Recovery:
         self.report.scanned += len(data)
         before = expected
         for batch, start in zip(found.batches, found.positions, strict=True):
+            # A batch of a commit names its neighbours; any other one ends a commit that is open.
             if batch.is_part or self._torn.is_open:
                 self._torn.look(batch, segment.place(position + start, batch.first_offset))
             segment.note(batch, position + start)
@@ -253,9 +260,11 @@ class _Recovery:
         Its writer still has it, and commits it again.
         """
         nbytes = segment.size - torn.position
+        # Nothing of it was acknowledged: the copy is for an operator who wonders.
         tail = segment.file.read(torn.position, min(nbytes, TORN_KEPT_BYTES))
         self.report.torn += nbytes
         self._damage.keep_torn(os.path.basename(segment.file.path), torn.position, tail)
+        # Rebuilt up to the cut: else what goes now would later not be missed.
         present, self._present = self._present, RangeSet()
         for first, next_ in present:
             self._present.add(first, min(next_, torn.next_offset))
@@ -278,6 +287,7 @@ class _Recovery:
             self._quarantine(segment, position, data, bad, following, following)
         else:
             self.report.torn += len(tail)
+            # Without a copy it stays: appends then go behind it, and it counts as damage.
             if self._damage.keep_torn(os.path.basename(segment.file.path), start, tail):
                 segment.file.truncate(start)
 

@@ -78,6 +78,7 @@ def scan(
         if batch is None:
             start = position
             if more and cut:
+                # A batch may go on behind the buffer, so nothing in it is searched now.
                 position = len(view)
             else:
                 position = _stated_end(view, start, expected_offset, id_base) or _next_valid(
@@ -115,6 +116,7 @@ def _valid(
 
 def _plausible(view: memoryview, position: int, expected_offset: int, id_base: int | None) -> Batch:
     """The batch at a position, judged by its header only. Raises CorruptBatchError."""
+    # A body may hold anything, whole headers too: offsets and ids tell most of those apart.
     batch = Batch.parse(view, position, verify=False)
     if batch.first_offset < expected_offset:
         raise CorruptBatchError("stale batch")
