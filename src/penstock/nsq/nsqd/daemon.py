@@ -128,6 +128,7 @@ class Nsqd(Observer):
         logger.info("lane: %s", lane.meaning())
         for flag in self.options.without_effect():
             logger.warning("%s has no effect yet", flag)
+        # Before the ports: the topics of the first clients are registered, too.
         self.node.registry.observe(self)
         self.node.vitals.checks.append(self.lookup.missing)
         self.node.vitals.sources.append(self._metrics.source)
@@ -200,6 +201,7 @@ class Nsqd(Observer):
         return lookup.identity(
             self.options,
             self._hostname,
+            # Those that clients are to use, which ``--broadcast-tcp-port`` may say (NSQ spec 3.10).
             self.ports.broadcast_tcp,
             self.ports.broadcast_http,
             NSQ_VERSION,

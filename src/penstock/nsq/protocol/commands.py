@@ -85,6 +85,7 @@ class CommandReader:
     def receive_data(self, data: bytes) -> None:
         """Take bytes of the client; then call ``next_event`` until it gives None."""
         left = len(self._data) - self._pos
+        # The usual case: all before was understood, so the read is used without a copy.
         if not left:
             self._data = data
             self._pos = 0
@@ -301,6 +302,7 @@ class CommandReader:
         return None
 
     def _cls(self, params: list[bytes]) -> Event:
+        # V2 protocol, CLS: a second one is fatal (NSQ spec 1.2).
         return Close() if self.state is State.SUBSCRIBED else self._wrong_state("CLS")
 
     def _nop(self, params: list[bytes]) -> Event:
@@ -389,6 +391,7 @@ class CommandReader:
             self._resume = self._message
             return None
         (size,) = _int32(data, start - 4)
+        # V2 protocol, PUB and DPUB: an empty message is never legal over TCP (NSQ spec 1.7).
         if not 0 < size <= self.limits.max_msg_size:
             return self._bad_message_size(size)
         end = start + size

@@ -137,6 +137,7 @@ _TAKEN_AS_THEY_ARE = (
 
 
 def _heartbeat_interval(milliseconds: int, limits: Limits, current: Identity) -> int:
+    # V2 protocol: no heartbeats and no deadlines; SUB is refused then (NSQ spec 1.9).
     if milliseconds == -1:
         return 0
     if milliseconds == 0:

@@ -55,6 +55,7 @@ class GuardedSession(Session):
 
     def _on_auth(self, event: Auth) -> None:
         if self.authorizations is not None:
+            # V2 protocol, AUTH row 7 (NSQ spec 1.3).
             self.connection.fail("E_INVALID AUTH already set")
         elif len(event.body) > SECRET_BYTES_MAX:
             logger.warning(
@@ -71,6 +72,7 @@ class GuardedSession(Session):
     def _on_first_answer(self, granted: Authorizations | None) -> None:
         if granted is None:
             self.connection.fail(_FAILED)
+        # A valid answer that allows nothing has an error apart (NSQ spec 1.10).
         elif not granted.entries:
             self._servers.denial_count += 1
             self.connection.fail("E_UNAUTHORIZED AUTH no authorizations found")

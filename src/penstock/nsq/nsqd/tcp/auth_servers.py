@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 
 QUERIES_MAX: Final = 64
 ANSWER_BYTES_MAX: Final = 1024 * 1024
+# Go's HTTP client stops after as many.
 STEPS_MAX: Final = 10
 """Requests that one server may make of a query, by redirects and the way to its https port."""
 TIME_MAX: Final = 1 * MINUTE
@@ -106,6 +107,7 @@ class AuthServers:
             self._slots.release()
 
     async def _ask_any(self, credentials: Credentials, client: str) -> Authorizations | None:
+        # As in Go: from a random one, then each in turn until one succeeds (NSQ spec 1.10).
         start = self._chance.below(len(self._addresses))
         for address in self._addresses[start:] + self._addresses[:start]:
             try:

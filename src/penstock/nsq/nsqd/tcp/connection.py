@@ -167,6 +167,7 @@ class Connection(Intake, asyncio.Protocol):
         loop = asyncio.get_running_loop()
         # nsqd waits for ever for the magic, and such a socket even blocks its exit.
         patience_s = self.context.options.magic_timeout / SECOND
+        # Heartbeats begin with the magic, so this timer has their place until then.
         self._beat = loop.call_later(patience_s, self._on_no_magic)
         self.session = self._make_session(self)
         publisher, limits = self.context.publisher, self.context.limits
@@ -237,6 +238,8 @@ class Connection(Intake, asyncio.Protocol):
                 self.transport.resume_reading()
 
     def eof_received(self) -> bool:
+        # The client may only have shut down its sending side: it still reads answers (NSQ spec
+        # 1.1).
         self.is_at_end = True
         self._end_if_over()
         # Keep the way back open for what is owed.
@@ -255,6 +258,7 @@ class Connection(Intake, asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.blocked_since = self.clock.monotonic_ns()
+        # Go's messagePump would block in its write here: no more messages until the client reads.
         self.session.set_writable(False)
 
     def resume_writing(self) -> None:
@@ -417,6 +421,7 @@ class Connection(Intake, asyncio.Protocol):
         self.turn.close()
         self._pauses &= ~Pause.TURN
         self._schedule_beat(0)
+        # ``close`` waits for the unsent, which a client that reads nothing would keep for ever.
         self._beat = asyncio.get_running_loop().call_later(ABORT_S, self.transport.abort)
         self.session.ended()
 
@@ -452,6 +457,7 @@ class Connection(Intake, asyncio.Protocol):
         if is_heard and now - self.heard_ns >= 2 * interval and not self._beats_late():
             self._time_out()
             return
+        # V2 protocol: to every connection, also to producers and before IDENTIFY (NSQ spec 1.9).
         self.outbox.send(HEARTBEAT_FRAME)
         self._schedule_beat(interval)
 

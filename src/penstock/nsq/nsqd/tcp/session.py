@@ -111,6 +111,7 @@ class Session:
     def _on_publish(self, event: Publish) -> None:
         name, bodies = event.topic, event.bodies
         if event.command == "MPUB":
+            # V2 protocol, MPUB: its topic is found or made before the body is read (NSQ spec 1.7).
             topic, self._mpub_topic = self._mpub_topic, None
         else:
             topic = self._topics.get(name)
@@ -184,6 +185,8 @@ class Session:
                         frames, connection.behind = connection.behind, []
                         self._send_messages(frames)
                 else:
+                    # V2 protocol: only FIN, REQ and TOUCH may fail without ending the connection
+                    # (NSQ spec 1.1).
                     connection.fail(f"E_{command}_FAILED {command} failed {failure}")
                 connection.answered()
             turn += count
@@ -275,6 +278,7 @@ class Session:
         )
         channel.add_consumer(self.consumer)
         self.topic, self.channel = topic, channel
+        # go-nsq sends RDY without waiting for this OK: the reader takes it next (NSQ spec 1.8).
         self.connection.reader.state = State.SUBSCRIBED
         self._outbox.send(OK_FRAME)
 
@@ -285,6 +289,8 @@ class Session:
             connection.identity = identity
             outcome = negotiate(identity, context.features, context.limits)
         except ProtocolError as failure:
+            # V2 protocol, IDENTIFY: each refusal is fatal, whatever was accepted before (NSQ spec
+            # 1.3).
             connection.fail(failure.text)
             return
         # The latest IDENTIFY counts; Go's message pump keeps what the first said (NSQ spec 1.4).
@@ -298,6 +304,8 @@ class Session:
             Layering(connection, outcome, context.tls).begin()
 
     def _on_auth(self, event: Auth) -> None:
+        # V2 protocol, AUTH row 8: a ``GuardedSession`` is there where auth servers are (NSQ spec
+        # 1.3).
         self.connection.fail("E_AUTH_DISABLED AUTH disabled")
 
     def _on_close(self, event: Close) -> None:

@@ -77,6 +77,7 @@ class DueLoop:
 
     async def _run(self) -> None:
         while not self._closing:
+            # Before the step: what comes while it works wakes the next sleep.
             self._woken.clear()
             due_ms = await self._stepped()
             wait_ms = due_ms - self._now_ms()
@@ -119,5 +120,6 @@ class DueLoop:
                         exc_info=not isinstance(error, StorageError),
                     )
                 failing = True
+            # As long as the save took: at most half of the time on a slow disk.
             rest_ns = max(_SAVE_REST_NS, self._clock.monotonic_ns() - start)
         self._saver = None

@@ -100,6 +100,7 @@ def released(topics: TopicTable, waiting: StoredMessage) -> Draft | None:
         )
         return None
     draft = Draft.of(waiting)
+    # RocketMQ spec 4.6: DELAY, REAL_TOPIC and REAL_QID stay in what is delivered.
     draft.topic, draft.queue = topic, queue
     return draft
 
@@ -127,6 +128,7 @@ async def put_all(
 
     def done(group: list[Draft], _placed: list[Placed], error: StorageError | None) -> None:
         nonlocal waiting, failure
+        # Another queue's put may have succeeded: only what failed is put again.
         if error is not None:
             left.extend(group)
             failure = error

@@ -77,6 +77,7 @@ def deliver_ms(found: dict[str, str], now_ms: int) -> int | None:
 
     Raises RefusedError when the time cannot be read.
     """
+    # The delivered message keeps its TIMER properties: without this it would wait once more.
     if properties.TIMER_OUT_MS in found:
         return None  # it has waited already
     for name in properties.TIMERS:
@@ -228,12 +229,14 @@ class Timers:
         # A time that is over is no error: the message is for now.
         if due_ms is None or due_ms <= now:
             return draft
+        # RocketMQ spec 4.6: any time within three days.
         if due_ms - now > DELAY_MS_MAX:
             remark = (
                 "timer message illegal, the delay time should not be bigger than the max delay "
                 f"{DELAY_MS_MAX}ms"
             )
             raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
+        # The messages are on disk; what is bounded is the heap, which has an entry for each.
         if len(self) >= self._most:
             remark = f"{self._most} timer messages wait already, which is the most"
             raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
@@ -376,6 +379,8 @@ class Timers:
     def _take(self, now: int) -> None:
         """Take the messages that are due, up to a slice."""
         nbytes = 0
+        # They stay in the heap until they are stored: ``remove_first`` takes them out in this
+        # order.
         for offset in self._waiting.due(now, SLICE):
             try:
                 message = self._store.message_at(names.TIMER_TOPIC, QUEUE, offset)

@@ -108,6 +108,7 @@ class PullSearch:
     def find(self, header: PullHeader, subscription: Subscription) -> Pulled:
         """Search the queue for this pull. Raises StorageError."""
         low, high = bounds = self.store.bounds(header.topic, header.queue)
+        # RocketMQ spec 4.3: each row of the table in which the queue has no message for it.
         if not low <= header.offset < high:
             return _nothing(header.offset, low, high, is_slave=self.settings.is_slave)
         settings = self.settings

@@ -71,6 +71,7 @@ class Pulling:
         commits = header.sys_flag & COMMIT_OFFSET and not request.flag & TAKEN_AGAIN
         if commits and not is_slave and header.commit_offset >= 0:
             self.offsets.commit(header.topic, header.group, header.queue, header.commit_offset)
+        # RocketMQ spec 4.3: only 19 is held; 20 and 21 are answered at once.
         waits = pulled.code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & SUSPEND
         if waits and self.held_pulls.hold(connection, request, header, subscription, pulled):
             return None

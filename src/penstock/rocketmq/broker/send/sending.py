@@ -98,6 +98,7 @@ class Sends:
     def send(self, connection: Connection, request: Command) -> Command | None:
         header = SendHeader.of(request)
         header.check()
+        # Whether this send makes the topic: then its answer waits for the name servers.
         topics_before = self.topics.version.counter
         config = self.checked_topic(connection, header)
         # Java picks a queue at random for a negative number.
@@ -117,6 +118,7 @@ class Sends:
         sending = _Sending(self, connection, request, records, queue)
         is_recallable = topic is names.TIMER_TOPIC and self.settings.recall_message_enable
         if is_recallable or topic is names.HALF_TOPIC:
+            # Its answer has one more field: a handle to recall it, or the id of its transaction.
             sending.waiting = draft
         # Only a message that says WAIT=false does not wait (RocketMQ spec 7.3).
         if self.slave_acks is not None and _WAIT in header.properties:
@@ -194,6 +196,7 @@ class Sends:
     def _draft(
         self, connection: Connection, request: Command, header: SendHeader, queue: int
     ) -> Draft:
+        # RocketMQ spec 2.1, code 13.
         if len(request.body) > self.settings.max_message_size:
             raise self._illegal()
         text = self._stored_text(header.properties)
@@ -213,6 +216,7 @@ class Sends:
     def _rerouted(self, request: Command, header: SendHeader, draft: Draft) -> Draft:
         """A retry that failed too often, half of a transaction, or a delay go to other topics."""
         if draft.topic.startswith(names.RETRY_PREFIX):
+            # RocketMQ spec 4.5: the client sends here itself when its request 36 has failed.
             draft = self.retries.dead_letter_rule(
                 draft, header.max_reconsume_times, request.version
             )
@@ -225,6 +229,8 @@ class Sends:
                 ip = self.settings.broker_ip1
                 remark = f"the broker[{ip}] sending transaction message is forbidden"
                 raise RefusedError(ResponseCode.NO_PERMISSION, remark)
+            # RocketMQ spec 2.1, step 3: a half message waits in its own topic before any delay
+            # does.
             return self.transactions.half(draft)
         return self.publisher.divert(draft)
 
@@ -311,6 +317,7 @@ def _without_receipt(text: bytes) -> bytes:
 @lru_cache(maxsize=64)
 def _shared_text(cluster: str, text: str) -> str:
     found = properties.parse(text)
+    # Those of the batch would stand in every message of it (RocketMQ spec 3.6).
     for name in (properties.UNIQUE_KEY, properties.CLUSTER, properties.POP_CK):
         found.pop(name, None)
     return _with(cluster, properties.join(found)).removesuffix(properties.VALUE_END)
@@ -402,6 +409,8 @@ class _Sending:
             message_ids = store.message_id(records.physical_offset)
         else:
             message_ids = store.message_ids(records.physical_offset, records.count)
+        # RocketMQ spec 2.1: of a delayed message queueId stays the real one, and queueOffset is where
+        # it waits.
         values = (message_ids, str(self._queue), str(records.queue_offset))
         if self.waiting is not None:
             self._answer_waiting(self.waiting, code, values)

@@ -162,6 +162,7 @@ class MessageStore:
         """Batches of a topic can be read: tell the listeners. Called by the broker."""
         listeners = self.on_append
         if topic in self.on_append_to:
+            # By name: a system topic's service need not look at each commit of all topics.
             listeners = [*listeners, self.on_append_to[topic]]
         for listener in listeners:
             try:
@@ -199,6 +200,7 @@ class MessageStore:
     def put_records(self, topic: str, queue: int, records: AnyRecords, done: Outcome) -> None:
         """Append with the next commit; ``done`` is told afterwards. Raises StorageError."""
         found = self.topic(topic)
+        # Only an index knows several queues; a topic of NSQ's has one until somebody asks for more.
         if queue and isinstance(found.queues, OneQueue):  # whatever its configuration says
             self._broker.split(found, queue + 1, found.spread)
         self._commits.publish(found, records, 0, done, queue)
@@ -390,6 +392,7 @@ class MessageStore:
             return None
         queue_offset = 0
         if batch.dialect != _ROCKETMQ:
+            # A frame of ours states its queue offset; one that is made of NSQ's has to be told.
             queue_offset = topic.queues.search(batch.queue, offset)
         return bytes(self.piece(topic.name, Slice(batch, offset, offset + 1, queue_offset)))
 

@@ -134,6 +134,7 @@ class TransactionChecks:
             # Halves without an immunity become due in their order, so those behind are too young as
             # well. One with an immunity says nothing about them.
             return immunity_s is not None
+        # RocketMQ spec 4.7, step 3: it moves to TRANS_CHECK_MAX_TIME_TOPIC then.
         if times >= settings.transaction_check_max or too_old:
             await self._give_up(half, times)
             return True
@@ -192,6 +193,7 @@ class TransactionChecks:
             for root, placed in zip(wanted, places, strict=True):
                 transactions.book.copied(root, placed.queue_offset)
         for copy, placed in zip(wanted.values(), places, strict=True):
+            # After the copies are stored: the offsets that 39 names are valid when it arrives.
             if copy.peer is not None:
                 _ask(copy.peer, copy, placed)
 

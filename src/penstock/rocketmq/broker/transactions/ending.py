@@ -144,12 +144,14 @@ class Transactions:
         if known is outcome and (decision is None or decision.done):
             return
         # It may be refused: before anything is recorded.
+        # A delay that is too long, say: the producer reads the refusal, and may roll back.
         draft = final(self._topics, self._publisher, half, outcome)
         if decision is None or decision.outcome is not outcome:
             decision = Decision(outcome, half.queue_offset)
         await self._carry_out(root, decision, draft)
 
     async def _carry_out(self, root: int, decision: Decision, draft: Draft | None) -> None:
+        # Until all is done: ``_run`` goes on with it should this call fail in the middle.
         self._owed[root] = None
         try:
             # The outcome first, the message second, where Java does it the other way round

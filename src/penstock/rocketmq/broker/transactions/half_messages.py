@@ -83,6 +83,7 @@ def final(
 
     Raises RefusedError, BodyError when a delay asks for what is not possible.
     """
+    # RocketMQ spec 4.7: a rollback stores its op message alone.
     if outcome is Outcome.ROLLBACK:
         return None
     if outcome is Outcome.GIVE_UP:
@@ -93,6 +94,7 @@ def final(
     if released is None:
         return None
     released.sys_flag = released.sys_flag & ~TRANSACTION_BITS | SysFlag.COMMIT
+    # RocketMQ spec 3.1, field 14; the start looks for a lost delivery by it (``recovery``).
     released.prepared_offset = half.physical_offset
     return publisher.divert(released)
 
