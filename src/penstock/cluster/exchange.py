@@ -44,6 +44,7 @@ class Endpoint(NamedTuple):
         place, slash, path = rest.partition("/") if sign else (rest, "", "")
         user, _, host = place.rpartition("@")
         if sign and ":" not in host.rpartition("]")[2]:
+            # The ports that a URL leaves out; a plain address must have one.
             host += ":443" if scheme == "https" else ":80"
         return cls(scheme == "https", host, (slash + path).rstrip("/"), user)
 
@@ -61,6 +62,7 @@ class Endpoint(NamedTuple):
             try:
                 port = str(socket.getservbyname(port))
             except OSError:
+                # Go takes names of services for ports, too, such as ``:http``.
                 raise ValueError(f"address {self.address}: no such port") from None
         host, number = split_host_port(f"{host}{colon}{port}")
         return host or "localhost", number

@@ -148,6 +148,7 @@ def _whole(key: _Key, parts: list[tuple[str, ReportedGroup]]) -> Group:
         rate=sum(each.rate for each in nodes),
         clients=sum(each.clients for each in nodes),
         nodes=nodes,
+        # The least age: the owner that committed last.
         owner=min(owners, default=(0, None))[1],
         age=max((age for age, _ in aged), default=None),
         expires_in=min(expiries, default=None),

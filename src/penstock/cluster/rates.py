@@ -138,5 +138,6 @@ def summed(many: list[list[float]]) -> list[float]:
     total = [0.0] * length
     for rates in many:
         for place, rate in enumerate(rates, length - len(rates)):
+            # Those of newer topics are shorter: they join at the end, not at the beginning.
             total[place] += rate
     return total

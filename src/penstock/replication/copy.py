@@ -124,8 +124,10 @@ class Copy:
         """The next request to a primary of this history and epoch."""
         held = [copy.held() for copy in self.topics.values()]
         is_waiting = any(copy.is_waiting for copy in self.topics.values())
+        # They refer to messages that are still to come: none newer is wanted before those are here.
         files = None if is_waiting or self._new_files else self._files
         self._asks_all = files is not None
+        # Answers carry it, so that one which comes late is known and refused.
         self._number += 1
         is_synced = self.store.options.durability is Durability.FSYNC
         return Fetch(VERSION, self._number, history, epoch, self._run, held, files, nbytes,
@@ -172,6 +174,7 @@ class Copy:
         is_hello = isinstance(hello, Hello)
         if end.number != self._number or not (is_hello or end.run == self._run):
             raise ReplicationError("an answer to an earlier request")
+        # A second answer to the same request, as of a retried connection, is refused then.
         self._number += 1  # it is taken once
         if isinstance(hello, Hello):
             return hello
@@ -184,6 +187,7 @@ class Copy:
         for part in parts:
             self._take(part, unlike)
         for name, copy in self.topics.items():
+            # No ``Diverged`` came for it, so its end continues the primary's.
             copy.is_checked = copy.is_checked or name not in unlike
         self._hurries = more = end.more or self._has_begun
         self._is_all = self._asks_all and not more
@@ -249,6 +253,7 @@ class Copy:
         copy.trim(head.start)
 
     def _begin(self, head: Batches) -> TopicCopy:
+        # It becomes the name of a folder.
         if not head.topic or {os.sep, "\0"} & set(head.topic):
             raise ReplicationError(f"no name of a topic: {head.topic!r}")
         self.store.begin_queue(head.topic, 0, head.log, head.start)
@@ -306,6 +311,7 @@ class Copy:
         log_end = copy.log.next_offset
         begin = forked if log == copy.log.id_base else min(end, log_end)
         count = max(0, log_end - max(begin, copy.log.start_offset))
+        # Readers first: whoever shows its messages must not see the files go.
         self._leave(copy)
         self.is_retaking = True
         copy.close()

@@ -61,6 +61,7 @@ class Source:
 
     def answer(self, fetch: Fetch) -> list[Buffer]:
         """The pieces of the answer to a request. Raises StorageError."""
+        # Positions in journals and checked ends were those of another run: it compares all first.
         if fetch.run != self._hello.run:
             return [
                 *encode_part(self._hello),

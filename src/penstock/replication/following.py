@@ -108,6 +108,7 @@ class Pulling:
         """One request and its answer. Raises PenstockError."""
         copy, state = self._copy, self._standing
         asked_ns = self._clock.monotonic_ns()
+        # Nothing is kept between two requests: each says all that is here, so any may be lost.
         fetch = copy.request(state.history, state.epoch, NBYTES_MAX, self.address)
         self._is_asking = True  # and nothing is half done
         try:
@@ -119,6 +120,7 @@ class Pulling:
         try:
             hello = copy.take(body)
         except StorageError:
+            # The disk is full, say: what the answer held is known to be missing here.
             self._note_behind(asked_ns)
             raise
         if hello is not None:
@@ -141,6 +143,7 @@ class Pulling:
 
     def _refused(self, error: PeerError) -> PenstockError:
         """The reason in words; a fenced node's is noted. Raises StorageError."""
+        # Any other refusal may pass; this one says for good that another node is primary.
         if error.code != "FENCED":
             return error
         epoch, successor = error.successor.epoch, error.successor.primary
@@ -171,6 +174,7 @@ class Pulling:
                 f"{address} has another history than this copy, perhaps a new disk: nothing was "
                 "changed here; promote this node, or give it an empty data path"
             )
+        # An old primary that came back: what it took since the promotion must not be copied.
         if hello.epoch < state.epoch:
             raise ReplicationError(
                 f"{address} is of epoch {hello.epoch}, older than this copy's, "
@@ -211,6 +215,7 @@ class Pulling:
         StorageError.
         """
         now = self._clock.monotonic_ns()
+        # Below ``fsync`` a copy promises no more than the primary's own OK does.
         if not self._is_fsync and now < self._sync_at:
             return
         self._sync_at = now + self._sync_timeout

@@ -55,6 +55,7 @@ class Hooks:
         environment = self._environment(state, epoch) | facts
         output = await self._run("--promote-before-hook", command, environment)
         demanded = _EPOCH.findall(output)
+        # The last line counts; an epoch that is not higher would leave two primaries in one.
         return max(epoch, int(demanded[-1])) if demanded else epoch
 
     async def after(self, state: ReplicationState) -> None:

@@ -179,6 +179,7 @@ class Primary:
         fetch = fetch_of(request)
         source = self._source_for(fetch)
         follower = self._note(fetch)
+        # Of another run it says nothing: its logs are compared first, after the Hello.
         if fetch.run == self._run:
             self._count_copy(source, fetch)
         waiting = _Waiting(fetch, DeferredResponse(), follower.pace)
@@ -186,6 +187,7 @@ class Primary:
         # One that is behind keeps its way even where strangers have taken all places to wait.
         if fetch.run != self._run or (fetch.hurry and (is_full or follower.room is None)):
             self._complete(waiting)
+            # A Hello, or one that catches up: its next request says how far this answer brought it.
             return waiting.later
         if is_full:
             raise ApiError(503, "TOO_MANY_FOLLOWERS")
@@ -208,6 +210,7 @@ class Primary:
             return
         ready = self._ready(now)
         spent = self._node.clock.monotonic_ns() - now
+        # As in housekeeping: the dearer the look, the longer the pause.
         self._look_at = now + min(_LOOK_SHARE * spent, WAIT_NS)
         self._answer(ready)
 
@@ -239,14 +242,17 @@ class Primary:
 
     def _source_for(self, fetch: Fetch) -> Source:
         """The source for a follower that may have it. ApiError 409 or 500."""
+        # What the log holds back in memory a follower would have, and a kill would take from here.
         if self._node.broker.store.options.durability is Durability.MEMORY:
             raise ApiError(409, "DURABILITY_MEMORY_IS_NOT_COPIED")
         state = self._own_standing()
         if state.role is Role.FENCED:
             # What its end writes down is still to come; then a standby hands over all of it.
             raise ApiError(503, "STEPPING_BACK")
+        # Empty: a copy that has just been made, and takes whichever history it is given.
         if fetch.history not in ("", state.history):
             raise ApiError(409, "OTHER_HISTORY")
+        # It has followed a later primary: this node was outranked, and has not heard of it yet.
         if fetch.epoch > state.epoch:
             raise ApiError(409, "LOWER_EPOCH")
         if self._source is None:
@@ -258,6 +264,7 @@ class Primary:
         """The standing, made with the first follower. ApiError 500."""
         if self.state is None:
             state = ReplicationState(os.urandom(16).hex())
+            # Durable before anybody copies it: a copy must not outlive the history that it names.
             self.write(state)
             self.state = state
         return self.state
@@ -318,6 +325,7 @@ class Primary:
         """
         followers = self._node.followers
         is_fsync = self._node.broker.store.options.durability is Durability.FSYNC
+        # An OK of ``fsync`` promises stable storage at each copy that it counts.
         if not followers.changed or not fetch.address or (is_fsync and not fetch.is_synced):
             return
         followers.heard(fetch.address, source.copied(fetch))
@@ -342,6 +350,7 @@ class Primary:
         self.state = fenced
         # At once: the ports close only when the role has ended, and no OK may be given meanwhile.
         for topic in self._node.broker.topics.values():
+            # Publishes and channels are refused by it as in a deletion, and nothing is deleted.
             topic.exiting = True
         self._turn()
         return {"role": fenced.role, "epoch": fenced.epoch}

@@ -145,6 +145,7 @@ class Standby:
         self.vitals.start()
         if read_state(self.copy.store.disk, self._data_path) != self.state:
             self.save()  # else it follows on a full disk too
+        # It follows nobody before it is told whom (``--follow``): some messages may be here alone.
         if self.state.role is Role.FENCED:
             logger.error("%s; %s", self.refusal, self._only_here_told())
             return
@@ -282,6 +283,7 @@ class Standby:
         facts = self._facts(pulling, force=force)
         # The hook comes first: it may refuse, and until it agrees this copy goes on following.
         epoch = await self._hooks.before(self.state, self.state.next_epoch, facts)
+        # From here on this copy moves only by ``_drain``.
         await pulling.stop()
         try:
             return await self._promote(pulling, peer, epoch)
@@ -320,6 +322,7 @@ class Standby:
         for copy in self.copy.topics.values():
             copy.cancel_commit()
         # Much may be unsynced; the ports answer meanwhile.
+        # Before the new epoch is written down: it begins at ends that survive a power cut.
         await asyncio.to_thread(self.copy.sync)
         # A copy: this node stays what it was until the new standing is on disk.
         promoted = msgspec.structs.replace(self.state)
@@ -352,6 +355,7 @@ class Standby:
         try:
             return await tell(peer, fence)
         except PeerError as error:
+            # Nobody of this history is there, so nobody there can give an OK for it.
             if error.code in NOT_OURS:
                 return False
             if error.code == "FOLLOWER":

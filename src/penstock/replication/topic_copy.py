@@ -116,6 +116,7 @@ class TopicCopy:
         return written[-1].next_offset if written else self.log.append_offset
 
     def _mark(self) -> int:
+        # Compared once a run is enough: the logs cannot part while both go on.
         if self.is_checked:
             return 0
         if self._commit is not None and self._commit.batches:
@@ -128,6 +129,7 @@ class TopicCopy:
     def new_run(self) -> None:
         """Compare again: the primary has been started, or is another one."""
         self.is_checked = self.is_from_primary = False
+        # A position in a journal holds for one run of the primary.
         self._token, self._position = "", 0
         self._waiting = None
 
@@ -171,12 +173,14 @@ class TopicCopy:
             except (CorruptBatchError, TruncatedBatchError) as error:
                 raise ReplicationError(f"{self.name}: damaged on the way: {error}") from error
             position += len(batch.raw)
+            # Its checksum is right, but the topic may have been made again at the primary.
             if batch.first_id != self.log.id_base + batch.first_offset:
                 raise ReplicationError(f"{self.name}: a batch of another log")
             if batch.first_offset >= self._next:
                 if batch.queue and self._firsts is None and isinstance(self.queues, OneQueue):
                     self._firsts = {0: self.log.start_offset}  # it was one queue up to here
                 yield batch
+            # The primary cuts no batch, so its log is another one than was compared.
             elif batch.next_offset > self._next:
                 raise ReplicationError(f"{self.name}: a batch that begins within another one")
 
@@ -189,8 +193,10 @@ class TopicCopy:
         if self._commit is None:
             if batch.first_offset > self.log.append_offset:
                 self._pass_gap(batch.first_offset)
+            # As ``Topic.begin_commit``: a crash leaves all of the commit or none.
             self._commit = self.log.begin_append(batch.nbytes)
         elif batch.first_offset != self._next:
+            # Of a commit all comes, or nothing stays: it is asked for again from its start.
             self.cancel_commit()
             raise ReplicationError(f"{self.name}: a commit with a hole, at offset {self._next}")
         try:
@@ -276,6 +282,7 @@ class TopicCopy:
     def settle(self) -> None:
         """Write down the records that waited, if the log has come as far. Raises StorageError."""
         waiting = self._waiting
+        # Cursors behind the log's end would pass for a lost tail at a start.
         if waiting is None or not waiting.is_complete or self.log.next_offset < waiting.end:
             return
         try:
@@ -283,6 +290,7 @@ class TopicCopy:
                 self.journal.replace(waiting.records, self.log.extent)
             else:
                 self.journal.append(waiting.records, self.log.extent)
+            # ``replace`` syncs what it writes.
             self._has_unsynced_records = not waiting.is_whole
         except StorageError:
             self._token, self._position = "", 0  # all of it again

@@ -17,6 +17,7 @@ class WarnOnce:
 
     def warn(self, sentence: str, level: int = logging.WARNING) -> None:
         """Log this, the first time."""
+        # Sentences with numbers in them may be without end.
         if sentence not in self._told and len(self._told) < _KEPT_MAX:
             self._told.add(sentence)
             logger.log(level, sentence)

@@ -109,6 +109,7 @@ class PackedAnswer(Struct):
             len(self.packed) != rows * len(self.figures) * _FIGURE_BYTES
         ):
             raise ValueError("rows and names are not of the same number")
+        # A daemon's answer is not trusted: numpy would take a negative row from the end.
         if any(not 0 <= row < rows for row, _ in self.latencies):
             raise ValueError("a latency of no row")
 

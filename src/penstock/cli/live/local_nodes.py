@@ -87,6 +87,7 @@ def _free_ports() -> Iterator[int]:
 
 def _is_free(port: int) -> bool:
     try:
+        # A port counts as taken if it is on any address of this machine.
         socket.create_server(("", port)).close()
     except OSError:
         return False
@@ -119,6 +120,7 @@ class LocalNode:
     @property
     def flags(self) -> list[str]:
         """The flags of one node: addresses, folder, and an id that no other node has."""
+        # Ids of messages have it in them: two nodes with one id could give one out twice.
         node_id = (default_node_id() + self.number - 1) % (NODE_ID_MAX + 1)
         return [
             f"--tcp-address={self.tcp}",

@@ -40,6 +40,7 @@ class RetentionHold:
         wanted = {
             place: (position.group, offset, bounds[place].log)
             for place, offset in position.offsets.items()
+            # An offset behind the end is of a log that was made again since.
             if place in bounds and offset <= bounds[place].end
         }
         now = SYSTEM_CLOCK.monotonic_ns()
@@ -51,6 +52,7 @@ class RetentionHold:
         try:
             self._cluster.commit(offsets, position.group, position.owner)
         except GroupTakenError:
+            # Two queries on one group would each move it over what the other has not read.
             raise
         except SourceError as error:
             new = [place for place in due if place not in self._held]

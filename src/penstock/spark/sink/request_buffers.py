@@ -43,6 +43,7 @@ class RequestBuffers(Generic[_Key]):
             *full, last = cut(self._take_down(key), self._request_bytes)
             yield from ((key, piece) for piece in full)
             self._put(key, last)
+        # Many keys fill no request for long: what is held must not grow with their number.
         while self._held > _HELD_REQUESTS * self._request_bytes:
             yield from self._all_of(max(self._sizes, key=self._sizes.__getitem__))
 

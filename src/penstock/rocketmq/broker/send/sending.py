@@ -409,8 +409,8 @@ class _Sending:
             message_ids = store.message_id(records.physical_offset)
         else:
             message_ids = store.message_ids(records.physical_offset, records.count)
-        # RocketMQ spec 2.1: of a delayed message queueId stays the real one, and queueOffset is where
-        # it waits.
+        # RocketMQ spec 2.1: a delayed message is answered with its real queue, but with its offset
+        # in the queue where it waits.
         values = (message_ids, str(self._queue), str(records.queue_offset))
         if self.waiting is not None:
             self._answer_waiting(self.waiting, code, values)
