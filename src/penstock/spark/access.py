@@ -121,6 +121,7 @@ def client(address: str, access: Access) -> LogNode:
     """The connection to a node; for one thread at a time."""
     ours = (os.getpid(), address, access)
     known, context = _clients.get(ours), access.context()
+    # The old connection would go on with the old certificate for as long as it is kept.
     if known is not None and known.context is not context:  # its certificate was renewed
         known.node.close()
         known = None
@@ -159,6 +160,7 @@ def secured(address: str, access: Access) -> str:
 
     nsqlookupd knows the port of plain HTTP only.
     """
+    # An address with a scheme says itself how it is asked.
     if not access.tls or access.same_port or "://" in address:
         return address
     known = _https_of.get((address, access))
@@ -186,11 +188,13 @@ def persist(ask: Callable[[], _Answer], failure: str, timeout_s: float) -> _Answ
         except TlsFailed as error:
             raise SourceError(f"{failure}: {why(error)}") from error
         except LogError as error:
+            # The node has understood and refused: the same request is refused again.
             if error.status < 500:
                 raise
             last: Exception = error
         except (NodeUnreachable, UnreachableError, LookupFailed, OSError) as error:
             last = error
+        # No pause that ends behind the deadline: nobody would ask after it.
         if SYSTEM_CLOCK.monotonic_ns() + int(pause_s * 1e9) > deadline_ns:
             said = f"{failure}: {why(last)} (tried for {timeout_s:g} s; option timeout)"
             raise SourceError(said if isinstance(last, LogError) else said + _REMEDY) from last

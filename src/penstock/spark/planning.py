@@ -45,10 +45,13 @@ def admit(start: Offsets, end: Offsets, limit: int) -> Offsets:
     if lag <= limit:
         return end
     waiting = sorted(filter(lags.__getitem__, lags), key=lags.__getitem__, reverse=True)
+    # One message for each is put by first; ``left`` is what the lags share.
     left, others = max(0, limit - len(waiting)), max(1, lag - len(waiting))
     shares = {place: 1 + left * (lags[place] - 1) // others for place in waiting[:limit]}
+    # What the divisions have rounded away goes to the longest.
     for place in waiting[: limit - sum(shares.values())]:
         shares[place] += 1
+    # Places without a lag keep their end, so that they stay in the checkpoint.
     return {place: offset - lags[place] + shares.get(place, 0) for place, offset in end.items()}
 
 
@@ -135,6 +138,7 @@ def _pieces(count: int, rows: int, partitions_min: int, ranges: int) -> int:
     if partitions_min <= ranges:
         return 1
     share = max(1, round(partitions_min * count / rows))
+    # In proportion to the messages, but no task for a handful of them.
     return max(1, min(share, count // _SPLIT_ROWS_MIN))
 
 
@@ -172,6 +176,7 @@ def held(
 def _going_on(offset: int, bound: Bounds, log: str) -> int:
     """The offset to go on with: where an earlier life of the log ended, or the log's start."""
     parted = fork(log, bound.log)
+    # Both lives have the same messages up to there, so nothing before it is read twice.
     at = bound.start if parted is None else min(offset, parted.first)
     return at if bound.start <= at <= bound.end else bound.start
 

@@ -74,6 +74,7 @@ class Outage:
                 self._since_ns, self._said_ns = now, None
             # Of requests that were under way together the first to fail makes the pause.
             if asked_ns >= self._until_ns:
+                # The endpoint as a whole is out: pauses are its, not those of single requests.
                 self._pause_ns = min(max(2 * self._pause_ns, PAUSE_FIRST_NS), PAUSE_MAX_NS)
                 self._until_ns = now + self._pause_ns
             self._until_ns = max(self._until_ns, now + int(retry_after_s * SECOND))
@@ -148,6 +149,7 @@ class Poster:
         """
         # Rows may name many endpoints; those that are well need no memory.
         self._outages = {each: outage for each, outage in self._outages.items() if outage.wait_s}
+        # All are handed over, and answered in order: the pool bounds how many are under way.
         waiting = [self._pool.submit(self._post, url, body) for url, body in rows]
         self._left = len(waiting)
         for future in waiting:
@@ -212,6 +214,7 @@ class Poster:
                 reply = connection.ask("POST", require_url(url).target, body, tries=1)
                 return _Answer(reply.status, "", reply.headers.get("Retry-After", ""))
         except AnswerTooLongError as answer:
+            # The body was taken or refused before its answer became too long.
             return _Answer(answer.status)  # which is all that is wanted of it
         except (OSError, http.client.HTTPException) as error:
             return _Answer(0, why(error))

@@ -64,7 +64,9 @@ class Cluster:
         asked = [(address, tuple(topics)) for address, topics in topics_at.items() if topics]
         answers = at_once(self._queues, asked)
         bounds = _together(answers.values())
+        # Kept for nodes that leave their directory: they are asked where they were.
         self._address_of |= {place.node: bound.address for place, bound in bounds.items()}
+        # A node may have another name since; the ids of its logs stay.
         moved = renames(reached or {}, logs or {}, bounds)
         missing = {
             place: offset
@@ -118,6 +120,7 @@ class Cluster:
         Raises GroupTakenError when it is there and another owner moves it.
         """
         self._on_nodes(
+            # The offsets are not sent: a group that is there stays where it is.
             dict.fromkeys(places, 0),
             group,
             lambda address, topics: client(address, self._access).commit_all(
@@ -163,6 +166,7 @@ class Cluster:
         for node, topics in topics_on.items():
             try:
                 address = secured(self._plain_address(node), access)
+                # One try: a group that stays costs disk space, and a query must not end for that.
                 failed = client(address, access).delete_groups(group, sorted(topics))
                 left = [each for each in failed.values() if not _is_not_there(each)]
                 if left:
@@ -267,6 +271,7 @@ def _together(answers: Iterable[Mapping[Place, Bounds]]) -> dict[Place, Bounds]:
     owners: dict[tuple[str, int, str], Place] = {}
     for place, bound in (each for answer in answers for each in answer.items()):
         other = bounds.setdefault(place, bound)
+        # One name and two logs: a reader's offsets would be applied to the wrong one.
         if is_another(other.log, bound.log):
             raise SourceError(
                 f"two nodes call themselves {place.node}, at {other.address} and {bound.address}: "

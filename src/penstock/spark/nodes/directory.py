@@ -42,6 +42,7 @@ class LastAnswer(Generic[_Answer]):
             return self._answers[0]
         try:
             briefly_s = min(timeout_s, _BRIEFLY_S)
+            # Once: the nodes that are known serve on, so a batch does not wait for the directory.
             self._answers = [persist(lambda: ask(briefly_s), failure, 0)]
         except PenstockError as error:
             reason = f"{failure}: {why(error)}" if error.__cause__ else str(error)

@@ -41,6 +41,7 @@ class LostPlaces:
 
     def planned(self, ends: Mapping[Place, int]) -> None:
         """Remember that the logs went so far, at least."""
+        # A bound that was seen is surer than one that was planned.
         self._ends = {**ends, **self._ends}
 
     def look_for(
@@ -56,6 +57,7 @@ class LostPlaces:
             address = address_of.get(node, node)
             if address in asked:
                 self._deleted(reached)
+            # The list was changed by whoever runs the query: that is no accident to wait for.
             elif self._settings.nodes:
                 self._once.warn(
                     f"node {node} is not in nsqd_http_address any more; not read on it: "
@@ -78,6 +80,7 @@ class LostPlaces:
         if SYSTEM_CLOCK.monotonic_ns() < self._away_until_ns.get(node, 0):
             return {}
         try:
+            # Each batch asks, and a machine that is gone answers nothing at all.
             found = self._ask(address, reached, min(_HURRIED_S, self._settings.timeout_s))
         except (NodeError, SourceError) as error:
             left = self._what_is_left(reached)

@@ -93,6 +93,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The start of a new query, or of one whose first batch comes again; called twice by Spark,
         answered once.
         """
+        # Kept: the end of a log, or a time ago, is another offset at the second call.
         if self._initial is None:
             bounds = self.cluster.bounds()
             offsets = self._held(starting(self.settings, bounds, "latest"), bounds, {})

@@ -94,6 +94,7 @@ class BrokerLog:
         node, queues = self.node, []
         for key, value in self._object(answer, "offsetTable").items():
             try:
+                # RocketMQ spec 2.4, code 202: the keys of this table are objects.
                 node, queue, _ = MessageQueue.from_json(dict(key))
                 start, end = max(0, int(value["minOffset"])), int(value["maxOffset"])
             except (BodyError, KeyError, TypeError, ValueError):
@@ -130,6 +131,7 @@ class BrokerLog:
         for offset, answer in zip(offsets, answers, strict=True):
             start, end = self._number(answer, "minOffset"), self._number(answer, "maxOffset")
             if answer.code == ResponseCode.PULL_OFFSET_MOVED:
+                # Retention may go on between the pulls: what came before is whole.
                 if offset > offsets[0]:
                     return
                 raise OffsetOutOfRange(topic, self.node, offset, start, end)
@@ -143,6 +145,7 @@ class BrokerLog:
         offset = self._number(answer, "offset")
         # Where all are older 4.9 tells the last one, and 5.x the next to come.
         try:
+            # RocketMQ spec 4.10: only the message itself shows which of the two the broker means.
             (pulled,) = self._pull(topic, queue, range(offset, offset + 1), 1)
         except OffsetOutOfRange:
             return offset
@@ -276,6 +279,7 @@ class _Run:
         """Add those that follow; one that brought less than was hoped for ends that."""
         before = self.next
         for each in pulled:
+            # The pull before brought fewer than was hoped for, so there is a hole before this one.
             if each.asked != self.next:
                 break
             self.start, self.end = each.start, each.end

@@ -71,11 +71,14 @@ def commit(
     (batch,) = named
     known = _known(batch, sorted(set(nodes)), access)
     if known is None:
+        # One such node is enough: a later driver could not ask it what was decided.
+        # driver.
         _commit_undecided(batch, all_staged, access)
         return
     held = {
         address: each
         for address, each in known.items()
+        # Decisions of earlier batches are finished, as their writer has gone on.
         if each is not None and each.batch >= batch.number
     }
     decision = _held(batch, held, nodes) if held else _own(batch, nodes, all_staged)
@@ -112,6 +115,7 @@ def abort(batch: Batch, addresses: Iterable[str], access: Access) -> None:
         except (NodeError, SourceError) as error:
             logger.info(f"staged messages are left to expire on node {address}: {why(error)}")
 
+    # Of a decided batch no share may go, at no node: a later run finishes it as it stands.
     if all(at_once(is_open, nodes).values()):
         at_once(ask, nodes)
     else:
@@ -164,16 +168,19 @@ def _held(batch: Batch, held: Mapping[str, Decision], nodes: Sequence[str]) -> D
 
     Raises SinkError if it is for other nodes than these.
     """
+    # The writer is further: a batch that comes late was committed by the run that decided on it.
     if any(each.batch > batch.number for each in held.values()):
         return None
     for address, each in held.items():
         theirs = [name for name, _ in each.nodes]
+        # A node that is missing may hold rows of the batch, and a new one knows nothing of it.
         if set(theirs) != set(nodes):
             raise SinkError(
                 f"{_the(batch)} was begun at {', '.join(theirs)} (node {address} has that written "
                 f"down), and nsqd_http_address is {', '.join(nodes)} now: give the nodes of before "
                 "until the query has ended after a batch, then change the list"
             )
+    # A node that holds no decision may have missed it: then the batch is finished there, too.
     if len(held) == len(set(nodes)) and all(each.done for each in held.values()):
         return None
     open_ = [each for each in held.values() if not each.done]
@@ -219,6 +226,7 @@ def _decide(batch: Batch, decision: Decision, held: Mapping[str, Decision], acce
         ask(first)
         at_once(ask, others)
     except _ChunksLostError as error:
+        # What is appended cannot be taken back, so a decision that is begun is not revoked.
         begun = [address for address, each in held.items() if each.begun]
         if begun:
             raise SinkError(
@@ -262,6 +270,7 @@ def _finish(batch: Batch, decision: Decision, access: Access) -> None:
 
     def ask(address: str) -> dict[str, Committed | NodeError]:
         commit = partial(_commit_decided, batch)
+        # In parallel: each node has the decision, so the order of their commits does not matter.
         return _ask(batch, access, commit, address, _COMMIT_S)
 
     for address, topics in at_once(ask, dict(decision.nodes)).items():

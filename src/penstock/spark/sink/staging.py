@@ -92,6 +92,7 @@ def stage_pieces(
         )
         for place, piece in in_requests(placed, settings.request_bytes):
             # Rows before these may become several chunks, whose numbers come before theirs.
+            # waits.
             requests.await_room()
             requests.submit(partial(stager.stage, place, stager.next_chunk(place), piece))
         requests.finish()
@@ -173,6 +174,7 @@ class Stager:
 
         Raises SinkError for a refusal, SourceError when the node has been silent for ``timeout``.
         """
+        # The batch is decided there without this attempt: whatever it stages would be dropped.
         if place in self._done:
             return 0
         try:
@@ -214,6 +216,7 @@ class Stager:
         if not too_big(error) or piece.count == 1:
             raise refusal(error, piece, self._partition, self._form.size_setting) from None
         first, second = piece.halves()
+        # Each chunk has its number once: the first half keeps it, the second takes a new one.
         return self.stage(place, chunk, first) + self.stage(place, self.next_chunk(place), second)
 
 
