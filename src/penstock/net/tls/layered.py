@@ -63,6 +63,7 @@ class LayeredTransport(asyncio.Transport, asyncio.Protocol):
 
     def set_layers(self, layers: list[Layer], unread: Bytes = b"") -> None:
         """From now on these, the outermost first; ``unread`` came already and is for the last."""
+        # What was written before goes out without the new layers, as the peer expects it.
         self._flush()
         self._layers.set(layers, unread)
         self._pump_soon()
@@ -108,6 +109,7 @@ class LayeredTransport(asyncio.Transport, asyncio.Protocol):
         if self._pump_due is None and not self._paused:
             self._pump()
         else:
+            # Plain bytes are not taken: more ciphertext would only wait in memory.
             self._pause_raw()
 
     def _pump_soon(self) -> None:
@@ -128,6 +130,7 @@ class LayeredTransport(asyncio.Transport, asyncio.Protocol):
             return
         self.send_raw(self._layers.take_output())
         if piece:
+            # Before the piece is handed over: its taker may pause, or set other layers, meanwhile.
             self._pump_soon()
             self._upper.data_received(piece)
         else:

@@ -333,6 +333,7 @@ class Connection(Intake, asyncio.Protocol):
         if self._eof or not transport.can_write_eof():
             transport.close()
             return
+        # As Go does: the peer sees the end, and what it still sends does not reset the answer away.
         transport.write_eof()
         if self.paused:
             transport.resume_reading()
@@ -349,6 +350,7 @@ class Connection(Intake, asyncio.Protocol):
 
     def _pause_if_needed(self) -> None:
         if not self.paused and (self._write_blocked or len(self.slots) >= MAX_PIPELINED):
+            # What was read stays with the reader: TCP then slows the client down.
             self.paused = True
             self._transport.pause_reading()
 

@@ -117,6 +117,7 @@ class RequestReader(HeadReader):
         head = self.head
         if self._parser.should_upgrade():
             if head.method == "CONNECT":
+                # A proxy's method: this is none.
                 raise BadRequestError
             return
         self._route, param = self._router.resolve(head.method, head.path, head.query)
@@ -128,6 +129,7 @@ class RequestReader(HeadReader):
         headers = head.headers
         if b"content-length" in headers:
             if int(headers[b"content-length"]) > self._route.max_body:
+                # By the head alone: a client that waits for 100 need not send the body at all.
                 self._refuse_too_large()
         elif b"transfer-encoding" in headers:
             is_one = b"transfer-encoding" not in head.repeated
@@ -142,6 +144,7 @@ class RequestReader(HeadReader):
                 self.events.append(CONTINUE)
 
     def on_body(self, part: bytes) -> None:
+        # What the limit of a head is for goes on without a body, or behind it in trailers.
         self._unread = 0
         self.size += len(part)
         if self.size > self._route.max_body:

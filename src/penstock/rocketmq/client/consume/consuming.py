@@ -132,9 +132,11 @@ class Consumption(Group):
             # It was queued up a while ago, and all of that may have changed.
             if held_queue.is_dropped or held_queue.is_busy or not held_queue.count:
                 continue
+            # RocketMQ spec 4.8: a lock counts for 30 s, and the broker gives it away after 60.
             if self.is_locking and not held_queue.is_locked(now):
                 self._lock_lost(held_queue)
                 continue
+            # One unit at a time: in order, the next waits for the end of this one.
             held_queue.is_busy = True
             return Unit(held_queue, held_queue.first(most), now)
         return None
@@ -174,8 +176,10 @@ class Consumption(Group):
                 topic=unit.messages[0].topic,
                 queue=unit.held.queue,
             )
+        # Its time-out has sent it back already: twice would be two messages.
         if not self._ended(unit, succeeded=False):
             return
+        # RocketMQ spec 4.5: 0 leaves the delay to the broker, by how often it was tried.
         level = error.delay_level if isinstance(error, RetryLater) else 0
         if self.kind.is_orderly:
             self.hub.spawn(self._wait_in_order(unit, level), "suspended queue")
@@ -185,6 +189,7 @@ class Consumption(Group):
                 "handler-failed",
                 f"BROADCASTING, the message consume failed, drop it, {unit.messages}",
             )
+            # RocketMQ spec 4.12: there is no sending back, as each member has its own copy.
             unit.held.done(unit.messages)
         else:
             self._send_all_back(unit, level)
@@ -243,6 +248,7 @@ class Consumption(Group):
                 await self._send_aside(unit.held, message, level)
             message.reconsume_times += 1
         if unit.held.is_dropped or self._is_leaving:
+            # Whoever waits for the queue to be idle, to give it up, waits no longer.
             unit.held.rest()
             return
         await self.hub.sleep(self.hub.config.suspend_current_queue_time)

@@ -223,6 +223,7 @@ class Group:
 
     # --- sharing ---------------------------------------------------------------------------------
 
+    # RocketMQ spec 2.3, code 40: the member shares at once, and must not answer.
     def _members_changed(self, _: object, request: Command) -> None:
         self._tell(
             logging.INFO,
@@ -252,6 +253,8 @@ class Group:
 
     async def _share_for_ever(self) -> None:
         while True:
+            # Request 40 may be lost, as it is one-way: so the members are asked for from time to
+            # time.
             await self.hub.sleep(self.hub.config.rebalance_interval)
             self.share_soon(0)
 
@@ -278,6 +281,7 @@ class Group:
         """The queues that this member should hold; of a topic that cannot be shared now, those it
         holds.
         """
+        # Chosen by the program (``assign``): nothing is shared with other members.
         if self.assigned is not None:
             return self.assigned
         await self.heartbeats.introduce()
@@ -293,6 +297,8 @@ class Group:
                 self._tell(
                     level, "rebalance-failed", f"rebalanceByTopic Exception: {error}", topic=topic
                 )
+                # Its queues are kept until it is known who else is there: giving up would only move
+                # them.
                 wanted.update(queue for queue in self.held if queue.topic == topic)
                 self.share_soon(LATER_S)
                 continue
@@ -309,6 +315,7 @@ class Group:
     async def _share_of(self, topic: str) -> list[MessageQueue]:
         route = await self.hub.routes.of(topic)
         if self.is_broadcast:
+            # RocketMQ spec 4.12: broadcasting, each member has all queues.
             return list(route.readable)
         members = await self._members.of(sorted(route.brokers))
         allocate, own = self.kind.allocate, self.hub.client_id
@@ -372,6 +379,7 @@ class Group:
         if known is None:
             return await self._start.of(queue)
         # A broker that was restarted may have forgotten the last seconds, or all.
+        # Whichever is further: what this member has done before must not come once more.
         offset = max(known, await self.offsets.read(queue) or 0)
         self._done_before.pop(queue, None)
         return offset
@@ -417,6 +425,7 @@ class Group:
                 # The handler may take long, and the lock is to be kept till it ends.
                 self.hub.later(RENEW_S, held_queue.wake_idle)
             await idle
+        # RocketMQ spec 4.2: the offset first, so that the next owner begins behind what is done.
         await self._commits.write([held_queue])
         # After the commit: whoever gets the lock next reads the offset.
         if self.is_locking and not held_queue.is_abandoned:
@@ -434,6 +443,7 @@ class Group:
             there = [held_queue for held_queue in queues if held_queue.queue.brokerName == broker]
             asked_ns = self.hub.clock.monotonic_ns()
             granted = await self._locks.lock([held_queue.queue for held_queue in there])
+            # The broker did not answer: a lock that was not renewed still lasts for some time.
             if granted is None:
                 continue
             for held_queue in there:
@@ -476,6 +486,7 @@ class Group:
 
     def pull_again(self, held_queue: HeldQueue) -> None:
         """Pull from the queue's present offset and drop the pull under way."""
+        # Its answer would be of the offset from before.
         if held_queue.pulling is not None:
             held_queue.pulling.cancel(Stopped())
         if not held_queue.is_dropped:
@@ -540,6 +551,7 @@ class Group:
                     await self.hub.sleep(PULL_S)
 
     def _take_in(self, held_queue: HeldQueue, pulled: Pulled) -> None:
+        # RocketMQ spec 4.3, code 21: the broker says where the queue goes on.
         if pulled.status is PullStatus.OFFSET_ILLEGAL:
             self._tell(
                 logging.WARNING,

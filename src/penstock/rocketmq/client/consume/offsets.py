@@ -85,6 +85,7 @@ class BrokerOffsets:
     async def read(self, queue: MessageQueue) -> int | None:
         address = await server_of(self._hub, queue)
         answer = await self._hub.ask(address, *requests.committed(self._group, queue))
+        # RocketMQ spec 4.4: 22 leaves the beginning to the client.
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
             return None
         if answer.code != ResponseCode.SUCCESS:
@@ -161,6 +162,7 @@ class Start:
         config = self._hub.config
         where = config.consume_from_where
         if queue.topic.startswith(RETRY):
+            # RocketMQ spec 4.4: for a retry topic LAST means 0.
             where = "CONSUME_FROM_FIRST_OFFSET"  # what comes again is never too old
         if where == "CONSUME_FROM_FIRST_OFFSET":
             return await self._bounds.first(queue)
