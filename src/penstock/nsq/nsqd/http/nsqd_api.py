@@ -132,6 +132,7 @@ class NsqdApi:
             "version": NSQ_VERSION,
             "broadcast_address": options.broadcast_address,
             "hostname": self._hostname,
+            # NSQ spec 2.4: those listened on, not the values of ``--broadcast-*-port``.
             "http_port": self._ports.http,
             "tcp_port": self._ports.tcp,
             "start_time": self._node.started_ns // SECOND,
@@ -198,6 +199,7 @@ class NsqdApi:
         # Go's Atoi takes a sign, so +5 (sent as %2B5) is a delay; 1.5 and 0x10 are not.
         milliseconds = int(defer) if _INTEGER.fullmatch(defer) else -1
         delay = milliseconds * MILLISECOND
+        # NSQ spec 2.2, /pub: both ends are allowed.
         if not 0 <= delay <= self._limits.max_req_timeout:
             raise ApiError(400, "INVALID_DEFER")
         return delay
@@ -206,6 +208,8 @@ class NsqdApi:
         try:
             return Bodies.from_lines(body, self._limits.max_msg_size)
         except ProtocolError:
+            # NSQ spec 2.3: one line that is too long rejects all, as lines are checked before
+            # anything.
             raise ApiError(413, "MSG_TOO_BIG") from None
 
     def _binary_bodies(self, body: bytes) -> Bodies:
@@ -236,6 +240,7 @@ class NsqdApi:
 
     def _empty_topic(self, request: Request) -> None:
         topic = topic_named(self._topics, Query.parse(request.query).topic("INVALID_TOPIC"))
+        # NSQ spec 3.1: the topic's own backlog alone; its channels keep theirs.
         topic.empty()
         check_written(topic)
 
@@ -243,6 +248,7 @@ class NsqdApi:
         # nsqd checks no name here: an impossible one is not found.
         topic = topic_named(self._topics, Query.parse(request.query).required("topic"))
         self._registry.pause_topic(topic, pause)
+        # Before the answer: pause states are in the journal and in nsqd.dat (NSQ spec 2.2).
         check_written(topic)
         await write_names(self._node.topic_list)
 
@@ -297,4 +303,5 @@ def _set_block_rate(request: Request) -> Response:
         # The text is that of Go's strconv, as nsqd answers it.
         text = f'invalid block rate : strconv.Atoi: parsing "{rate}": invalid syntax'
         return plain_response(text, 400)
+    # NSQ spec 2.2: Go's handler fails here, with 500 for a rate that is right.
     return Response()

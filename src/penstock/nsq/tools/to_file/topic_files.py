@@ -168,12 +168,14 @@ class Writer:
             output, is_new = self._current_output()
             count = 1 if is_new else self._rotation.room(output.size, bodies, first)
             lines = list(bodies[first : first + count])
+            # One call for all: each line ends with a line feed, the last one too.
             lines.append(b"")
             with _trying("writing message to disk"):
                 output.write(b"\n".join(lines))
             first += count
             self.written += count
             # As in Go the message that opens a file is synced at once (NSQ spec 6.4, Sync).
+            # Also when ``max_in_flight`` wait: nsqd gives no more before some of them are finished.
             if is_new or self.written - self.durable >= self._settings.max_in_flight:
                 self.sync()
         if sync:
@@ -188,6 +190,7 @@ class Writer:
         if self._output is not None:  # those of a file that is closed are durable
             with _trying("failed syncing messages"):
                 self._output.sync()
+        # Only now may their consumer finish them: NSQ has them until then.
         self.durable = self.written
 
     def tick(self) -> None:
@@ -214,6 +217,8 @@ class Writer:
         with _trying("failed to close GZIP writer"):
             output.finish()
         with _trying("failed to fsync output file"):
+            # Closing writes nothing to stable storage, and what is in the file counts as durable
+            # then.
             output.sync()
         with _trying("failed to close output file"):
             output.close()
@@ -274,6 +279,7 @@ class Writer:
             if self._settings.gzip:
                 return GzipOutput(fd, path, self._settings.gzip_level)
             output = Output(fd, path)
+        # A file of an earlier run that has its size already.
         if reason := self._rotation.too_large(path, output.size):
             self._say(logging.INFO, f"{reason}, rotating...")
             output.close()
@@ -332,6 +338,7 @@ class Writer:
             return False
         # Go's program needs both directories on one file system (NSQ spec 6.4, work-dir).
         self._say(logging.INFO, f"copying {source} to another file system")
+        # Under another name first: whoever watches the directory sees whole files only.
         copy = file_system.copy(source, target)
         try:
             file_system.move(copy, target)

@@ -171,6 +171,7 @@ class OrderedPops:
             if batch is not None and batch.offsets[-1] < committed:
                 self.table.clear(key, queue)
             if committed > high:  # somebody has set it so; there is no such place
+                # Else nothing would come until the queue has grown that far.
                 self._offsets.commit(*key, queue, high)
 
     def _start(self, topic: str, queue: int, from_end: bool) -> int:
@@ -190,6 +191,7 @@ class OrderedPops:
             # with messages.
             self._turn += 1
             wanted = [(self._turn + queue) % queues for queue in range(queues)]
+        # Each stays until it is acknowledged, in memory and in the file.
         if len(self.table) >= OPEN_MAX:
             remark = f"{OPEN_MAX} batches popped in order are not acknowledged"
             raise RefusedError(ResponseCode.SYSTEM_BUSY, remark)
@@ -283,6 +285,7 @@ class OrderedPops:
         if not permissions.may_consume(self._settings, config, group):
             for request in list(self._waiting.get(key, ())):
                 self._give_up(request)
+                # From the start: the answer is then the refusal that it would get now.
                 request.connection.take_again(request.request)
         for request in list(self._waiting.get(key, ())):
             # A request before this one may have taken the batch: of each queue one is out at a
@@ -356,6 +359,7 @@ class OrderedPops:
         if not self.has_messages(key, queue, request.attempt):
             return
         low, high = self._store.bounds(key[0], queue)
+        # Retention may have taken what the group had still to read.
         start = next_offset = max(low, offsets.query(*key, queue) or 0)
         if request.room > 0:
             found, next_offset = self._read(request, queue, start, high)
@@ -378,6 +382,7 @@ class OrderedPops:
                 offsets.commit(*key, queue, start)
             if not found and next_offset < high:  # nothing that it wants so far
                 request.unread.add(queue)
+        # RocketMQ spec 2.7, restNum: what the queue still has behind this batch.
         request.rest += high - next_offset
 
     def _read(
@@ -412,6 +417,7 @@ class OrderedPops:
         found = self.table.finish(key, queue, new, pop_ms) if new else None
         if found is None:
             return []
+        # Only what is done from the start on moves the group: a gap waits for its message.
         if found.next_offset > committed:
             self._offsets.commit(*key, queue, found.next_offset)
         self._freed(key, queue)

@@ -118,6 +118,8 @@ class Pops:
         was_ordered = self.ordered.table.leave((topic, group))
         if known is not None:
             if was_ordered:
+                # In order it has committed offsets: the channel goes on from there, not where it
+                # once was.
                 known.topic.seek(known.channel, self._start(known.topic, group, from_end))
             return known
         if not is_valid_name(group):
@@ -168,6 +170,7 @@ class Pops:
         channel = self.find(topic, group)
         if channel is None:
             return False
+        # RocketMQ spec 4.11: without force only back.
         channel.seek(place if is_force else min(place, channel.channel.state.floor()))
         self._commit(topic, group)
         return True

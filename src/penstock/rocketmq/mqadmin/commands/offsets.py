@@ -58,6 +58,7 @@ async def reset(admin: Admin, given: ParsedOptions, out: Output) -> None:
         f"timestamp(string)[{text}], timestamp(long)[{timestamp}]\n"
     )
     try:
+        # RocketMQ spec 4.11: members online commit the new offsets themselves.
         found = await _reset_online(admin, target, is_cpp="cplus" in given)
     except Refused as error:
         _only_offline(error)
@@ -127,6 +128,7 @@ async def _reset_offline(admin: Admin, target: OffsetReset) -> list[tuple[Any, .
         address = broker.any_address()
         for queue, each in (await progress(admin, address, target.group, target.topic)).items():
             at = await offset_to_go_on_at(admin, address, queue, target.timestamp_ms)
+            # RocketMQ spec 4.11: without force no queue goes ahead.
             goes = target.force or at <= each.consumer_offset
             if goes:
                 await commit(admin, address, target.group, queue, at)
@@ -151,6 +153,7 @@ async def clone(admin: Admin, given: ParsedOptions, out: Output) -> None:
     routes = await admin.route(RETRY + source), await admin.route(topic)
     addresses = {each.name: each.any_address() for route in routes for each in route.brokers}
     for queue, each in stats.queues.items():
+        # A group that never committed in a queue leaves the other's offset there as it is.
         if each.consumer_offset >= 0:
             await commit(admin, addresses[queue.brokerName], target, queue, each.consumer_offset)
     out.say(

@@ -64,6 +64,7 @@ async def _order_on(admin: Admin, address: str, fields: dict[str, Any], out: Out
     try:
         before = await name_servers.value_of(admin, ORDERS, fields["topic"])
     except Refused:
+        # Code 22: nobody has ordered this topic's queues yet.
         before = ""
     orders = {each.split(":")[0]: each for each in before.split(";") if each}
     orders[order.split(":")[0]] = order
