@@ -481,6 +481,7 @@ class Connection(asyncio.Protocol):
         self, code: int, ext: dict[str, str] | None = None, body: bytes = b"", *, seconds: float
     ) -> Command:
         """Ask the peer and wait for its answer. Raises NoAnswerError."""
+        # Each waits for its time-out: a client that answers nothing must not gather them.
         if len(self._asked) >= WAITING_MAX:
             raise NoAnswerError(f"{self.address} leaves {WAITING_MAX} requests unanswered")
         request = self._request(code, ext, body, 0)

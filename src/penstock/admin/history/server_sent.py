@@ -91,6 +91,7 @@ class Events:
 
     def _tell(self, changed: Mask, gone: list[int], old_keys: Sequence[Key | None]) -> None:
         left = [key for row in gone if (key := old_keys[row]) is not None]
+        # Watchers with the same filter share the bytes.
         made: dict[RowFilter, bytes] = {}
         for stream, row_filter in list(self._watchers.items()):
             if row_filter not in made:

@@ -64,6 +64,7 @@ class Rewind:
                     return None
                 if error.is_unknown:
                     return NO_LOG
+                # Older nodes have the path for POST alone.
                 if error.status == 405:
                     return OLD
                 raise
@@ -101,6 +102,7 @@ class Rewind:
         if len(body.offsets) > NODES_MAX or min(body.offsets.values()) < 0:
             raise ApiError(400, "INVALID_OFFSETS")
         found = await self._nodes.of_topic(body.topic, warnings)
+        # The names come from a browser: only nodes of the cluster are posted to.
         if not body.offsets.keys() <= {each.http_address for each in found}:
             raise ApiError(404, "NODE_NOT_FOUND")
         refused: list[str] = []
@@ -111,6 +113,7 @@ class Rewind:
             try:
                 await self._nodes.http.post(node, asked)
             except RefusedError as error:
+                # The log has let go of the offset since the preview.
                 if error.status != 416:
                     raise
                 refused.append(f"{node} {GONE.format(offset)}")

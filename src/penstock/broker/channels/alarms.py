@@ -41,11 +41,13 @@ class Alarms:
         asleep = {id(entry[2]): entry for entry in self._heap if entry[2].wake_at == entry[0]}
         self._heap = list(asleep.values())
         heapq.heapify(self._heap)
+        # Not before the heap has doubled: each entry then costs a constant time.
         self._compact_at = 2 * len(self._heap) + _STALE_MIN
 
     def next_at(self) -> int | None:
         """The next time to call ``due``; None when nobody sleeps."""
         heap = self._heap
+        # A heap gives up only its first entry cheaply: a stale one is dropped when its turn comes.
         while heap and heap[0][2].wake_at != heap[0][0]:
             heapq.heappop(heap)
         return heap[0][0] if heap else None

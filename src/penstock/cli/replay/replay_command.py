@@ -267,6 +267,7 @@ class _Replay:
         if self._order.rate:
             self._stop.sleep_until(self._due_ns)
             now = self._clock.monotonic_ns()
+            # Time that was lost to a slow node is not made up for: that would be a burst.
             self._due_ns = max(now, self._due_ns) + count * SECOND // self._order.rate
 
     def _sink(self, part: NodePart) -> Sink:

@@ -82,6 +82,7 @@ class Poller:
             await self._discover()
             self._follow_all()
             self._changed()
+            # While no node is known there is nothing else to show, and one may just be starting.
             await asyncio.sleep(LOOKUP_EVERY_S if self._named else self._interval_s)
 
     async def _discover(self) -> None:
@@ -101,12 +102,14 @@ class Poller:
         return {node.http_address for node in told.producers or ()}
 
     async def _follow(self, address: str) -> None:
+        # As if it had answered: a new node has its minute, too.
         self._answered_ns[address] = self._clock.monotonic_ns()
         while not self._is_forgotten(address):
             begun = self._clock.monotonic_ns()
             await self._look(address)
             self._changed()
             took_s = (self._clock.monotonic_ns() - begun) / SECOND
+            # A node that takes longer than the interval is left alone for a tenth of it.
             await asyncio.sleep(max(self._interval_s / 10, self._interval_s - took_s))
         self._tasks.pop(address, None)
         self._cluster.drop(without_secrets(address))

@@ -48,6 +48,7 @@ class Host:
 
     def die(self, now: int) -> None:
         """A request has failed. One that was dead already keeps the time of its next trial."""
+        # A lost connection fails all requests on it at once: they count as one failure.
         if not self.is_dead:
             self.is_dead = True
             self.retry_delay = RETRY_DELAY

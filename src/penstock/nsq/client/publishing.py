@@ -235,6 +235,7 @@ class Topics:
         """Raise BadTopic as ``command`` would."""
         if topic not in self._known:
             checked_topic(topic, command)
+            # A program may make up topics without end; to check a name twice costs little.
             if len(self._known) >= 1000:
                 self._known.clear()
             self._known.add(topic)

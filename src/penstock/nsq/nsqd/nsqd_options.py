@@ -90,6 +90,7 @@ class NsqdOptions(NodeOptions):
     statsd_interval: int = option(1 * MINUTE, "time between two pushes to statsd", kind=DURATION)
     statsd_mem_stats: bool = option(default=True, help="push memory and GC figures to statsd too")
     statsd_prefix: str = option("nsq.%s", "prefix of the keys for statsd (%s: host and port)")
+    # RFC 791: any host takes 576 bytes; IP's header may be 60 of them, UDP's is 8.
     statsd_udp_packet_size: int = option(508, "bytes of a packet to statsd")
     statsd_exclude_ephemeral: bool = option(
         default=False, help="push nothing of #ephemeral topics and channels"

@@ -134,6 +134,7 @@ async def _ended_by(waiting: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
                 watch.remove_done_callback(end)
                 watch.cancel()
     except TimeoutError:
+        # It came from the body, and is the caller's.
         if not limit.expired():
             raise
 

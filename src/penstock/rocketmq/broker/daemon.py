@@ -119,6 +119,7 @@ class RocketBroker(Observer):
     async def _open(self, sock: socket.socket) -> None:
         settings = self.settings
         self._listeners.append(await tcp.serve(sock, self._server, "RocketMQ", logger))
+        # RocketMQ spec 6, ports: clients up to 4.4 send to port - 2 by default.
         if settings.listen_port > VIP_DISTANCE:
             vip = join_host_port(settings.bind_address, settings.listen_port - VIP_DISTANCE)
             try:
@@ -246,6 +247,7 @@ def _is_rocketmqs(topic: Topic) -> bool:
 def _address(settings: BrokerSettings, port: int) -> ids.Host:
     """The address that is part of message ids. Raises ConfigError."""
     ip = settings.broker_ip1
+    # RocketMQ spec 3.4: ids of messages have the address in them, as bytes.
     with suppress(ValueError):
         return ids.Host.parse(join_host_port(ip, port))
     try:

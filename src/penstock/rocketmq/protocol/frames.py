@@ -84,6 +84,7 @@ class FrameReader:
             # A large frame grows in place: to join bytes with each read would copy it each time.
             self._data += data
             return
+        # A few bytes are joined; only a large tail is worth a buffer that grows.
         elif left < _TAIL_APPENDED:
             self._data = bytes(self._data[self._place :]) + data
         else:

@@ -42,6 +42,7 @@ class FolderDisk(OsDisk):
         """Replace a file that is there by one with its rights and owner, which others may read."""
         temporary = temporary_path(path)
         self.replace_file(temporary, data)
+        # Before the rename: readers must never meet a file that they may not read.
         self.alike(temporary, path)
         self.rename(temporary, path)
         self.sync_directory(os.path.dirname(path))
@@ -60,6 +61,7 @@ class FolderDisk(OsDisk):
         """
         if sys.platform != "linux":
             raise StorageError(f"{one}: folders can be exchanged on Linux only")
+        # Python's os has no renameat2.
         library = ctypes.CDLL(None, use_errno=True)
         names = (os.fsencode(one), os.fsencode(other))
         if library.renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0:

@@ -56,6 +56,7 @@ class HeldFile:
             if not found.end and len(data) < nbytes:
                 break
             position += found.end
+            # A batch that is longer than the window is not yet its end.
             nbytes = WINDOW_BYTES if found.end else 2 * nbytes
         return position
 

@@ -123,6 +123,7 @@ class DryDisk:
     def _is_there(self, path: str) -> bool:
         """True if there is a real file or directory that nothing has removed."""
         parent = path
+        # A directory that was removed takes along what is below it.
         while parent not in self.removed:
             if parent == (parent := os.path.dirname(parent)):
                 return os.path.lexists(path)

@@ -103,6 +103,7 @@ def _authorization(parts: SplitResult) -> dict[str, str]:
 
 def _head(method: str, target: str, host: str, headers: dict[str, str], length: int) -> bytes:
     fields = {"Host": host, "User-Agent": "penstock", "Connection": "close", **headers}
+    # RFC 9110, 8.6: where a body is expected, a request says that it has none.
     if length or method in ("POST", "PUT"):
         fields["Content-Length"] = str(length)
     return request_head(method, target, fields)

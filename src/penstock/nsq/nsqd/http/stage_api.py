@@ -231,6 +231,7 @@ class StageApi:
         query = Query.parse(request.query)
         key, batch = _key(query), number(query, "batch", None)
         last = self._staged_parts.decisions.last(key)
+        # Other nodes may have committed their share of it already.
         if last is not None and last.batch == batch and query.get("decided") != "true":
             raise ApiError(409, "BATCH_DECIDED", batch=batch)
         try:

@@ -149,6 +149,7 @@ class StagedParts:
         if topic is None or topic.log.id_base != head.log:
             return False
         last = topic.writers.last(head.writer)
+        # Committed, or passed over: its file outlived a crash.
         if last is not None and head.batch <= last:
             return False
         age = max(0, self._clock.wall_ns() - head.wall_ns)

@@ -60,6 +60,7 @@ class Topic:
     async def close(self, grace: float = 30.0) -> None:
         """Finish what is written, take no more, and let ``run`` come to its end."""
         self._ending.set()
+        # Together: the consumer waits for what is in flight, and the sync is what finishes it.
         await asyncio.gather(self._consumer.close(grace=grace), self._work(self._writer.sync))
 
     async def close_file(self) -> None:

@@ -17,6 +17,7 @@ from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 
+# RocketMQ spec 4.8: a broker's lock ends after 60 s without a renewal.
 RENEW_S: Final = 20.0
 
 

@@ -150,6 +150,7 @@ class Hub:
         if not self.config.vip_channel_enabled:
             return address
         host, port = split_host_port(address)
+        # RocketMQ spec 6, ports: there brokers serve sends, but no pulls.
         return join_host_port(host, port - VIP_DISTANCE)
 
     def _connect(self, address: str) -> Wire:

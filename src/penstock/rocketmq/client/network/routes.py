@@ -83,6 +83,7 @@ class Route:
 
 
 def _queues(topic: str, broker: str, count: int) -> list[MessageQueue]:
+    # A wrong answer must not make this build queues until the memory is used up.
     if not 0 <= count <= _QUEUES_MAX:
         raise ValueError(f"{count} queues")
     return [MessageQueue(broker, number, topic) for number in range(count)]
@@ -246,5 +247,6 @@ class Routes:
         """Ask for all of them again and again."""
         while True:
             await self._runtime.sleep(self._runtime.config.poll_name_server_interval)
+            # One after the other: a client of many topics must not flood a name server.
             for topic in self.topics:
                 await self._refresh(topic)

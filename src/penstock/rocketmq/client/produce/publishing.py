@@ -58,6 +58,7 @@ RETRIED: Final = frozenset(
         ResponseCode.SYSTEM_ERROR,
         ResponseCode.SYSTEM_BUSY,
         ResponseCode.NO_PERMISSION,
+        # RocketMQ spec 2.8: NO_BUYER_ID, NOT_IN_CURRENT_UNIT and GO_AWAY.
         204,
         205,
         1500,

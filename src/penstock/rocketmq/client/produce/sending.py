@@ -77,6 +77,7 @@ class Draft:
     def request(self, group: str, queue: MessageQueue, born_ms: int, config: Config) -> Command:
         """The request that sends it to this queue."""
         fields = {
+            # RocketMQ spec 2.1, code 310: the same as 10, with short names.
             "a": group, "b": self.topic, "c": config.create_topic_key,
             "d": str(config.default_topic_queue_nums), "e": str(queue.queueId),
             "f": str(self.sys_flag), "g": str(born_ms), "h": str(self.flag), "i": self.properties,
