@@ -153,6 +153,7 @@ class _Count:
     def rate(self) -> float:
         self._forget()
         began, before = self._marks[0]
+        # The first batch, a moment after the start, must not look like a great rate.
         took_ns = max(self._clock.monotonic_ns() - began, SECOND)
         return round((self.total - before) * SECOND / took_ns, 3)
 

@@ -98,6 +98,7 @@ def read_frames(data: bytes, queue: int) -> Frames:
     Frames of another queue count as damage.
     """
     found = _read(data, queue, _whole, _starts)
+    # No whole frame of today's: perhaps a journal of an earlier version.
     if data and not found.end and not found.strangers:
         old = _read(data, queue, _whole_of_old, _starts_of_old)
         if old.end:

@@ -27,6 +27,7 @@ from penstock.spark.sink.rows import RowReader
 from penstock.spark.sink.sink_settings import SinkSettings as NsqSettings
 
 _BODIES = ("body", "value")
+# Rows that are Python objects at one time.
 _CHUNK = 1000
 
 

@@ -67,6 +67,7 @@ def check_sink(spark: SparkSession, sink: Sink, schema: StructType) -> None:
 
 def _require_stream_writer(spark: SparkSession, sink: Sink) -> None:
     """Raise OptionError for a format that Spark reads, or writes in batches only, such as jdbc."""
+    # Spark's API for Python does not tell what a format can do.
     jvm: Any = spark._jvm
     sources: Any = jvm.org.apache.spark.sql.execution.datasources.DataSource
     conf = spark._jsparkSession.sessionState().conf()

@@ -164,6 +164,7 @@ def _body(frames: _Frames, place: Place) -> pa.Array:
     edges = np.empty(2 * frames.total + 1, dtype=np.int32)
     edges[0:-1:2] = starts + _BODY_FROM
     edges[1::2] = ends
+    # There is nothing behind the last body.
     edges[-1] = edges[-2]
     alternating = pa.Array.from_buffers(
         pa.binary(), 2 * frames.total, [None, pa.py_buffer(edges), pa.py_buffer(buffer)]

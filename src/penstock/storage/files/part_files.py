@@ -113,4 +113,5 @@ class PartFiles:
                 logger.warning("cannot remove a staged part - %s", error)
 
     def _path(self, number: int) -> str:
+        # As many digits as a u64 may have: names sort as their numbers do.
         return os.path.join(self._directory, f"{number:020d}.part")

@@ -64,6 +64,7 @@ def examine(log: IndexedLog, found: Sequence[ChunkFile]) -> State:
     is_damaged = _report(log, found, covered, synced)
     is_damaged |= _is_incomplete(log, chunks, covered, synced.covered)
     is_short = bool(_holes(chunks, start)) or _lacks(log, chunks, synced.covered, covered)
+    # Damage may be anywhere; what a power cut took is behind the last mark.
     low = start if is_damaged else synced.covered if is_short else covered
     return State(chunks, covered, max(low, start), is_damaged, is_short, mark.file)
 

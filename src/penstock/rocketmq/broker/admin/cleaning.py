@@ -67,5 +67,6 @@ class Cleaning:
 def _is_left_over(topic: Topic) -> bool:
     if topic.channels or topic.groups or topic.exiting:
         return False
+    # Without a configuration, only its messages tell which side made the topic.
     batches, newest = topic.log.batches_at(topic.log.next_offset - 1)
     return newest < len(batches) and batches[newest].dialect == Dialect.ROCKETMQ

@@ -35,6 +35,7 @@ class _Window(NamedTuple):
 
 
 _WINDOWS: Final = (
+    # Samples at both ends: seven of them are six periods apart.
     _Window("statsMinute", 10 * SECOND, 7),
     _Window("statsHour", 10 * MINUTE, 7),
     _Window("statsDay", HOUR, 25),
@@ -65,6 +66,7 @@ class Counter:
         now = (self.times, self.amount, self.nbytes)
         if not samples:
             samples.append(_NOTHING)
+        # The same tuple again: a key that is idle takes no memory for its windows.
         samples.append(samples[-1] if samples[-1] == now else now)
         if len(samples) > _WINDOWS[window].length:
             del samples[0]

@@ -242,6 +242,7 @@ def _value(data: bytes, name: bytes, start: int, end: int) -> bytes:
 def _find(data: bytes, name: bytes, start: int, end: int) -> int:
     """The start of a property; -1 when it is not there. A longer name may end like this one."""
     place = data.find(name, start, end)
+    # RocketMQ spec 3.3: 2 is the byte that ends a property.
     while place > start and data[place - 1] != 2:
         place = data.find(name, place + 1, end)
     return place

@@ -95,6 +95,7 @@ class TopicRetention:
         groups = self._offsets.groups_of(topic.name)
         for group in groups:
             offset = self.log_offset(topic, group)
+            # Only where it has moved: a commit sets back the age of the group, which may be stale.
             if topic.groups.get(ROCKETMQ_PREFIX + group) != offset:
                 topic.commit_group(ROCKETMQ_PREFIX + group, offset)
         known = {ROCKETMQ_PREFIX + group for group in groups}
