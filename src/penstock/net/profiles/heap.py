@@ -55,6 +55,7 @@ class HeapProfile:
         statistics = self._statistics()
         places = _Places(each.filename for one in statistics for each in one.traceback)
         for one in statistics[:STACKS_MAX]:
+            # tracemalloc has the innermost frame last, pprof first.
             stack = [places.frame(each.filename, each.lineno) for each in reversed(one.traceback)]
             profile.add(stack, (one.count, one.size))
         rest = statistics[STACKS_MAX:]

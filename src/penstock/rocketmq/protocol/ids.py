@@ -83,6 +83,7 @@ def host_digits(host: Host) -> str:
 def java_hash(text: str) -> int:
     """``String.hashCode()`` of Java, a signed 32-bit number; what tag filters compare."""
     value = 0
+    # Java's characters are units of UTF-16, half a surrogate pair among them.
     units = text.encode("utf-16-be", "surrogatepass")
     for index in range(0, len(units), 2):
         value = (31 * value + (units[index] << 8 | units[index + 1])) & 0xFFFFFFFF

@@ -64,6 +64,7 @@ class Counter:
         """Note how much it is now."""
         samples = self.samples[window]
         now = (self.times, self.amount, self.nbytes)
+        # A key that is new has come since the last sample, at which there were none.
         if not samples:
             samples.append(_NOTHING)
         # The same tuple again: a key that is idle takes no memory for its windows.
