@@ -188,6 +188,7 @@ class Broker:
         try:
             action()
         except StorageError as error:
+            # Once, not at each try: a full disk fails every time.
             if problem not in self._problems:
                 logger.error("TOPIC(%s): failed to %s - %s", topic.name, what, error)
             self._problems[problem] = error

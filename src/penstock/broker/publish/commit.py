@@ -97,6 +97,7 @@ class Commit:
     def _queue_of(self, batch: Batch) -> int:
         """The queue of an unplaced batch, which has its shard there."""
         count = len(self._queue_ends)
+        # The same shard, the same queue: this is what keeps the messages of one key in order.
         if batch.queue:
             return (batch.queue - 1) % count
         queue = self._turn % count

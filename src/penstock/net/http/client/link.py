@@ -78,6 +78,7 @@ class HttpLink(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._waiter is not None and not self._waiter.done():
+            # RFC 9112, 6.3: an answer without a length ends with its connection.
             if self._reader is not None and self._reader.end():
                 self._waiter.set_result(None)
             else:

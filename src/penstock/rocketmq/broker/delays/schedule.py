@@ -205,6 +205,7 @@ class Schedule:
             level.next_offset = each.queue_offset + 1
         if not found:  # damaged up to the end, if there is anything
             level.next_offset = min(end, start + SLICE)
+        # The slice is full: the rest has its turn after the other levels.
         if level.next_offset < end:
             level.due_ms = now
 

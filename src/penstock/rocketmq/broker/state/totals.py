@@ -60,6 +60,7 @@ class Totals:
         self.yesterday = Day()
         self._clock = clock
         self._date = self._local_date()
+        # One a second, at both ends of the longest span.
         self._samples = deque((self._sample(),), maxlen=SPANS_S[-1] + 1)
         self._put_times: dict[int, int] = {}
         self._last_put_times: dict[int, int] = {}
@@ -80,6 +81,7 @@ class Totals:
             self._turned_ns = sample.at_ns
             self._last_put_times, self._put_times = self._put_times, {}
         today = self._local_date()
+        # A clock that is set back does not begin a day again.
         if today > self._date:
             self._date = today
             self.yesterday, self.today = self.today, Day(self.put_messages, self.got_messages)
