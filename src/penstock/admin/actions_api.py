@@ -64,6 +64,7 @@ def read_strings(body: bytes, names: Sequence[str]) -> list[str]:
             f"json: cannot unmarshal {kind} into Go value of type struct {{ {fields} }}"
         )
     for key, item in value:
+        # Go's decoder takes names in any case, and leaves a field alone for null.
         name = key if key in found else key.lower()
         if name not in found or item is None:
             continue

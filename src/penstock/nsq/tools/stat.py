@@ -52,6 +52,7 @@ class Row(NamedTuple):
         # Go computes the messages that left: what came, less what the depth grew by.
         left = came - (now.depth - before.depth)
         return cls(
+            # Cut off, as Go's conversion to an integer does (NSQ spec 6.2).
             int(came / seconds),
             int(left / seconds),
             now.depth,

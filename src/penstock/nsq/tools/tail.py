@@ -184,6 +184,7 @@ def run(argv: Sequence[str]) -> int:
     if not flags.topics:
         raise ToolError("--topic required")
     if not flags.channel:
+        # Each run has a channel to itself, which goes with it (NSQ spec 6.3).
         flags.channel = f"tail{secrets.randbelow(999_999):06d}#ephemeral"
     # As in Go, so that nodes do not send more than is shown (NSQ spec 6.3).
     if 0 < flags.n < flags.max_in_flight:

@@ -201,6 +201,7 @@ class Writer:
         if due and not self._settings.skip_empty_files:
             self._next_output()
         self.sync()
+        # The next message opens the next file: until then there is none to be empty.
         if due and self._settings.skip_empty_files:
             self.close()
 
