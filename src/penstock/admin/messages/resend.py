@@ -74,6 +74,7 @@ class Sending:
         self._resending = Resending(chosen.to)
         self._channel = LetterChannel(http, node.http_address, chosen.topic)
         self._log = LogReader(http, node.http_address, chosen.topic)
+        # Neighbours are mostly of one batch, whose origin is then read once.
         self._origin_topic = functools.lru_cache(maxsize=1)(origin_topic)
         self._todo = 0
         self._id_base = 0

@@ -177,6 +177,7 @@ class Stager:
         timeout_s = self._settings.timeout_s
         is_given_up = now - (self._alone_since_ns or now) >= timeout_s * SECOND
         may_come = any(each.ready for each in links)
+        # Where nothing may come, that nothing comes does not show that the channel is empty.
         if self._quiet_since_ns is not None and not may_come and not is_given_up:
             self._quiet_since_ns = now
         if is_given_up and consumer.last_error is not None:

@@ -76,6 +76,7 @@ class Swap:
         self._replace_in_log(changes)
         for change in changes:
             self._clear(change)
+        # Before the rest: without a plan the next start discards what is left.
         self._disk.remove(self._plan)
         if self.staging.exists():
             self._disk.remove_tree(str(self.staging))

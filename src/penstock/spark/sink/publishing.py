@@ -95,6 +95,7 @@ class Publisher:
         except TlsNeeded as error:
             raise SinkError(tls_needed(error.node)) from None
         except LogError as error:
+            # The node's trouble, not the messages': the next node may take them.
             if error.status >= 500:
                 raise
             if not too_big(error) or piece.count == 1:

@@ -103,6 +103,7 @@ class RequestModeCommands:
 
     def _members(self, group: str) -> list[str]:
         online = self.clients.consumers.get(group)
+        # In one order for all who ask, or a queue would have two members, and another none.
         return sorted({m.client_id for m in online.members.values()}) if online is not None else []
 
     async def _queues(self, topic: str) -> list[MessageQueue]:
