@@ -50,6 +50,7 @@ def events() -> Iterator[list[bytes]]:
 
     with zipfile.ZipFile(data_folder() / "flights.csv.zip") as archive:
         text = archive.read("flights.csv")
+    # As the file has it: Arrow would make a time of it, which JSON cannot hold.
     kinds = arrow_csv.ConvertOptions(column_types={"time_hour": pa.string()})
     table = arrow_csv.read_csv(io.BytesIO(text), convert_options=kinds)
     table = table.sort_by([("time_hour", "ascending"), ("minute", "ascending")])

@@ -18,6 +18,7 @@ from penstock.core.ids import NODE_ID_MAX
 from penstock.node.node_options import default_node_id
 
 HOST = "127.0.0.1"
+# Linux gives ports from 32768 on to whoever asks for any.
 _RARE = range(20_000, 30_000)
 
 

@@ -46,6 +46,7 @@ class PipelineRun:
         from penstock.spark.session import say_errors_once, session
 
         with self._log.open("ab") as log:
+            # Four tries of a task, as on a cluster; a local Spark gives it one unless told.
             self._spark = session("local[*,4]", settings=self._pipeline.settings, log=log)
         say_errors_once()
         return self._spark
