@@ -556,8 +556,7 @@ class Topic:
         """Move a group to an offset, or make it at the log's start; retention waits for it."""
         if offset is None:
             offset = self.groups.get(name, self.log.start_offset)
-        # No reader can have read more than is visible, and a power cut may take the rest.
-        self.groups[name] = min(offset, self.log.next_offset)
+        self.groups[name] = min(offset, self.log.next_offset)  # no reader has seen more
         self.group_ages.moved(name)
         self.journal.changed = True
 

@@ -136,14 +136,12 @@ class HttpClient:
         """The endpoint to ask. With a secret or TLS a node is first asked for its HTTPS port."""
         access = self._access
         if "://" in address or not (access.tls or access.auth_secret):
-            # Without TLS and secret a node is simply asked; its refusal names the port if it has
-            # to.
+            # Without TLS and secret a node is simply asked; a refusal names the port.
             return Endpoint.of(address)
         known = self._known.get(address)
         if known is None:
             asked = SentRequest("GET", Endpoint.of(address), PROBE)
-            # Without headers: the secret must not go in the clear to a port that nobody has vouched
-            # for.
+            # Without headers: the secret must not go to just any port in the clear.
             answer = await self._exchange(asked, b"", {})
             port = https_port(answer.status, answer.body) or (access.https_port * access.tls)
             known = self._known[address] = asked.endpoint.secure(port) if port else asked.endpoint

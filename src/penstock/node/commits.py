@@ -156,8 +156,7 @@ class Commits:
             return
         self._dirty[topic] = None
         if self._read is not None:
-            # All of the connection's read is one publish, which ``release`` commits or leaves to
-            # the pass.
+            # The connection's whole read is one publish: ``release`` commits it, or the pass.
             self._read += 1
         elif self._at_once_left:
             self._at_once_left -= 1
@@ -281,8 +280,7 @@ class Commits:
         error = None
         try:
             write()
-        # These say nothing about the disk, so they are not noted: ``/ping`` shows failed writes
-        # alone.
+        # Not noted, as they say nothing about the disk: ``/ping`` shows failed writes alone.
         except (TopicFullError, ExitingError) as refusal:
             done(refusal)
             return
@@ -410,8 +408,7 @@ class Commits:
         self.commit()
         while busy := self._not_at_rest(topic):
             self._moved.clear()
-            # Cleared before: a short sync may end within the call, and its event must not be
-            # missed.
+            # Cleared first: a short sync may end, and set it, within the call.
             for each in busy:
                 self.sync(each)
             await self._moved.wait()

@@ -115,8 +115,7 @@ class SyncJob:
         # disk, so later ones find a file that does not grow.
         if self.growing is not None:
             self.growing.reserve()
-        # The segments before the directory: an entry that survives a power cut leads to whole
-        # bytes.
+        # First, so that a name that survives a power cut leads to whole bytes.
         for file in self.files:
             file.sync()
         if self.sync_directory:
@@ -160,7 +159,6 @@ class Log:
         self._unwritten: list[Batch] = []
         self._unwritten_bytes = 0
         is_fsync = options.durability is Durability.FSYNC
-        # An offset that a reader has seen is never given to another message.
         self._hides = is_fsync or options.awaits_copies
         self._unseen: deque[Batch] = deque()  # appended, not synced or copied
         self._unseen_bytes = 0
@@ -188,7 +186,6 @@ class Log:
         offset = self.append_offset
         for batch in batches:
             assert batch.first_offset == offset, "batches of a log are dense"
-            # A start takes a batch whose id does not fit for another queue's (``recovery/scan``).
             assert batch.first_id == self.id_base + offset, "an id is the base plus the offset"
             offset = batch.next_offset
         self._write(batches)
@@ -213,7 +210,6 @@ class Log:
 
         Raises DiskFullError or StorageError, and then the log is unchanged.
         """
-        # ``takes_one`` says that nothing is held back or hidden: the batch is written, then seen.
         segment = self._segment_for(len(batch.raw), batch.first_offset)
         position = segment.file.size
         segment.file.append(batch.raw)
@@ -252,7 +248,6 @@ class Log:
         self._require_writable()
         batches = written.batches
         assert batches[0].first_offset == self.append_offset, "nothing else was appended"
-        # Their bytes are written already, at positions that nobody reads before this.
         self._segments[-1].take(batches)
         self.unsynced_messages += batches[-1].next_offset - self.append_offset
         self.append_offset = batches[-1].next_offset
@@ -295,7 +290,6 @@ class Log:
         if offset > self.append_offset:
             assert not self._unwritten, "this is for a log that was just opened, or synced"
             assert self.next_offset == self.append_offset
-            # What was promised is on record already: recovery has compared log and journal.
             gone = Damage("log", why, first=self.next_offset, next=offset)
             self.damage.report(gone, is_loss=False)
             self._tail.clear()
@@ -339,8 +333,7 @@ class Log:
     def _rotate(self, first_offset: int) -> Segment:
         segment = Segment.create(self.disk, self.directory, first_offset, self.id_base)
         segment.damage = self.damage
-        # No more is appended to it: zeros behind its end would only be read at a start.
-        self._segments[-1].file.release()
+        self._segments[-1].file.release()  # no more is appended
         self._finished_unsynced.append(self._segments[-1])
         self._segments.append(segment)
         self._starts.append(first_offset)
@@ -408,7 +401,6 @@ class Log:
         assert job is not None, "a sync ends that has begun"
         if error is None:
             self.synced_offset = max(self.synced_offset, job.end)
-            # Where copies are awaited readers wait for them, too: then ``show`` is called for both.
             return [] if self.options.awaits_copies else self.show(job.end)
         # Only opening the directory raises this: no sync has failed, the next job does it all.
         if isinstance(error, TooManyFilesError):
@@ -494,8 +486,7 @@ class Log:
         It holds ``offset`` unless that message is gone or damaged; then it starts behind it. The
         run is empty when nothing is left to read. Raises StorageError when the disk cannot be read.
         """
-        # Consumers that keep up are served from here, without a file or a checksum.
-        in_memory = self._tail.find(offset)
+        in_memory = self._tail.find(offset)  # no file, no checksum
         # The tail gives its last batch for every offset behind it, the end of the log included.
         if in_memory is not None and offset < self.next_offset:
             return self._tail.batches, in_memory
@@ -548,7 +539,6 @@ class Log:
             at = self.batches_at(offset) if is_visible else self._unseen_at(offset, end)
             batches, place = at
             if place >= len(batches):  # nothing is left there
-                # Damage up to the end of this part: a reader steps over it as a channel does.
                 offset = self.next_offset if is_visible else end
                 continue
             for batch in batches[place:]:
@@ -581,8 +571,7 @@ class Log:
         none.
         """
         for segment in self._segments:
-            # The latest time of all before it: the system's time may have gone back within a
-            # segment.
+            # The latest time up to there, though the system's time may have gone back.
             if segment.last_timestamp_ns < timestamp_ns:
                 continue
             for number in range(segment.index.block_at_time(timestamp_ns), len(segment.index)):

@@ -175,8 +175,7 @@ class Channel:
                 continue
             for offset in range(first, next_):
                 if flights.take(offset) is None:
-                    # The session answers E_FIN_FAILED for it, which is not fatal (NSQ spec 1.3, FIN
-                    # 4 and 5).
+                    # The session answers E_FIN_FAILED, which is not fatal (NSQ spec 1.3, FIN 4, 5).
                     failed.append(offset)
                 else:
                     self._finished(offset, offset + 1)

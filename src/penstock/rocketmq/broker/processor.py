@@ -69,8 +69,7 @@ class Processor:
                 return answerer(connection, request)
             later = self._later.get(request.code)
             if later is None:
-                # RocketMQ spec 2.8, code 3: clients that ask 400 fall back to sharing queues
-                # themselves.
+                # RocketMQ spec 2.8, code 3: after 400, clients share queues by themselves.
                 return request.unsupported()
         except PenstockError as error:
             return failure(connection, request, error)

@@ -72,7 +72,6 @@ def commit(
     known = _known(batch, sorted(set(nodes)), access)
     if known is None:
         # One such node is enough: a later driver could not ask it what was decided.
-        # driver.
         _commit_undecided(batch, all_staged, access)
         return
     held = {

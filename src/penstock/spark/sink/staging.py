@@ -92,7 +92,6 @@ def stage_pieces(
         )
         for place, piece in in_requests(placed, settings.request_bytes):
             # Rows before these may become several chunks, whose numbers come before theirs.
-            # waits.
             requests.await_room()
             requests.submit(partial(stager.stage, place, stager.next_chunk(place), piece))
         requests.finish()

@@ -362,8 +362,7 @@ class OsDisk:
                     f.writelines(data)
                     f.flush()
                     if sync:
-                        # Before the rename: otherwise a power cut may leave the new name with an
-                        # empty file.
+                        # Before the rename, or a power cut may leave an empty file there.
                         os.fsync(f.fileno())
                 os.rename(temporary, path)
             except OSError:

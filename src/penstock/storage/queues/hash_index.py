@@ -243,8 +243,7 @@ class HashIndex:
     ) -> Iterator[list[int]]:
         data = self._disk.read_file(self._path(start))
         if data is None:  # deleted meanwhile, or lost
-            # ``trim`` removes a file and its start together, so a file that is listed must be
-            # there.
+            # ``trim`` removes a file with its start: one that is listed must be there.
             if start in self._starts:
                 raise DamagedIndexError(self._path(start), start)
             return

@@ -117,7 +117,7 @@ class RequestReader(HeadReader):
         head = self.head
         if self._parser.should_upgrade():
             if head.method == "CONNECT":
-                # A proxy's method: this is none.
+                # A proxy's method, and this is no proxy.
                 raise BadRequestError
             return
         self._route, param = self._router.resolve(head.method, head.path, head.query)

@@ -208,8 +208,7 @@ class NsqdApi:
         try:
             return Bodies.from_lines(body, self._limits.max_msg_size)
         except ProtocolError:
-            # NSQ spec 2.3: one line that is too long rejects all, as lines are checked before
-            # anything.
+            # NSQ spec 2.3: one line that is too long rejects all; lines are checked first.
             raise ApiError(413, "MSG_TOO_BIG") from None
 
     def _binary_bodies(self, body: bytes) -> Bodies:

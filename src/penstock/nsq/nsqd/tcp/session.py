@@ -185,8 +185,7 @@ class Session:
                         frames, connection.behind = connection.behind, []
                         self._send_messages(frames)
                 else:
-                    # V2 protocol: only FIN, REQ and TOUCH may fail without ending the connection
-                    # (NSQ spec 1.1).
+                    # V2 protocol: only FIN, REQ and TOUCH fail without an end (NSQ spec 1.1).
                     connection.fail(f"E_{command}_FAILED {command} failed {failure}")
                 connection.answered()
             turn += count
@@ -289,8 +288,7 @@ class Session:
             connection.identity = identity
             outcome = negotiate(identity, context.features, context.limits)
         except ProtocolError as failure:
-            # V2 protocol, IDENTIFY: each refusal is fatal, whatever was accepted before (NSQ spec
-            # 1.3).
+            # V2 protocol, IDENTIFY: each refusal is fatal (NSQ spec 1.3).
             connection.fail(failure.text)
             return
         # The latest IDENTIFY counts; Go's message pump keeps what the first said (NSQ spec 1.4).
@@ -304,8 +302,7 @@ class Session:
             Layering(connection, outcome, context.tls).begin()
 
     def _on_auth(self, event: Auth) -> None:
-        # V2 protocol, AUTH row 8: a ``GuardedSession`` is there where auth servers are (NSQ spec
-        # 1.3).
+        # V2 protocol, AUTH row 8: with auth servers it is a ``GuardedSession`` (NSQ spec 1.3).
         self.connection.fail("E_AUTH_DISABLED AUTH disabled")
 
     def _on_close(self, event: Close) -> None:

@@ -218,8 +218,7 @@ class Writer:
         with _trying("failed to close GZIP writer"):
             output.finish()
         with _trying("failed to fsync output file"):
-            # Closing writes nothing to stable storage, and what is in the file counts as durable
-            # then.
+            # To close brings nothing to stable storage, and all in the file counts as durable.
             output.sync()
         with _trying("failed to close output file"):
             output.close()

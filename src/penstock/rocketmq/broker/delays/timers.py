@@ -379,8 +379,7 @@ class Timers:
     def _take(self, now: int) -> None:
         """Take the messages that are due, up to a slice."""
         nbytes = 0
-        # They stay in the heap until they are stored: ``remove_first`` takes them out in this
-        # order.
+        # They stay in the heap until they are stored; ``remove_first`` goes by this order.
         for offset in self._waiting.due(now, SLICE):
             try:
                 message = self._store.message_at(names.TIMER_TOPIC, QUEUE, offset)

@@ -118,8 +118,7 @@ class Pops:
         was_ordered = self.ordered.table.leave((topic, group))
         if known is not None:
             if was_ordered:
-                # In order it has committed offsets: the channel goes on from there, not where it
-                # once was.
+                # In order it has committed offsets: the channel goes on from there.
                 known.topic.seek(known.channel, self._start(known.topic, group, from_end))
             return known
         if not is_valid_name(group):

@@ -141,8 +141,7 @@ class HeldPulls:
             # some.
             if not held.connection.has_room or held.grounds != self._grounds(held.header):
                 self._drop((topic, queue), key)
-                # From the start, with all its checks: permissions or the subscription may have
-                # changed.
+                # From the start, with all checks: permissions may have changed, say.
                 held.connection.take_again(_committed(held))
                 continue
             try:

@@ -229,8 +229,7 @@ class Sends:
                 ip = self.settings.broker_ip1
                 remark = f"the broker[{ip}] sending transaction message is forbidden"
                 raise RefusedError(ResponseCode.NO_PERMISSION, remark)
-            # RocketMQ spec 2.1, step 3: a half message waits in its own topic before any delay
-            # does.
+            # RocketMQ spec 2.1, step 3: a half message waits first, and for its delay then.
             return self.transactions.half(draft)
         return self.publisher.divert(draft)
 

@@ -253,8 +253,7 @@ class Group:
 
     async def _share_for_ever(self) -> None:
         while True:
-            # Request 40 may be lost, as it is one-way: so the members are asked for from time to
-            # time.
+            # Request 40 is one-way and may be lost, so members are asked for now and then.
             await self.hub.sleep(self.hub.config.rebalance_interval)
             self.share_soon(0)
 
@@ -297,8 +296,7 @@ class Group:
                 self._tell(
                     level, "rebalance-failed", f"rebalanceByTopic Exception: {error}", topic=topic
                 )
-                # Its queues are kept until it is known who else is there: giving up would only move
-                # them.
+                # Its queues are kept until the members are known: giving up would only move them.
                 wanted.update(queue for queue in self.held if queue.topic == topic)
                 self.share_soon(LATER_S)
                 continue
