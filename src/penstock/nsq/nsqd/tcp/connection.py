@@ -238,8 +238,6 @@ class Connection(Intake, asyncio.Protocol):
                 self.transport.resume_reading()
 
     def eof_received(self) -> bool:
-        # The client may only have shut down its sending side: it still reads answers (NSQ spec
-        # 1.1).
         # The client may only have ended its sending, and still read answers (NSQ spec 1.1).
         self.is_at_end = True
         self._end_if_over()
