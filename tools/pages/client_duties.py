@@ -62,7 +62,7 @@ def _tools(file: str, *functions: str) -> tuple[str, ...]:
 # fmt: off
 _PROTOCOL = (
     Duty("The connection begins with the four bytes of V2.",
-         _guide("the_first_and_the_last_words") + _unit("connect", "a_producer")),
+         _guide("the_first_and_the_last_words")),
     Duty("IDENTIFY tells client_id, hostname, user_agent and all that is asked for.",
          _guide("what_a_node_knows_of_its_consumer") + _unit("config", "identify")),
     Duty("Names have 1 to 64 of `.a-zA-Z0-9_-`, perhaps with `#ephemeral`; others are not sent.",
@@ -169,8 +169,7 @@ _NEGOTIATION = (
          + _client("the_node_lowers_the_level", "a_node_without_compression")
          + _unit("connect", "all_fields", "what_is_missing_has_its_default")),
     Duty("A node that answers OK does not negotiate: no upgrades, RDY up to 2500.",
-         _guide("a_node_that_does_not_negotiate")
-         + _unit("connect", "a_server_without_negotiation")),
+         _guide("a_node_that_does_not_negotiate")),
     Duty("What the node refuses is told.",
          _client("values_that_the_node_does_not_take", "two_compressions_cannot_be_had")),
     Duty("Output buffering: size and time can be asked for, and be turned off.",
@@ -294,7 +293,8 @@ _PRODUCERS = (
          _publishing("every_way_to_publish")
          + _unit("producer", "nothing_is_lost_over_a_restart")),
     Duty("Answers belong to commands in their order.",
-         _unit("producer", "answers_and_refusals", "a_topic_keeps_its_order")),
+         _unit("connection", "answers_and_refusals")
+         + _unit("producer", "a_topic_keeps_its_order")),
     Duty("An answer that nobody waits for ends the connection.",
          _unit("producer", "an_answer_nobody_waits_for", "strange_answers")),
     Duty("A loss fails all that is pending, or it is sent again: at most once, at least once.",
@@ -321,9 +321,9 @@ _OPTIONS = (
          + _tests("unit/core/settings/test_client_options.py", "reading", "refused", "bounds"),
          "16 bits do not wrap: `max_attempts` 70000 is 70000. `topology_*` is not in NSQ 1.3."),
     Duty("Addresses of nsqlookupd: scheme, port, path and query (7.4).",
-         _unit("subscription", "urls", "bad_urls") + _unit("lookup", "url")),
+         _unit("subscription", "bad_urls") + _unit("lookup", "url")),
     Duty("The secret goes to nsqlookupd as a bearer, unless told otherwise (7.4).",
-         _unit("subscription", "the_secret")),
+         _unit("consumer", "one_nsqlookupd_hangs_and_one_is_dead")),
     Duty("RDY goes out before the FIN or REQ that it follows from (7.4).",
          _unit("answers", "outcomes_are_told_before_the_answer")),
     Duty("The log names a node that allows less than `max_in_flight` (7.4).",
@@ -362,8 +362,7 @@ _ORIGINAL_TESTS = (
     Duty("go-nsq, Consumer with TLS, Deflate, Snappy, both, and client certificates.",
          _client("every_layer", "a_node_that_wants_certificates")),
     Duty("go-nsq, LookupdAuthorization.",
-         _unit("consumer", "one_nsqlookupd_hangs_and_one_is_dead")
-         + _unit("subscription", "the_secret")),
+         _unit("consumer", "one_nsqlookupd_hangs_and_one_is_dead")),
     Duty("go-nsq, ProducerConnection, Ping, Publish, MultiPublish and their asynchronous twins.",
          _publishing("every_way_to_publish")
          + _unit("producer", "asyncios_soon_and_flush", "asyncios_stopped")),

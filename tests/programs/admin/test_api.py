@@ -63,6 +63,8 @@ async def test_without_producers(running: Running, direct: Running, two: Two) ->
     assert (await running.get("/api/topics/t"))["nodes"] == []
     assert (await running.ask("GET", "/api/topics/t/c"))[0] == 404
     assert await direct.ask("GET", "/api/topics/u") == (404, '{"message":"TOPIC_NOT_FOUND"}')
+    two.lookupd.answers["/nodes"] = {"producers": []}
+    assert await running.get("/api/counter") == {"stats": {}, "message": ""}
 
 
 async def test_nodes_without_their_topics(running: Running) -> None:

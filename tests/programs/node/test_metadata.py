@@ -39,11 +39,10 @@ async def test_a_fresh_start_writes_the_file(start: Start, tmp_path: Path) -> No
 
 async def test_topics_and_channels_without_the_ephemeral_ones(start: Start, tmp_path: Path) -> None:
     nsqd = await start()
-    for name in ("t", "u", "e#ephemeral"):
-        assert (await nsqd.post(f"/topic/create?topic={name.replace('#', '%23')}"))[0] == 200
-    for name in ("c", "d#ephemeral"):
-        path = f"/channel/create?topic=t&channel={name.replace('#', '%23')}"
-        assert (await nsqd.post(path))[0] == 200
+    for name in ("t", "u", "e%23ephemeral"):
+        assert (await nsqd.post(f"/topic/create?topic={name}"))[0] == 200
+    for name in ("c", "d%23ephemeral"):
+        assert (await nsqd.post(f"/channel/create?topic=t&channel={name}"))[0] == 200
     await nsqd.until(lambda: len(content(tmp_path)["topics"]) == 2)
     await nsqd.until(lambda: bool(content(tmp_path)["topics"][0]["channels"]))
     assert (tmp_path / FILE_NAME).read_text() == (
@@ -67,8 +66,7 @@ async def test_a_pause_is_written_before_its_answer(start: Start, tmp_path: Path
 async def test_a_pause_that_cannot_be_written_is_told(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    disk = FaultyDisk("/data")
-    monkeypatch.setattr(opening, "OsDisk", lambda: disk)
+    disk = faulty_disk(monkeypatch)
     nsqd = await start(data_path="/data")
     await nsqd.post("/topic/create?topic=t")
     disk.fail("replace", within=FILE_NAME, times=-1)
@@ -179,8 +177,7 @@ async def test_what_an_answer_has_waited_for_is_not_written_again(
 async def test_trouble_with_the_file_ends_nothing(
     start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    disk = FaultyDisk("/data")
-    monkeypatch.setattr(opening, "OsDisk", lambda: disk)
+    disk = faulty_disk(monkeypatch)
     nsqd = await start(data_path="/data")
     disk.fail("replace", within=FILE_NAME, times=-1)
     await nsqd.publish("t", b"x")
@@ -192,8 +189,7 @@ async def test_trouble_with_the_file_ends_nothing(
 
 
 async def test_an_unwritable_data_path_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    disk = FaultyDisk("/data")
-    monkeypatch.setattr(opening, "OsDisk", lambda: disk)
+    disk = faulty_disk(monkeypatch)
     disk.fail("replace", within=FILE_NAME, times=-1)
     with pytest.raises(PenstockError, match="failed to persist metadata - "):
         await nsqds.start(options("/data"))

@@ -305,8 +305,10 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(starting, "ASK_S", 60.0)
 
 
-async def decided(state: ReplicationState | None, **changes: Any) -> ReplicationState | None:
-    return await decide(options("/nowhere", **changes), state, "/nowhere", Secret())
+async def decided(state: ReplicationState, **changes: Any) -> ReplicationState:
+    found = await decide(options("/nowhere", **changes), state, "/nowhere", Secret())
+    assert found is not None
+    return found
 
 
 @pytest.fixture
@@ -322,31 +324,29 @@ def address(running: Running) -> str:
 
 
 async def test_a_node_that_has_nothing_to_do_with_copies_starts_as_ever(tmp_path: Path) -> None:
-    assert await decided(None) is None
+    assert await decide(options("/nowhere"), None, "/nowhere", Secret()) is None
     assert await standby_for(options(tmp_path), lambda: None) is None
 
 
 async def test_a_primary_asks_those_who_have_copied_it(successor: Running) -> None:
     state = ReplicationState("h", 1, followers=[address(successor)])
     found = await decided(state)
-    assert found is not None
     assert (found.role, found.fenced_epoch, found.primary) == (
         Role.FENCED, 2, address(successor),
     )  # fmt: skip
     other = await decided(ReplicationState("other", 1, followers=[address(successor)]))
-    assert other is not None
     assert other.role is Role.PRIMARY
     alone = await decided(ReplicationState("h", 1, followers=[unused_address()]))
-    assert alone is not None
     assert alone.role is Role.PRIMARY
 
 
 @asynccontextmanager
-async def told(**status: object) -> AsyncIterator[str]:
+async def told(delay_s: float = 0, **status: object) -> AsyncIterator[str]:
     """The address of a node that says this of itself."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
+        await asyncio.sleep(delay_s)
         body = json.dumps(status).encode()
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
         writer.close()
@@ -371,7 +371,6 @@ async def test_the_successor_is_the_one_that_takes_publishes_not_a_copy_of_it() 
             ([copy, primary, newest], 3, newest),
         ):
             found = await decided(ReplicationState("h", 1, followers=followers))
-            assert found is not None
             assert (found.role, found.fenced_epoch, found.primary) == (
                 Role.FENCED, epoch, successor,
             )  # fmt: skip
@@ -381,18 +380,8 @@ async def test_a_successor_that_is_slow_to_answer_is_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(peer, "CONNECT_S", CONNECT_S)
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        await asyncio.sleep(CONNECT_S + 0.5)
-        body = b'{"role":"primary","epoch":2,"history":"h"}'
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
-        writer.close()
-
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        slow = join_host_port(*server.sockets[0].getsockname())
+    async with told(CONNECT_S + 0.5, role="primary", epoch=2, history="h") as slow:
         found = await decided(ReplicationState("h", 1, Role.PRIMARY, slow), follow=slow)
-    assert found is not None
     assert found.role is Role.FOLLOWER
 
 
@@ -400,7 +389,6 @@ async def test_a_follower_s_data_path_needs_the_flag() -> None:
     with pytest.raises(ConfigError, match="penstock promote"):
         await decided(ReplicationState("h", 1, Role.FOLLOWER, "a:1"))
     found = await decided(ReplicationState("h", 1, Role.FOLLOWER, "a:1"), follow="b:1")
-    assert found is not None
     assert (found.role, found.primary, found.is_settled) == (Role.FOLLOWER, "b:1", True)
 
 
@@ -409,14 +397,11 @@ async def test_a_promoted_node_ignores_the_flag_until_the_other_was_promoted_aft
 ) -> None:
     follow = address(successor)
     promoted = await decided(ReplicationState("h", 3, Role.PRIMARY, follow), follow=follow)
-    assert promoted is not None
     assert promoted.role is Role.PRIMARY
     outranked = await decided(ReplicationState("h", 1, Role.PRIMARY, follow), follow=follow)
-    assert outranked is not None
     assert (outranked.role, outranked.is_settled) == (Role.FOLLOWER, False)
     assert outranked.known_epoch == 2, "before the first answer of the primary"
     over_tls = await decided(ReplicationState("h", 3, Role.PRIMARY, "a:1"), follow="https://a:1")
-    assert over_tls is not None
     assert over_tls.role is Role.PRIMARY, "the same node, asked in another way since"
     with pytest.raises(ConfigError, match="not in a higher one"):
         await decided(ReplicationState("other", 1), follow=follow)
@@ -426,7 +411,6 @@ async def test_a_promoted_node_with_the_flag_asks_its_own_followers_too(successo
     gone = unused_address()
     promoted = ReplicationState("h", 1, Role.PRIMARY, gone, followers=[address(successor)])
     found = await decided(promoted, follow=gone)
-    assert found is not None
     assert (found.role, found.fenced_epoch, found.primary) == (
         Role.FENCED, 2, address(successor),
     )  # fmt: skip
@@ -436,7 +420,6 @@ async def test_a_fenced_node_stays_so_or_follows() -> None:
     fenced = ReplicationState("h", 1, Role.FENCED, "b:1", fenced_epoch=2)
     assert await decided(fenced) is fenced
     found = await decided(fenced, follow="b:1")
-    assert found is not None
     assert (found.role, found.is_settled) == (Role.FOLLOWER, False)
 
 

@@ -1,3 +1,5 @@
+"""A topic: publishes, channels, pause and empty, ephemeral ones, queues, groups, retention."""
+
 from __future__ import annotations
 
 import pytest

@@ -21,12 +21,6 @@ def test_every_flag_is_explained(command: Commands, name: str) -> None:
     assert "--lookupd-http-address" in ended.out
 
 
-def test_an_unknown_command(command: Commands) -> None:
-    ended = command("dlq", "bury")
-    assert ended.code != 0
-    assert "bury" in ended.out + ended.err
-
-
 LETTERS = [
     Stored(offset, f"{offset:016x}", 0, b'{"id":%d}' % offset,
            Origin("orders", "bill" if offset % 2 else "ship", f"{offset + 256:016x}", 5, 0))

@@ -1,3 +1,5 @@
+"""Ids of messages, and the ids of logs with the epochs in which they went on otherwise."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""A set of ranges does what a set of numbers does."""
+
 from __future__ import annotations
 
 from itertools import pairwise

@@ -199,8 +199,10 @@ class Registering(RuleBasedStateMachine):
     def disconnect(self, who: int) -> None:
         self.registry.disconnect(self.nodes[who])
         self.seen.pop(who, None)
-        for having in (*self.topics.values(), *self.channels.values()):
-            having.pop(who, None) if isinstance(having, dict) else having.discard(who)
+        for hidden_until in self.topics.values():
+            hidden_until.pop(who, None)
+        for having in self.channels.values():
+            having.discard(who)
 
     @rule(who=WHO, topic=TOPICS, channel=st.just("") | CHANNELS)
     def register(self, who: int, topic: str, channel: str) -> None:

@@ -270,6 +270,7 @@ class LogMachine(RuleBasedStateMachine):
             return
         is_at_once = self.options.durability is not Durability.FSYNC
         assert self.log.next_offset == (self.log.append_offset if is_at_once else self.durable)
+        assert self.log.copies_end == self.log.next_offset, "for copies nobody waits here"
         assert everything(self.log) == frames(self.seen())
         assert self.damage.pending == []
 

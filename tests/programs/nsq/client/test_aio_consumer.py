@@ -240,15 +240,6 @@ async def test_a_refusal_ends_run(nsqd: FakeNsqd) -> None:
                 await consumer.run(lambda _: None, concurrency)
 
 
-async def test_a_required_node_may_go_later(nsqd: FakeNsqd) -> None:
-    addresses = [nsqd.address]
-    async with Consumer("t", "c", nsqd_tcp_addresses=addresses, required=True) as consumer:
-        await until(lambda: nsqd.count(Ready) == 1)
-        nsqd.close()
-        await until(lambda: consumer.last_error is not None)
-        assert await consumer.get(0.01) is None
-
-
 @pytest.mark.parametrize("error", [OSError("disk full"), asyncio.CancelledError()])
 async def test_giving_up_fails(nsqd: FakeNsqd, error: BaseException) -> None:
     async def keep(message: Message) -> None:

@@ -312,6 +312,17 @@ def test_close_does_not_wait_for_a_node_that_hangs(nsqd: FakeNsqd) -> None:
     nsqd.wait(lambda: not nsqd._sessions)
 
 
+def test_a_connection_that_comes_about_after_the_end_is_closed(nsqd: FakeNsqd) -> None:
+    nsqd.silent = True
+    consumer = consume(BlockingConsumer, nsqd)
+    assert consumer.get(0.02) is None
+    nsqd.wait(lambda: nsqd.asked)
+    consumer.close()
+    assert nsqd._sessions
+    nsqd.send(frames.response(b"{}") + frames.OK_FRAME)
+    nsqd.wait(lambda: not nsqd._sessions)
+
+
 def test_leaving_a_server_that_complains(nsqd: FakeNsqd) -> None:
     nsqd.refusals["Close"] = "E_INVALID cannot CLS in current state"
     with consume(BlockingConsumer, nsqd) as consumer:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -138,7 +139,7 @@ def on_a_terminal(words: list[str], stream: str, given: bytes = b"") -> str:
     terminal, side = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"}
     environment.pop("NO_COLOR", None)
-    streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL} | {stream: side}
+    streams: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, stream: side}
     with tempfile.TemporaryFile() as file:
         file.write(given)
         file.seek(0)

@@ -7,7 +7,7 @@ import tracemalloc
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from penstock.broker.channels.alarms import Alarms
+from penstock.broker.channels.alarms import Alarms, Sleeper
 from penstock.broker.channels.deferred import (
     DUE_IN_ORDER_MAX,
     EARLIEST,
@@ -122,6 +122,15 @@ def test_neighbours_of_one_deadline_are_one_range() -> None:
     for first, next_, now in ((0, 4, NOW), (4, 6, NOW), (8, 9, NOW), (9, 10, NOW + SECOND)):
         found.add(first, next_, now)
     assert sorted(found.ranges()) == [(0, 6, 1), (8, 9, 1), (9, 10, 1)]
+
+
+def test_neighbours_of_several_deadlines_are_finished_together() -> None:
+    found = Flights(TIMEOUT)
+    for first, next_, now in ((0, 4, NOW), (4, 6, NOW + SECOND), (7, 9, NOW + 2 * SECOND)):
+        found.add(first, next_, now)
+    assert not found.finish(3, 8), "6 is not in flight"
+    assert found.finish(1, 6)
+    assert sorted(found.ranges()) == [(0, 1, 1), (7, 9, 1)]
 
 
 def test_a_message_touched_thousands_of_times_does_not_pile_up() -> None:
@@ -253,6 +262,15 @@ def test_what_is_beyond_the_bounds_stands_at_them() -> None:
     assert deferred.soonest(1, (LATEST + 5, 0)) == []
     assert deferred.nearest(1 << 70, 5) == []
     assert deferred.take([-1, 1 << 70]) == []
+
+
+def test_what_was_taken_is_not_due() -> None:
+    deferred = Deferred()
+    for deadline in (10, 12, 14):
+        deferred.add(deadline, deadline, deadline + 1, 1)
+    deferred.take([10, 12])
+    assert deferred.due(13) == []
+    assert deferred.due(14) == [DeferredRange(14, 14, 15, 1)]
 
 
 def test_what_is_due_in_masses_comes_in_the_order_of_the_log() -> None:
@@ -416,7 +434,7 @@ TestRequeued = RequeuedModel.TestCase
 # --- alarms --------------------------------------------------------------------------------------
 
 
-class Sleeper:
+class Dozing:
     def __init__(self) -> None:
         self.wake_at: int | None = None
 
@@ -427,7 +445,7 @@ class AlarmsModel(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.alarms = Alarms()
-        self.sleepers = [Sleeper() for _ in range(4)]
+        self.sleepers: list[Sleeper] = [Dozing() for _ in range(4)]
         self.asleep: dict[int, int] = {}
         self.now = 0
 
@@ -460,14 +478,14 @@ TestAlarms = AlarmsModel.TestCase
 
 
 def test_equal_times_come_in_the_order_of_asking() -> None:
-    alarms, sleepers = Alarms(), [Sleeper() for _ in range(5)]
+    alarms, sleepers = Alarms(), [Dozing() for _ in range(5)]
     for sleeper in sleepers:
         alarms.wake(sleeper, 10)
     assert alarms.due(10) == sleepers
 
 
 def test_thousands_of_replaced_times_are_forgotten_and_none_that_counts() -> None:
-    alarms, rest, busy = Alarms(), [Sleeper() for _ in range(300)], Sleeper()
+    alarms, rest, busy = Alarms(), [Dozing() for _ in range(300)], Dozing()
     for number, sleeper in enumerate(rest):
         alarms.wake(sleeper, 80_000 + number)
         alarms.wake(sleeper, 50_000 + number * 7 % 300)
@@ -481,10 +499,10 @@ def test_thousands_of_replaced_times_are_forgotten_and_none_that_counts() -> Non
 
 
 def test_those_that_are_cancelled_are_let_go_of() -> None:
-    alarms, kept = Alarms(), Sleeper()
+    alarms, kept = Alarms(), Dozing()
     alarms.wake(kept, 10_000)
     for at in range(1000):
-        gone = Sleeper()
+        gone = Dozing()
         alarms.wake(gone, 20_000 + at)
         alarms.cancel(gone)
     assert len(alarms._heap) < 150

@@ -268,6 +268,24 @@ def test_any_other_folder_is_not_called_sound(tmp_path: Path, name: str, said: s
     assert "chown" not in report.findings[0].remedy
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "code", "said"),
+    [
+        ("ids.json", '{"version": 99}', "later-format", "ids.json has format 99, of a later Pen"),
+        ("topics/orders.v1@0", "", "unreadable", "topics/orders.v1@0: Not a directory"),
+    ],
+)
+def test_a_store_that_cannot_be_opened_is_found(
+    tmp_path: Path, name: str, text: str, code: str, said: str
+) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(text)
+    report = examined(tmp_path)
+    assert report.checked == [f"data path {tmp_path}"]
+    assert [each.code for each in report.findings] == [code]
+    assert report.findings[0].what.startswith(f"{tmp_path}/{said}")
+
+
 def test_what_only_the_start_in_memory_has_copied_is_not_called_copied(tmp_path: Path) -> None:
     folder = healthy(tmp_path)
     damage_the_journal(tmp_path, folder)

@@ -1,3 +1,5 @@
+"""What /ping, /ready and the page of metrics tell of a process and its pauses."""
+
 from __future__ import annotations
 
 import gc

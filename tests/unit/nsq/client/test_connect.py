@@ -74,14 +74,6 @@ def begun(config: Config = CONFIG, topic: str = "", channel: str = "") -> Handsh
     return handshake
 
 
-def test_a_producer() -> None:
-    handshake = begun()
-    answer = b'{"max_rdy_count":50,"version":"1.3.0","news":1}'
-    assert handshake.receive(Response(answer)) is None
-    assert handshake.done
-    assert (handshake.server.max_rdy_count, handshake.server.version) == (50, "1.3.0")
-
-
 def test_a_consumer_with_auth_and_heartbeats() -> None:
     handshake = begun(Config(auth_secret="s"), "t", "c")
     assert handshake.receive(Response(b"_heartbeat_")) is None
@@ -103,13 +95,6 @@ def test_upgrades_come_in_order_and_before_auth() -> None:
     while asks[-1] is not None and asks[-1].layer:
         asks.append(handshake.receive(Response(b"OK")))
     assert [ask.layer or ask.what for ask in asks if ask] == ["tls", "deflate", "snappy", "AUTH"]
-
-
-def test_a_server_without_negotiation() -> None:
-    handshake = begun()
-    handshake.receive(Response(b"OK"))
-    assert handshake.done
-    assert handshake.server.max_rdy_count == 2500
 
 
 # --- what a node says of itself

@@ -142,28 +142,6 @@ def test_one_answer_is_enough() -> None:
     assert case.wait() >= 60
 
 
-def test_the_secret() -> None:
-    accept = {"Accept": "application/vnd.nsq; version=1.0"}
-    assert Asking("one:4161").made.headers == accept
-    secret = Asking("one:4161", auth_secret="s").made.headers
-    assert secret == {**accept, "Authorization": "Bearer s"}
-    kept = Asking("one:4161", auth_secret="s", skip_lookupd_authorization=False).made.headers
-    assert kept == accept
-
-
-@pytest.mark.parametrize(
-    ("address", "url"),
-    [
-        ("one:4161", ONE),
-        ("http://one:4161/", ONE),
-        ("https://one:4161", "https://one:4161/lookup?topic=t"),
-        ("one:4161/foo?a=b", "http://one:4161/foo?a=b&topic=t"),
-    ],
-)
-def test_urls(address: str, url: str) -> None:
-    assert checked_url(address, "t") == url
-
-
 @pytest.mark.parametrize("address", ["one", "http://one/", "one:many"])
 def test_bad_urls(address: str) -> None:
     with pytest.raises(ValueError, match=r"port|Port"):

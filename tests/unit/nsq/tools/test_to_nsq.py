@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from penstock.nsq.tools.errors import ToolError
 from penstock.nsq.tools.to_nsq import records
 from penstock.nsq.tools.to_nsq.bar import bar
-from penstock.nsq.tools.to_nsq.program import Throttle
+from penstock.nsq.tools.to_nsq.program import Throttle, run
 from penstock.nsq.tools.to_nsq.records import BLOCK_BYTES, Splitter, blocks
 
 
@@ -117,3 +117,12 @@ def test_a_bar_on_stderr(
     shown = capsys.readouterr()
     assert shown.out == ""
     assert re.search(r"100% 2\.0/2\.0 kB", shown.err)
+
+
+def test_options_that_make_no_producer() -> None:
+    """What else is refused is among the recorded runs."""
+    text = (
+        r"^failed to create nsq.Producer - HeartbeatInterval 1m30s must be less than ReadTimeout 1m"
+    )
+    with pytest.raises(ToolError, match=text):
+        run(["--topic=t", "--producer-opt=heartbeat_interval,90s"])

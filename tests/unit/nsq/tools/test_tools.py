@@ -16,8 +16,9 @@ from msgspec import structs
 from rich.console import Console
 
 from penstock.cluster.cluster import Cluster
+from penstock.cluster.producers import Producer
 from penstock.cluster.stats import ChannelStats
-from penstock.core.chance import SystemChance
+from penstock.cluster.upstream_errors import NoAnswerError
 from penstock.net.tasks import spawn
 from penstock.nsq.client import Config
 from penstock.nsq.client.errors import NotConnected
@@ -34,12 +35,11 @@ from penstock.nsq.tools.errors import (
     writing_stdout,
 )
 from penstock.nsq.tools.flags import ConsumerFlags, parse
-from penstock.nsq.tools.forwarding import Report, Timings, percentile, summary, upstream_hosts
+from penstock.nsq.tools.forwarding import Report, Timings, percentile, summary
 from penstock.nsq.tools.lifecycle import Stop, closed_on, until
 from penstock.nsq.tools.lines import ClientFormatter
-from penstock.nsq.tools.stat import ColourTable, PlainTable, Row, StatFlags, report
+from penstock.nsq.tools.stat import ColourTable, Row, StatFlags, report
 from penstock.nsq.tools.tail import ColourView, PlainView, Stdout
-from penstock.testing.clock import FakeClock
 
 
 @pytest.mark.parametrize("flag", ["-version", "--version"])
@@ -232,12 +232,6 @@ async def test_a_body_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> No
 MS = 1_000_000
 
 
-@pytest.mark.parametrize(("mode", "first"), [("round-robin", "b"), ("hostpool", "a")])
-def test_only_round_robin_begins_with_the_second(mode: str, first: str) -> None:
-    hosts = upstream_hosts(mode, ["a", "b"], FakeClock(), SystemChance(1))
-    assert hosts.take().address == first
-
-
 def test_addresses_have_lines_where_there_are_several(capsys: pytest.CaptureFixture[str]) -> None:
     for addresses in (["a"], ["a", "b"]):
         report = Report(addresses, 100)
@@ -295,13 +289,22 @@ def test_the_line() -> None:
 # --- nsq_stat
 
 
-async def test_a_topic_that_no_node_has_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def none(*_: object) -> list[str]:
-        return []
+async def test_a_cluster_that_has_or_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes: list[Producer] = []
 
-    monkeypatch.setattr(Cluster, "topic_producers", none)
+    async def producers(*_: object) -> list[Producer]:
+        return nodes
+
+    async def stats(*_: object, **__: object) -> list[str]:
+        raise NoAnswerError("why")
+
+    monkeypatch.setattr(Cluster, "topic_producers", producers)
+    monkeypatch.setattr(Cluster, "stats", stats)
     flags = parse(StatFlags, ["--topic=t", "--channel=c", "--nsqd-http-address=h:1"], "nsq_stat")
     with pytest.raises(ToolError, match=r"failed to query any nsqd: no node has the topic t$"):
+        await report(flags, Stop())
+    nodes.append(Producer())
+    with pytest.raises(ToolError, match=r"^ERROR: failed to get nsqd stats - why$"):
         await report(flags, Stop())
 
 
@@ -321,21 +324,6 @@ def test_rates_are_truncated() -> None:
     assert (row.ingress, row.egress) == (3, 2)
     assert (row.total, row.mem, row.disk, row.inflt, row.messages) == (6, 5, 1, 2, 20)
     assert Row.of(NOW, BEFORE, 2.0).ingress == -3
-
-
-def test_a_program_gets_gos_bytes() -> None:
-    out = io.StringIO()
-    table = PlainTable(out)
-    table.header()
-    table.row(Row.of(BEFORE, NOW, 2.0))
-    assert out.getvalue() == (
-        "------rate------+----------------depth----------------+"
-        "--------------metadata---------------\n"
-        "ingress  egress |   total     mem    disk inflt   def |"
-        "     req     t-o         msgs clients\n"
-        "      3       2 |       6       5       1     2     0 |"
-        "       0       0           20       1\n"
-    )
 
 
 def lines_of(table: ColourTable, console: Console) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -358,6 +359,59 @@ QUEUES = f"{DIRECTORY}/queues"
 def opened(disk: FaultyDisk) -> tuple[Log, QueueIndex]:
     log = new_log(disk, max_bytes_per_file=600)
     return log, QueueIndex(disk, QUEUES, log, stated)
+
+
+def from_offset(start: int, found: dict[int, dict[int, int]]) -> dict[int, dict[int, int]]:
+    """What there is from a start of the log on: a power cut may bring back what it let go."""
+    return {
+        queue: {place: offset for place, offset in offsets.items() if place < 0 or place >= start}
+        for queue, offsets in found.items()
+    }
+
+
+def let_go_on_a_bad_disk(log: Log, index: QueueIndex, before: int) -> None:
+    """Delete segments as a topic does: the disk needs the room whatever becomes of the index."""
+
+    def secure(start: int) -> None:
+        with suppress(StorageError):
+            index.secure(start)
+
+    log.trim(before, 10**18, Retention(), about_to=secure)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("seed", range(4))
+def test_a_sync_that_failed_is_tried_again_with_what_it_lost(seed: int) -> None:
+    disk = new_disk()
+    log, index = opened(disk)
+    for number in range(60):
+        put_stated(log, index, number % 3, 2)
+    log.sync()
+    before = places(log, index)
+    disk.fail("sync", within=".chunks")
+    let_go_on_a_bad_disk(log, index, 100)
+    index.trim()
+    disk.crash(SystemChance(seed))
+    log, index = opened(disk)
+    assert not log.damage.pending
+    assert from_offset(100, places(log, index)) == from_offset(100, before)
+
+
+def test_an_index_that_a_full_disk_kept_from_being_written_is_written_once_there_is_room() -> None:
+    disk = new_disk()
+    log, index = opened(disk)
+    for number in range(60):
+        put_stated(log, index, number % 3, 1)
+    log.sync()
+    disk.fill()
+    let_go_on_a_bad_disk(log, index, 60)
+    disk.heal()
+    index.trim()
+    before = places(log, index)
+    disk.crash("written")
+    log, index = opened(disk)
+    assert not log.damage.pending
+    assert places(log, index) == before
 
 
 @pytest.mark.parametrize("operation", ["make_directory", "replace", "rename"])

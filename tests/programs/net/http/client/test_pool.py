@@ -31,6 +31,9 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 class Server:
     """Answers each request (one packet) with what `answer` makes of it; None closes."""
 
+    origin: Origin
+    pool: HttpPool
+
     def __init__(self) -> None:
         self.connections = 0
         self.requests: list[bytes] = []
@@ -39,6 +42,10 @@ class Server:
 
     def protocol(self) -> asyncio.Protocol:
         return Connection(self)
+
+    async def ask(self, body: bytes = b"x", *, may_repeat: bool = True) -> AnswerReader:
+        """What the pool gets from it."""
+        return await self.pool.ask(self.origin, body, reader, may_repeat=may_repeat)
 
 
 class Connection(asyncio.Protocol):
@@ -61,33 +68,30 @@ class Connection(asyncio.Protocol):
 
 
 @pytest.fixture
-async def serving() -> AsyncIterator[tuple[Server, Origin]]:
-    server = Server()
-    listener = await tcp.listen(server.protocol, "127.0.0.1:0")
-    yield server, Origin(False, "127.0.0.1", listener.port)
-    for transport in server.transports:
-        transport.abort()
-    await listener.close()
-
-
-@pytest.fixture
 async def pool() -> AsyncIterator[HttpPool]:
     pool = HttpPool(connect_timeout=30, kept_per_origin=2)
     yield pool
     await pool.close()
 
 
+@pytest.fixture
+async def server(pool: HttpPool) -> AsyncIterator[Server]:
+    server = Server()
+    listener = await tcp.listen(server.protocol, "127.0.0.1:0")
+    server.origin, server.pool = Origin(False, "127.0.0.1", listener.port), pool
+    yield server
+    for transport in server.transports:
+        transport.abort()
+    await listener.close()
+
+
 def reader() -> AnswerReader:
     return AnswerReader("POST", 1000, discard=True)
 
 
-Serving = tuple[Server, Origin]
-
-
-async def test_a_connection_is_used_again(serving: Serving, pool: HttpPool) -> None:
-    server, origin = serving
+async def test_a_connection_is_used_again(server: Server) -> None:
     for n in range(3):
-        answer = await pool.ask(origin, b"%d" % n, reader)
+        answer = await server.ask(b"%d" % n)
         assert (answer.status, answer.done) == (200, True)
     assert server.requests == [b"0", b"1", b"2"]
     assert server.connections == 1
@@ -103,93 +107,76 @@ async def test_a_connection_is_used_again(serving: Serving, pool: HttpPool) -> N
         b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n" + b"x" * 9999,
     ],
 )
-async def test_a_connection_is_not_used_again(
-    serving: Serving, pool: HttpPool, answer: bytes
-) -> None:
-    server, origin = serving
+async def test_a_connection_is_not_used_again(server: Server, answer: bytes) -> None:
     server.answer = lambda request: answer
     for _ in range(2):
-        assert (await pool.ask(origin, b"x", reader)).status == 200
+        assert (await server.ask()).status == 200
     assert server.connections == 2
 
 
-async def test_no_more_are_kept_than_allowed(serving: Serving, pool: HttpPool) -> None:
-    server, origin = serving
+async def test_no_more_are_kept_than_allowed(server: Server) -> None:
     for _ in range(2):
-        await asyncio.gather(*(pool.ask(origin, b"x", reader) for _ in range(5)))
+        await asyncio.gather(*(server.ask() for _ in range(5)))
     assert server.connections == 5 + 3
 
 
-async def test_a_kept_connection_that_was_closed_costs_nothing(
-    serving: Serving, pool: HttpPool
-) -> None:
-    server, origin = serving
-    await pool.ask(origin, b"one", reader)
+async def test_a_kept_connection_that_was_closed_costs_nothing(server: Server) -> None:
+    await server.ask(b"one")
     ends = iter([None])
     server.answer = lambda request: next(ends, OK)  # the end crosses the request
-    assert (await pool.ask(origin, b"two", reader)).status == 200
+    assert (await server.ask(b"two")).status == 200
     assert server.requests == [b"one", b"two", b"two"]
     server.transports[-1].close()
     await asyncio.sleep(0.01)
-    assert (await pool.ask(origin, b"three", reader)).status == 200
+    assert (await server.ask(b"three")).status == 200
     assert server.requests[3:] == [b"three"]
 
 
-async def test_what_may_not_be_repeated_is_sent_once(serving: Serving, pool: HttpPool) -> None:
-    server, origin = serving
-    await pool.ask(origin, b"one", reader)
+async def test_what_may_not_be_repeated_is_sent_once(server: Server) -> None:
+    await server.ask(b"one")
     server.answer = lambda request: None
     with pytest.raises((EOFError, OSError)):
-        await pool.ask(origin, b"two", reader, may_repeat=False)
+        await server.ask(b"two", may_repeat=False)
     assert server.requests == [b"one", b"two"]
 
 
-async def test_a_new_connection_that_ends_is_an_error(serving: Serving, pool: HttpPool) -> None:
-    server, origin = serving
+async def test_a_new_connection_that_ends_is_an_error(server: Server) -> None:
     server.answer = lambda request: None
     with pytest.raises(EOFError):
-        await pool.ask(origin, b"x", reader)
+        await server.ask()
     assert server.connections == 1
 
 
-async def test_half_an_answer_is_not_asked_for_again(serving: Serving, pool: HttpPool) -> None:
-    server, origin = serving
-    await pool.ask(origin, b"x", reader)
+async def test_half_an_answer_is_not_asked_for_again(server: Server) -> None:
+    await server.ask()
 
     def half(request: bytes) -> None:
         server.transports[0].write(b"HTTP/1.1 20")
 
     server.answer = half
     with pytest.raises(EOFError):
-        await pool.ask(origin, b"x", reader)
+        await server.ask()
     assert len(server.requests) == 2
 
 
-async def test_one_idle_for_too_long(
-    serving: Serving, pool: HttpPool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server, origin = serving
+async def test_one_idle_for_too_long(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_pool, "IDLE_S_MAX", 0.0)
     for _ in range(2):
-        await pool.ask(origin, b"x", reader)
+        await server.ask()
     assert server.connections == 2
 
 
-async def test_a_request_given_up_takes_its_connection_along(
-    serving: Serving, pool: HttpPool
-) -> None:
-    server, origin = serving
+async def test_a_request_given_up_takes_its_connection_along(server: Server) -> None:
     server.answer = lambda request: b""
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.02):
-            await pool.ask(origin, b"x", reader)
+            await server.ask()
     server.answer = lambda request: OK
-    assert (await pool.ask(origin, b"y", reader)).status == 200
+    assert (await server.ask(b"y")).status == 200
     assert server.connections == 2
 
 
-async def test_closing_ends_what_is_under_way(serving: Serving) -> None:
-    server, origin = serving
+async def test_closing_ends_what_is_under_way(server: Server, pool: HttpPool) -> None:
     asked = asyncio.Event()
 
     def keep_waiting(request: bytes) -> bytes:
@@ -197,17 +184,16 @@ async def test_closing_ends_what_is_under_way(serving: Serving) -> None:
         return b""
 
     server.answer = keep_waiting
-    pool = HttpPool(connect_timeout=30, kept_per_origin=2)
     async with asyncio.TaskGroup() as group:
-        under_way = group.create_task(expect_end(pool, origin))
+        under_way = group.create_task(expect_end(server))
         await asked.wait()
         await pool.close()
     assert under_way.result()
 
 
-async def expect_end(pool: HttpPool, origin: Origin) -> bool:
+async def expect_end(server: Server) -> bool:
     with pytest.raises((EOFError, OSError)):
-        await pool.ask(origin, b"x", reader)
+        await server.ask()
     return True
 
 
@@ -243,24 +229,25 @@ async def test_nobody_there(pool: HttpPool) -> None:
 
 
 async def test_connections_to_few_origins_are_kept(
-    serving: Serving, pool: HttpPool, monkeypatch: pytest.MonkeyPatch
+    server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_pool, "ORIGINS_MAX", 1)
-    server, origin = serving
-    other = origin._replace(host="localhost")
-    for asked in (origin, other, other, origin):
-        await pool.ask(asked, b"x", reader)
+    first = server.origin
+    other = first._replace(host="localhost")
+    for server.origin in (first, other, other, first):
+        await server.ask()
     assert server.connections == 3
 
 
 # --- A blocking connection that is kept ----------------------------------------------------------
 
 
+Serve = Callable[..., list[bytes]]
 ANSWERED = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Name: v\r\n\r\nhi"
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[..., list[bytes]]]:
+def serve() -> Iterator[Serve]:
     """Starts a server with a list of answers for each connection; gives back what it was sent."""
     listener = socket.create_server(("127.0.0.1", 0))
     threads: list[threading.Thread] = []
@@ -298,34 +285,34 @@ def _request(peer: socket.socket) -> bytes:
     return data
 
 
-def connection(serve: Callable[..., list[bytes]]) -> KeepAliveConnection:
-    return KeepAliveConnection("127.0.0.1", serve.port, TIMEOUT_S, 100)  # type: ignore[attr-defined]
+@pytest.fixture
+def kept(serve: Serve) -> Iterator[KeepAliveConnection]:
+    """A connection to it."""
+    port = serve.port  # type: ignore[attr-defined]
+    with contextlib.closing(KeepAliveConnection("127.0.0.1", port, TIMEOUT_S, 100)) as kept:
+        yield kept
 
 
-def test_one_connection_for_several_requests(serve: Callable[..., list[bytes]]) -> None:
+def test_one_connection_for_several_requests(serve: Serve, kept: KeepAliveConnection) -> None:
     heard = serve([ANSWERED, ANSWERED])
-    kept = connection(serve)
     reply = kept.ask("GET", "/a?b")
     assert (reply.status, reply.headers["x-name"], reply.body) == (200, "v", b"hi")
     assert kept.ask("POST", "/c", b"body").body == b"hi"
     assert heard[0].startswith(b"GET /a?b HTTP/1.1\r\n")
     assert heard[1].endswith(b"\r\n\r\nbody")
-    kept.close()
 
 
-def test_one_that_was_closed_meanwhile_is_replaced(serve: Callable[..., list[bytes]]) -> None:
+def test_one_that_was_closed_meanwhile_is_replaced(serve: Serve, kept: KeepAliveConnection) -> None:
     heard = serve([ANSWERED], [ANSWERED])
-    kept = connection(serve)
     for _ in range(2):
         assert kept.ask("GET", "/").status == 200
     assert len(heard) == 2
-    kept.close()
 
 
-def test_a_new_one_that_fails_is_not(serve: Callable[..., list[bytes]]) -> None:
+def test_a_new_one_that_fails_is_not(serve: Serve, kept: KeepAliveConnection) -> None:
     serve([b""], [ANSWERED])
     with pytest.raises(ConnectionError):
-        connection(serve).ask("GET", "/")
+        kept.ask("GET", "/")
 
 
 @pytest.mark.parametrize(
@@ -338,33 +325,27 @@ def test_a_new_one_that_fails_is_not(serve: Callable[..., list[bytes]]) -> None:
         b"HTTP/1.0 200 OK\r\n\r\n" + b"x" * 101,
     ],
 )
-def test_an_answer_has_a_limit(serve: Callable[..., list[bytes]], answer: bytes) -> None:
+def test_an_answer_has_a_limit(serve: Serve, kept: KeepAliveConnection, answer: bytes) -> None:
     serve([answer], [ANSWERED])
-    kept = connection(serve)
     with pytest.raises(http.client.HTTPException, match="more than 100 bytes"):
         kept.ask("GET", "/")
     assert kept.ask("GET", "/").body == b"hi"  # over another connection
-    kept.close()
 
 
 def test_a_server_without_room_just_now_is_asked_again(
-    serve: Callable[..., list[bytes]], monkeypatch: pytest.MonkeyPatch
+    serve: Serve, kept: KeepAliveConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
     monkeypatch.setattr(time, "sleep", waits.append)
     busy = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: %d\r\nContent-Length: 0\r\n\r\n"
     heard = serve([busy % 1, busy % 3600, ANSWERED])
-    kept = connection(serve)
     assert kept.ask("GET", "/x").status == 200
     assert (len(heard), waits) == (3, [1, 5])
-    kept.close()
 
 
-def test_one_that_only_refuses_is_not(serve: Callable[..., list[bytes]]) -> None:
+def test_one_that_only_refuses_is_not(serve: Serve, kept: KeepAliveConnection) -> None:
     serve([b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"])
-    kept = connection(serve)
     assert kept.ask("GET", "/x").status == 503
-    kept.close()
 
 
 def test_a_refusal_that_comes_before_the_body_is_sent_is_read() -> None:

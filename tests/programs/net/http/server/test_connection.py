@@ -179,14 +179,13 @@ async def test_access_log(wire: Wire, caplog: pytest.LogCaptureFixture) -> None:
 class Owed:
     """Handlers whose answers come when a test says so."""
 
-    def __init__(self) -> None:
+    def __init__(self, router: Router) -> None:
         self.laters: list[DeferredResponse] = []
         self.futures: list[asyncio.Future[Response]] = []
-        self.router = Router()
-        self.router.add("GET", "/later", self._later)
-        self.router.add("GET", "/future", self._future)
-        self.router.add("GET", "/coroutine", self._coroutine)
-        self.router.add("GET", "/now", lambda request: text("now"))
+        router.add("GET", "/later", self._later)
+        router.add("GET", "/future", self._future)
+        router.add("GET", "/coroutine", self._coroutine)
+        router.add("GET", "/now", lambda request: text("now"))
 
     def _later(self, request: Request) -> DeferredResponse:
         self.laters.append(DeferredResponse())
@@ -203,13 +202,16 @@ class Owed:
         return text("coroutine")
 
 
+@pytest.fixture
+def owed(router: Router) -> Owed:
+    return Owed(router)
+
+
 def ask(*paths: str) -> bytes:
     return b"".join(f"GET /{path} HTTP/1.1\r\nHost: h\r\n\r\n".encode() for path in paths)
 
 
-async def test_answers_keep_the_order_of_requests(serve: Serve) -> None:
-    owed = Owed()
-    wire = await (await serve(owed.router))()
+async def test_answers_keep_the_order_of_requests(owed: Owed, wire: Wire) -> None:
     wire.send(ask("now", "later", "now", "coroutine", "later", "future", "now"))
     assert (await wire.read_response())[2] == b"now"
     assert await wire.is_silent()
@@ -241,10 +243,10 @@ async def test_what_is_ready_at_once_goes_at_once(serve: Serve) -> None:
     assert [(await wire.read_response())[2] for _ in range(3)] == [b"ready", b"done", b"ready"]
 
 
-async def test_owed_answers_that_fail(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
-    owed = Owed()
-    owed.router.add("GET", "/nonsense", lambda request: 5)  # type: ignore[arg-type,return-value]
-    wire = await (await serve(owed.router))()
+async def test_owed_answers_that_fail(
+    router: Router, owed: Owed, wire: Wire, caplog: pytest.LogCaptureFixture
+) -> None:
+    router.add("GET", "/nonsense", lambda request: 5)  # type: ignore[arg-type,return-value]
     wire.send(ask("coroutine?fail", "future", "future", "nonsense"))
     await until(lambda: len(owed.futures) == 2)
     owed.futures[0].set_exception(ValueError("future"))
@@ -254,10 +256,7 @@ async def test_owed_answers_that_fail(serve: Serve, caplog: pytest.LogCaptureFix
     assert "KeyError: 'coroutine'" in caplog.text
 
 
-async def test_a_client_that_leaves_is_forgotten(serve: Serve) -> None:
-    owed = Owed()
-    connect = await serve(owed.router)
-    wire = await connect()
+async def test_a_client_that_leaves_is_forgotten(owed: Owed, wire: Wire) -> None:
     wire.send(ask("later"))
     await until(lambda: bool(owed.laters))
     wire.close()
@@ -265,9 +264,7 @@ async def test_a_client_that_leaves_is_forgotten(serve: Serve) -> None:
     owed.laters[0].complete(text("nobody reads this"))
 
 
-async def test_reading_pauses_while_many_answers_are_owed(serve: Serve) -> None:
-    owed = Owed()
-    wire = await (await serve(owed.router))()
+async def test_reading_pauses_while_many_answers_are_owed(owed: Owed, wire: Wire) -> None:
     count = 3 * MAX_PIPELINED
     wire.send(ask(*["later"] * count))
     await until(lambda: len(owed.laters) >= MAX_PIPELINED)
@@ -283,9 +280,7 @@ async def test_reading_pauses_while_many_answers_are_owed(serve: Serve) -> None:
     assert bodies == [str(number).encode() for number in range(count)]
 
 
-async def test_a_refusal_waits_for_what_is_owed(serve: Serve) -> None:
-    owed = Owed()
-    wire = await (await serve(owed.router))()
+async def test_a_refusal_waits_for_what_is_owed(owed: Owed, wire: Wire) -> None:
     wire.send(ask("later") + b"garbage\n" + ask("now"))
     await until(lambda: bool(owed.laters))
     assert await wire.is_silent()
@@ -350,9 +345,7 @@ async def test_who_is_idle_or_goes_on_is_not_given_up(
 
 
 @pytest.mark.parametrize("sent", [ask("later"), b"GET /later HTTP/1.0\r\n\r\n"])
-async def test_a_half_closed_client_gets_what_is_owed(serve: Serve, sent: bytes) -> None:
-    owed = Owed()
-    wire = await (await serve(owed.router))()
+async def test_a_half_closed_client_gets_what_is_owed(owed: Owed, wire: Wire, sent: bytes) -> None:
     wire.send(sent)
     wire.half_close()
     await until(lambda: bool(owed.laters))

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import socket
 import ssl
-import subprocess
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +17,6 @@ from penstock.net.budget import SMALL, Memory
 from penstock.net.http.client import once as http_client
 from penstock.net.http.server import download as http_download
 from penstock.net.http.server import load as http_load
-from penstock.net.http.server import service as http
 from penstock.net.http.server import streaming as http_stream
 from penstock.net.http.server.service import (
     DeferredResponse,
@@ -32,6 +29,7 @@ from penstock.net.http.server.service import (
     text,
 )
 from tests.programs.net.conftest import Serve, Wire, until
+from tools.harness.certificates import Certificates
 
 BIG = 16 << 20
 """The limit of both budgets, which is more than the buffers of sockets hold."""
@@ -296,8 +294,13 @@ def streams() -> Streams:
     return Streams()
 
 
-async def test_what_is_sent_comes(streams: Streams, serve: Serve) -> None:
-    wire = await (await serve(streams.router))()
+@pytest.fixture
+async def wire(streams: Streams, serve: Serve) -> Wire:
+    """A connection to the server of the streams."""
+    return await (await serve(streams.router))()
+
+
+async def test_what_is_sent_comes(streams: Streams, wire: Wire) -> None:
     wire.send(STREAM)
     await until(lambda: bool(streams.open))
     streams.open[0].send(b"second\n")
@@ -313,9 +316,8 @@ async def test_what_is_sent_comes(streams: Streams, serve: Serve) -> None:
     streams.open[0].send(b"nobody listens\n")
 
 
-async def test_after_other_answers_and_before_none(streams: Streams, serve: Serve) -> None:
+async def test_after_other_answers_and_before_none(streams: Streams, wire: Wire) -> None:
     ping = b"GET /ping HTTP/1.1\r\nHost: h\r\n\r\n"
-    wire = await (await serve(streams.router))()
     wire.send(ping + STREAM + ping)
     await until(lambda: bool(streams.open))
     wire.half_close()
@@ -324,11 +326,10 @@ async def test_after_other_answers_and_before_none(streams: Streams, serve: Serv
     assert raw.endswith(b"first\n")
 
 
-async def test_a_client_that_goes_before_its_turn(streams: Streams, serve: Serve) -> None:
+async def test_a_client_that_goes_before_its_turn(streams: Streams, wire: Wire) -> None:
     """An answer before it is still to come."""
     late = DeferredResponse()
     streams.router.add("GET", "/late", lambda request: late)
-    wire = await (await serve(streams.router))()
     wire.send(b"GET /late HTTP/1.1\r\nHost: h\r\n\r\n" + STREAM)
     await until(lambda: bool(streams.open))
     wire.close()
@@ -336,11 +337,10 @@ async def test_a_client_that_goes_before_its_turn(streams: Streams, serve: Serve
     await until(lambda: streams.closed == 1)
 
 
-async def test_a_stream_behind_another_is_nobodys(streams: Streams, serve: Serve) -> None:
+async def test_a_stream_behind_another_is_nobodys(streams: Streams, wire: Wire) -> None:
     """Of a client that asks for both while an answer before them is still to come."""
     late = DeferredResponse()
     streams.router.add("GET", "/late", lambda request: late)
-    wire = await (await serve(streams.router))()
     wire.send(b"GET /late HTTP/1.1\r\nHost: h\r\n\r\n" + STREAM + STREAM)
     await until(lambda: len(streams.open) == 2)
     late.complete(text("late"))
@@ -350,10 +350,9 @@ async def test_a_stream_behind_another_is_nobodys(streams: Streams, serve: Serve
 
 
 async def test_a_client_that_does_not_read(
-    streams: Streams, serve: Serve, monkeypatch: pytest.MonkeyPatch
+    streams: Streams, wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_stream, "BEHIND_MAX", 1000)
-    wire = await (await serve(streams.router))()
     wire.send(STREAM)
     await until(lambda: bool(streams.open))
     for _ in range(200):
@@ -429,41 +428,13 @@ async def test_a_connection_may_outlive_the_others_for_an_answer() -> None:
             await asyncio.sleep(0.01)
 
 
-def test_a_handler_may_be_any_of_these() -> None:
-    handlers: list[http.Handler] = [
-        lambda r: Response(),
-        lambda r: DeferredResponse(),
-        _async_handler,
-    ]
-    assert len(handlers) == 3
-
-
-def _async_handler(request: Request) -> Awaitable[Response]:
-    raise NotImplementedError
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A fresh certificate for localhost and its key."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("needs openssl to make a certificate")
-    folder = tmp_path_factory.mktemp("tls")
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    command = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
-    command += ["-nodes", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
-    command += ["-keyout", str(key), "-out", str(cert)]
-    subprocess.run(command, check=True, capture_output=True)
-    return cert, key
-
-
-async def test_https(certificate: tuple[Path, Path]) -> None:
+async def test_https(tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*certificate)
-    trusting = ssl.create_default_context(cafile=str(certificate[0]))
+    context.load_cert_chain(certificates.cert, certificates.key)
     listener = await tcp.listen(HttpServer(pinging()), "127.0.0.1:0", "HTTPS", ssl=context)
     url = f"https://localhost:{listener.port}/ping"
-    answer = await http_client.request("GET", url, 30, tls=trusting)
+    answer = await http_client.request("GET", url, 30, tls=certificates.context())
     assert (answer.status, answer.body) == (200, b"OK")
     with pytest.raises(http_client.HttpError, match="certificate"):
         await http_client.get(url, 30)

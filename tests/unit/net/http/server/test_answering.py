@@ -410,6 +410,13 @@ def test_date_line_changes_with_the_second() -> None:
     assert date() == b"Date: Thu, 01 Jan 1970 00:00:01 GMT\r\n"
 
 
+def test_request_shows_its_head() -> None:
+    request = Request(head("PUT /a%20b?c HTTP/1.1"), "p", b"body", lambda: "1.2.3.4:5")
+    assert (request.method, request.path, request.raw_path) == ("PUT", "/a b", "/a%20b")
+    assert (request.query, request.param, request.body) == (b"c", "p", b"body")
+    assert (request.headers[b"host"], request.remote) == (b"h", "1.2.3.4:5")
+
+
 # --- Names of header fields ----------------------------------------------------------------------
 
 
