@@ -1,6 +1,6 @@
 """``penstock demo`` from start to proof, and interrupted, as a user runs it.
 
-What ``--stay`` adds once Spark has ended is in tests/programs/cli/test_demo.py.
+What ``--stay`` adds once Spark has ended is in tests/programs/cli/test_up.py.
 """
 
 from __future__ import annotations

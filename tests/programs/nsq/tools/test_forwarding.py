@@ -63,6 +63,7 @@ NO_PORT = unused_address()
         (post("1.2.3.4:80/p"),
          'parse "1.2.3.4:80/p": first path segment in URL cannot contain colon'),
     ],
+    ids=["refused", "scheme and password", "scheme", "no scheme", "address for a path"],
 )  # fmt: skip
 async def test_addresses_that_lead_nowhere(
     publisher: Publisher, endpoint: Endpoint, why: str
