@@ -148,6 +148,11 @@ class Pulling:
             return error
         epoch, successor = error.successor.epoch, error.successor.primary
         self.hear(epoch, successor)
+        if successor == self.address:
+            return ReplicationError(
+                f"{self._peer.address} stepped back for this node, whose promotion to epoch "
+                f"{epoch} failed; promote it again"
+            )
         return ReplicationError(
             f"{self._peer.address} is fenced: {successor} is primary in epoch "
             f"{epoch}, and is to be followed instead"
@@ -157,7 +162,9 @@ class Pulling:
         """Note that the primary has stepped back for this node, and write it down: its epoch is
         never taken again. Raises StorageError.
         """
-        if self._standing.hear(epoch, successor) or self._is_unsaved:
+        if self._standing.hear(epoch, successor, is_this=successor == self.address):
+            self._is_unsaved = True
+        if self._is_unsaved:
             self._keep()
 
     def _keep(self) -> None:

@@ -261,12 +261,9 @@ class Standby:
                 return await self._try(self.pulling, self._peer, force=force)
             except SteppedBackError as error:
                 taken = error.successor
-                if taken.primary == self.address:  # for a promotion of this node that failed since
-                    self.state.fenced_epoch = max(self.state.fenced_epoch, taken.epoch)
-                else:
-                    self.pulling.hear(taken.epoch, taken.primary)
-                    if not force:
-                        raise
+                self.pulling.hear(taken.epoch, taken.primary)
+                if taken.primary != self.address and not force:
+                    raise
                 return await self._try(self.pulling, self._peer, force=force)
 
     def _check_whole(self) -> None:

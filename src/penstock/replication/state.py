@@ -73,11 +73,15 @@ class ReplicationState(msgspec.Struct):
         self.role, self.primary, self.owes_fence = Role.FOLLOWER, primary, False
         self.followers = []
 
-    def hear(self, epoch: int, successor: str) -> bool:
-        """Note that the primary of this follower has stepped back; False if that was known."""
+    def hear(self, epoch: int, successor: str, *, is_this: bool = False) -> bool:
+        """Note that the primary of this follower has stepped back; False if that was known.
+
+        If it was for a promotion of this node, which has failed since, nothing is elsewhere.
+        """
         known = self.fenced_epoch, self.successor
         self.fenced_epoch = max(epoch, self.fenced_epoch)
-        self.successor, self.was_whole = successor, False
+        if not is_this:
+            self.successor, self.was_whole = successor, False
         return (self.fenced_epoch, self.successor) != known
 
     def begin(self, history: str, epoch: int) -> None:

@@ -101,6 +101,22 @@ async def test_what_came_while_an_answer_was_on_its_way_is_not_known() -> None:
     assert (story.pulling.lag_ns, story.pulling.unknown_ns) == (0, 1000)
 
 
+async def test_a_primary_that_is_fenced_for_this_node_may_be_promoted_over_again() -> None:
+    """A promotion of this node has failed since: what its primary had is nowhere else."""
+    story = Story()
+    story.primary.publish("t", b"1")
+    await story.follow()
+    was_whole = story.state.was_whole
+    story.pulling.address = "b:4151"
+    told = {"message": "FENCED", "epoch": 2, "primary": "b:4151"}
+    story.peer.error = PeerError("a:4151 refuses: FENCED", "FENCED", told)
+    with pytest.raises(ReplicationError, match=r"stepped back for this node, .* promote it again"):
+        await story.pulling.step()
+    assert story.written is not None
+    assert (story.written.successor, story.written.fenced_epoch) == ("", 2)
+    assert (story.written.was_whole, story.written.next_epoch) == (was_whole, 3)
+
+
 @pytest.mark.parametrize(
     ("state", "reason"),
     [
