@@ -56,15 +56,22 @@ class Folder:
             self._disk.make_directory(self.path)
             # Before anything is read: another process may be staging here, with temporary files.
             self._lock = self._disk.lock(self.path)
-            self.id = self._identity(topic, channel)
-            remove_temporaries(self._disk, self.path)
-            for name in self._disk.list(self.path):
-                if found := _NAME.fullmatch(name):
-                    self._know(int(found[1]), self._look_at(name))
+            self._learn(topic, channel)
         except LockedError:
             raise
         except StorageError as error:
+            self.close()
             raise SourceError(f"stagingLocation cannot be used: {error}") from error
+        except SourceError:
+            self.close()
+            raise
+
+    def _learn(self, topic: str, channel: str) -> None:
+        self.id = self._identity(topic, channel)
+        remove_temporaries(self._disk, self.path)
+        for name in self._disk.list(self.path):
+            if found := _NAME.fullmatch(name):
+                self._know(int(found[1]), self._look_at(name))
 
     def write(self, batch: pa.RecordBatch, least: int) -> int:
         """Stage a batch, durably, as the next file, numbered ``least`` or higher; its number.
