@@ -277,6 +277,14 @@ async def test_one_message_shares_a_write_where_there_are_many(bench: Bench) -> 
     assert not bench.commits.is_idle, "the next pass says whether it still is so"
 
 
+async def test_those_who_join_a_publish_count_in_its_pass(bench: Bench) -> None:
+    bench.publish("of three producers")
+    bench.commits.joined()
+    bench.commits.joined()
+    await bench.until_told(1)
+    assert not bench.commits.is_idle, "three share a pass: more than a few"
+
+
 async def test_a_disk_that_stays_full_is_logged_once(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
