@@ -12,6 +12,7 @@ from penstock.net import tcp
 from penstock.net.http.client import link
 from penstock.net.http.server.service import HttpServer, Router
 from penstock.net.tls import layered
+from tests.unit.net.certificates import Certificates
 
 TIMEOUT_S = 120.0
 
@@ -21,6 +22,11 @@ def _slow_handshakes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Handshakes may take long on a busy machine; tests of their limit set it themselves."""
     monkeypatch.setattr(layered, "HANDSHAKE_S", TIMEOUT_S)
     monkeypatch.setattr(link, "TLS_HANDSHAKE_S", TIMEOUT_S)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(tmp_path_factory.mktemp("certificates"))
 
 
 async def until(condition: Callable[[], bool]) -> None:

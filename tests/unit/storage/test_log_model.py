@@ -201,7 +201,9 @@ class LogMachine(RuleBasedStateMachine):
         def about_to(start: int) -> None:
             self.known = Extent(start, self.known.synced, max(start, self.known.end))
 
+        files = self.disk.paths(".log")
         count = self.log.trim(before, 0, Retention(), about_to=about_to)
+        assert self.disk.paths(".log") == files[count:]
         if self.job is not None:
             assert count == 0, "a sync may be at the files"
             return

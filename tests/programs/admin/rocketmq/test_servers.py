@@ -1,3 +1,5 @@
+"""Name servers as nsqadmin asks them: addresses, options, refusals, and how many at once."""
+
 from __future__ import annotations
 
 import asyncio

@@ -89,11 +89,6 @@ async def ends() -> AsyncIterator[Ends]:
     await listener.close()
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return Certificates(tmp_path_factory.mktemp("certificates"))
-
-
 async def shake(ends: Ends, files: Certificates) -> tuple[TlsLayer, TlsLayer]:
     server, client = ends
     layers = (

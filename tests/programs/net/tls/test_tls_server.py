@@ -28,11 +28,6 @@ def echo(request: Request) -> Response:
     return text(f"{len(request.body)} bytes of {request.remote}")
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return Certificates(tmp_path_factory.mktemp("certificates"))
-
-
 @pytest.fixture
 async def listener(files: Certificates) -> AsyncIterator[Listener]:
     server = HttpServer(router(), log=log)
