@@ -342,11 +342,10 @@ UNIT_TESTS: dict[str, tuple[str, ...]] = {
         "store/keys", "keys_of_one_hash_are_told_apart", "what_is_found_is_what_a_list_would_hold"
     ),
     "ConsumeQueueTest": _unit(
-        "storage/queues/queue_index", "any_end_leaves_what_the_log_says",
-        "what_the_log_lets_go_is_forgotten",
+        "storage/queues/queue_model", "queues_do_what_their_model_does",
     ),
-    "MappedFileQueueTest": _unit(
-        "storage/log", "segments_are_rotated_before_they_grow_too_large",
-        "time_leads_to_an_offset", "consumed_segments_go",
+    "MappedFileQueueTest": (
+        *_unit("storage/log", "segments_are_rotated_before_they_grow_too_large"),
+        *_unit("storage/log_model", "a_log_does_what_its_model_does"),
     ),
 }  # fmt: skip

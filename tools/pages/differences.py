@@ -90,7 +90,7 @@ DIFFERENCES = (
         tests=(
             "programs/nsq/nsqd/tcp/test_session.py::"
             "test_without_a_magic_there_are_no_heartbeats_and_soon_an_end",
-            "programs/cli/test_nsqd.py::test_idle_and_silent_connections_do_not_hold_it_up",
+            "programs/cli/test_nsq_programs.py::test_idle_and_silent_connections_do_not_hold_it_up",
         ),
     ),
     Difference(
