@@ -263,9 +263,11 @@ class QueueIndex:
             late = late or [n for n, queue in self._queues.items() if queue.tail][:1]
         self._write(late)
         if self._covered < start and not any(queue.tail for queue in self._queues.values()):
-            self._covered = start  # what is between is lost, so only a mark can say so
-            self._sync_and_mark()
-            self._unsynced = self._files[-1:]  # the mark, too, as nothing else says so
+            self._sync()
+            # What is between is lost, so only a mark can say so: it is written, or tried again.
+            self._file().append(encode_mark(start, self._id_base))
+            self._covered = start
+            self._unsynced = self._files[-1:]
         self._sync()
         self._secured = min(start, self._covered)
 

@@ -84,12 +84,15 @@ class QueueMachine(RuleBasedStateMachine):
         for number, queue in enumerate(self.queues):
             self.queues[number] = {place: o for place, o in queue.items() if place >= self.start}
 
-    @rule(step=st.integers(1, 30), lets_go=st.booleans())
-    def skip(self, step: int, lets_go: bool) -> None:
+    @rule(step=st.integers(1, 30), lets_go=st.booleans(), fills=st.booleans())
+    def skip(self, step: int, lets_go: bool, fills: bool) -> None:
         """Messages that a power cut took are missed by nobody."""
-        self.heal()
+        if self.is_full:
+            self.heal()
         self.log.sync()
         self.log.skip_to(self.log.next_offset + step)
+        if lets_go and fills:
+            self.fill()
         if lets_go:
             self.let_go(0)
         else:
@@ -163,3 +166,14 @@ def test_queues_do_what_their_model_does() -> None:
         QueueMachine,
         settings=settings(stateful_step_count=40, phases=[Phase.generate]),
     )
+
+
+@pytest.mark.usefixtures("small")
+def test_a_mark_of_what_is_lost_is_written_once_the_disk_has_room() -> None:
+    story = QueueMachine()
+    story.begin(states=False, is_synced=True)
+    story.put([(0, 3), (1, 2)])
+    story.flush()
+    story.skip(step=9, lets_go=True, fills=True)
+    story.stop(harm=False)
+    story.queues_are_what_the_model_has()
