@@ -184,7 +184,8 @@ async def test_orderly_consumption_sees_no_inversion_while_members_come_and_go(
         else:
             await members.pop(0).close()
         everything = {*range(60 * (turn + 1))}
-        await until(lambda all_=everything: {int(each.body) for each in seen} == all_)
+        # A lock whose owner is gone ends after a minute, at Java's broker as at ours.
+        await until(lambda all_=everything: {int(each.body) for each in seen} == all_, 2 * SECONDS)
     for each in members:
         await each.close()
     assert_in_order(seen)
@@ -350,7 +351,11 @@ async def test_closing_waits_for_handlers_and_commits(servers: Servers, topic: s
     async with Member(servers, topic) as after:
         await fill(servers, topic, 1, start=8)
         await until(lambda: 8 in after.numbers)
-        assert sorted(member.numbers + after.numbers) == [*range(9)]
+        seen = member.seen + after.seen
+        assert {int(each.body) for each in seen} == {*range(9)}
+        # By place: a slow broker may have stored a message twice, as its producer sent it again.
+        places = [(each.queue.queueId, each.queue_offset) for each in seen]
+        assert len(set(places)) == len(places)
 
 
 async def test_a_handler_that_is_ended_leaves_its_queue_to_others(
