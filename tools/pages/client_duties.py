@@ -147,7 +147,7 @@ _CONNECTIONS = (
     Duty("The answers to IDENTIFY and SUB are checked.",
          _unit("wire", "refusals_are_the_servers_errors", "what_is_no_node")
          + _unit("consumer", "a_refused_subscription")),
-    Duty("What is no nsqd, its HTTP port for one, is told as such.",
+    Duty("A peer that is not an nsqd, its HTTP port for one, is reported as that.",
          _guide("the_http_port") + _client("the_http_port", "the_https_port")),
     Duty("A node given directly is tried for ever, after delays that double up to a bound.",
          _consumer("a_node_that_is_started_late")

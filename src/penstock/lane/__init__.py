@@ -38,6 +38,30 @@ STATE, COMPILED = _found()
 """The state of compiled code (``on``, ``off`` or ``not built``), and its module or None."""
 
 
+class Intake:
+    """The intake of a connection without compiled code: the parser sees all."""
+
+    def take_plain(self, *_: Any) -> None:
+        """Take plain publishes from now on."""
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the client has sent."""
+        self.parse(data)
+
+    def parse(self, data: bytes) -> None:
+        """Take what is for the parser."""
+        raise NotImplementedError
+
+
+Commands: TypeAlias = Intake
+"""The intake of a connection that speaks NSQ."""
+Requests: TypeAlias = Intake
+"""The intake of a connection that speaks HTTP."""
+if COMPILED is not None:
+    Commands = COMPILED.Commands  # type: ignore[misc]  # a class, and chosen once
+    Requests = COMPILED.Requests  # type: ignore[misc]
+
+
 def meaning() -> str:
     """The meaning of ``STATE``, for people."""
     return _MEANINGS[STATE]

@@ -56,7 +56,7 @@ cdef class Frames:
         self.buffer = bytearray()
 
     cdef int room(self, Py_ssize_t more) except -1:
-        """Have room for so many bytes behind the frames."""
+        """Make room for more bytes behind the frames."""
         cdef Py_ssize_t needed = self.size + more
         if needed > len(self.buffer):
             PyByteArray_Resize(self.buffer, max(needed, 2 * self.size))
@@ -188,8 +188,9 @@ def frames_of_mpub(const unsigned char[::1] data not None, Py_ssize_t max_msg_si
 @cython.final
 @cython.freelist(64)
 cdef class Part:
-    """What one connection adds to a joint publish: ``count`` requests like ``what``, the first of
-    this turn.
+    """The part of one connection in a joint publish: ``count`` requests of one kind, ``what``.
+
+    ``turn`` is the first one's number among all that the connection is to be answered.
     """
 
     cdef Producer producer
@@ -199,9 +200,35 @@ cdef class Part:
 
 
 cdef class Producer:
-    """A connection that takes part in joint publishes."""
+    """The intake of a connection: plain publishes here, everything else by ``parse``."""
+
+    cdef Publisher publisher
+
+    def data_received(self, data):
+        cdef Py_ssize_t taken
+        if self.publisher is not None and type(data) is bytes and self.takes_plain():
+            taken = self.take(<bytes>data)
+            if taken == PyBytes_GET_SIZE(data):
+                return
+            if taken:
+                data = (<bytes>data)[taken:]
+        self.pass_on(data)
+
+    cdef bint takes_plain(self) except -1:
+        """True if the next byte begins a request, and a publish may be handled at once."""
+        raise NotImplementedError
+
+    cdef Py_ssize_t take(self, bytes data) except -1:
+        """Publish with the plain requests at the start of ``data``; how many bytes they are."""
+        raise NotImplementedError
+
+    cdef int pass_on(self, data) except -1:
+        """Hand what is not plain to the parser."""
+        self.parse(data)
+        return 0
 
     cdef int answer(self, Part part, failure) except -1:
+        """Answer the requests of a part."""
         raise NotImplementedError
 
 
@@ -248,7 +275,7 @@ cdef class Publisher:
         self.topics = topics
 
     cdef Joint joint(self, name, Py_ssize_t size, list opened):
-        """The joint publish that takes so many bytes more; None if a topic of this name has none.
+        """The joint publish for ``size`` more bytes to a topic; None if the topic takes none.
 
         ``opened`` are those that this read has begun; ``publish`` is to be called with them.
         """
@@ -278,7 +305,7 @@ cdef class Publisher:
 
 
 cdef class Commands(Producer):
-    """The intake of a connection that speaks NSQ (``nsq.nsqd.tcp.intake``)."""
+    """The intake of a connection that speaks NSQ (``nsq.nsqd.tcp.connection``)."""
 
     cdef public object phase
     cdef public object blocked_since
@@ -293,7 +320,6 @@ cdef class Commands(Producer):
     cdef public dict early
     cdef public list behind
     cdef public dict pub_counts
-    cdef Publisher publisher
     cdef object handling
     cdef bytes ok
     cdef object parse_name
@@ -313,28 +339,15 @@ cdef class Commands(Producer):
         self.max_body_size = limits.max_body_size
         self.line = b""
 
-    def data_received(self, data):
-        cdef Py_ssize_t taken
-        if type(data) is bytes and self.takes_plain():
-            taken = self.take(<bytes>data)
-            if taken == PyBytes_GET_SIZE(data):
-                return
-            if taken:
-                data = (<bytes>data)[taken:]
-        self.commands_received(data)
-
     cdef bint takes_plain(self) except -1:
-        """True if the next byte begins a command, and a publish may be handled at once."""
         return (
-            self.publisher is not None
-            and self.phase is self.handling
+            self.phase is self.handling
             and self.blocked_since is None
             and not self.turn.held
             and self.reader.is_at_a_command
         )
 
     cdef Py_ssize_t take(self, bytes data) except -1:
-        """Publish with the plain commands at the start of ``data``; how many bytes they are."""
         cdef const unsigned char* start = <const unsigned char*>PyBytes_AS_STRING(data)
         cdef Py_ssize_t at = 0, length = PyBytes_GET_SIZE(data), line, body, size
         cdef bint is_mpub
@@ -427,48 +440,39 @@ cdef class Commands(Producer):
 
 
 cdef class Requests(Producer):
-    """The intake of a connection that speaks HTTP (``net.http.server.intake``)."""
+    """The intake of a connection that speaks HTTP (``net.http.server.connection``)."""
 
     cdef public Py_ssize_t owed
     cdef public bytes held
     cdef public list slots
     cdef public bint paused
     cdef public object reader
-    cdef Publisher publisher
     cdef object find
     cdef Py_ssize_t longest
+    cdef object name  # of the topic of the publishes that are owed an answer
 
     def take_plain(self, Publisher publisher, find, Py_ssize_t longest):
         self.publisher = publisher
         self.find = find
         self.longest = longest
 
-    def data_received(self, data):
-        cdef Py_ssize_t taken
-        if type(data) is bytes and self.takes_plain():
-            taken = self.take(<bytes>data)
-            if taken == PyBytes_GET_SIZE(data):
-                return
-            if taken:
-                data = (<bytes>data)[taken:]
-        if self.owed or self.held:
-            self.hold(data)
-        else:
-            self.requests_received(data)
-
     cdef bint takes_plain(self) except -1:
-        """True if the next byte begins a request, and it may be answered at once."""
         return (
-            self.publisher is not None
-            and not self.slots
+            not self.slots
             and not self.paused
             and not self.held
             and not self.reader.unfinished
             and not self.reader.ended
         )
 
+    cdef int pass_on(self, data) except -1:
+        if self.owed or self.held:
+            self.hold(data)
+        else:
+            self.parse(data)
+        return 0
+
     cdef Py_ssize_t take(self, bytes data) except -1:
-        """Publish with the plain requests at the start of ``data``; how many bytes they are."""
         cdef const unsigned char* start = <const unsigned char*>PyBytes_AS_STRING(data)
         cdef Py_ssize_t at = 0, length = PyBytes_GET_SIZE(data), head, size
         cdef Joint joint
@@ -477,6 +481,9 @@ cdef class Requests(Producer):
             head = data.find(b"\r\n\r\n", at, at + self.longest) + 4
             known = self.find(data[at:head]) if head > 3 else None
             if known is None or known.topic is None:
+                break
+            # Publishes to one topic end in their order, those to two may not: answers would swap.
+            if self.owed and known.topic != self.name:
                 break
             size = known.body_size
             if size <= 0 or size > length - head:
@@ -487,6 +494,7 @@ cdef class Requests(Producer):
             joint.joined(self, known, 0)
             joint.add(start + head, size)
             self.owed += 1
+            self.name = known.topic
             at = head + size
         if at:
             self.publisher.publish(opened)

@@ -173,7 +173,8 @@ class Commits:
 
     def joined(self) -> None:
         """Count a publish that has joined another, which is staged."""
-        self._in_pass += 1
+        if self._in_pass:  # else the topic is occupied, and its publishes wait for ``vacate``
+            self._in_pass += 1
 
     @property
     def is_idle(self) -> bool:

@@ -11,8 +11,9 @@ import contextlib
 import itertools
 import struct
 import tempfile
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -263,26 +264,55 @@ def test_both_ways_come_to_the_same(
         assert fast[what] == value, what
 
 
-def test_a_pass_of_many_producers_is_one_batch() -> None:
-    """Compiled code is what runs: otherwise the comparison above would compare nothing."""
-
-    async def batches() -> int:
-        with tempfile.TemporaryDirectory() as path:
-            options = NsqdOptions(
-                tcp_address="127.0.0.1:0", http_address="127.0.0.1:0", data_path=path, node_id=7,
-                broadcast_address="127.0.0.1",
-            )  # fmt: skip
-            nsqd = await nsqds.start(options)
-            topic = nsqd.node.registry.topic("a")
-            clients = [Client.of(nsqd, b"  V2") for _ in range(50)]
-            for client in clients:
-                client.connection.data_received(b"  V2")
-                client.connection.data_received(pub(b"a", b"x") + mpub(b"a", [b"y", b"zz"]))
-            assert len(topic.staged) == 1
-            await asyncio.sleep(0.01)
-            assert all(len(each.frames()[0]) == 2 for each in clients)
-            count = len(cast(Any, topic.log.batches_at(0))[0])
+@contextlib.asynccontextmanager
+async def running() -> AsyncIterator[Nsqd]:
+    """An nsqd with compiled code, in the test's loop."""
+    with tempfile.TemporaryDirectory() as path:
+        address = "127.0.0.1:0"
+        given = NsqdOptions(tcp_address=address, http_address=address, data_path=path, node_id=7)
+        nsqd = await nsqds.start(given)
+        try:
+            yield nsqd
+        finally:
             await nsqds.stop(nsqd)
-            return count
 
-    assert asyncio.run(batches()) == 1
+
+async def test_a_pass_of_many_producers_is_one_batch() -> None:
+    """Compiled code is what runs: otherwise the comparison above would compare nothing."""
+    async with running() as nsqd:
+        topic = nsqd.node.registry.topic("a")
+        clients = [Client.of(nsqd, b"  V2") for _ in range(50)]
+        for client in clients:
+            client.connection.data_received(b"  V2")
+            client.connection.data_received(pub(b"a", b"x") + mpub(b"a", [b"y", b"zz"]))
+        assert len(topic.staged) == 1
+        await asyncio.sleep(0.01)
+        assert all(len(each.frames()[0]) == 2 for each in clients)
+        assert len(topic.log.batches_at(0)[0]) == 1
+
+
+async def test_an_answer_to_a_post_does_not_overtake_that_of_another_topic() -> None:
+    async with running() as nsqd:
+        topic = nsqd.node.registry.topic("a")
+        nsqd.node.registry.topic("b")
+        client, other = Client.of(nsqd, b""), Client.of(nsqd, b"  V2")
+        for target in ("/pub?topic=a", "/pub?topic=b"):  # their heads are known from now on
+            client.connection.data_received(post(target, b"four"))
+            await asyncio.sleep(0.01)
+        nsqd.node.commits.occupy(topic)
+        before = len(client.wire.written)
+        client.connection.data_received(
+            post("/pub?topic=a", b"four") + post("/pub?topic=b", b"four")
+        )
+        await asyncio.sleep(0.01)
+        assert len(client.wire.written) == before
+        other.connection.data_received(b"  V2" + pub(b"a", b"joins"))
+        other.connection.data_received(pub(b"a", b"joins") + pub(b"b", b"x"))
+        await asyncio.sleep(0.01)
+        nsqd.node.commits.vacate(topic)
+        await asyncio.sleep(0.01)
+        assert client.wire.written[before:].count(b"200 OK") == 2
+        assert len(other.frames()[0]) == 3
+        other.connection.data_received(pub(b"b", b"y"))
+        await asyncio.sleep(0.01)
+        assert len(other.frames()[0]) == 4

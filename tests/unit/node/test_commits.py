@@ -285,6 +285,19 @@ async def test_those_who_join_a_publish_count_in_its_pass(bench: Bench) -> None:
     assert not bench.commits.is_idle, "three share a pass: more than a few"
 
 
+async def test_those_who_join_a_publish_that_waits_hold_up_no_pass(bench: Bench) -> None:
+    """The topic is occupied, so no pass ends with their publish."""
+    bench.commits.occupy(bench.topic)
+    bench.publish("waits")
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    bench.commits.joined()
+    bench.commits.vacate(bench.topic)
+    await bench.until_told(1)
+    bench.publish("a later one")
+    await bench.until_told(2)
+
+
 async def test_a_disk_that_stays_full_is_logged_once(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock import lane
-from penstock.nsq.nsqd.tcp.intake import Intake
 from penstock.nsq.protocol import encode
 from penstock.nsq.protocol.commands import CommandReader
 from penstock.nsq.protocol.events import Drop, Failure, Publish
@@ -49,7 +48,7 @@ class _Node:
         raise AssertionError("nothing stays staged here")
 
 
-class _Connection(Intake):
+class _Connection(lane.Commands):
     """A connection whose session takes all, and does nothing else."""
 
     held = 0
@@ -80,7 +79,7 @@ class _Connection(Intake):
             self.owed -= count
             self.answer(OK_FRAME * count, self.owed > 0)
 
-    def commands_received(self, data: bytes) -> None:
+    def parse(self, data: bytes) -> None:
         bodies, others = self.found
         self.reader.receive_data(data)
         while not self.is_over and (event := self.reader.next_event()) is not None:

@@ -66,7 +66,7 @@ async def _named(http: HttpClient, lookupds: Sequence[str], topic: str) -> list[
         try:
             return await http.get(of_lookupd(lookupd), asked, AdvertisedNodes)
         except RefusedError as error:
-            # For a topic that this nsqlookupd does not know it has no nodes, which is no failure.
+            # A topic that this nsqlookupd does not know has no nodes here, which is not a failure.
             if error.code != "TOPIC_NOT_FOUND":
                 raise
             return AdvertisedNodes()

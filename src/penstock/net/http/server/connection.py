@@ -23,7 +23,6 @@ from penstock.net.address import show_address
 from penstock.net.budget import SMALL, Memory
 from penstock.net.http.server.deferred_response import DeferredResponse, deferred_response_of
 from penstock.net.http.server.head import Head
-from penstock.net.http.server.intake import Intake
 from penstock.net.http.server.known_heads import LONGEST, Known
 from penstock.net.http.server.load import Load
 from penstock.net.http.server.message import Bare, DateLine, Response, encode
@@ -65,7 +64,7 @@ class Server(Protocol):
     publisher: lane.Publisher | None
 
 
-class Connection(Intake, asyncio.Protocol):
+class Connection(lane.Requests, asyncio.Protocol):
     """A client's connection: its requests are handled, and answered in their order."""
 
     __slots__ = ("_eof", "_has_body", "_load", "_out", "_peer", "_server", "_stream", "_timer",
@@ -109,7 +108,7 @@ class Connection(Intake, asyncio.Protocol):
         if self._stream is not None:
             self._stream.lost()
 
-    def requests_received(self, data: bytes) -> None:
+    def parse(self, data: bytes) -> None:
         reader = self.reader
         reader.feed(data)
         if not reader.unfinished and not self._has_body:
@@ -260,7 +259,7 @@ class Connection(Intake, asyncio.Protocol):
     def _owes_answers(self) -> bool:
         return bool(self.owed or self.slots or self.reader.events)
 
-    # -- plain publishes, which compiled code takes (net.http.server.intake)
+    # -- plain publishes, which compiled code takes (penstock.lane)
 
     def published(self, known: Known, count: int, failure: StorageError | None) -> None:
         """Answer ``count`` publishes that had this head, and go on with what is held."""
@@ -274,7 +273,7 @@ class Connection(Intake, asyncio.Protocol):
         if self.held:
             data, self.held = self.held, b""
             self._resume_if_possible()
-            self.requests_received(data)
+            self.parse(data)
         if self._eof:
             self.eof_received()
 

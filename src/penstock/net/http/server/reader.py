@@ -117,7 +117,7 @@ class RequestReader(HeadReader):
         head = self.head
         if self._parser.should_upgrade():
             if head.method == "CONNECT":
-                # A proxy's method, and this is no proxy.
+                # A proxy's method, and this is not one.
                 raise BadRequestError
             return
         self._route, param = self._router.resolve(head.method, head.path, head.query)

@@ -28,6 +28,7 @@ from contextlib import suppress
 from enum import Enum, Flag, auto
 from typing import Any, ClassVar, Final, Protocol, cast
 
+from penstock import lane
 from penstock.core.errors import StorageError
 from penstock.core.units import SECOND, format_duration
 from penstock.net.address import show_address
@@ -36,7 +37,6 @@ from penstock.net.tls.layered import LayeredTransport
 from penstock.net.tls.layers import LayerError
 from penstock.net.tls.tls_layer import TlsLayer
 from penstock.nsq.nsqd.tcp.context import Context
-from penstock.nsq.nsqd.tcp.intake import Intake
 from penstock.nsq.nsqd.tcp.outbox import Outbox
 from penstock.nsq.protocol.commands import CommandReader
 from penstock.nsq.protocol.events import Event, Failure, MpubLine, Nop, Publish, Ready
@@ -117,7 +117,7 @@ class Effects(Protocol):
         ...
 
 
-class Connection(Intake, asyncio.Protocol):
+class Connection(lane.Commands, asyncio.Protocol):
     """A client's connection. ``session`` makes its session once it is made."""
 
     def __init__(self, context: Context, session: Callable[[Connection], Effects]) -> None:
@@ -198,7 +198,7 @@ class Connection(Intake, asyncio.Protocol):
         logger.error("client(%s) - failed to read command - %s", self.remote_address, error)
         self.close()
 
-    def commands_received(self, data: bytes) -> None:
+    def parse(self, data: bytes) -> None:
         if self.phase is ENDED:
             return
         self.reader.receive_data(data)
